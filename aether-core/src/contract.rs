@@ -1,0 +1,134 @@
+//! The status machine of step executions and of runs: seven statuses and one visible table of moves.
+
+use serde::{Deserialize, Serialize};
+
+/// Where an execution stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Known, not yet begun.
+    Pending,
+    /// Being advanced.
+    Running,
+    /// Suspended until a timer, a message or a person.
+    Waiting,
+    /// Ended with a value.
+    Completed,
+    /// Ended with an error.
+    Failed,
+    /// Refused by a person or a rule.
+    Rejected,
+    /// Given up on request or by expiry.
+    Cancelled,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Self; 7] = [
+        Self::Pending,
+        Self::Running,
+        Self::Waiting,
+        Self::Completed,
+        Self::Failed,
+        Self::Rejected,
+        Self::Cancelled,
+    ];
+
+    /// Whether no move leads out of this status.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Rejected | Self::Cancelled)
+    }
+
+    /// The name in the journal and in the store.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Rejected => "rejected",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the name written by [`Status::as_str`].
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What makes an execution move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// Work begins.
+    Start,
+    /// A value is there.
+    Succeed,
+    /// An error is there.
+    Fail,
+    /// A person or a rule says no.
+    Reject,
+    /// Something must be waited for.
+    Suspend,
+    /// What was waited for is there.
+    Resume,
+    /// Somebody gives up.
+    Cancel,
+    /// A wait ran out of time.
+    Timeout,
+}
+
+impl Trigger {
+    /// Every trigger.
+    pub const ALL: [Self; 8] = [
+        Self::Start,
+        Self::Succeed,
+        Self::Fail,
+        Self::Reject,
+        Self::Suspend,
+        Self::Resume,
+        Self::Cancel,
+        Self::Timeout,
+    ];
+}
+
+/// A move that the table does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("illegal transition: {trigger:?} is not possible from status `{from}`")]
+pub struct IllegalTransition {
+    /// Where the execution stands.
+    pub from: Status,
+    /// What was asked for.
+    pub trigger: Trigger,
+}
+
+impl Status {
+    /// The status after `trigger`.
+    ///
+    /// # Errors
+    /// [`IllegalTransition`] when the table has no such move; the status stays what it was.
+    pub const fn after(self, trigger: Trigger) -> Result<Self, IllegalTransition> {
+        Ok(match (self, trigger) {
+            (Self::Pending, Trigger::Start) => Self::Running,
+            (Self::Pending, Trigger::Cancel) => Self::Cancelled,
+            (Self::Pending, Trigger::Reject) => Self::Rejected,
+            (Self::Running, Trigger::Succeed) => Self::Completed,
+            (Self::Running, Trigger::Fail) => Self::Failed,
+            (Self::Running, Trigger::Reject) => Self::Rejected,
+            (Self::Running, Trigger::Cancel) => Self::Cancelled,
+            (Self::Running, Trigger::Suspend) => Self::Waiting,
+            (Self::Waiting, Trigger::Resume) => Self::Running,
+            (Self::Waiting, Trigger::Cancel | Trigger::Timeout) => Self::Cancelled,
+            (Self::Waiting, Trigger::Reject) => Self::Rejected,
+            (from, trigger) => return Err(IllegalTransition { from, trigger }),
+        })
+    }
+}

@@ -1,0 +1,479 @@
+//! Everything that can stand in a journal: one type per kind of event, with a frozen name and number.
+//!
+//! Promise: a name or number once released is never reused or renamed. Readers skip kinds and fields they do not
+//! know. An event is stored as a JSON object with one field, its kind: `{"time_recorded":{"command":"0:now",…}}`.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
+use crate::outcome::{EffectClass, Outcome};
+use crate::payload::{Digest, Payload};
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $number:literal $kind:ident { $($(#[$fdoc:meta])* $field:ident: $ty:ty),* $(,)? })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+            pub struct $kind { $($(#[$fdoc])* pub $field: $ty),* }
+
+            impl From<$kind> for Event {
+                fn from(event: $kind) -> Self { Self::$kind(event) }
+            }
+        )*
+
+        /// One fact in a run's journal.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Event {
+            $($(#[$doc])* $kind($kind),)*
+            /// A kind this build does not know; it is kept in its place and otherwise skipped.
+            #[serde(skip)]
+            Unknown {
+                /// Name of the kind as it stands in the journal.
+                kind: String,
+            },
+        }
+
+        impl Event {
+            /// Every kind with its reserved number, in the order of the numbers.
+            pub const KINDS: &'static [(u16, &'static str)] = &[$(($number, stringify!($kind))),*];
+
+            /// The reserved number of this kind; 0 for a kind this build does not know.
+            pub const fn number(&self) -> u16 {
+                match self {
+                    $(Self::$kind(_) => $number,)*
+                    Self::Unknown { .. } => 0,
+                }
+            }
+        }
+    };
+}
+
+events! {
+    /// The run exists.
+    1 RunCreated {
+        /// Name of the workflow.
+        workflow: String,
+        /// Version of the workflow's definition.
+        version: u32,
+        /// Fingerprint of the workflow's source.
+        fingerprint: String,
+        /// Its input.
+        input: Payload,
+        /// Digest of the input, to tell a repeated start from a conflicting one.
+        digest: Digest,
+        /// From which values drawn inside step bodies are derived, 32 hexadecimal digits.
+        seed: String,
+        /// The run that started this one as a child.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<RunId>,
+    }
+    /// The run is suspended and lives only in the store.
+    2 RunWaiting {
+        /// When to wake it, if a timer is among what it waits for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+        /// The commands it waits at.
+        on: Vec<CommandId>,
+    }
+    /// The run ended with a value.
+    3 RunCompleted {
+        /// The value.
+        result: Payload,
+    }
+    /// The run ended with an error.
+    4 RunFailed {
+        /// The error as the workflow returned it.
+        error: Payload,
+        /// The error as text.
+        message: String,
+    }
+    /// The run was given up.
+    5 RunCancelled {
+        /// Why.
+        reason: String,
+        /// By whom.
+        actor: String,
+    }
+    /// A worker took the run up again.
+    6 RunRequeued {
+        /// The worker.
+        worker: WorkerId,
+        /// What stood in the journal when it did.
+        reason: String,
+    }
+    /// A plan was recorded; from here on it is authoritative.
+    10 PlanGenerated {
+        /// The command that asked for it.
+        command: CommandId,
+        /// The plan.
+        plan: Payload,
+    }
+    /// A step was requested.
+    11 NodeStarted {
+        /// The command.
+        command: CommandId,
+        /// What kind of contact with the world it is.
+        class: EffectClass,
+        /// Digest of the arguments.
+        digest: Digest,
+        /// The arguments; absent where `command_emitted` holds them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+        /// Where in the source it was awaited, `file:line`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        site: Option<String>,
+    }
+    /// A step reached its end; nothing of it will be done again.
+    12 NodeFinished {
+        /// The command.
+        command: CommandId,
+    }
+    /// A request without effect on the world is about to be sent.
+    13 CommandEmitted {
+        /// The command.
+        command: CommandId,
+        /// Logical attempt, from 0.
+        attempt: u32,
+        /// The whole input, for a model its prompt, name and parameters.
+        input: Payload,
+    }
+    /// The outcome of a command, final.
+    14 CommandCommitted {
+        /// The command.
+        command: CommandId,
+        /// What it means for the world.
+        outcome: Outcome,
+        /// The value, where the outcome is a value.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Payload>,
+        /// The step error, where the outcome is an error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Payload>,
+        /// The outcome was taken over from the ledger or the effect store after a crash.
+        #[serde(default, skip_serializing_if = "is_false")]
+        caught_up: bool,
+    }
+    /// The step is complete; written only on success.
+    15 StepCommitted {
+        /// The command.
+        command: CommandId,
+        /// Name of the step.
+        step: String,
+        /// Idempotency key of the successful attempt, for world-changing steps.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<IdempotencyKey>,
+    }
+    /// An attempt definitely failed and another one is due.
+    16 StepRetried {
+        /// The command.
+        command: CommandId,
+        /// The attempt that failed, from 0.
+        attempt: u32,
+        /// Its error.
+        error: Payload,
+        /// When the next attempt is due.
+        due: Timestamp,
+    }
+    /// An earlier step was undone.
+    17 StepCompensated {
+        /// The command that undid it.
+        command: CommandId,
+        /// The command that was undone.
+        undoes: CommandId,
+    }
+    /// The intent to change the world; durable before the body runs.
+    20 ToolInvocationStarted {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
+        /// Name of the tool.
+        tool: String,
+        /// Logical attempt, from 0.
+        attempt: u32,
+        /// The stable name the outside world sees.
+        key: IdempotencyKey,
+    }
+    /// The body came back.
+    21 ToolInvocationFinished {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
+        /// What it means for the world.
+        outcome: Outcome,
+        /// The value, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Payload>,
+        /// The error, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Payload>,
+        /// Taken over from the ledger or the effect store after a crash.
+        #[serde(default, skip_serializing_if = "is_false")]
+        caught_up: bool,
+    }
+    /// The ledger did not grant the invocation: its key is taken. The body was not called.
+    22 ToolInvocationRefused {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
+        /// The key that is taken.
+        key: IdempotencyKey,
+    }
+    /// An invocation of unknown outcome was decided.
+    23 InvocationResolved {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
+        /// What was decided.
+        decision: Decision,
+        /// Who or what decided: a policy, a probe, or an operator's name.
+        actor: String,
+    }
+    /// A branch lost a race, or the run ended, while this invocation was in flight; its outcome is unknown.
+    24 InvocationAbandoned {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
+    }
+    /// The clock was read.
+    30 TimeRecorded {
+        /// The command.
+        command: CommandId,
+        /// What it said.
+        value: Timestamp,
+    }
+    /// A durable timer was set.
+    31 TimerScheduled {
+        /// The command.
+        command: CommandId,
+        /// When it is due.
+        due: Timestamp,
+    }
+    /// A durable timer fired.
+    32 TimerFired {
+        /// The command.
+        command: CommandId,
+    }
+    /// A UUID was drawn.
+    33 UuidRecorded {
+        /// The command.
+        command: CommandId,
+        /// The UUID.
+        value: uuid::Uuid,
+    }
+    /// Random bytes were drawn.
+    34 RandomRecorded {
+        /// The command.
+        command: CommandId,
+        /// The value that was handed out.
+        value: Payload,
+    }
+    /// An HTTP exchange took place.
+    35 HttpRecorded {
+        /// The command.
+        command: CommandId,
+        /// Number of the exchange inside its command, from 0.
+        exchange: u32,
+        /// Method, URL and allow-listed headers.
+        request: Payload,
+        /// Status, allow-listed headers and body, or the error.
+        response: Payload,
+    }
+    /// A step says that it changed a resource.
+    40 StateChanged {
+        /// The command.
+        command: CommandId,
+        /// Kind of resource, for example `http` or `file`.
+        resource: String,
+        /// Which one.
+        id: String,
+        /// What was done to it.
+        operation: String,
+        /// Its version afterwards.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
+        /// Its entity tag afterwards.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        etag: Option<String>,
+        /// Its name in the other system.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        external_ref: Option<String>,
+    }
+    /// A wait began.
+    41 WaitStarted {
+        /// The command.
+        command: CommandId,
+        /// Name of what is waited for.
+        name: String,
+        /// When the wait expires.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    }
+    /// A wait ended.
+    42 WaitCompleted {
+        /// The command.
+        command: CommandId,
+        /// The value that ended it; absent where it expired.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<Payload>,
+    }
+    /// A message was taken from the inbox.
+    43 SignalReceived {
+        /// Id of the message.
+        id: String,
+        /// Name it was sent under.
+        name: String,
+        /// What it holds.
+        value: Payload,
+    }
+    /// A person was asked to approve a call.
+    44 ApprovalRequested {
+        /// The command.
+        command: CommandId,
+        /// What is to be approved.
+        request: Payload,
+    }
+    /// A person decided.
+    45 ApprovalDecided {
+        /// The command.
+        command: CommandId,
+        /// The decision.
+        decision: Payload,
+        /// Who decided.
+        actor: String,
+    }
+    /// A child run was started.
+    46 ChildStarted {
+        /// The command.
+        command: CommandId,
+        /// The child.
+        child: RunId,
+    }
+    /// The code took a version branch.
+    50 VersionMarked {
+        /// The command.
+        command: CommandId,
+        /// Name of the change.
+        change: String,
+        /// The version taken.
+        version: u32,
+    }
+    /// A race was decided.
+    51 RaceDecided {
+        /// The command.
+        command: CommandId,
+        /// Scope of the branch that won, for example `3.b1`.
+        winner: String,
+    }
+    /// A snapshot was saved.
+    52 CheckpointSaved {
+        /// Number of the first event that is not in it.
+        position: u64,
+    }
+    /// The run went on as a new run with a fresh journal.
+    53 ContinuedAsNew {
+        /// The new run.
+        next: RunId,
+    }
+}
+
+/// What became of an invocation whose outcome was unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// It happened; its result is known.
+    Happened,
+    /// It did not happen.
+    DidNotHappen,
+    /// It stays unknown and the step fails as in doubt.
+    InDoubt,
+    /// It is sent again under the same key.
+    Retry,
+    /// The run waits for an operator.
+    Ask,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl Event {
+    /// Name of the kind as it stands in the journal.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Unknown { kind } => kind.clone(),
+            known => Self::KINDS
+                .iter()
+                .find(|(number, _)| *number == known.number())
+                .map_or_else(String::new, |(_, name)| snake_case(name)),
+        }
+    }
+
+    /// The command the event is about, where it is about one.
+    pub fn command(&self) -> Option<&CommandId> {
+        match self {
+            Self::PlanGenerated(e) => Some(&e.command),
+            Self::NodeStarted(e) => Some(&e.command),
+            Self::NodeFinished(e) => Some(&e.command),
+            Self::CommandEmitted(e) => Some(&e.command),
+            Self::CommandCommitted(e) => Some(&e.command),
+            Self::StepCommitted(e) => Some(&e.command),
+            Self::StepRetried(e) => Some(&e.command),
+            Self::StepCompensated(e) => Some(&e.command),
+            Self::ToolInvocationStarted(e) => Some(&e.command),
+            Self::ToolInvocationFinished(e) => Some(&e.command),
+            Self::ToolInvocationRefused(e) => Some(&e.command),
+            Self::InvocationResolved(e) => Some(&e.command),
+            Self::InvocationAbandoned(e) => Some(&e.command),
+            Self::TimeRecorded(e) => Some(&e.command),
+            Self::TimerScheduled(e) => Some(&e.command),
+            Self::TimerFired(e) => Some(&e.command),
+            Self::UuidRecorded(e) => Some(&e.command),
+            Self::RandomRecorded(e) => Some(&e.command),
+            Self::HttpRecorded(e) => Some(&e.command),
+            Self::StateChanged(e) => Some(&e.command),
+            Self::WaitStarted(e) => Some(&e.command),
+            Self::WaitCompleted(e) => Some(&e.command),
+            Self::ApprovalRequested(e) => Some(&e.command),
+            Self::ApprovalDecided(e) => Some(&e.command),
+            Self::ChildStarted(e) => Some(&e.command),
+            Self::VersionMarked(e) => Some(&e.command),
+            Self::RaceDecided(e) => Some(&e.command),
+            Self::RunCreated(_)
+            | Self::RunWaiting(_)
+            | Self::RunCompleted(_)
+            | Self::RunFailed(_)
+            | Self::RunCancelled(_)
+            | Self::RunRequeued(_)
+            | Self::SignalReceived(_)
+            | Self::CheckpointSaved(_)
+            | Self::ContinuedAsNew(_)
+            | Self::Unknown { .. } => None,
+        }
+    }
+
+    /// Whether this event ends its run.
+    pub const fn is_terminal(&self) -> bool {
+        matches!(
+            self,
+            Self::RunCompleted(_) | Self::RunFailed(_) | Self::RunCancelled(_) | Self::ContinuedAsNew(_)
+        )
+    }
+}
+
+fn snake_case(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    for (i, c) in name.char_indices() {
+        if c.is_ascii_uppercase() && i > 0 {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}

@@ -1,0 +1,237 @@
+//! Errors a workflow sees: `Failure`, the recordable error, and `StepError`, why a step call gave no value.
+//!
+//! Promise: an error is recorded and decoded like any other value, so a replay sees the error the first run saw.
+
+use std::any::Any;
+use std::error::Error as StdError;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::{Classify, FailureClass};
+
+/// Result of workflows and steps that use the recordable [`Failure`].
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// A recordable error: message, source chain and class. Every [`std::error::Error`] converts into it with `?`.
+///
+/// ```
+/// use aether_core::failure::Failure;
+/// use aether_core::outcome::FailureClass;
+/// fn parse(s: &str) -> Result<u8, Failure> { Ok(s.parse::<u8>()?) }
+/// let failure = parse("x").unwrap_err();
+/// assert_eq!(failure.message(), "invalid digit found in string");
+/// assert_eq!(failure.class(), FailureClass::Unclassified);
+/// assert_eq!(Failure::permanent("no such user").class(), FailureClass::Permanent);
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    message: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<String>,
+    #[serde(default)]
+    class: FailureClass,
+}
+
+impl Failure {
+    /// A failure that nobody classified.
+    pub fn new(message: impl fmt::Display) -> Self {
+        Self::with_class(FailureClass::Unclassified, message)
+    }
+
+    /// A definite failure that another attempt may overcome.
+    pub fn retryable(message: impl fmt::Display) -> Self {
+        Self::with_class(FailureClass::Retryable, message)
+    }
+
+    /// A definite failure that no further attempt will overcome.
+    pub fn permanent(message: impl fmt::Display) -> Self {
+        Self::with_class(FailureClass::Permanent, message)
+    }
+
+    /// A failure half-way: what was done must be undone.
+    pub fn compensatable(message: impl fmt::Display) -> Self {
+        Self::with_class(FailureClass::Compensatable, message)
+    }
+
+    /// Nobody knows whether the world was changed. A world-changing step that returns it is in doubt, and its
+    /// `on_unknown` policy decides.
+    pub fn unknown(message: impl fmt::Display) -> Self {
+        Self::with_class(FailureClass::Unknown, message)
+    }
+
+    /// A failure of `class`.
+    pub fn with_class(class: FailureClass, message: impl fmt::Display) -> Self {
+        Self { message: message.to_string(), sources: Vec::new(), class }
+    }
+
+    /// The same failure, said to belong to `class`.
+    #[must_use]
+    pub fn classified(mut self, class: FailureClass) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Puts `context` in front; the former message becomes the first source.
+    #[must_use]
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        let inner = std::mem::replace(&mut self.message, context.to_string());
+        self.sources.insert(0, inner);
+        self
+    }
+
+    /// What happened.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What caused it, nearest first.
+    pub fn sources(&self) -> &[String] {
+        &self.sources
+    }
+
+    /// How it is to be treated.
+    pub fn class(&self) -> FailureClass {
+        self.class
+    }
+}
+
+impl Classify for Failure {
+    fn class(&self) -> FailureClass {
+        self.class
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.sources.iter().try_for_each(|source| write!(f, ": {source}"))
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} ({:?})", self.class)
+    }
+}
+
+/// Any error becomes a `Failure`; a `StepError` keeps its class.
+impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut sources = Vec::new();
+        let mut next = error.source();
+        while let Some(source) = next {
+            sources.push(source.to_string());
+            next = source.source();
+        }
+        let any: &dyn Any = &error;
+        let class = any.downcast_ref::<StepError<Failure>>().map_or(FailureClass::Unclassified, Classify::class);
+        Self { message: error.to_string(), sources, class }
+    }
+}
+
+/// Why a step call gave no value.
+///
+/// Suspension, shutdown and loss of the store are not here: then the workflow is simply not polled on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StepError<E = Failure> {
+    /// The body returned an error and no retry was due.
+    App(E),
+    /// The body failed in every attempt its retry policy allowed; this is the last error.
+    Exhausted(E),
+    /// The body took longer than the step's timeout and is known to have changed nothing.
+    TimedOut(Failure),
+    /// A person or a rule refused the call.
+    Rejected(Failure),
+    /// The body was started and nobody knows whether it changed the world.
+    InDoubt(Failure),
+    /// The run was cancelled.
+    Cancelled(Failure),
+    /// The body panicked; the failure holds the panic's message.
+    Panicked(Failure),
+    /// Arguments or result do not survive being recorded.
+    Unrecordable(Failure),
+}
+
+impl<E> StepError<E> {
+    /// The body's own error, if that is what happened.
+    pub fn app(&self) -> Option<&E> {
+        match self {
+            Self::App(e) | Self::Exhausted(e) => Some(e),
+            _ => None,
+        }
+    }
+
+    /// Whether the outcome of the step is unknown.
+    pub fn is_in_doubt(&self) -> bool {
+        matches!(self, Self::InDoubt(_))
+    }
+}
+
+impl<E: Classify> Classify for StepError<E> {
+    fn class(&self) -> FailureClass {
+        match self {
+            Self::App(e) => e.class(),
+            Self::TimedOut(_) => FailureClass::Retryable,
+            Self::InDoubt(_) => FailureClass::Unknown,
+            Self::Exhausted(_)
+            | Self::Rejected(_)
+            | Self::Cancelled(_)
+            | Self::Panicked(_)
+            | Self::Unrecordable(_) => FailureClass::Permanent,
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for StepError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::App(e) => write!(f, "{e}"),
+            Self::Exhausted(e) => write!(f, "no attempt left: {e}"),
+            Self::TimedOut(e) => write!(f, "timed out: {e}"),
+            Self::Rejected(e) => write!(f, "rejected: {e}"),
+            Self::InDoubt(e) => write!(f, "in doubt: {e}"),
+            Self::Cancelled(e) => write!(f, "cancelled: {e}"),
+            Self::Panicked(e) => write!(f, "panicked: {e}"),
+            Self::Unrecordable(e) => write!(f, "cannot be recorded: {e}"),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> StdError for StepError<E> {}
+
+/// Adds context to a failing result, in the manner of the `anyhow` crate.
+pub trait Context<T> {
+    /// Puts `context` in front of the error's message.
+    ///
+    /// # Errors
+    /// The failure, with its context.
+    fn context(self, context: impl fmt::Display) -> Result<T>;
+}
+
+impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
+    fn context(self, context: impl fmt::Display) -> Result<T> {
+        self.map_err(|e| e.into().context(context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_mark_keeps_the_class_of_a_step_error() {
+        fn call() -> Result<()> {
+            Err(StepError::App(Failure::permanent("no")))?
+        }
+        assert_eq!(call().unwrap_err().class(), FailureClass::Permanent);
+    }
+
+    #[test]
+    fn a_failure_shows_its_sources() {
+        let failure = Failure::new("connection refused").context("send mail");
+        assert_eq!(failure.to_string(), "send mail: connection refused");
+    }
+}

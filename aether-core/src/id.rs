@@ -1,0 +1,289 @@
+//! Names of things: runs, commands, invocations, workers, positions.
+//!
+//! Promise: two different things never share a name, and a name computed on replay equals the name computed on
+//! the first run. Nothing here reads a clock or draws randomness.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest run id accepted, in bytes.
+pub const MAX_RUN_ID: usize = 200;
+
+/// A run id that is not usable as a name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunIdError {
+    /// The id is the empty string.
+    #[error("a run id must not be empty: give the run a name such as `ticket-42`")]
+    Empty,
+    /// The id is longer than [`MAX_RUN_ID`] bytes.
+    #[error("run id of {length} bytes is over the limit of {MAX_RUN_ID}: {start:?}…")]
+    TooLong {
+        /// Length of the refused id in bytes.
+        length: usize,
+        /// Its first characters.
+        start: String,
+    },
+    /// The id holds a control character.
+    #[error("run id {id:?} holds a control character at byte {at}: use printable text")]
+    Control {
+        /// The refused id.
+        id: String,
+        /// Byte offset of the character.
+        at: usize,
+    },
+}
+
+/// The name of one execution of a workflow: a UUIDv7, or the name its caller gave it.
+///
+/// ```
+/// use aether_core::id::RunId;
+/// let id: RunId = "ticket-42".parse()?;
+/// assert_eq!(id.as_str(), "ticket-42");
+/// assert!("".parse::<RunId>().is_err());
+/// # Ok::<(), aether_core::id::RunIdError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RunId(Arc<str>);
+
+impl RunId {
+    /// Checks `name` and makes it a run id.
+    ///
+    /// # Errors
+    /// [`RunIdError`] when the name is empty, too long, or holds a control character.
+    pub fn new(name: impl Into<String>) -> Result<Self, RunIdError> {
+        let name = name.into();
+        if name.is_empty() {
+            return Err(RunIdError::Empty);
+        }
+        if name.len() > MAX_RUN_ID {
+            return Err(RunIdError::TooLong { length: name.len(), start: name.chars().take(32).collect() });
+        }
+        if let Some((at, _)) = name.char_indices().find(|(_, c)| c.is_control()) {
+            return Err(RunIdError::Control { at, id: name });
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<uuid::Uuid> for RunId {
+    fn from(id: uuid::Uuid) -> Self {
+        Self(id.to_string().into())
+    }
+}
+
+impl std::str::FromStr for RunId {
+    type Err = RunIdError;
+    fn from_str(s: &str) -> Result<Self, RunIdError> {
+        Self::new(s)
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = RunIdError;
+    fn try_from(s: String) -> Result<Self, RunIdError> {
+        Self::new(s)
+    }
+}
+
+impl From<RunId> for String {
+    fn from(id: RunId) -> Self {
+        id.0.to_string()
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunId({})", self.0)
+    }
+}
+
+/// The name of one command inside a run: the place in the scope tree, and what was asked there.
+///
+/// Written `3.b0.1:search`: third command of the root scope, first branch, second command of that branch. The
+/// place alone identifies the command; the name is checked against history on replay.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CommandId(Arc<str>);
+
+impl CommandId {
+    /// Joins a place such as `3.b0.1` and a name such as `search`.
+    pub fn new(place: &str, name: &str) -> Self {
+        let mut text = String::with_capacity(place.len() + name.len() + 1);
+        text.push_str(place);
+        text.push(':');
+        text.push_str(name);
+        Self(text.into())
+    }
+
+    /// The whole id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The place in the scope tree, before the colon.
+    pub fn place(&self) -> &str {
+        self.0.split_once(':').map_or(&*self.0, |(place, _)| place)
+    }
+
+    /// The name, after the colon.
+    pub fn name(&self) -> &str {
+        self.0.split_once(':').map_or("", |(_, name)| name)
+    }
+
+    /// Whether this command was issued in `scope` (a scope's path) or in a scope below it.
+    pub fn is_within(&self, scope: &str) -> bool {
+        self.0.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'))
+    }
+}
+
+impl From<String> for CommandId {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommandId({})", self.0)
+    }
+}
+
+/// The stable name of one logical attempt at a world-changing step, for receivers that spot repeats.
+///
+/// Always `aether:<run>:<command>:<attempt>`. The attempt rises only after a definite failure, never because
+/// another worker took the run over.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct IdempotencyKey(Arc<str>);
+
+impl IdempotencyKey {
+    /// The key of `attempt` (from 0) at `command` in `run`.
+    pub fn new(run: &RunId, command: &CommandId, attempt: u32) -> Self {
+        Self(format!("aether:{run}:{command}:{attempt}").into())
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for IdempotencyKey {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IdempotencyKey({})", self.0)
+    }
+}
+
+/// The name of one tool invocation inside its run: `<command>#<attempt>`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InvocationId(Arc<str>);
+
+impl InvocationId {
+    /// The invocation of `attempt` at `command`.
+    pub fn new(command: &CommandId, attempt: u32) -> Self {
+        Self(format!("{command}#{attempt}").into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for InvocationId {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for InvocationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The process (or part of one) that advances runs. Unique per engine start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WorkerId(Arc<str>);
+
+impl From<String> for WorkerId {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl WorkerId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Rises by one at every claim of a run; a store refuses appends that carry an older one.
+pub type Epoch = u64;
+
+/// Number of an event in its run's journal, from 0.
+pub type Position = u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_knows_its_scope() {
+        let id = CommandId::new("3.b0.1", "search");
+        assert_eq!((id.as_str(), id.place(), id.name()), ("3.b0.1:search", "3.b0.1", "search"));
+        assert!(id.is_within("3.b0"));
+        assert!(id.is_within("3"));
+        assert!(!id.is_within("3.b"));
+        assert!(!id.is_within("3.b0.1"));
+    }
+
+    #[test]
+    fn a_bad_run_id_says_what_is_wrong() {
+        assert_eq!(RunId::new(""), Err(RunIdError::Empty));
+        assert!(matches!(RunId::new("x".repeat(201)), Err(RunIdError::TooLong { length: 201, .. })));
+        assert!(matches!(RunId::new("a\nb"), Err(RunIdError::Control { at: 1, .. })));
+    }
+}

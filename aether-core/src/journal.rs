@@ -1,0 +1,189 @@
+//! The journal's stored form: frames, each one atomic append of events, chained by SHA-256.
+//!
+//! Promise: a frame is written whole or not at all; its text is stored as it was hashed; reading skips event kinds
+//! this build does not know and never changes what is stored.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use crate::event::Event;
+use crate::id::{Epoch, Position};
+use crate::payload::PayloadError;
+
+/// Hash that chains a frame to everything before it.
+pub type ChainHash = [u8; 32];
+
+/// The chain hash before the first frame of a run.
+pub const CHAIN_START: ChainHash = [0; 32];
+
+/// The chain hash after a frame at `position` with `text`, following `previous`.
+pub fn chain(previous: &ChainHash, position: Position, at: Timestamp, text: &str) -> ChainHash {
+    let mut hash = Sha256::new();
+    hash.update(previous);
+    hash.update(position.to_be_bytes());
+    hash.update(at.as_microsecond().to_be_bytes());
+    hash.update(text.as_bytes());
+    hash.finalize().into()
+}
+
+/// Events on their way into a journal, already encoded: they become durable together or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// How many events it holds.
+    pub count: u32,
+    /// JSON array of the events.
+    pub text: String,
+}
+
+impl Frame {
+    /// Encodes `events`.
+    ///
+    /// # Errors
+    /// [`PayloadError::Encode`] when an event does not serialize.
+    pub fn encode(events: &[Event]) -> Result<Self, PayloadError> {
+        let text = serde_json::to_string(events)
+            .map_err(|e| PayloadError::Encode { ty: "journal events", reason: e.to_string() })?;
+        Ok(Self { count: u32::try_from(events.len()).unwrap_or(u32::MAX), text })
+    }
+}
+
+/// A frame as a store holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredFrame {
+    /// Number of its first event.
+    pub position: Position,
+    /// When it was appended, by the clock of the worker.
+    pub at: Timestamp,
+    /// Epoch of the worker that appended it.
+    pub epoch: Epoch,
+    /// JSON array of the events, byte for byte as appended.
+    pub text: String,
+    /// Chain hash after this frame.
+    pub chain: ChainHash,
+}
+
+/// A stored frame that cannot be read or does not fit its neighbours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The text is not a JSON array of events.
+    #[error("journal frame at position {position} is not readable: {reason}")]
+    Unreadable {
+        /// Number of the frame's first event.
+        position: Position,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// Frames do not follow each other.
+    #[error("journal has a gap: expected position {expected}, found {found}")]
+    Gap {
+        /// The position that should come next.
+        expected: Position,
+        /// The position that came.
+        found: Position,
+    },
+    /// The text was changed after it was written.
+    #[error("journal frame at position {position} was altered: its hash does not follow from what precedes it")]
+    Altered {
+        /// Number of the frame's first event.
+        position: Position,
+    },
+}
+
+impl StoredFrame {
+    /// Decodes the events.
+    ///
+    /// # Errors
+    /// [`JournalError::Unreadable`] when the text is not a JSON array of events.
+    pub fn events(&self) -> Result<Vec<Event>, JournalError> {
+        serde_json::from_str(&self.text).or_else(|_| self.tolerant())
+    }
+
+    /// The slow way, for frames that hold kinds a newer build wrote.
+    fn tolerant(&self) -> Result<Vec<Event>, JournalError> {
+        let unreadable =
+            |reason: String| JournalError::Unreadable { position: self.position, reason };
+        let items: Vec<BTreeMap<String, &RawValue>> =
+            serde_json::from_str(&self.text).map_err(|e| unreadable(e.to_string()))?;
+        items
+            .into_iter()
+            .map(|item| {
+                let Some((kind, value)) = item.iter().next() else {
+                    return Err(unreadable("an event without a kind".into()));
+                };
+                if !known(kind) {
+                    return Ok(Event::Unknown { kind: kind.clone() });
+                }
+                serde_json::from_str(&format!("{{\"{kind}\":{value}}}"))
+                    .map_err(|e| unreadable(format!("{kind}: {e}")))
+            })
+            .collect()
+    }
+}
+
+fn known(kind: &str) -> bool {
+    let camel: String = kind
+        .split('_')
+        .map(|part| {
+            let mut letters = part.chars();
+            letters.next().map_or_else(String::new, |c| c.to_ascii_uppercase().to_string() + letters.as_str())
+        })
+        .collect();
+    Event::KINDS.iter().any(|(_, name)| *name == camel)
+}
+
+/// Decodes frames that start at position 0 and checks order and hash chain.
+///
+/// # Errors
+/// [`JournalError`] naming the first position that is unreadable, out of order or altered.
+pub fn read_verified(frames: &[StoredFrame]) -> Result<Vec<Event>, JournalError> {
+    let mut events = Vec::new();
+    let mut hash = CHAIN_START;
+    for frame in frames {
+        let expected = events.len() as Position;
+        if frame.position != expected {
+            return Err(JournalError::Gap { expected, found: frame.position });
+        }
+        hash = chain(&hash, frame.position, frame.at, &frame.text);
+        if hash != frame.chain {
+            return Err(JournalError::Altered { position: frame.position });
+        }
+        events.extend(frame.events()?);
+    }
+    Ok(events)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(text: &str) -> StoredFrame {
+        let at = Timestamp::UNIX_EPOCH;
+        StoredFrame { position: 0, at, epoch: 1, text: text.into(), chain: chain(&CHAIN_START, 0, at, text) }
+    }
+
+    #[test]
+    fn unknown_kinds_and_fields_are_skipped_in_place() {
+        let frame = stored(r#"[{"moon_landed":{"a":1}},{"node_finished":{"command":"0:x","mood":"good"}}]"#);
+        let events = frame.events().unwrap();
+        assert_eq!(events[0], Event::Unknown { kind: "moon_landed".into() });
+        assert_eq!(events[1].kind(), "node_finished");
+    }
+
+    #[test]
+    fn an_altered_frame_is_named() {
+        let mut frame = stored(r#"[{"node_finished":{"command":"0:x"}}]"#);
+        frame.text = frame.text.replace("0:x", "1:x");
+        assert_eq!(read_verified(&[frame]), Err(JournalError::Altered { position: 0 }));
+    }
+
+    #[test]
+    fn text_that_is_no_event_list_is_an_error() {
+        for text in ["", "{}", "[1]", "[{}]", r#"[{"node_finished":{}}]"#] {
+            assert!(matches!(stored(text).events(), Err(JournalError::Unreadable { position: 0, .. })), "{text}");
+        }
+    }
+}

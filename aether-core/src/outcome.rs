@@ -1,0 +1,163 @@
+//! What a step's end means for the world, and how a failure is to be treated.
+
+use serde::{Deserialize, Serialize};
+
+/// What kind of contact with the world a command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectClass {
+    /// Touches nothing; writes no event and may run again.
+    Pure,
+    /// Looks at the world and leaves it as it was.
+    Read,
+    /// Asks a language model; changes nothing but costs money.
+    Llm,
+    /// Changes the world through a tool.
+    Tool,
+    /// Changes the world through some other system.
+    External,
+    /// A raw HTTP exchange that may change the world.
+    Http,
+    /// Reads the clock or waits for it.
+    Time,
+    /// Draws a UUID.
+    Uuid,
+    /// Draws random bytes.
+    Random,
+    /// Waits for a person.
+    Human,
+    /// Starts another run.
+    Workflow,
+}
+
+impl EffectClass {
+    /// Whether a body of this class may leave the world different, so that its intent must be durable first.
+    pub const fn changes_world(self) -> bool {
+        matches!(self, Self::Tool | Self::External | Self::Http)
+    }
+
+    /// The name used in `#[step(effect = "…")]` and in the journal.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pure => "pure",
+            Self::Read => "read",
+            Self::Llm => "llm",
+            Self::Tool => "tool",
+            Self::External => "external",
+            Self::Http => "http",
+            Self::Time => "time",
+            Self::Uuid => "uuid",
+            Self::Random => "random",
+            Self::Human => "human",
+            Self::Workflow => "workflow",
+        }
+    }
+}
+
+impl std::fmt::Display for EffectClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a step ended, in the words of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Computed without contact with the world. Older journals write the empty string for it.
+    #[serde(alias = "")]
+    Pure,
+    /// Done; the world is as it was.
+    Success,
+    /// Done; the world was changed.
+    SideEffectCommitted,
+    /// Definitely failed; another attempt may succeed.
+    RetryableFailure,
+    /// Definitely failed; another attempt will not help.
+    PermanentFailure,
+    /// Failed half-way; what was done must be undone.
+    CompensatableFailure,
+    /// Undone. Final.
+    Compensated,
+}
+
+impl Outcome {
+    /// Whether a step with this outcome counts as complete, so that replay injects its result.
+    pub const fn is_complete(self) -> bool {
+        matches!(self, Self::Pure | Self::Success | Self::SideEffectCommitted | Self::Compensated)
+    }
+
+    /// Whether a scheduler may queue the step again.
+    pub const fn may_requeue(self) -> bool {
+        matches!(self, Self::RetryableFailure)
+    }
+
+    /// The exact string in the journal.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pure => "pure",
+            Self::Success => "success",
+            Self::SideEffectCommitted => "side_effect_committed",
+            Self::RetryableFailure => "retryable_failure",
+            Self::PermanentFailure => "permanent_failure",
+            Self::CompensatableFailure => "compensatable_failure",
+            Self::Compensated => "compensated",
+        }
+    }
+
+    /// The outcome of a body of `class` that returned a value.
+    pub const fn of_success(class: EffectClass) -> Self {
+        if class.changes_world() {
+            Self::SideEffectCommitted
+        } else if matches!(class, EffectClass::Pure) {
+            Self::Pure
+        } else {
+            Self::Success
+        }
+    }
+}
+
+/// How a failure is to be treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// Nobody said; the step's retry policy decides.
+    #[default]
+    Unclassified,
+    /// Definitely failed; trying again may help.
+    Retryable,
+    /// Definitely failed; trying again will not help.
+    Permanent,
+    /// Failed half-way; what was done must be undone.
+    Compensatable,
+    /// Nobody knows whether the world was changed.
+    Unknown,
+}
+
+impl FailureClass {
+    /// The outcome recorded for a failure of this class once no attempt is left.
+    pub const fn outcome(self) -> Outcome {
+        match self {
+            Self::Retryable => Outcome::RetryableFailure,
+            Self::Compensatable => Outcome::CompensatableFailure,
+            Self::Unclassified | Self::Permanent | Self::Unknown => Outcome::PermanentFailure,
+        }
+    }
+}
+
+/// Tells how an error of a step is to be treated. Implement it for your own error type to steer retries;
+/// without it an error is [`FailureClass::Unclassified`].
+pub trait Classify {
+    /// The class of this error.
+    fn class(&self) -> FailureClass;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_empty_outcome_of_old_journals_counts_as_complete() {
+        assert!(serde_json::from_str::<Outcome>("\"\"").unwrap().is_complete());
+    }
+}

@@ -1,0 +1,194 @@
+//! Recorded values: JSON text that is stored once and decoded every time it is handed out.
+//!
+//! Promise: what a workflow sees on its first run is decoded from the very bytes a replay decodes.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+/// One recorded value as JSON text.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Payload(Box<RawValue>);
+
+/// A value that JSON cannot hold, or text that does not decode into the wanted type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PayloadError {
+    /// The value does not serialize.
+    #[error("value of type `{ty}` does not serialize to JSON: {reason}")]
+    Encode {
+        /// Rust type of the value.
+        ty: &'static str,
+        /// What serde said.
+        reason: String,
+    },
+    /// The text does not decode.
+    #[error("recorded JSON does not decode into `{ty}`: {reason}; the text starts {start:?}")]
+    Decode {
+        /// Rust type that was wanted.
+        ty: &'static str,
+        /// What serde said.
+        reason: String,
+        /// First characters of the text.
+        start: String,
+    },
+}
+
+impl Payload {
+    /// Encodes `value`.
+    ///
+    /// # Errors
+    /// [`PayloadError::Encode`] when serde refuses the value (for example a map with non-string keys).
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, PayloadError> {
+        match serde_json::value::to_raw_value(value) {
+            Ok(raw) => Ok(Self(raw)),
+            Err(e) => Err(PayloadError::Encode { ty: std::any::type_name::<T>(), reason: e.to_string() }),
+        }
+    }
+
+    /// Decodes the text into `T`.
+    ///
+    /// # Errors
+    /// [`PayloadError::Decode`] when the text is not a `T`.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, PayloadError> {
+        serde_json::from_str(self.0.get()).map_err(|e| PayloadError::Decode {
+            ty: std::any::type_name::<T>(),
+            reason: e.to_string(),
+            start: self.0.get().chars().take(120).collect(),
+        })
+    }
+
+    /// Takes JSON text as it is.
+    ///
+    /// # Errors
+    /// [`PayloadError::Decode`] when `text` is not JSON.
+    pub fn from_text(text: String) -> Result<Self, PayloadError> {
+        let start = text.chars().take(120).collect();
+        RawValue::from_string(text).map(Self).map_err(|e| PayloadError::Decode {
+            ty: "JSON",
+            reason: e.to_string(),
+            start,
+        })
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The value `null`.
+    pub fn null() -> Self {
+        Self(RawValue::NULL.to_owned())
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Payload {}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// SHA-256 over the RFC 8785 canonical form of a value: equal for equal arguments, whatever the key order.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(Box<str>);
+
+impl Digest {
+    /// Digest of recorded JSON text.
+    ///
+    /// Integers that a double cannot hold exactly are tagged first, so that two of them never share a digest
+    /// (RFC 8785 alone would merge `9007199254740992` and `9007199254740993`).
+    ///
+    /// # Errors
+    /// [`PayloadError`] when the text is not JSON or has no canonical form.
+    pub fn of(payload: &Payload) -> Result<Self, PayloadError> {
+        let mut value: serde_json::Value = payload.decode()?;
+        tag_wide_integers(&mut value);
+        let canonical = serde_json_canonicalizer::to_vec(&value)
+            .map_err(|e| PayloadError::Encode { ty: "canonical JSON", reason: e.to_string() })?;
+        Ok(Self(hex(&Sha256::digest(&canonical)).into()))
+    }
+
+    /// The digest as 64 hexadecimal digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", &self.0)
+    }
+}
+
+/// Lower-case hexadecimal text of `bytes`.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)] as char);
+        text.push(DIGITS[usize::from(byte & 15)] as char);
+    }
+    text
+}
+
+const EXACT: u64 = 1 << 53;
+
+fn tag_wide_integers(value: &mut serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::Number(n) => {
+            let wide = n.as_u64().is_some_and(|u| u > EXACT)
+                || n.as_i64().is_some_and(|i| i.unsigned_abs() > EXACT);
+            if wide {
+                *value = Value::String(format!("\u{0}integer {n}"));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(tag_wide_integers),
+        Value::Object(fields) => fields.values_mut().for_each(tag_wide_integers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(text: &str) -> Digest {
+        Digest::of(&Payload::from_text(text.into()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn key_order_does_not_change_a_digest_and_wide_integers_do() {
+        assert_eq!(digest(r#"{"a":1,"b":{"d":2,"c":[3]}}"#), digest(r#"{"b":{"c":[3],"d":2},"a":1}"#));
+        assert_ne!(digest("9007199254740992"), digest("9007199254740993"));
+        assert_ne!(digest("[9007199254740993]"), digest("[9007199254740993.0]"));
+        assert_eq!(digest("1.0"), digest("1"));
+    }
+
+    #[test]
+    fn a_value_json_cannot_hold_is_an_error() {
+        let map = std::collections::BTreeMap::from([((1, 2), 3)]);
+        assert!(matches!(Payload::encode(&map), Err(PayloadError::Encode { .. })));
+        let nan = Payload::encode(&f64::NAN).unwrap();
+        assert!(matches!(nan.decode::<f64>(), Err(PayloadError::Decode { .. })));
+    }
+}

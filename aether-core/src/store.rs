@@ -1,0 +1,520 @@
+//! What a store must do. One small trait, and the values that cross it.
+//!
+//! Promise asked of every implementation:
+//! - Appends of one run take effect in the order in which [`Store::append`] was called.
+//! - An append takes effect whole or not at all, with its ledger, status and inbox changes.
+//! - An append is refused unless its epoch is the run's and its position the next one, checked by the write itself.
+//! - [`Ack::durable`] is called only when the append would survive what [`Store::durability`] says.
+//! - A refused append leaves the other appends of its batch alone.
+//! - After a terminal status every append is refused.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::sync::{Notify, oneshot};
+
+use crate::contract::Status;
+use crate::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::journal::{Frame, StoredFrame};
+use crate::ledger::{Acquire, Acquired, LedgerEntry, LedgerUpdate};
+use crate::payload::{Digest, Payload};
+
+/// What an acknowledged append survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Nothing: it lives in this process's memory.
+    Volatile,
+    /// A crash of the process.
+    ProcessCrash,
+    /// Loss of power.
+    PowerLoss,
+}
+
+/// Why a store could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The store cannot be opened.
+    #[error("cannot open store {store}: {reason}")]
+    Open {
+        /// Which store.
+        store: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The store was written by a newer build.
+    #[error("store {store} has schema version {found}, this build knows up to {supported}: update the program")]
+    NewerSchema {
+        /// Which store.
+        store: String,
+        /// Version found.
+        found: u32,
+        /// Newest version this build can read.
+        supported: u32,
+    },
+    /// The store refuses writes.
+    #[error("store {store} is read-only: {reason}")]
+    ReadOnly {
+        /// Which store.
+        store: String,
+        /// What the driver said.
+        reason: String,
+    },
+    /// There is no room left.
+    #[error("store {store} is full: {reason}")]
+    Full {
+        /// Which store.
+        store: String,
+        /// What the driver said.
+        reason: String,
+    },
+    /// Another process holds the store for too long.
+    #[error("store {store} is locked by another process: {reason}")]
+    Locked {
+        /// Which store.
+        store: String,
+        /// What the driver said.
+        reason: String,
+    },
+    /// The store's content is damaged.
+    #[error("store {store} is damaged: {reason}")]
+    Corrupt {
+        /// Which store.
+        store: String,
+        /// What is damaged.
+        reason: String,
+    },
+    /// The store is gone or was closed.
+    #[error("store {store} is not available: {reason}")]
+    Unavailable {
+        /// Which store.
+        store: String,
+        /// Why.
+        reason: String,
+    },
+    /// No such run.
+    #[error("there is no run `{run}` in this store")]
+    UnknownRun {
+        /// The id that was asked for.
+        run: RunId,
+    },
+}
+
+impl StoreError {
+    /// Whether the same request may succeed later without anybody doing anything.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Locked { .. } | Self::Unavailable { .. })
+    }
+}
+
+/// Why an append was refused or lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// Another worker owns the run.
+    #[error("run `{run}` was taken over: epoch {held} is stale, the store has {found}")]
+    StaleEpoch {
+        /// The run.
+        run: RunId,
+        /// Epoch of the refused append.
+        held: Epoch,
+        /// Epoch in the store.
+        found: Epoch,
+    },
+    /// The append does not follow the last one.
+    #[error("append to run `{run}` at position {expected}, but the next position is {found}")]
+    WrongPosition {
+        /// The run.
+        run: RunId,
+        /// Position of the refused append.
+        expected: Position,
+        /// Next position in the store.
+        found: Position,
+    },
+    /// The run is over.
+    #[error("run `{run}` is {status}; nothing can be appended to it")]
+    RunEnded {
+        /// The run.
+        run: RunId,
+        /// Its terminal status.
+        status: Status,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A durable append, seen from the run.
+#[derive(Debug)]
+pub struct Receipt {
+    /// Next position of the run.
+    pub next: Position,
+    /// The ledger's answer.
+    pub acquired: Acquired,
+}
+
+/// How far a run's journal is durable, and whether it broke. Shared by all appends of one claim of one run.
+#[derive(Debug, Default)]
+pub struct Tail {
+    durable: AtomicU64,
+    failure: OnceLock<AppendError>,
+    changed: Notify,
+}
+
+impl Tail {
+    /// Every event below this position is durable.
+    pub fn durable(&self) -> Position {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// The first append error, if there was one. After it nothing of this claim becomes durable.
+    pub fn failure(&self) -> Option<&AppendError> {
+        self.failure.get()
+    }
+
+    /// Waits until everything below `position` is durable.
+    ///
+    /// # Errors
+    /// The append error that makes this impossible.
+    pub async fn reached(&self, position: Position) -> Result<(), AppendError> {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(error) = self.failure() {
+                return Err(error.clone());
+            }
+            if self.durable() >= position {
+                return Ok(());
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until an append fails.
+    pub async fn failed(&self) -> AppendError {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(error) = self.failure() {
+                return error.clone();
+            }
+            changed.await;
+        }
+    }
+}
+
+/// The duty to answer an append. Dropping it unanswered counts as a failure: no append error is ever lost.
+#[derive(Debug)]
+pub struct Ack {
+    run: RunId,
+    next: Position,
+    tail: Arc<Tail>,
+    reply: Option<oneshot::Sender<Result<Receipt, AppendError>>>,
+    answered: bool,
+}
+
+/// The other end of an [`Ack`] that somebody waits for.
+pub type Reply = oneshot::Receiver<Result<Receipt, AppendError>>;
+
+impl Ack {
+    /// An answer that only moves `tail`. `next` is the position after the append.
+    pub fn silent(run: RunId, next: Position, tail: Arc<Tail>) -> Self {
+        Self { run, next, tail, reply: None, answered: false }
+    }
+
+    /// An answer that somebody waits for.
+    pub fn awaited(run: RunId, next: Position, tail: Arc<Tail>) -> (Self, Reply) {
+        let (reply, receiver) = oneshot::channel();
+        (Self { run, next, tail, reply: Some(reply), answered: false }, receiver)
+    }
+
+    /// Whether somebody waits for this append, so that it should not linger in a batch.
+    pub fn is_awaited(&self) -> bool {
+        self.reply.is_some()
+    }
+
+    /// The append is durable.
+    pub fn durable(mut self, acquired: Acquired) {
+        self.answered = true;
+        self.tail.durable.fetch_max(self.next, Ordering::AcqRel);
+        if let Some(reply) = self.reply.take() {
+            let _gone = reply.send(Ok(Receipt { next: self.next, acquired }));
+        }
+        self.tail.changed.notify_waiters();
+    }
+
+    /// The append was refused or lost.
+    pub fn failed(mut self, error: AppendError) {
+        self.fail(error);
+    }
+
+    fn fail(&mut self, error: AppendError) {
+        self.answered = true;
+        let _first_error_wins = self.tail.failure.set(error.clone());
+        if let Some(reply) = self.reply.take() {
+            let _gone = reply.send(Err(error));
+        }
+        self.tail.changed.notify_waiters();
+    }
+}
+
+impl Drop for Ack {
+    fn drop(&mut self) {
+        if !self.answered {
+            let error = StoreError::Unavailable {
+                store: "journal".into(),
+                reason: format!("an append of run `{}` was dropped unanswered", self.run),
+            };
+            self.fail(error.into());
+        }
+    }
+}
+
+/// A status that is written with an append.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusChange {
+    /// The new status.
+    pub status: Status,
+    /// When the run is next to be claimed; `None` for never by itself. Ignored for a terminal status.
+    pub wake_at: Option<Timestamp>,
+    /// Whether the worker gives up its lease in the same write. A terminal status always does.
+    pub release: bool,
+    /// A run to wake, because it waits for this one.
+    pub notify: Option<RunId>,
+}
+
+/// One atomic append.
+#[derive(Debug)]
+pub struct Append {
+    /// The run.
+    pub run: RunId,
+    /// Epoch of the worker's lease.
+    pub epoch: Epoch,
+    /// Position of the frame's first event.
+    pub expected: Position,
+    /// Time of the append by the worker's clock.
+    pub at: Timestamp,
+    /// The events.
+    pub frame: Frame,
+    /// A ledger row to acquire.
+    pub acquire: Option<Acquire>,
+    /// Ledger rows to change.
+    pub ledger: Vec<LedgerUpdate>,
+    /// A status to write.
+    pub status: Option<StatusChange>,
+    /// Inbox messages that this append takes in.
+    pub consumed: Vec<u64>,
+    /// Must be answered.
+    pub ack: Ack,
+}
+
+/// A run to be created, owned from the start by the worker that creates it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRun {
+    /// Its id.
+    pub id: RunId,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// Version of the workflow's definition.
+    pub version: u32,
+    /// Digest of its input.
+    pub digest: Digest,
+    /// The run that started it.
+    pub parent: Option<RunId>,
+    /// Its first frame, at position 0.
+    pub frame: Frame,
+    /// When.
+    pub at: Timestamp,
+    /// The worker that will advance it at epoch 1; `None` leaves it to be claimed.
+    pub owner: Option<WorkerId>,
+    /// Until when the worker holds it.
+    pub lease_until: Timestamp,
+}
+
+/// What came of [`Store::create`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Created {
+    /// The run is new and durable; the owner holds epoch 1.
+    New,
+    /// A run of that id exists. Nothing was written.
+    Existing(Box<RunRecord>),
+}
+
+/// A run as the store lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// Its id.
+    pub id: RunId,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// Version of the workflow's definition when it was created.
+    pub version: u32,
+    /// Where it stands.
+    pub status: Status,
+    /// Digest of its input.
+    pub digest: Digest,
+    /// The run that started it.
+    pub parent: Option<RunId>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its status or journal last changed.
+    pub updated_at: Timestamp,
+    /// The next position: the number of events in its journal.
+    pub next: Position,
+    /// Rises at every claim.
+    pub epoch: Epoch,
+    /// The worker that holds it.
+    pub owner: Option<WorkerId>,
+    /// Until when.
+    pub lease_until: Option<Timestamp>,
+    /// When it is next to be claimed.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// A request for runs that nobody advances.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Who asks.
+    pub worker: WorkerId,
+    /// The time by its clock.
+    pub now: Timestamp,
+    /// Until when it will hold what it gets.
+    pub lease_until: Timestamp,
+    /// At most so many.
+    pub limit: usize,
+    /// Only runs of these workflows.
+    pub workflows: Vec<String>,
+    /// Only this run, whether or not it is due.
+    pub only: Option<RunId>,
+}
+
+/// A time-limited right to advance a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lease {
+    /// The run as it stood when it was claimed, with the new epoch.
+    pub run: RunRecord,
+    /// Until when.
+    pub until: Timestamp,
+}
+
+/// A message to a run: a signal, an operator's decision, a request to cancel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Its number in the store; 0 until it is sent.
+    pub seq: u64,
+    /// Its id: a second message of the same id to the same run is dropped.
+    pub id: String,
+    /// What it is about, for example `signal:paid` or `cancel`.
+    pub topic: String,
+    /// What it holds.
+    pub payload: Payload,
+    /// When it was sent.
+    pub at: Timestamp,
+}
+
+/// What came of [`Store::send`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is in the inbox, durably.
+    Delivered,
+    /// A message of that id was there before.
+    Duplicate,
+    /// The run is over.
+    RunEnded(Status),
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default)]
+pub struct RunFilter {
+    /// Only runs of this status.
+    pub status: Option<Status>,
+    /// Only runs of this workflow.
+    pub workflow: Option<String>,
+    /// At most so many, newest first; 0 for all.
+    pub limit: usize,
+}
+
+/// A saved state of a fold: a cache, never the truth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Number of the first event that is not in it.
+    pub position: Position,
+    /// The state as JSON.
+    pub state: Payload,
+}
+
+/// Keeps journals, ledger, inboxes, leases, blobs and snapshots.
+pub trait Store: Send + Sync + Debug + 'static {
+    /// Which store this is, for messages: kind and place.
+    fn describe(&self) -> String;
+
+    /// What an acknowledged append survives.
+    fn durability(&self) -> Durability;
+
+    /// Creates a run unless its id is taken. Durable when it answers.
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
+
+    /// Queues an append without waiting; the answer comes through [`Append::ack`].
+    fn append(&self, append: Append);
+
+    /// The frames of a run from `from` on, in order.
+    fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>>;
+
+    /// The newest frame of a run.
+    fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>>;
+
+    /// One run.
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
+
+    /// Runs, newest first.
+    fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
+
+    /// Takes runs that are due and that nobody holds (no owner, or a lease that ran out), raising their epoch.
+    /// A run is due when it is not terminal and its `wake_at` is not after `now`.
+    fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>>;
+
+    /// Extends every lease that `worker` holds.
+    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Gives a run back without changing its journal, to be claimed again at `wake_at`.
+    fn release(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The earliest `wake_at` of any run that nobody holds.
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>>;
+
+    /// One ledger row.
+    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
+
+    /// The ledger rows of a run, in the order in which they were started.
+    fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>>;
+
+    /// Puts a message into a run's inbox and makes the run due. Durable when it answers.
+    fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>>;
+
+    /// Messages that no append has taken in, in the order in which they were sent.
+    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
+
+    /// Keeps `bytes` under their SHA-256, given as 64 hexadecimal digits. Durable when it answers.
+    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The bytes kept under `hash`.
+    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
+
+    /// Keeps the newest snapshot of a run.
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The newest snapshot of a run.
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>>;
+
+    /// Deletes every snapshot. Changes no outcome.
+    fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Waits until everything queued is durable and lets go of the store.
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
