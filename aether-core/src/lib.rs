@@ -9,6 +9,7 @@ pub mod failure;
 pub mod id;
 pub mod journal;
 pub mod ledger;
+pub mod memory;
 pub mod outcome;
 pub mod payload;
 pub mod store;
