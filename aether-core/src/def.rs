@@ -1,0 +1,260 @@
+//! Static definitions: what `#[workflow]` and `#[step]` found in the source.
+//!
+//! Promise: a definition is data known at compile time; printing it runs no user code.
+
+use std::time::Duration;
+
+use crate::outcome::EffectClass;
+
+/// The state before the first await of a workflow.
+pub const START: u16 = u16::MAX - 1;
+/// The state after a workflow returned.
+pub const END: u16 = u16::MAX;
+
+/// The state machine of one workflow.
+#[derive(Debug)]
+pub struct WorkflowDef {
+    /// Name, unique in a program.
+    pub name: &'static str,
+    /// Module path of the function.
+    pub module: &'static str,
+    /// Its doc comment.
+    pub doc: &'static str,
+    /// Version of the definition, from `#[workflow(version = N)]`.
+    pub version: u32,
+    /// Fingerprint of the function's source tokens, 16 hexadecimal digits.
+    pub fingerprint: &'static str,
+    /// Source file.
+    pub file: &'static str,
+    /// Line of the function.
+    pub line: u32,
+    /// Every await of the body, in source order; a state's number is its index.
+    pub states: &'static [State],
+    /// Every way from one state to the next.
+    pub edges: &'static [Edge],
+    /// Checks that were switched off, with reasons.
+    pub allows: &'static [Allow],
+}
+
+/// One await of a workflow body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// What is awaited: the called function or the method on the context, for example `search` or `cx.join`.
+    pub name: &'static str,
+    /// What shape the awaited expression has.
+    pub kind: StateKind,
+    /// Line of the await.
+    pub line: u32,
+    /// Column of the await, from 1.
+    pub column: u32,
+    /// The number of the branch closure that holds it, counted over the function; `None` in the body itself.
+    pub branch: Option<u16>,
+}
+
+/// What shape an awaited expression has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateKind {
+    /// A call of a function: a step or a workflow.
+    Call,
+    /// A method of the context: a recorded effect.
+    Effect,
+    /// `cx.join(..)`.
+    Join,
+    /// `cx.race(..)`.
+    Race,
+    /// `cx.each(..)`.
+    Each,
+    /// `cx.child::<..>(..)`.
+    Child,
+    /// Anything else that the gate accepted.
+    Other,
+}
+
+/// A way from one state to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Number of the state left, or [`START`].
+    pub from: u16,
+    /// Number of the state entered, or [`END`].
+    pub to: u16,
+    /// Why control may go this way.
+    pub kind: EdgeKind,
+}
+
+/// Why control may go from one state to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EdgeKind {
+    /// One after the other.
+    Sequence,
+    /// An arm of `if` or `match`.
+    Branch,
+    /// Back to a loop's start.
+    Loop,
+    /// Into a branch closure of `join`, `race` or `each`.
+    Fork,
+    /// `return` or `?`.
+    EarlyReturn,
+}
+
+/// A check that was switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allow {
+    /// Which check, for example `clock`.
+    pub what: &'static str,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl WorkflowDef {
+    /// Whether control may go from `from` to `to` inside one scope.
+    pub fn has_edge(&self, from: u16, to: u16) -> bool {
+        self.edges.iter().any(|edge| edge.from == from && edge.to == to)
+    }
+
+    /// `file:line` of a state.
+    pub fn site(&self, state: u16) -> Option<String> {
+        self.states.get(usize::from(state)).map(|s| format!("{}:{}", self.file, s.line))
+    }
+}
+
+/// What `#[step]` declares.
+#[derive(Debug)]
+pub struct StepDef {
+    /// Name as it stands in the journal.
+    pub name: &'static str,
+    /// Module path and name: unique in a program.
+    pub path: &'static str,
+    /// Its doc comment.
+    pub doc: &'static str,
+    /// Source file.
+    pub file: &'static str,
+    /// Line of the function.
+    pub line: u32,
+    /// How it is executed.
+    pub options: StepOptions,
+    /// Checks that were switched off, with reasons.
+    pub allows: &'static [Allow],
+}
+
+/// How a step is executed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepOptions {
+    /// What kind of contact with the world it is.
+    pub class: EffectClass,
+    /// When another attempt is made.
+    pub retry: Retry,
+    /// How long one attempt may take.
+    pub timeout: Option<Duration>,
+    /// What is done when an attempt's outcome is unknown.
+    pub on_unknown: OnUnknown,
+    /// A completed call must not be repeated under the same business key.
+    pub irreversible: bool,
+    /// The receiver spots repeats by the idempotency key.
+    pub idempotent: bool,
+    /// The step declares a business key.
+    pub keyed: bool,
+}
+
+/// Default time one attempt of a world-changing body may take.
+pub const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl StepOptions {
+    /// The defaults of `class`.
+    pub const fn of(class: EffectClass) -> Self {
+        let retry = match class {
+            EffectClass::Read | EffectClass::Llm => Retry::READ,
+            _ => Retry::NONE,
+        };
+        let timeout = if class.changes_world() { Some(TOOL_TIMEOUT) } else { None };
+        Self {
+            class,
+            retry,
+            timeout,
+            on_unknown: OnUnknown::Fail,
+            irreversible: false,
+            idempotent: false,
+            keyed: false,
+        }
+    }
+}
+
+/// When another attempt is made after a definite failure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retry {
+    /// Attempts in all, the first included.
+    pub max: u32,
+    /// Wait before the second attempt.
+    pub delay: Duration,
+    /// By how much the wait grows with each attempt.
+    pub factor: f64,
+    /// Longest wait.
+    pub max_delay: Duration,
+}
+
+impl Retry {
+    /// One attempt.
+    pub const NONE: Self =
+        Self { max: 1, delay: Duration::ZERO, factor: 1.0, max_delay: Duration::ZERO };
+    /// Default of reads and model calls: three retries after 200 ms, doubling, at most 30 s.
+    pub const READ: Self = Self {
+        max: 4,
+        delay: Duration::from_millis(200),
+        factor: 2.0,
+        max_delay: Duration::from_secs(30),
+    };
+
+    /// The wait after `attempt` (from 0) failed; `None` when no attempt is left.
+    pub fn wait_after(&self, attempt: u32) -> Option<Duration> {
+        if attempt.saturating_add(1) >= self.max {
+            return None;
+        }
+        let grown = self.delay.as_secs_f64() * self.factor.powi(attempt.min(64) as i32);
+        let limit = self.max_delay.max(self.delay).as_secs_f64();
+        Some(Duration::try_from_secs_f64(grown.min(limit)).unwrap_or(self.max_delay))
+    }
+}
+
+/// What is done when nobody knows whether a started body changed the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnUnknown {
+    /// The step fails with the same typed error every time.
+    Fail,
+    /// The run waits for an operator.
+    Ask,
+    /// The body runs again under the same idempotency key.
+    Retry,
+    /// The step's probe looks at the world.
+    Probe,
+}
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe<T> {
+    /// The call happened, with this result.
+    Happened(T),
+    /// The call did not happen.
+    DidNotHappen,
+    /// It cannot be told.
+    Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_end() {
+        let retry = Retry {
+            max: 4,
+            delay: Duration::from_secs(1),
+            factor: 10.0,
+            max_delay: Duration::from_secs(30),
+        };
+        let waits: Vec<_> = (0..4).map(|attempt| retry.wait_after(attempt)).collect();
+        let secs = Duration::from_secs;
+        assert_eq!(waits, [Some(secs(1)), Some(secs(10)), Some(secs(30)), None]);
+        assert_eq!(Retry::NONE.wait_after(0), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! The await gate: `Effect`, the only kind of future a workflow may await, and who is being polled right now.
+//!
+//! Promise: `Recorded` is sealed, so a future that replay would not reproduce does not pass [`gate`]. While an effect
+//! is polled the phase is [`Phase::Effect`]; while workflow code is polled it is [`Phase::Workflow`].
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A future whose outcome stands in the journal or follows from what stands there.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a recorded effect, so a workflow may not await it",
+    label = "replay would not reproduce what this future does",
+    note = "call a `#[step]`, a `#[workflow]`, or an effect on the context: `cx.now()`, `cx.sleep(..)`, `cx.uuid()`, `cx.http()`, `cx.llm(..)`",
+    note = "to do I/O, move it into `#[step(effect = \"read\")]` or `#[step(effect = \"tool\")]`; for concurrency use `cx.join`, `cx.race` or `cx.each`"
+)]
+pub trait Recorded: Future + sealed::Sealed {
+    #[doc(hidden)]
+    fn at(self, state: u16) -> Self;
+}
+
+/// A recorded effect: await it in a workflow.
+#[must_use = "an effect does nothing until it is awaited"]
+pub struct Effect<F: ?Sized> {
+    state: Option<u16>,
+    future: Pin<Box<F>>,
+}
+
+/// The effect of calling a step or an inline workflow.
+pub type BoxEffect<'c, T> = Effect<dyn Future<Output = T> + Send + 'c>;
+
+impl<F> Effect<F> {
+    pub(crate) fn new(future: F) -> Self {
+        Self { state: None, future: Box::pin(future) }
+    }
+}
+
+impl<'c, T> BoxEffect<'c, T> {
+    pub(crate) fn boxed(future: impl Future<Output = T> + Send + 'c) -> Self {
+        Self { state: None, future: Box::pin(future) }
+    }
+}
+
+impl<F: ?Sized> sealed::Sealed for Effect<F> {}
+
+impl<F: Future + ?Sized> Recorded for Effect<F> {
+    fn at(mut self, state: u16) -> Self {
+        self.state = Some(state);
+        self
+    }
+}
+
+impl<F: Future + ?Sized> Future for Effect<F> {
+    type Output = F::Output;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let _entered = Entered::new(Phase::Effect, self.state);
+        self.future.as_mut().poll(cx)
+    }
+}
+
+impl<F: ?Sized> fmt::Debug for Effect<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Effect").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// Lets a recorded effect pass; anything else is a compile error. `#[workflow]` writes it around every await.
+pub fn gate<R: Recorded>(effect: R, state: u16) -> R {
+    effect.at(state)
+}
+
+/// Who is being polled on this thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Neither workflow code nor an effect of one.
+    Outside,
+    /// The body of a workflow, between two effects.
+    Workflow,
+    /// An effect: the engine or a step's body.
+    Effect,
+}
+
+thread_local! {
+    static PHASE: Cell<Phase> = const { Cell::new(Phase::Outside) };
+    static STATE: Cell<Option<u16>> = const { Cell::new(None) };
+}
+
+/// Who is being polled on this thread right now.
+pub fn phase() -> Phase {
+    PHASE.try_with(Cell::get).unwrap_or(Phase::Outside)
+}
+
+/// The state whose effect is being polled on this thread.
+pub(crate) fn current_state() -> Option<u16> {
+    STATE.with(Cell::get)
+}
+
+/// Sets phase and state, and puts the former ones back when dropped.
+struct Entered {
+    phase: Phase,
+    state: Option<u16>,
+}
+
+impl Entered {
+    fn new(phase: Phase, state: Option<u16>) -> Self {
+        Self { phase: PHASE.with(|p| p.replace(phase)), state: STATE.with(|s| s.replace(state)) }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        PHASE.with(|p| p.set(self.phase));
+        STATE.with(|s| s.set(self.state));
+    }
+}
+
+/// Workflow code: polled in [`Phase::Workflow`].
+#[derive(Debug)]
+pub(crate) struct WorkflowCode<F>(Pin<Box<F>>);
+
+impl<F: Future> WorkflowCode<F> {
+    pub(crate) fn new(future: F) -> Self {
+        Self(Box::pin(future))
+    }
+}
+
+impl<F: Future> Future for WorkflowCode<F> {
+    type Output = F::Output;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let _entered = Entered::new(Phase::Workflow, None);
+        self.0.as_mut().poll(cx)
+    }
+}

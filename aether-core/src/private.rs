@@ -1,0 +1,53 @@
+//! What generated code calls. Not for people; may change in any release.
+
+pub use futures_util::future::BoxFuture;
+pub use inventory;
+
+use crate::cx::Cx;
+pub use crate::cx::{call_step, inline_workflow, workflow_code};
+pub use crate::def::{
+    Allow, Edge, EdgeKind, OnUnknown, Probe, Retry, State, StateKind, StepDef, StepOptions, WorkflowDef,
+};
+pub use crate::failure::{Failure, StepError};
+pub use crate::gate::{BoxEffect, gate};
+pub use crate::outcome::{Classify, EffectClass, FailureClass};
+pub use crate::payload::{Payload, PayloadError};
+pub use crate::step::{
+    ArgsDecoder, ArgsEncoder, Recordable, RecordableError, RegisteredStep, RegisteredWorkflow, Returns, Step, Workflow,
+};
+pub use crate::step_cx::StepCx;
+pub use crate::tool::{Tool, ToolSchema};
+
+/// Finds the class of an error: its own where it implements [`Classify`], else [`FailureClass::Unclassified`].
+/// Call as `(&&ClassOf(&error)).class_of()`.
+#[derive(Debug)]
+pub struct ClassOf<'a, E>(pub &'a E);
+
+/// The class of an error that implements [`Classify`].
+pub trait ClassOfKnown {
+    /// The error's own class.
+    fn class_of(&self) -> FailureClass;
+}
+
+impl<E: Classify> ClassOfKnown for &ClassOf<'_, E> {
+    fn class_of(&self) -> FailureClass {
+        self.0.class()
+    }
+}
+
+/// The class of any other error.
+pub trait ClassOfOther {
+    /// Always unclassified.
+    fn class_of(&self) -> FailureClass;
+}
+
+impl<E> ClassOfOther for ClassOf<'_, E> {
+    fn class_of(&self) -> FailureClass {
+        FailureClass::Unclassified
+    }
+}
+
+/// Asserts that an expression is the context of a workflow, for messages that point at the argument.
+pub fn context(cx: &mut Cx) -> &mut Cx {
+    cx
+}

@@ -1,0 +1,374 @@
+//! What `#[step]` and `#[workflow]` implement: typed traits, and their erased forms that the engine works with.
+//!
+//! Promise: arguments reach a body only as decoded from the record, on the first attempt as on every later one.
+
+use std::fmt::{Debug, Display};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::cx::Cx;
+use crate::def::{Probe, StepDef, WorkflowDef};
+use crate::failure::Failure;
+use crate::outcome::FailureClass;
+use crate::payload::{Payload, PayloadError};
+use crate::step_cx::StepCx;
+
+/// A value that can stand in a journal: it serializes, deserializes, and owns what it holds.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be recorded, so it cannot be the argument or result of a step or workflow",
+    label = "not recordable",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it, and let it own its data"
+)]
+pub trait Recordable: Serialize + DeserializeOwned + Send + 'static {}
+impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
+
+/// An error that can stand in a journal.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the recorded error of a step or workflow",
+    label = "not a recordable error",
+    note = "use `aether::Result<T>`, or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`"
+)]
+pub trait RecordableError: Recordable + Debug + Display + Sync {}
+impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
+
+/// The return type of a step or workflow function: a `Result`.
+#[diagnostic::on_unimplemented(
+    message = "a step or workflow returns a `Result`, not `{Self}`",
+    label = "return `aether::Result<..>` or `Result<.., YourError>`"
+)]
+pub trait Returns {
+    /// The value.
+    type Ok: Recordable;
+    /// The error.
+    type Err: RecordableError;
+    /// The `Result` it is.
+    fn into_result(self) -> Result<Self::Ok, Self::Err>;
+}
+
+impl<T: Recordable, E: RecordableError> Returns for Result<T, E> {
+    type Ok = T;
+    type Err = E;
+    fn into_result(self) -> Self {
+        self
+    }
+}
+
+/// A step function. Implemented by `#[step]` for the type named like the function.
+pub trait Step: Sized + Send + Sync + 'static {
+    /// What the attribute declares.
+    const DEF: &'static StepDef;
+    /// The arguments, owned: `()`, the one argument, or a tuple.
+    type Args: Send + 'static;
+    /// The value.
+    type Output: Recordable;
+    /// The error.
+    type Error: RecordableError;
+
+    /// Records arguments.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when an argument does not serialize.
+    fn encode(args: &Self::Args) -> Result<Payload, PayloadError>;
+
+    /// Reads recorded arguments.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when the record does not fit the function's signature.
+    fn decode(args: &Payload) -> Result<Self::Args, PayloadError>;
+
+    /// Calls the body.
+    fn call(cx: StepCx, args: Self::Args) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
+
+    /// How an error of the body is to be treated.
+    fn classify(error: &Self::Error) -> FailureClass;
+
+    /// The business key of a call, where the step declares one.
+    fn business_key(_args: &Self::Args) -> Option<String> {
+        None
+    }
+
+    /// Looks at the world for a call of unknown outcome, where the step declares a probe.
+    fn probe(_cx: StepCx, _args: Self::Args) -> Option<BoxFuture<'static, Result<Probe<Self::Output>, Failure>>> {
+        None
+    }
+}
+
+/// A workflow function. Implemented by `#[workflow]` for the type named like the function.
+pub trait Workflow: Sized + Send + Sync + 'static {
+    /// The state machine.
+    const DEF: &'static WorkflowDef;
+    /// The input, owned: `()`, the one argument, or a tuple.
+    type Input: Send + 'static;
+    /// The value.
+    type Output: Recordable;
+    /// The error.
+    type Error: RecordableError;
+
+    /// Records an input.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when it does not serialize.
+    fn encode(input: &Self::Input) -> Result<Payload, PayloadError>;
+
+    /// Reads a recorded input.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when the record does not fit the function's signature.
+    fn decode(input: &Payload) -> Result<Self::Input, PayloadError>;
+
+    /// Runs the body in the root scope `cx`.
+    fn run(cx: Cx, input: Self::Input) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
+}
+
+/// A body's error, encoded.
+#[derive(Clone, Debug)]
+pub struct BodyError {
+    /// The error as JSON.
+    pub error: Payload,
+    /// The error as text.
+    pub message: String,
+    /// How it is to be treated.
+    pub class: FailureClass,
+}
+
+/// What a body ended with, encoded. The outer error says that the value or error could not be encoded.
+pub type BodyResult = Result<Result<Payload, BodyError>, PayloadError>;
+
+/// What a probe ended with, encoded.
+pub type ProbeResult = Result<Result<Probe<Payload>, Failure>, PayloadError>;
+
+/// A body without its types, as the engine calls it.
+pub trait Body: Send + Sync + 'static {
+    /// Calls the body with recorded arguments.
+    fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult>;
+
+    /// The business key of a call.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when the record does not fit the function's signature.
+    fn business_key(&self, _args: &Payload) -> Result<Option<String>, PayloadError> {
+        Ok(None)
+    }
+
+    /// Looks at the world for a call of unknown outcome.
+    fn probe(&self, _cx: StepCx, _args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
+        None
+    }
+}
+
+/// The erased form of a step.
+pub struct StepBody<S>(PhantomData<fn() -> S>);
+
+impl<S: Step> StepBody<S> {
+    /// The one value of this type.
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// The body, shared.
+    pub fn shared() -> Arc<dyn Body> {
+        Arc::new(Self::new())
+    }
+}
+
+impl<S: Step> Default for StepBody<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S> Debug for StepBody<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StepBody")
+    }
+}
+
+impl<S: Step> Body for StepBody<S> {
+    fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
+        match S::decode(args) {
+            Ok(args) => {
+                let body = S::call(cx, args);
+                Box::pin(async move { encode_result::<S>(&body.await) })
+            }
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
+        Ok(S::business_key(&S::decode(args)?))
+    }
+
+    fn probe(&self, cx: StepCx, args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
+        match S::decode(args) {
+            Ok(args) => {
+                let probe = S::probe(cx, args)?;
+                Some(Box::pin(async move {
+                    Ok(match probe.await {
+                        Ok(Probe::Happened(value)) => Ok(Probe::Happened(Payload::encode(&value)?)),
+                        Ok(Probe::DidNotHappen) => Ok(Probe::DidNotHappen),
+                        Ok(Probe::Unknown) => Ok(Probe::Unknown),
+                        Err(failure) => Err(failure),
+                    })
+                }))
+            }
+            Err(error) => Some(Box::pin(std::future::ready(Err(error)))),
+        }
+    }
+}
+
+/// Encodes a body's result. A value that does not decode again is found when it is handed out, on every replay alike.
+fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
+    Ok(match result {
+        Ok(value) => Ok(Payload::encode(value)?),
+        Err(error) => Err(BodyError {
+            error: Payload::encode(error)?,
+            message: error.to_string(),
+            class: S::classify(error),
+        }),
+    })
+}
+
+/// How a run ended, encoded.
+pub type Completion = Result<Result<Payload, BodyError>, PayloadError>;
+
+/// A workflow without its types, as the engine runs it.
+#[derive(Clone, Copy)]
+pub struct RegisteredWorkflow {
+    /// Its state machine.
+    pub def: &'static WorkflowDef,
+    run: fn(Cx, &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError>,
+}
+
+inventory::collect!(RegisteredWorkflow);
+
+impl RegisteredWorkflow {
+    /// The erased form of `W`.
+    pub const fn of<W: Workflow>() -> Self {
+        Self { def: W::DEF, run: run_erased::<W> }
+    }
+
+    /// Starts the body in the root scope.
+    pub(crate) fn run(&self, cx: Cx, input: &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError> {
+        (self.run)(cx, input)
+    }
+}
+
+impl Debug for RegisteredWorkflow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RegisteredWorkflow({})", self.def.name)
+    }
+}
+
+fn run_erased<W: Workflow>(cx: Cx, input: &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError> {
+    let body = W::run(cx, W::decode(input)?);
+    Ok(Box::pin(async move {
+        Ok(match body.await {
+            Ok(value) => Ok(Payload::encode(&value)?),
+            Err(error) => Err(BodyError {
+                error: Payload::encode(&error)?,
+                message: error.to_string(),
+                class: FailureClass::Unclassified,
+            }),
+        })
+    }))
+}
+
+/// A step that a program holds, known without being called.
+#[derive(Clone, Copy, Debug)]
+pub struct RegisteredStep(pub &'static StepDef);
+
+inventory::collect!(RegisteredStep);
+
+/// Collects named arguments into one recorded JSON object.
+#[derive(Debug)]
+pub struct ArgsEncoder {
+    text: String,
+    error: Option<PayloadError>,
+}
+
+impl Default for ArgsEncoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ArgsEncoder {
+    /// No arguments yet.
+    pub fn new() -> Self {
+        Self { text: String::from("{"), error: None }
+    }
+
+    /// Adds one argument. `name` must be a Rust identifier.
+    #[must_use]
+    pub fn field<T: Serialize + ?Sized>(mut self, name: &str, value: &T) -> Self {
+        if self.text.len() > 1 {
+            self.text.push(',');
+        }
+        self.text.push('"');
+        self.text.push_str(name);
+        self.text.push_str("\":");
+        match serde_json::to_string(value) {
+            Ok(json) => self.text.push_str(&json),
+            Err(e) => {
+                self.error.get_or_insert(PayloadError::Encode {
+                    ty: std::any::type_name::<T>(),
+                    reason: format!("argument `{name}`: {e}"),
+                });
+            }
+        }
+        self
+    }
+
+    /// The recorded arguments.
+    ///
+    /// # Errors
+    /// The first argument that did not serialize.
+    pub fn finish(mut self) -> Result<Payload, PayloadError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        self.text.push('}');
+        Payload::from_text(self.text)
+    }
+}
+
+/// Takes named arguments out of a recorded JSON object.
+#[derive(Debug)]
+pub struct ArgsDecoder<'a> {
+    fields: std::collections::BTreeMap<std::borrow::Cow<'a, str>, &'a RawValue>,
+}
+
+impl<'a> ArgsDecoder<'a> {
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// [`PayloadError::Decode`] when the record is not an object.
+    pub fn new(args: &'a Payload) -> Result<Self, PayloadError> {
+        serde_json::from_str(args.as_str()).map(|fields| Self { fields }).map_err(|e| PayloadError::Decode {
+            ty: "an object of arguments",
+            reason: e.to_string(),
+            start: args.as_str().chars().take(120).collect(),
+        })
+    }
+
+    /// One argument. An absent one is read as `null`, so that optional arguments may be left out.
+    ///
+    /// # Errors
+    /// [`PayloadError::Decode`] when it is not a `T`.
+    pub fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T, PayloadError> {
+        let text = self.fields.get(name).map_or("null", |raw| raw.get());
+        serde_json::from_str(text).map_err(|e| PayloadError::Decode {
+            ty: std::any::type_name::<T>(),
+            reason: match self.fields.contains_key(name) {
+                true => format!("argument `{name}`: {e}"),
+                false => format!("argument `{name}` is missing"),
+            },
+            start: text.chars().take(120).collect(),
+        })
+    }
+}

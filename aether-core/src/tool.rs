@@ -1,0 +1,81 @@
+//! A step as a tool for a model: name, description, JSON Schema of the arguments, and the body.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+use crate::def::StepDef;
+use crate::step::{Body, Step, StepBody};
+
+/// A step that a model may call.
+#[derive(Clone)]
+pub struct Tool {
+    /// What the step declares.
+    pub def: &'static StepDef,
+    /// JSON Schema of an object with one field per argument.
+    pub schema: Value,
+    pub(crate) body: Arc<dyn Body>,
+}
+
+impl Tool {
+    /// The tool of `S` with the schema of its arguments.
+    pub fn of<S: Step>(schema: ToolSchema) -> Self {
+        Self { def: S::DEF, schema: schema.finish(), body: StepBody::<S>::shared() }
+    }
+
+    /// The name a model calls it by.
+    pub fn name(&self) -> &'static str {
+        self.def.name
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("name", &self.def.name).field("schema", &self.schema).finish()
+    }
+}
+
+/// Builds the JSON Schema of a step's arguments.
+#[derive(Debug, Default)]
+pub struct ToolSchema {
+    generator: SchemaGenerator,
+    properties: Map<String, Value>,
+    required: Vec<Value>,
+}
+
+impl ToolSchema {
+    /// No arguments yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one argument of type `T`; `doc` describes it and may be empty.
+    #[must_use]
+    pub fn field<T: JsonSchema>(mut self, name: &str, doc: &str) -> Self {
+        let mut schema = self.generator.subschema_for::<T>();
+        if !doc.is_empty() {
+            schema.insert("description".into(), doc.into());
+        }
+        let optional = schema.get("type").and_then(Value::as_array).is_some_and(|t| t.contains(&"null".into()));
+        if !optional {
+            self.required.push(name.into());
+        }
+        self.properties.insert(name.into(), schema.to_value());
+        self
+    }
+
+    fn finish(mut self) -> Value {
+        let mut object = Map::new();
+        object.insert("type".into(), "object".into());
+        object.insert("properties".into(), self.properties.into());
+        object.insert("required".into(), self.required.into());
+        object.insert("additionalProperties".into(), false.into());
+        let definitions = self.generator.take_definitions(true);
+        if !definitions.is_empty() {
+            object.insert("$defs".into(), definitions.into());
+        }
+        object.into()
+    }
+}
