@@ -162,6 +162,7 @@ pub struct Tail {
     durable: AtomicU64,
     failure: OnceLock<AppendError>,
     changed: Notify,
+    broken: Notify,
 }
 
 impl Tail {
@@ -195,11 +196,11 @@ impl Tail {
     /// Waits until an append fails.
     pub async fn failed(&self) -> AppendError {
         loop {
-            let changed = self.changed.notified();
+            let broken = self.broken.notified();
             if let Some(error) = self.failure() {
                 return error.clone();
             }
-            changed.await;
+            broken.await;
         }
     }
 }
@@ -255,6 +256,7 @@ impl Ack {
         if let Some(reply) = self.reply.take() {
             let _gone = reply.send(Err(error));
         }
+        self.tail.broken.notify_waiters();
         self.tail.changed.notify_waiters();
     }
 }
