@@ -20,7 +20,7 @@ mod sealed {
     note = "call a `#[step]`, a `#[workflow]`, or an effect on the context: `cx.now()`, `cx.sleep(..)`, `cx.uuid()`, `cx.http()`, `cx.llm(..)`",
     note = "to do I/O, move it into `#[step(effect = \"read\")]` or `#[step(effect = \"tool\")]`; for concurrency use `cx.join`, `cx.race` or `cx.each`"
 )]
-pub trait Recorded: Future + sealed::Sealed {
+pub trait Recorded: Future + Sealed {
     #[doc(hidden)]
     fn at(self, state: u16) -> Self;
 }
@@ -47,7 +47,7 @@ impl<'c, T> BoxEffect<'c, T> {
     }
 }
 
-impl<F: ?Sized> sealed::Sealed for Effect<F> {}
+impl<F: ?Sized> Sealed for Effect<F> {}
 
 impl<F: Future + ?Sized> Recorded for Effect<F> {
     fn at(mut self, state: u16) -> Self {
@@ -69,6 +69,21 @@ impl<F: ?Sized> fmt::Debug for Effect<F> {
         f.debug_struct("Effect").field("state", &self.state).finish_non_exhaustive()
     }
 }
+
+/// Makes a struct around an effect a recorded effect itself.
+macro_rules! recorded_wrapper {
+    ($name:ident<$f:ident>, $field:ident) => {
+        impl<$f> $crate::gate::Sealed for $name<$f> {}
+        impl<$f: std::future::Future> $crate::gate::Recorded for $name<$f> {
+            fn at(mut self, state: u16) -> Self {
+                self.$field = self.$field.at(state);
+                self
+            }
+        }
+    };
+}
+pub(crate) use recorded_wrapper;
+pub(crate) use sealed::Sealed;
 
 /// Lets a recorded effect pass; anything else is a compile error. `#[workflow]` writes it around every await.
 pub fn gate<R: Recorded>(effect: R, state: u16) -> R {

@@ -121,6 +121,12 @@ pub struct DurableIntent {
 }
 
 impl DurableIntent {
+    /// The same intent once more, because its policy says to send it again; `receipt` shows that the decision is
+    /// durable.
+    pub(crate) fn reissued(key: IdempotencyKey, _receipt: &crate::store::Receipt) -> Self {
+        Self { key }
+    }
+
     /// The stable name that the outside world should see.
     pub fn key(&self) -> &IdempotencyKey {
         &self.key

@@ -3,13 +3,31 @@
 //! Promise: no clock, no randomness and no network in here; they come in through a `World`. Positions, statuses and
 //! views are folds over one run's journal.
 
+pub mod branch;
+pub mod child;
 pub mod contract;
+pub mod cx;
+pub mod def;
+pub mod deps;
 pub mod event;
 pub mod failure;
+pub mod fault;
+pub mod gate;
+pub mod host;
 pub mod id;
 pub mod journal;
 pub mod ledger;
 pub mod memory;
 pub mod outcome;
 pub mod payload;
+mod perform;
+pub mod policy;
+pub mod private;
+pub mod replay;
+mod run;
+pub mod step;
+pub mod step_cx;
 pub mod store;
+pub mod tool;
+pub mod unknown;
+pub mod world;

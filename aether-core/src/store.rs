@@ -280,7 +280,12 @@ pub struct StatusChange {
     pub wake_at: Option<Timestamp>,
     /// Whether the worker gives up its lease in the same write. A terminal status always does.
     pub release: bool,
-    /// A run to wake, because it waits for this one.
+    /// Number of the newest inbox message the worker has seen. With a status of `Waiting`, the run stays due (its
+    /// `wake_at` is the time of the append) while the inbox holds a message with a higher number, so that no message
+    /// is missed between a worker's last look and its suspension.
+    pub seen: u64,
+    /// A run that waits for this one: the same write puts a message of id and topic `child:<this run>` and payload
+    /// `null` into its inbox and makes it due.
     pub notify: Option<RunId>,
 }
 
@@ -452,7 +457,14 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// What an acknowledged append survives.
     fn durability(&self) -> Durability;
 
-    /// Creates a run unless its id is taken. Durable when it answers.
+    /// Announces a worker. A store that can tell that a worker's process has died may hand out its runs before their
+    /// leases run out.
+    fn register(&self, _worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Creates a run unless its id is taken. Durable when it answers. It is queued before this function returns, so
+    /// that appends to the new run may follow at once.
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
 
     /// Queues an append without waiting; the answer comes through [`Append::ack`].

@@ -1,0 +1,283 @@
+//! Concurrency inside a run: `join`, `race` and `each`, whose branches get child scopes.
+//!
+//! Promise: the ids of commands in a branch depend on the branch's number, never on the order in which branches are
+//! polled or finish. A race is decided once, in the journal; on replay only the winner is polled.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use futures_util::StreamExt;
+use futures_util::future::maybe_done;
+use futures_util::stream::FuturesUnordered;
+
+use crate::cx::{Cx, Ticket, too_deep_fault};
+use crate::event::{InvocationAbandoned, RaceDecided};
+use crate::gate::{Effect, Recorded as _, WorkflowCode, recorded_wrapper};
+use crate::id::CommandId;
+use crate::outcome::EffectClass;
+use crate::replay::Answer;
+use crate::run::{Matched, Riders, Run};
+
+/// Where branches get their scopes from.
+#[derive(Debug)]
+pub struct Fork {
+    parent: Cx,
+    too_deep: bool,
+}
+
+impl Fork {
+    fn branch(&self, kind: char, number: usize) -> Cx {
+        let path = format!("{}.{kind}{number}", self.parent.path());
+        self.parent.scope(path, self.parent.def())
+    }
+
+    async fn check(&self) {
+        if self.too_deep {
+            too_deep_fault(&self.parent.run).await
+        }
+    }
+}
+
+/// A tuple of two to eight branches that run side by side; each is an `async |cx: &mut Cx| ..` closure.
+#[diagnostic::on_unimplemented(
+    message = "`cx.join` takes a tuple of two to eight branches",
+    label = "not a tuple of `async |cx: &mut Cx| ..` closures",
+    note = "for a list of items use `cx.each(items, async |cx: &mut Cx, item| ..)`"
+)]
+pub trait Branches {
+    /// The branches' values, in their order.
+    type Output;
+    #[doc(hidden)]
+    fn run(self, fork: Fork) -> impl Future<Output = Self::Output>;
+}
+
+/// A tuple of two to eight branches with values of one type, of which the first to finish wins.
+#[diagnostic::on_unimplemented(
+    message = "`cx.race` takes a tuple of two to eight branches with values of one type",
+    label = "not a tuple of `async |cx: &mut Cx| ..` closures of one type"
+)]
+pub trait Racers {
+    /// The winner's value.
+    type Output;
+    #[doc(hidden)]
+    fn run(self, fork: Fork, only: Option<usize>) -> impl Future<Output = (usize, Self::Output)>;
+    #[doc(hidden)]
+    const COUNT: usize;
+}
+
+macro_rules! tuples {
+    ($($count:literal: $($branch:ident $value:ident $number:tt),+;)*) => {$(
+        impl<$($branch, $value),+> Branches for ($($branch,)+)
+        where $($branch: AsyncFnOnce(&mut Cx) -> $value),+
+        {
+            type Output = ($($value,)+);
+            #[allow(non_snake_case)]
+            async fn run(self, fork: Fork) -> Self::Output {
+                fork.check().await;
+                $(
+                    let mut cx = fork.branch('b', $number);
+                    let branch = self.$number;
+                    let mut $branch = pin!(maybe_done(WorkflowCode::new(async move { branch(&mut cx).await })));
+                )+
+                poll_fn(|w| {
+                    let mut done = true;
+                    $(done &= $branch.as_mut().poll(w).is_ready();)+
+                    if done { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+                loop {
+                    if let ($(Some($value),)+) = ($($branch.as_mut().take_output(),)+) {
+                        return ($($value,)+);
+                    }
+                    // Every branch is done, and outputs are taken once: this is not reached.
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+
+        impl<T, $($branch),+> Racers for ($($branch,)+)
+        where $($branch: AsyncFnOnce(&mut Cx) -> T),+
+        {
+            type Output = T;
+            const COUNT: usize = $count;
+            #[allow(non_snake_case)]
+            async fn run(self, fork: Fork, only: Option<usize>) -> (usize, T) {
+                fork.check().await;
+                $(
+                    let mut cx = fork.branch('b', $number);
+                    let branch = self.$number;
+                    let mut $branch = pin!(WorkflowCode::new(async move { branch(&mut cx).await }));
+                )+
+                poll_fn(|w| {
+                    $(
+                        if only.is_none_or(|only| only == $number)
+                            && let Poll::Ready(value) = $branch.as_mut().poll(w)
+                        {
+                            return Poll::Ready(($number, value));
+                        }
+                    )+
+                    Poll::Pending
+                })
+                .await
+            }
+        }
+    )*};
+}
+
+tuples! {
+    2: A VA 0, B VB 1;
+    3: A VA 0, B VB 1, C VC 2;
+    4: A VA 0, B VB 1, C VC 2, D VD 3;
+    5: A VA 0, B VB 1, C VC 2, D VD 3, E VE 4;
+    6: A VA 0, B VB 1, C VC 2, D VD 3, E VE 4, F VF 5;
+    7: A VA 0, B VB 1, C VC 2, D VD 3, E VE 4, F VF 5, G VG 6;
+    8: A VA 0, B VB 1, C VC 2, D VD 3, E VE 4, F VF 5, G VG 6, H VH 7;
+}
+
+impl Cx {
+    fn fork(&mut self, name: &str) -> (Ticket<'_>, Fork) {
+        let def = self.def();
+        let limit = self.run.host.limits.depth;
+        let run = Arc::clone(&self.run);
+        let ticket = self.ticket(name);
+        let path = ticket.command.place().to_owned();
+        let too_deep = path.split('.').count() > limit;
+        let parent = Cx::below(run, def, path);
+        (ticket, Fork { parent, too_deep })
+    }
+
+    /// Runs branches side by side and waits for all of them.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let (a, b) = cx.join((async |cx: &mut Cx| cx.random().await, async |cx: &mut Cx| cx.uuid().await)).await;
+    /// # }
+    /// ```
+    pub fn join<B: Branches>(&mut self, branches: B) -> Effect<impl Future<Output = B::Output>> {
+        let (mut ticket, fork) = self.fork("join");
+        let running = branches.run(fork);
+        Effect::new(async move {
+            ticket.enter().await;
+            running.await
+        })
+    }
+
+    /// Runs branches side by side until the first one finishes; the others are dropped. The winner is recorded, so a
+    /// replay has the same one. A world-changing call that a losing branch has in flight stays in the ledger, in doubt.
+    pub fn race<R: Racers>(&mut self, racers: R) -> Effect<impl Future<Output = R::Output>> {
+        let (mut ticket, fork) = self.fork("race");
+        Effect::new(async move {
+            let site = ticket.enter().await;
+            let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+            match run.request(&command, EffectClass::Pure, None, site).await {
+                Matched::Answered => {
+                    let winner = recorded_winner(&run, &command).await;
+                    let (_, value) = racers.run(fork, Some(winner)).await;
+                    // The race's own answer comes after the winner's effects: its turn is now.
+                    run.turn(&command).await;
+                    value
+                }
+                Matched::Begun(_) | Matched::New => {
+                    let (winner, value) = racers.run(fork, None).await;
+                    run.frontier(&command).await;
+                    decide(&run, &command, winner, R::COUNT);
+                    value
+                }
+            }
+        })
+    }
+
+    /// Runs `body` for every item, side by side, and returns the values in the order of the items.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let drawn: Vec<u64> = cx.each(0..10, async |cx: &mut Cx, i| cx.random().await % (i + 1)).limit(4).await;
+    /// # }
+    /// ```
+    pub fn each<I, T, F, R>(&mut self, items: I, body: F) -> Each<impl Future<Output = Vec<R>>>
+    where
+        I: IntoIterator<Item = T>,
+        F: AsyncFn(&mut Cx, T) -> R,
+    {
+        let (mut ticket, fork) = self.fork("each");
+        let items: Vec<T> = items.into_iter().collect();
+        let limit = Arc::new(AtomicUsize::new(usize::MAX));
+        let chosen = Arc::clone(&limit);
+        let effect = Effect::new(async move {
+            ticket.enter().await;
+            fork.check().await;
+            let body = &body;
+            let mut values: Vec<Option<R>> = items.iter().map(|_| None).collect();
+            let mut waiting = items.into_iter().enumerate().map(|(number, item)| {
+                let mut cx = fork.branch('i', number);
+                WorkflowCode::new(async move { (number, body(&mut cx, item).await) })
+            });
+            let limit = chosen.load(Ordering::Relaxed).max(1);
+            let mut running: FuturesUnordered<_> = waiting.by_ref().take(limit).collect();
+            while let Some((number, value)) = running.next().await {
+                if let Some(slot) = values.get_mut(number) {
+                    *slot = Some(value);
+                }
+                running.extend(waiting.next());
+            }
+            values.into_iter().flatten().collect()
+        });
+        Each { effect, limit }
+    }
+}
+
+/// Finds the winner of a decided race without taking its turn.
+async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
+    let answer = run.peek(command);
+    let number = match &answer {
+        Some(Answer::Race(winner)) => winner.rsplit_once(".b").and_then(|(_, number)| number.parse().ok()),
+        _ => None,
+    };
+    match number {
+        Some(number) => number,
+        None => run.mismatched(command, EffectClass::Pure, answer).await,
+    }
+}
+
+/// Records the winner, and gives up what the losers have in flight.
+fn decide(run: &Run, command: &CommandId, winner: usize, count: usize) {
+    let scope = |number: usize| format!("{}.b{number}", command.place());
+    let losers: Vec<_> = (0..count).filter(|number| *number != winner).map(scope).collect();
+    let mut events = vec![RaceDecided { command: command.clone(), winner: scope(winner) }.into()];
+    let mut riders = Riders::default();
+    for (command, invocation) in run.abandon(Some(&losers)) {
+        riders.ledger.push(run.in_doubt(&invocation));
+        events.push(InvocationAbandoned { command, invocation }.into());
+    }
+    run.append(events, riders);
+}
+
+/// The effect of [`Cx::each`].
+#[must_use = "an effect does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Each<F> {
+    effect: Effect<F>,
+    limit: Arc<AtomicUsize>,
+}
+
+impl<F> Each<F> {
+    /// At most `limit` items at a time (at least one); without it, all of them.
+    pub fn limit(self, limit: usize) -> Self {
+        self.limit.store(limit, Ordering::Relaxed);
+        self
+    }
+}
+
+impl<F: Future> Future for Each<F> {
+    type Output = F::Output;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(&mut self.effect).poll(cx)
+    }
+}
+
+recorded_wrapper!(Each<F>, effect);

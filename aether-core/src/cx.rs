@@ -1,0 +1,370 @@
+//! The context of a workflow: the only door to the world, and a linear one.
+//!
+//! Promise: a scope is strictly sequential, so the number of a command in its scope never depends on when anything
+//! finished. Effects are made from `&mut Cx`: two at once on one context are a borrow error.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::def::{START, StepOptions, WorkflowDef};
+use crate::event::{Event, RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
+use crate::failure::{Failure, StepError};
+use crate::fault::{Fault, StateName};
+use crate::gate::{BoxEffect, WorkflowCode, current_state};
+use crate::id::{CommandId, RunId};
+use crate::outcome::EffectClass;
+use crate::payload::{Payload, PayloadError};
+use crate::perform::{Answered, Call, at, perform};
+use crate::replay::Answer;
+use crate::run::{Matched, Riders, Run};
+use crate::step::{Body, Step, StepBody};
+use crate::tool::Tool;
+use crate::world::later;
+
+/// The context of a workflow or of one of its branches.
+#[derive(Debug)]
+pub struct Cx {
+    pub(crate) run: Arc<Run>,
+    def: &'static WorkflowDef,
+    path: String,
+    next: u32,
+    state: u16,
+}
+
+/// A command that was asked for and not yet begun; knows where in the state machine it stands.
+pub(crate) struct Ticket<'c> {
+    pub(crate) run: Arc<Run>,
+    pub(crate) command: CommandId,
+    def: &'static WorkflowDef,
+    state: &'c mut u16,
+}
+
+impl Ticket<'_> {
+    /// Moves the scope's state machine; returns the source line of the await.
+    pub(crate) async fn enter(&mut self) -> Option<String> {
+        let to = current_state()?;
+        let from = std::mem::replace(self.state, to);
+        if !self.def.has_edge(from, to) {
+            let fault = Fault::IllegalTransition {
+                run: self.run.id.clone(),
+                workflow: self.def.name,
+                from: StateName(from),
+                to: StateName(to),
+            };
+            return self.run.stop(fault).await;
+        }
+        self.def.site(to)
+    }
+
+    /// A command with a plain answer: the recorded one, or a fresh one that is recorded at once.
+    async fn draw<T>(
+        mut self,
+        class: EffectClass,
+        read: impl Fn(Answer) -> Option<T>,
+        fresh: impl FnOnce(&Run) -> (T, Event),
+    ) -> T {
+        let site = self.enter().await;
+        match self.run.request(&self.command, class, None, site).await {
+            Matched::Answered => {
+                let answer = self.run.turn(&self.command).await.answer;
+                match answer.clone().and_then(read) {
+                    Some(value) => value,
+                    None => self.run.mismatched(&self.command, class, answer).await,
+                }
+            }
+            Matched::Begun(_) | Matched::New => {
+                self.run.frontier(&self.command).await;
+                let (value, event) = fresh(&self.run);
+                self.run.append(vec![event], Riders::default());
+                value
+            }
+        }
+    }
+}
+
+impl Cx {
+    pub(crate) fn root(run: Arc<Run>) -> Self {
+        let def = run.def;
+        Self { run, def, path: String::new(), next: 0, state: START }
+    }
+
+    /// The run this workflow is executed as.
+    pub fn run_id(&self) -> &RunId {
+        &self.run.id
+    }
+
+    pub(crate) fn ticket(&mut self, name: &str) -> Ticket<'_> {
+        let place = self.place();
+        Ticket {
+            command: CommandId::new(&place, name),
+            run: Arc::clone(&self.run),
+            def: self.def,
+            state: &mut self.state,
+        }
+    }
+
+    /// The next place in this scope.
+    fn place(&mut self) -> String {
+        let ordinal = self.next;
+        self.next += 1;
+        if self.path.is_empty() { ordinal.to_string() } else { format!("{}.{ordinal}", self.path) }
+    }
+
+    /// A scope below this one.
+    pub(crate) fn scope(&self, path: String, def: &'static WorkflowDef) -> Self {
+        Self::below(Arc::clone(&self.run), def, path)
+    }
+
+    /// A scope at `path`.
+    pub(crate) fn below(run: Arc<Run>, def: &'static WorkflowDef, path: String) -> Self {
+        Self { run, def, path, next: 0, state: START }
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn def(&self) -> &'static WorkflowDef {
+        self.def
+    }
+
+    /// Too deep a nesting stops with an error instead of using up memory.
+    fn depth(&self) -> usize {
+        self.path.split('.').count()
+    }
+
+    /// The time now. Recorded: every replay sees the same.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let opened: jiff::Timestamp = cx.now().await;
+    /// # }
+    /// ```
+    pub fn now(&mut self) -> BoxEffect<'_, Timestamp> {
+        let ticket = self.ticket("now");
+        let command = ticket.command.clone();
+        BoxEffect::boxed(ticket.draw(
+            EffectClass::Time,
+            |answer| if let Answer::Time(value) = answer { Some(value) } else { None },
+            |run| {
+                let value = run.now();
+                (value, TimeRecorded { command, value }.into())
+            },
+        ))
+    }
+
+    /// A new random UUID (version 4). Recorded: every replay sees the same.
+    pub fn uuid(&mut self) -> BoxEffect<'_, uuid::Uuid> {
+        let ticket = self.ticket("uuid");
+        let command = ticket.command.clone();
+        BoxEffect::boxed(ticket.draw(
+            EffectClass::Uuid,
+            |answer| if let Answer::Uuid(value) = answer { Some(value) } else { None },
+            |run| {
+                let mut bytes = [0; 16];
+                run.host.world.fill_random(&mut bytes);
+                let value = uuid::Builder::from_random_bytes(bytes).into_uuid();
+                (value, UuidRecorded { command, value }.into())
+            },
+        ))
+    }
+
+    /// A random number, evenly distributed over all of `u64`. Recorded: every replay sees the same.
+    pub fn random(&mut self) -> BoxEffect<'_, u64> {
+        self.random_value("random", |run| {
+            let mut bytes = [0; 8];
+            run.host.world.fill_random(&mut bytes);
+            u64::from_be_bytes(bytes)
+        })
+    }
+
+    /// 32 random bytes, to seed a generator of your own. Recorded: every replay sees the same.
+    pub fn seed(&mut self) -> BoxEffect<'_, [u8; 32]> {
+        self.random_value("seed", |run| {
+            let mut bytes = [0; 32];
+            run.host.world.fill_random(&mut bytes);
+            bytes
+        })
+    }
+
+    fn random_value<T>(&mut self, name: &str, draw: impl Fn(&Run) -> T + Send + 'static) -> BoxEffect<'_, T>
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned + Send + 'static,
+    {
+        let ticket = self.ticket(name);
+        let command = ticket.command.clone();
+        BoxEffect::boxed(ticket.draw(
+            EffectClass::Random,
+            |answer| if let Answer::Random(value) = answer { value.decode().ok() } else { None },
+            move |run| {
+                let value = draw(run);
+                let recorded = Payload::encode(&value).unwrap_or_else(|_| Payload::null());
+                (value, RandomRecorded { command, value: recorded }.into())
+            },
+        ))
+    }
+
+    /// Waits for at least `duration`, durably: a restart does not start the wait again, and a run that only waits
+    /// uses no memory.
+    pub fn sleep(&mut self, duration: Duration) -> BoxEffect<'_, ()> {
+        self.timer("sleep", move |now| later(now, duration))
+    }
+
+    /// Waits until `due`, durably. Does not wait when `due` is past.
+    pub fn sleep_until(&mut self, due: Timestamp) -> BoxEffect<'_, ()> {
+        self.timer("sleep_until", move |_| due)
+    }
+
+    fn timer(&mut self, name: &str, due: impl FnOnce(Timestamp) -> Timestamp + Send + 'static) -> BoxEffect<'_, ()> {
+        let mut ticket = self.ticket(name);
+        BoxEffect::boxed(async move {
+            let site = ticket.enter().await;
+            let (run, command) = (&ticket.run, &ticket.command);
+            let due = match run.request(command, EffectClass::Time, None, site).await {
+                Matched::Answered => {
+                    let answer = run.turn(command).await.answer;
+                    return match answer {
+                        Some(Answer::Timer) => (),
+                        answer => run.mismatched(command, EffectClass::Time, answer).await,
+                    };
+                }
+                Matched::Begun(record) => {
+                    run.frontier(command).await;
+                    record.due.unwrap_or_else(|| run.now())
+                }
+                Matched::New => {
+                    run.frontier(command).await;
+                    let due = due(run.now());
+                    let scheduled = TimerScheduled { command: command.clone(), due };
+                    run.append(vec![scheduled.into()], Riders::default());
+                    due
+                }
+            };
+            {
+                let _waiting = run.wait(command.clone(), Some(due));
+                run.host.world.sleep_until(due).await;
+            }
+            run.append(vec![TimerFired { command: command.clone() }.into()], Riders::default());
+        })
+    }
+
+    /// Records an effect of your own kind: for crates that add effects. `body` runs as a step named `name` would.
+    pub fn effect<O, E>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        options: StepOptions,
+        args: Result<Payload, PayloadError>,
+        body: Arc<dyn Body>,
+    ) -> BoxEffect<'_, Result<O, StepError<E>>>
+    where
+        O: crate::step::Recordable,
+        E: crate::step::RecordableError,
+    {
+        let name = name.into();
+        self.call(Call { path: name.clone(), name, options, args, body })
+    }
+
+    pub(crate) fn call<O, E>(&mut self, call: Call) -> BoxEffect<'_, Result<O, StepError<E>>>
+    where
+        O: crate::step::Recordable,
+        E: crate::step::RecordableError,
+    {
+        let mut ticket = self.ticket(&call.name);
+        BoxEffect::boxed(async move {
+            let site = ticket.enter().await;
+            let answered = perform(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
+            hand_out(&ticket, &answered)
+        })
+    }
+
+    /// Calls a tool with arguments as JSON, as a model asks for it; the value comes back as JSON.
+    pub fn call_tool(&mut self, tool: &Tool, args: Payload) -> BoxEffect<'_, Result<Payload, StepError<Payload>>> {
+        let call = Call {
+            name: tool.def.name.into(),
+            path: tool.def.path.into(),
+            options: tool.def.options,
+            args: Ok(args),
+            body: Arc::clone(&tool.body),
+        };
+        let mut ticket = self.ticket(tool.def.name);
+        BoxEffect::boxed(async move {
+            let site = ticket.enter().await;
+            let answered = perform(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
+            answered.map_err(|error| error.decode().unwrap_or_else(|e| unreadable(&ticket, &e)))
+        })
+    }
+}
+
+/// Decodes an answer: on the first run from the same bytes as on every replay.
+fn hand_out<O, E>(ticket: &Ticket<'_>, answered: &Answered) -> Result<O, StepError<E>>
+where
+    O: crate::step::Recordable,
+    E: crate::step::RecordableError,
+{
+    match answered {
+        Ok(value) => value.decode().map_err(|error| unreadable(ticket, &error)),
+        Err(error) => Err(error.decode().unwrap_or_else(|error| unreadable(ticket, &error))),
+    }
+}
+
+fn unreadable<E>(ticket: &Ticket<'_>, error: &PayloadError) -> StepError<E> {
+    let failure: Failure = at(&ticket.run, &ticket.command, format_args!("the result does not round-trip: {error}"));
+    StepError::Unrecordable(failure)
+}
+
+/// Calls step `S`. Generated code.
+pub fn call_step<S: Step>(
+    cx: &mut Cx,
+    args: Result<Payload, PayloadError>,
+) -> BoxEffect<'_, Result<S::Output, StepError<S::Error>>> {
+    cx.call(Call {
+        name: S::DEF.name.into(),
+        path: S::DEF.path.into(),
+        options: S::DEF.options,
+        args,
+        body: StepBody::<S>::shared(),
+    })
+}
+
+/// Runs a workflow inline, in a scope below `cx`. Generated code.
+pub fn inline_workflow<'c, T, F>(
+    cx: &'c mut Cx,
+    def: &'static WorkflowDef,
+    body: impl FnOnce(Cx) -> F,
+) -> BoxEffect<'c, T>
+where
+    T: Send,
+    F: Future<Output = T> + Send + 'c,
+{
+    let path = cx.place();
+    let scope = cx.scope(path, def);
+    let too_deep = scope.depth() > scope.run.host.limits.depth;
+    let run = Arc::clone(&scope.run);
+    let body = WorkflowCode::new(body(scope));
+    let mut ticket = Ticket { run, command: CommandId::new("", ""), def: cx.def, state: &mut cx.state };
+    BoxEffect::boxed(async move {
+        ticket.enter().await;
+        if too_deep {
+            return too_deep_fault(&ticket.run).await;
+        }
+        body.await
+    })
+}
+
+/// Stops a run whose scopes are nested too deep.
+pub(crate) async fn too_deep_fault<T>(run: &Run) -> T {
+    let limit = run.host.limits.depth;
+    let reason = format!("run `{}` nests scopes deeper than the limit of {limit} (`Limits::depth`)", run.id);
+    let store = run.host.store.describe();
+    run.stop(crate::store::StoreError::Full { store, reason }).await
+}
+
+/// Marks what `future` does between effects as workflow code. Generated code.
+pub fn workflow_code<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    WorkflowCode::new(future)
+}

@@ -1,0 +1,52 @@
+//! What a program provides to step bodies: values by type, such as an HTTP client or a mailer.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Values by type.
+#[derive(Clone, Default)]
+pub struct Deps {
+    values: HashMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>,
+}
+
+/// A step asked for a value that the program did not provide.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no `{wanted}` was provided: call `.provide(..)` with one on the engine's builder (provided are: {provided})")]
+pub struct MissingDep {
+    /// Type that was asked for.
+    pub wanted: &'static str,
+    /// Types that were provided.
+    pub provided: String,
+}
+
+impl Deps {
+    /// Adds `value`; a second value of one type replaces the first.
+    pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.values.insert(TypeId::of::<T>(), (type_name::<T>(), Arc::new(value)));
+    }
+
+    /// The value of type `T`.
+    ///
+    /// # Errors
+    /// [`MissingDep`] when there is none.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingDep> {
+        self.values
+            .get(&TypeId::of::<T>())
+            .and_then(|(_, value)| Arc::clone(value).downcast::<T>().ok())
+            .ok_or_else(|| MissingDep { wanted: type_name::<T>(), provided: self.names() })
+    }
+
+    fn names(&self) -> String {
+        let mut names: Vec<_> = self.values.values().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        if names.is_empty() { "nothing".into() } else { names.join(", ") }
+    }
+}
+
+impl fmt::Debug for Deps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Deps({})", self.names())
+    }
+}

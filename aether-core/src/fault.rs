@@ -1,0 +1,163 @@
+//! Why a run stopped being advanced without having ended. Never seen by workflow code.
+
+use crate::def::END;
+use crate::id::{CommandId, RunId};
+use crate::journal::JournalError;
+use crate::outcome::EffectClass;
+use crate::payload::{Digest, PayloadError};
+use crate::store::{AppendError, StoreError};
+
+/// Code and history do not agree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Divergence {
+    /// The run.
+    pub run: RunId,
+    /// What history holds, if it holds something.
+    pub recorded: Option<Side>,
+    /// What the code asked for, if it asked for something.
+    pub requested: Option<Side>,
+}
+
+/// One side of a [`Divergence`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Side {
+    /// The command.
+    pub command: CommandId,
+    /// Its class.
+    pub class: EffectClass,
+    /// Digest of its arguments.
+    pub digest: Option<Digest>,
+    /// Where in the source, `file:line`.
+    pub site: Option<String>,
+}
+
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` ({}", self.command, self.class)?;
+        if let Some(digest) = &self.digest {
+            write!(f, ", arguments {}", digest.as_str().get(..12).unwrap_or(digest.as_str()))?;
+        }
+        f.write_str(")")?;
+        if let Some(site) = &self.site {
+            write!(f, " at {site}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for Divergence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "run `{}` diverged: ", self.run)?;
+        match (&self.recorded, &self.requested) {
+            (Some(recorded), Some(requested)) if recorded.command == requested.command => {
+                write!(f, "the code asks for {requested} where history holds {recorded}, with other arguments")
+            }
+            (Some(recorded), Some(requested)) => {
+                write!(f, "the code asks for {requested} where history holds {recorded}")
+            }
+            (Some(recorded), None) => {
+                write!(f, "history holds {recorded}, which the code never asks for")
+            }
+            (None, Some(requested)) => write!(f, "the code asks for {requested}, which history does not hold"),
+            (None, None) => f.write_str("the result differs from the recorded one"),
+        }?;
+        f.write_str("; restore the code that recorded it, or start a new run")
+    }
+}
+
+impl std::error::Error for Divergence {}
+
+/// Why a run stopped being advanced without having ended.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// An append was refused or lost.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The journal cannot be read.
+    #[error("run `{run}`: {error}")]
+    Journal {
+        /// The run.
+        run: RunId,
+        /// What is wrong with it.
+        error: JournalError,
+    },
+    /// Code and history do not agree.
+    #[error(transparent)]
+    Diverged(Box<Divergence>),
+    /// A verify run came to an effect that is not recorded.
+    #[error("run `{run}`: {requested} is not recorded, and this replay executes nothing")]
+    Unrecorded {
+        /// The run.
+        run: RunId,
+        /// What the code asked for.
+        requested: Box<Side>,
+    },
+    /// The replay policy forbade a command.
+    #[error("run `{run}`: command `{command}` is forbidden by the replay policy: {reason}")]
+    Forbidden {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+        /// Why.
+        reason: String,
+    },
+    /// Control went a way that the workflow's state machine does not have.
+    #[error("run `{run}`: workflow `{workflow}` went from state {from} to {to}, which its definition does not have")]
+    IllegalTransition {
+        /// The run.
+        run: RunId,
+        /// The workflow.
+        workflow: &'static str,
+        /// State left.
+        from: StateName,
+        /// State entered.
+        to: StateName,
+    },
+    /// The recorded input does not fit the workflow's signature.
+    #[error("run `{run}`: the recorded input does not fit workflow `{workflow}`: {error}")]
+    Input {
+        /// The run.
+        run: RunId,
+        /// The workflow.
+        workflow: String,
+        /// What the decoder said.
+        error: PayloadError,
+    },
+    /// The run's workflow is not in this program.
+    #[error(
+        "run `{run}` is of workflow `{workflow}`, which is not linked into this program (linked are: {linked}); nothing of it was lost"
+    )]
+    NotLinked {
+        /// The run.
+        run: RunId,
+        /// Its workflow.
+        workflow: String,
+        /// The workflows that are.
+        linked: String,
+    },
+    /// The engine is shutting down; the run goes on later.
+    #[error("run `{run}` was given back because the engine is shutting down")]
+    ShutDown {
+        /// The run.
+        run: RunId,
+    },
+}
+
+/// A state's number, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateName(pub u16);
+
+impl std::fmt::Display for StateName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            crate::def::START => f.write_str("start"),
+            END => f.write_str("end"),
+            state => write!(f, "{state}"),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What all runs of one engine share: store, world, provided values, policy, limits, and who listens.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::sync::broadcast;
+
+use crate::deps::Deps;
+use crate::event::Event;
+use crate::id::{CommandId, RunId, WorkerId};
+use crate::policy::ReplayPolicy;
+use crate::step::BodyResult;
+use crate::step_cx::StepCx;
+use crate::payload::Payload;
+use crate::store::Store;
+use crate::world::World;
+
+/// What an engine refuses to exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest recorded value, in bytes of JSON.
+    pub payload: usize,
+    /// Longest journal of one run, in events.
+    pub history: u64,
+    /// Deepest nesting of scopes.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { payload: 4 << 20, history: 1_000_000, depth: 64 }
+    }
+}
+
+/// A body call about to happen.
+#[derive(Debug)]
+pub struct BodyCall<'a> {
+    /// The run.
+    pub run: &'a RunId,
+    /// The command.
+    pub command: &'a CommandId,
+    /// Unique name of the step: module path and name, or the effect's name.
+    pub path: &'a str,
+    /// Logical attempt, from 0.
+    pub attempt: u32,
+    /// The recorded arguments.
+    pub args: &'a Payload,
+}
+
+/// Stands between the engine and bodies: tests answer in their place.
+pub trait Interceptor: Send + Sync + Debug + 'static {
+    /// Answers a call, or lets it through with `None`. The outer error of the answer is not used for stubs.
+    fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>>;
+}
+
+/// Events as they are appended, for progress displays. They may not be durable yet.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The run.
+    pub run: RunId,
+    /// When.
+    pub at: Timestamp,
+    /// The events of one append.
+    pub events: Arc<[Event]>,
+}
+
+/// What all runs of one engine share.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) world: Arc<dyn World>,
+    pub(crate) worker: WorkerId,
+    pub(crate) deps: Deps,
+    pub(crate) policy: Arc<dyn ReplayPolicy>,
+    pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
+    pub(crate) limits: Limits,
+    pub(crate) grace: Duration,
+    pub(crate) observers: broadcast::Sender<Observed>,
+}

@@ -1,0 +1,629 @@
+//! The effect gate: how one step call is answered, from history or by its body.
+//!
+//! Promise: a body that may change the world runs only with a `DurableIntent` in hand; a recorded outcome is handed
+//! out and never produced again; an unknown outcome goes to the step's policy, and the decision is an event.
+
+use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either, select};
+use jiff::Timestamp;
+
+use crate::def::StepOptions;
+use crate::event::{
+    CommandCommitted, CommandEmitted, Event, NodeFinished, NodeStarted, StepCommitted, StepRetried,
+    ToolInvocationFinished, ToolInvocationRefused, ToolInvocationStarted,
+};
+use crate::failure::{Failure, StepError};
+use crate::fault::Side;
+use crate::host::BodyCall;
+use crate::id::{CommandId, IdempotencyKey, InvocationId};
+use crate::journal::Frame;
+use crate::ledger::{Acquire, DurableIntent, LedgerAnswer, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::outcome::{EffectClass, FailureClass, Outcome};
+use crate::payload::{Digest, Payload, PayloadError};
+use crate::replay::{Answer, Invocation, Recorded};
+use crate::run::{Matched, Riders, Run};
+use crate::step::{Body, BodyError, BodyResult};
+use crate::step_cx::StepCx;
+use crate::world::later;
+
+/// A step call, ready to be answered.
+pub(crate) struct Call {
+    /// Name in the journal.
+    pub(crate) name: Cow<'static, str>,
+    /// Unique name in the program.
+    pub(crate) path: Cow<'static, str>,
+    /// How it is executed.
+    pub(crate) options: StepOptions,
+    /// Its arguments, recorded.
+    pub(crate) args: Result<Payload, PayloadError>,
+    /// What runs.
+    pub(crate) body: Arc<dyn Body>,
+}
+
+/// A value, or a step error, both as recorded.
+pub(crate) type Answered = Result<Payload, Payload>;
+
+/// How a body came back.
+pub(crate) enum Ended {
+    Value(Payload),
+    Error(BodyError),
+    Unrecordable(String),
+    TimedOut,
+    Panicked(String),
+}
+
+/// What happens after an attempt.
+pub(crate) enum Next {
+    Done(Answered),
+    Again,
+}
+
+/// One step call while it is being answered.
+pub(crate) struct Performance {
+    pub(crate) run: Arc<Run>,
+    pub(crate) command: CommandId,
+    pub(crate) name: Cow<'static, str>,
+    path: Cow<'static, str>,
+    pub(crate) options: StepOptions,
+    pub(crate) args: Payload,
+    pub(crate) body: Arc<dyn Body>,
+    digest: Digest,
+    site: Option<String>,
+    notes: Vec<Event>,
+    started: bool,
+    emitted: bool,
+    pub(crate) attempt: u32,
+    pub(crate) unknown_tries: u32,
+}
+
+/// Answers a step call.
+pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<String>, call: Call) -> Answered {
+    let args = match call.args {
+        Ok(args) => args,
+        Err(error) => return Err(step_error(&StepError::Unrecordable(at(&run, &command, error)))),
+    };
+    if let Some(reason) = run.too_large(&args) {
+        return Err(step_error(&StepError::Unrecordable(at(&run, &command, reason))));
+    }
+    let digest = match Digest::of(&args) {
+        Ok(digest) => digest,
+        Err(error) => return Err(step_error(&StepError::Unrecordable(at(&run, &command, error)))),
+    };
+    let class = call.options.class;
+    let mut performance = Performance {
+        run: Arc::clone(&run),
+        command,
+        name: call.name,
+        path: call.path,
+        options: call.options,
+        args,
+        body: call.body,
+        digest,
+        site,
+        notes: Vec::new(),
+        started: false,
+        emitted: false,
+        attempt: 0,
+        unknown_tries: 0,
+    };
+    if class == EffectClass::Pure {
+        return performance.compute().await;
+    }
+    let command = &performance.command;
+    match run.request(command, class, Some(&performance.digest), performance.site.clone()).await {
+        Matched::Answered => performance.inject().await,
+        Matched::Begun(record) => {
+            run.frontier(command).await;
+            performance.resume(*record).await
+        }
+        Matched::New => {
+            if run.has_answer(command) {
+                return performance.inject().await;
+            }
+            run.frontier(command).await;
+            run.breathe().await;
+            performance.attempts().await
+        }
+    }
+}
+
+/// A failure that names run and command.
+pub(crate) fn at(run: &Run, command: &CommandId, reason: impl std::fmt::Display) -> Failure {
+    Failure::permanent(format_args!("{reason} (run `{}`, step `{command}`)", run.id))
+}
+
+/// The recorded form of a step error.
+pub(crate) fn step_error(error: &StepError<Payload>) -> Payload {
+    Payload::encode(error).unwrap_or_else(|_| Payload::null())
+}
+
+impl Performance {
+    /// A pure step: no event, runs again on replay.
+    async fn compute(&mut self) -> Answered {
+        let side = || Side {
+            command: self.command.clone(),
+            class: EffectClass::Pure,
+            digest: Some(self.digest.clone()),
+            site: self.site.clone(),
+        };
+        self.run.consult(&self.command, EffectClass::Pure, false, side).await;
+        match self.call_safely().await {
+            Ended::Value(value) => Ok(value),
+            ended => Err(step_error(&self.error_of(ended, false))),
+        }
+    }
+
+    /// Hands out what is recorded, in its turn; completes the step's events where a crash cut them off.
+    async fn inject(&mut self) -> Answered {
+        let record = self.run.turn(&self.command).await;
+        let Some(Answer::Step(result)) = record.answer else {
+            return self.run.mismatched(&self.command, self.options.class, record.answer).await;
+        };
+        if !record.finished {
+            let complete = record.outcome.is_none_or(Outcome::is_complete);
+            let key = record.invocation.map(|invocation| invocation.key);
+            let mut events = vec![NodeFinished { command: self.command.clone() }.into()];
+            if complete && !record.committed {
+                events.push(self.step_committed(key));
+            }
+            self.run.append(events, Riders::default());
+        }
+        result
+    }
+
+    /// Goes on with a step that was begun before a crash.
+    async fn resume(&mut self, record: Recorded) -> Answered {
+        self.started = record.started;
+        self.attempt = record.failed_attempts;
+        let Some(invocation) = record.invocation else {
+            if let Some(due) = record.retry_due {
+                self.wait_until(due).await;
+            }
+            return self.attempts().await;
+        };
+        self.attempt = invocation.attempt;
+        if let Some((outcome, result)) = invocation.finished.clone() {
+            return self.catch_up(&invocation, outcome, result);
+        }
+        let entry = match self.run.host.store.entry(&invocation.key).await {
+            Ok(entry) => entry,
+            Err(error) => return self.run.stop(error).await,
+        };
+        match entry {
+            Some(entry) if entry.committed => {
+                let (outcome, result) = recorded_outcome(entry);
+                self.catch_up(&invocation, outcome, result)
+            }
+            None if invocation.refused => self.refuse(&invocation.key),
+            _ => match self.unknown(&invocation.id, &invocation.key, invocation.decision).await {
+                Next::Done(answered) => answered,
+                Next::Again => self.attempts().await,
+            },
+        }
+    }
+
+    /// Makes attempts until one settles the step.
+    async fn attempts(&mut self) -> Answered {
+        loop {
+            let ended = if self.options.class.changes_world() {
+                match self.acquire().await {
+                    Ok(intent) => self.call_with(intent).await,
+                    Err(Next::Done(answered)) => return answered,
+                    Err(Next::Again) => continue,
+                }
+            } else {
+                self.emit();
+                self.call_safely().await
+            };
+            if let Next::Done(answered) = self.settle(ended).await {
+                return answered;
+            }
+        }
+    }
+
+    /// A model's prompt is in the journal before it is sent, so that a lost answer stays visible.
+    fn emit(&mut self) {
+        if self.options.class != EffectClass::Llm {
+            return;
+        }
+        self.emitted = true;
+        let mut events = self.start_events();
+        let (command, attempt) = (self.command.clone(), self.attempt);
+        events.push(CommandEmitted { command, attempt, input: self.args.clone() }.into());
+        self.run.append(events, Riders::default());
+    }
+
+    /// `node_started`, once; then what bodies reported since.
+    pub(crate) fn start_events(&mut self) -> Vec<Event> {
+        let mut events = Vec::with_capacity(6);
+        if !std::mem::replace(&mut self.started, true) {
+            events.push(
+                NodeStarted {
+                    command: self.command.clone(),
+                    class: self.options.class,
+                    digest: self.digest.clone(),
+                    input: (!self.emitted).then(|| self.args.clone()),
+                    site: self.site.clone(),
+                }
+                .into(),
+            );
+        }
+        events.append(&mut self.notes);
+        events
+    }
+
+    fn key(&self) -> IdempotencyKey {
+        IdempotencyKey::new(&self.run.id, &self.command, self.attempt)
+    }
+
+    pub(crate) fn invocation(&self) -> InvocationId {
+        InvocationId::new(&self.command, self.attempt)
+    }
+
+    /// Asks the ledger for the right to run the body; the intent is durable when it is granted.
+    async fn acquire(&mut self) -> Result<DurableIntent, Next> {
+        let (key, invocation) = (self.key(), self.invocation());
+        let business_key = match self.business_key() {
+            Ok(business_key) => business_key,
+            Err(error) => {
+                let error = StepError::Unrecordable(at(&self.run, &self.command, error));
+                return Err(Next::Done(self.commit_failure(Outcome::PermanentFailure, &error, None)));
+            }
+        };
+        let mut events = self.start_events();
+        let mut refused = events.clone();
+        let (command, attempt) = (self.command.clone(), self.attempt);
+        let tool = self.name.to_string();
+        refused.push(
+            ToolInvocationRefused { command: command.clone(), invocation: invocation.clone(), key: key.clone() }
+                .into(),
+        );
+        events.push(
+            ToolInvocationStarted {
+                command: command.clone(),
+                invocation: invocation.clone(),
+                tool: tool.clone(),
+                attempt,
+                key: key.clone(),
+            }
+            .into(),
+        );
+        let otherwise = match Frame::encode(&refused) {
+            Ok(frame) => frame,
+            Err(error) => {
+                let error = StepError::Unrecordable(at(&self.run, &self.command, error));
+                return Err(Next::Done(Err(step_error(&error))));
+            }
+        };
+        let entry = LedgerEntry {
+            key: key.clone(),
+            run: self.run.id.clone(),
+            command,
+            invocation: invocation.clone(),
+            tool,
+            digest: self.digest.clone(),
+            business_key,
+            status: LedgerStatus::Started,
+            result: None,
+            error: None,
+            committed: false,
+            epoch: self.run.epoch,
+            started_at: self.run.now(),
+            finished_at: None,
+        };
+        let receipt = {
+            let _busy = self.run.busy();
+            self.run.append_durably(events, Some(Acquire { entry, otherwise }), Riders::default()).await
+        };
+        match LedgerAnswer::read(&key, receipt.acquired) {
+            Some(LedgerAnswer::Execute(intent)) => Ok(intent),
+            Some(LedgerAnswer::Recorded(row)) => {
+                let (outcome, result) = recorded_outcome(*row);
+                let invocation =
+                    Invocation { id: invocation, key, attempt, finished: None, decision: None, refused: false };
+                Err(Next::Done(self.catch_up(&invocation, outcome, result)))
+            }
+            Some(LedgerAnswer::InFlight(_)) => Err(self.unknown(&invocation, &key, None).await),
+            Some(LedgerAnswer::Refused(_)) | None => Err(Next::Done(self.refuse(&key))),
+        }
+    }
+
+    /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run.
+    fn business_key(&self) -> Result<Option<String>, PayloadError> {
+        if !self.options.irreversible {
+            return Ok(None);
+        }
+        let key = self.body.business_key(&self.args)?.unwrap_or_else(|| self.digest.as_str().to_owned());
+        Ok(Some(format!("{}/{}:{key}", self.run.id, self.path)))
+    }
+
+    /// The business key belongs to another call: refused, for good.
+    fn refuse(&mut self, key: &IdempotencyKey) -> Answered {
+        let reason = format!(
+            "irreversible step `{}` was called before with the same business key; the call `{key}` was not made",
+            self.name
+        );
+        let error = StepError::Rejected(at(&self.run, &self.command, reason));
+        self.commit_failure(Outcome::PermanentFailure, &error, None)
+    }
+
+    /// Runs a body that leaves the world as it is.
+    async fn call_safely(&mut self) -> Ended {
+        let cx = StepCx::new(&self.run, &self.command, self.options.class, self.attempt, self.run.now(), None);
+        self.call(cx).await
+    }
+
+    /// Runs a body that may change the world.
+    pub(crate) async fn call_with(&mut self, intent: DurableIntent) -> Ended {
+        let started_at = self.started_at(&intent).await;
+        self.run.took_off(&self.command, &self.invocation());
+        let cx =
+            StepCx::new(&self.run, &self.command, self.options.class, self.attempt, started_at, Some(intent));
+        self.call(cx).await
+    }
+
+    /// The recorded start of an invocation: a body that is sent again sees the same clock.
+    async fn started_at(&self, intent: &DurableIntent) -> Timestamp {
+        if self.unknown_tries == 0 {
+            return self.run.now();
+        }
+        match self.run.host.store.entry(intent.key()).await {
+            Ok(entry) => entry.map_or_else(|| self.run.now(), |entry| entry.started_at),
+            Err(error) => self.run.stop(error).await,
+        }
+    }
+
+    async fn call(&mut self, cx: StepCx) -> Ended {
+        let _busy = self.run.busy();
+        let host = &self.run.host;
+        let intercepted = host.interceptor.as_ref().and_then(|interceptor| {
+            let (run, command) = (&self.run.id, &self.command);
+            let call = BodyCall { run, command, path: &self.path, attempt: self.attempt, args: &self.args };
+            interceptor.intercept(&call, &cx)
+        });
+        let body = match intercepted {
+            Some(stub) => Ok(stub),
+            None => std::panic::catch_unwind(AssertUnwindSafe(|| self.body.call(cx.clone(), &self.args))),
+        };
+        let ended = match body {
+            Ok(body) => self.watch(body).await,
+            Err(panic) => Ended::Panicked(panic_message(&*panic)),
+        };
+        self.notes.append(&mut cx.take_notes());
+        ended
+    }
+
+    /// Polls a body under its timeout, and catches its panic.
+    async fn watch(&self, body: BoxFuture<'static, BodyResult>) -> Ended {
+        let mut body = AssertUnwindSafe(body).catch_unwind();
+        let ended = match (self.options.timeout, (&mut body).now_or_never()) {
+            (_, Some(ended)) => ended,
+            (None, None) => body.await,
+            (Some(timeout), None) => {
+                let deadline = self.run.host.world.sleep_until(later(self.run.now(), timeout));
+                match select(body, deadline).await {
+                    Either::Left((ended, _)) => ended,
+                    Either::Right(((), _)) => return Ended::TimedOut,
+                }
+            }
+        };
+        match ended {
+            Ok(Ok(Ok(value))) => match self.run.too_large(&value) {
+                Some(reason) => Ended::Unrecordable(reason),
+                None => Ended::Value(value),
+            },
+            Ok(Ok(Err(error))) => Ended::Error(error),
+            Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
+            Err(panic) => Ended::Panicked(panic_message(&*panic)),
+        }
+    }
+
+    /// Records what an attempt ended with, or arranges the next one.
+    pub(crate) async fn settle(&mut self, ended: Ended) -> Next {
+        self.run.landed(&self.command);
+        let changes_world = self.options.class.changes_world();
+        let class = match &ended {
+            Ended::Value(_) => FailureClass::Unclassified,
+            Ended::Error(error) => error.class,
+            Ended::TimedOut if changes_world => FailureClass::Unknown,
+            Ended::TimedOut => FailureClass::Retryable,
+            Ended::Panicked(_) | Ended::Unrecordable(_) => FailureClass::Permanent,
+        };
+        let ended = match ended {
+            Ended::Value(value) => return Next::Done(self.commit_success(value)),
+            ended => ended,
+        };
+        if class == FailureClass::Unknown && changes_world {
+            return self.unknown(&self.invocation(), &self.key(), None).await;
+        }
+        let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
+        match self.options.retry.wait_after(self.attempt) {
+            Some(wait) if may_retry => {
+                let error = step_error(&self.error_of(ended, false));
+                self.retry(error, later(self.run.now(), wait)).await;
+                Next::Again
+            }
+            _ => {
+                let status = match &ended {
+                    Ended::Panicked(_) | Ended::Unrecordable(_) => LedgerStatus::InDoubt,
+                    _ => LedgerStatus::Failed,
+                };
+                let error = self.error_of(ended, may_retry && self.options.retry.max > 1);
+                Next::Done(self.commit_failure(class.outcome(), &error, Some(status)))
+            }
+        }
+    }
+
+    fn error_of(&self, ended: Ended, exhausted: bool) -> StepError<Payload> {
+        let failure = |reason: String| at(&self.run, &self.command, reason);
+        match ended {
+            Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
+            Ended::Error(error) => StepError::App(error.error),
+            Ended::TimedOut => StepError::TimedOut(failure(format!("no answer within {:?}", self.timeout()))),
+            Ended::Panicked(message) => StepError::Panicked(failure(message)),
+            Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
+            Ended::Value(_) => StepError::Unrecordable(failure("a value is not an error".into())),
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> std::time::Duration {
+        self.options.timeout.unwrap_or_default()
+    }
+
+    /// Records a definite failure, and waits until the next attempt is due.
+    async fn retry(&mut self, error: Payload, due: Timestamp) {
+        let mut events = self.start_events();
+        let mut riders = Riders::default();
+        if self.options.class.changes_world() {
+            events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
+            riders.ledger.push(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
+        }
+        let (command, attempt) = (self.command.clone(), self.attempt);
+        events.push(StepRetried { command, attempt, error, due }.into());
+        self.run.append(events, riders);
+        self.attempt += 1;
+        self.wait_until(due).await;
+    }
+
+    async fn wait_until(&self, due: Timestamp) {
+        if due > self.run.now() {
+            let _waiting = self.run.wait(self.command.clone(), Some(due));
+            self.run.host.world.sleep_until(due).await;
+        }
+    }
+
+    /// The events after the body, one atomic append.
+    pub(crate) fn commit_success(&mut self, value: Payload) -> Answered {
+        let outcome = Outcome::of_success(self.options.class);
+        let noted = |event: &Event| matches!(event, Event::HttpRecorded(e) if e.response == value);
+        // An HTTP exchange that is the whole value stands in the journal once.
+        let mut result = (!self.notes.iter().any(noted)).then(|| value.clone());
+        let mut events = self.start_events();
+        let mut riders = Riders::default();
+        let mut key = None;
+        if self.options.class.changes_world() {
+            events.push(self.invocation_finished(outcome, result.take(), None));
+            riders.ledger.push(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
+            key = Some(self.key());
+        }
+        let command = self.command.clone();
+        events.push(CommandCommitted { command, outcome, result, error: None, caught_up: false }.into());
+        events.push(NodeFinished { command: self.command.clone() }.into());
+        events.push(self.step_committed(key));
+        self.run.append(events, riders);
+        Ok(value)
+    }
+
+    /// A final failure. `ledger` is the invocation's status, if one was started.
+    pub(crate) fn commit_failure(
+        &mut self,
+        outcome: Outcome,
+        error: &StepError<Payload>,
+        ledger: Option<LedgerStatus>,
+    ) -> Answered {
+        let error = step_error(error);
+        let mut events = self.start_events();
+        let mut riders = Riders::default();
+        let mut repeated = Some(error.clone());
+        if let (Some(status), true) = (ledger, self.options.class.changes_world()) {
+            events.push(self.invocation_finished(outcome, None, repeated.take()));
+            riders.ledger.push(self.ledger_update(status, None, Some(error.clone())));
+        }
+        events.push(self.failed(outcome, repeated));
+        events.push(NodeFinished { command: self.command.clone() }.into());
+        self.run.append(events, riders);
+        Err(error)
+    }
+
+    pub(crate) fn failed(&self, outcome: Outcome, error: Option<Payload>) -> Event {
+        CommandCommitted { command: self.command.clone(), outcome, result: None, error, caught_up: false }.into()
+    }
+
+    /// Takes over an outcome that was known before the crash; the body is not called.
+    fn catch_up(&mut self, invocation: &Invocation, outcome: Outcome, result: Answered) -> Answered {
+        let (value, error) = match &result {
+            Ok(value) => (Some(value.clone()), None),
+            Err(error) => (None, Some(error.clone())),
+        };
+        let mut events = self.start_events();
+        let mut riders = Riders::default();
+        if invocation.finished.is_none() {
+            events.push(
+                ToolInvocationFinished {
+                    command: self.command.clone(),
+                    invocation: invocation.id.clone(),
+                    outcome,
+                    result: value.clone(),
+                    error: error.clone(),
+                    caught_up: true,
+                }
+                .into(),
+            );
+        } else {
+            let status = if result.is_ok() { LedgerStatus::Succeeded } else { LedgerStatus::Failed };
+            let key = invocation.key.clone();
+            riders.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
+        }
+        let command = self.command.clone();
+        events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up: true }.into());
+        events.push(NodeFinished { command: self.command.clone() }.into());
+        if outcome.is_complete() {
+            events.push(self.step_committed(Some(invocation.key.clone())));
+        }
+        self.run.append(events, riders);
+        result
+    }
+
+    fn step_committed(&self, key: Option<IdempotencyKey>) -> Event {
+        StepCommitted { command: self.command.clone(), step: self.name.to_string(), key }.into()
+    }
+
+    pub(crate) fn invocation_finished(
+        &self,
+        outcome: Outcome,
+        result: Option<Payload>,
+        error: Option<Payload>,
+    ) -> Event {
+        ToolInvocationFinished {
+            command: self.command.clone(),
+            invocation: self.invocation(),
+            outcome,
+            result,
+            error,
+            caught_up: false,
+        }
+        .into()
+    }
+
+    pub(crate) fn ledger_update(
+        &self,
+        status: LedgerStatus,
+        result: Option<Payload>,
+        error: Option<Payload>,
+    ) -> LedgerUpdate {
+        LedgerUpdate { key: self.key(), status, result, error, committed: status != LedgerStatus::InDoubt }
+    }
+}
+
+fn recorded_outcome(entry: LedgerEntry) -> (Outcome, Answered) {
+    match (entry.status, entry.error) {
+        (LedgerStatus::Failed, error) => {
+            (Outcome::PermanentFailure, Err(error.unwrap_or_else(Payload::null)))
+        }
+        (_, Some(error)) if entry.result.is_none() => (Outcome::PermanentFailure, Err(error)),
+        (_, _) => (Outcome::SideEffectCommitted, Ok(entry.result.unwrap_or_else(Payload::null))),
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into())
+}

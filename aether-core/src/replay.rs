@@ -1,0 +1,359 @@
+//! The replay matcher: one run's journal as the answers it holds, handed out in the order of the first delivery.
+//!
+//! Promise: a recorded answer goes only to the command that has its place, kind, name and arguments; answers are
+//! handed out in the order in which the workflow saw them first; no wildcard decides a match.
+
+use std::collections::HashMap;
+use std::task::Waker;
+
+use jiff::Timestamp;
+
+use crate::event::{Decision, Event};
+use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
+use crate::outcome::{EffectClass, Outcome};
+use crate::payload::{Digest, Payload};
+
+/// The answer a journal holds for a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// A step's outcome: its value, or its step error.
+    Step(Result<Payload, Payload>),
+    /// A clock reading.
+    Time(Timestamp),
+    /// A UUID.
+    Uuid(uuid::Uuid),
+    /// A random value.
+    Random(Payload),
+    /// A timer fired.
+    Timer,
+    /// A race was won by the branch of this scope.
+    Race(String),
+    /// A wait ended with a value, or expired.
+    Wait(Option<Payload>),
+}
+
+/// The newest attempt at a world-changing step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invocation {
+    /// Its name.
+    pub id: InvocationId,
+    /// Its key.
+    pub key: IdempotencyKey,
+    /// Logical attempt, from 0.
+    pub attempt: u32,
+    /// Its outcome, where the body came back.
+    pub finished: Option<(Outcome, Result<Payload, Payload>)>,
+    /// What was decided about its unknown outcome.
+    pub decision: Option<Decision>,
+    /// The ledger refused it.
+    pub refused: bool,
+}
+
+/// What a journal holds about one command.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The command.
+    pub command: CommandId,
+    /// Its class, where an event tells it.
+    pub class: Option<EffectClass>,
+    /// Digest of its arguments.
+    pub digest: Option<Digest>,
+    /// Its arguments.
+    pub input: Option<Payload>,
+    /// Where in the source it was awaited.
+    pub site: Option<String>,
+    /// Whether `node_started` was written.
+    pub started: bool,
+    /// Whether `node_finished` was written.
+    pub finished: bool,
+    /// Whether `step_committed` was written.
+    pub committed: bool,
+    /// Number of attempts that definitely failed.
+    pub failed_attempts: u32,
+    /// When the next attempt is due.
+    pub retry_due: Option<Timestamp>,
+    /// The newest invocation.
+    pub invocation: Option<Invocation>,
+    /// When its timer is due.
+    pub due: Option<Timestamp>,
+    /// The child run it started.
+    pub child: Option<RunId>,
+    /// The newest recorded HTTP response, which is the value of an HTTP command.
+    pub response: Option<Payload>,
+    /// Outcome as committed.
+    pub outcome: Option<Outcome>,
+    /// The answer.
+    pub answer: Option<Answer>,
+    requested: bool,
+}
+
+impl Recorded {
+    fn new(command: CommandId) -> Self {
+        Self {
+            command,
+            class: None,
+            digest: None,
+            input: None,
+            site: None,
+            started: false,
+            finished: false,
+            committed: false,
+            failed_attempts: 0,
+            retry_due: None,
+            invocation: None,
+            due: None,
+            child: None,
+            response: None,
+            outcome: None,
+            answer: None,
+            requested: false,
+        }
+    }
+
+    /// The value of a committed command whose commit does not repeat it.
+    fn result_elsewhere(&self) -> Option<Result<Payload, Payload>> {
+        let finished = self.invocation.as_ref().and_then(|i| i.finished.as_ref());
+        finished.map(|(_, result)| result.clone()).or_else(|| self.response.clone().map(Ok))
+    }
+}
+
+/// One run's journal, folded for replay.
+#[derive(Debug, Default)]
+pub struct History {
+    commands: HashMap<Box<str>, Recorded>,
+    deliveries: Vec<Box<str>>,
+    delivered: usize,
+    waiting: HashMap<Box<str>, Waker>,
+    at_frontier: Vec<(CommandId, Waker)>,
+}
+
+impl History {
+    /// Folds `events` from position 0 on.
+    pub fn fold(events: impl IntoIterator<Item = Event>) -> Self {
+        let mut history = Self::default();
+        let mut races = Vec::new();
+        for event in events {
+            if let Event::RaceDecided(e) = &event {
+                races.push((e.command.place().to_owned(), e.winner.clone()));
+            }
+            history.apply(event);
+        }
+        for (race, winner) in races {
+            history.forget_losers(&race, &winner);
+        }
+        history
+    }
+
+    fn apply(&mut self, event: Event) {
+        let Some(command) = event.command().cloned() else { return };
+        let place: Box<str> = command.place().into();
+        let record = self.commands.entry(place.clone()).or_insert_with(|| Recorded::new(command));
+        let answer = match event {
+            Event::NodeStarted(e) => {
+                record.started = true;
+                record.class = Some(e.class);
+                record.digest = Some(e.digest);
+                record.input = e.input;
+                record.site = e.site;
+                None
+            }
+            Event::NodeFinished(_) => {
+                record.finished = true;
+                None
+            }
+            Event::StepCommitted(_) => {
+                record.committed = true;
+                None
+            }
+            Event::CommandEmitted(e) => {
+                record.input.get_or_insert(e.input);
+                None
+            }
+            Event::CommandCommitted(e) => {
+                record.outcome = Some(e.outcome);
+                let result = committed_result(e.result, e.error).or_else(|| record.result_elsewhere());
+                Some(Answer::Step(result.unwrap_or(Ok(Payload::null()))))
+            }
+            Event::StepRetried(e) => {
+                record.failed_attempts = e.attempt + 1;
+                record.retry_due = Some(e.due);
+                record.invocation = None;
+                None
+            }
+            Event::ToolInvocationStarted(e) => {
+                record.invocation = Some(Invocation {
+                    id: e.invocation,
+                    key: e.key,
+                    attempt: e.attempt,
+                    finished: None,
+                    decision: None,
+                    refused: false,
+                });
+                None
+            }
+            Event::ToolInvocationFinished(e) => {
+                if let Some(invocation) = &mut record.invocation {
+                    let response = record.response.clone().map(Ok);
+                    let result = committed_result(e.result, e.error).or(response).unwrap_or(Ok(Payload::null()));
+                    invocation.finished = Some((e.outcome, result));
+                }
+                None
+            }
+            Event::ToolInvocationRefused(e) => {
+                let attempt = record.failed_attempts;
+                record.invocation = Some(Invocation {
+                    id: e.invocation,
+                    key: e.key,
+                    attempt,
+                    finished: None,
+                    decision: None,
+                    refused: true,
+                });
+                None
+            }
+            Event::InvocationResolved(e) => {
+                if let Some(invocation) = &mut record.invocation {
+                    invocation.decision = Some(e.decision);
+                }
+                if e.decision == Decision::DidNotHappen {
+                    record.failed_attempts = record.invocation.take().map_or(1, |i| i.attempt + 1);
+                }
+                None
+            }
+            Event::HttpRecorded(e) => {
+                record.response = Some(e.response);
+                None
+            }
+            Event::TimerScheduled(e) => {
+                record.class = Some(EffectClass::Time);
+                record.due = Some(e.due);
+                None
+            }
+            Event::WaitStarted(e) => {
+                record.due = e.until;
+                None
+            }
+            Event::ChildStarted(e) => {
+                record.child = Some(e.child);
+                None
+            }
+            Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
+            Event::UuidRecorded(e) => Some(Answer::Uuid(e.value)),
+            Event::RandomRecorded(e) => Some(Answer::Random(e.value)),
+            Event::TimerFired(_) => Some(Answer::Timer),
+            Event::RaceDecided(e) => Some(Answer::Race(e.winner)),
+            Event::WaitCompleted(e) => Some(Answer::Wait(e.value)),
+            Event::PlanGenerated(e) => Some(Answer::Step(Ok(e.plan))),
+            Event::RunCreated(_)
+            | Event::RunWaiting(_)
+            | Event::RunCompleted(_)
+            | Event::RunFailed(_)
+            | Event::RunCancelled(_)
+            | Event::RunRequeued(_)
+            | Event::StepCompensated(_)
+            | Event::InvocationAbandoned(_)
+            | Event::StateChanged(_)
+            | Event::SignalReceived(_)
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalDecided(_)
+            | Event::VersionMarked(_)
+            | Event::CheckpointSaved(_)
+            | Event::ContinuedAsNew(_)
+            | Event::Unknown { .. } => None,
+        };
+        if let Some(answer) = answer
+            && record.answer.is_none()
+        {
+            record.class = record.class.or(class_of(&answer));
+            record.answer = Some(answer);
+            self.deliveries.push(place);
+        }
+    }
+
+    /// On replay only the winner of a race is polled, so what the losers got is not handed out again.
+    fn forget_losers(&mut self, race: &str, winner: &str) {
+        let lost = |place: &str| {
+            let below = |scope: &str| place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'));
+            below(race) && !below(winner)
+        };
+        self.deliveries.retain(|place| !lost(place));
+        self.commands.retain(|place, _| !lost(place));
+    }
+
+    /// What is recorded at `place`; marks it as asked for.
+    pub fn request(&mut self, place: &str) -> Option<&Recorded> {
+        let record = self.commands.get_mut(place)?;
+        record.requested = true;
+        Some(record)
+    }
+
+    /// Whether every recorded answer was handed out.
+    pub fn is_exhausted(&self) -> bool {
+        self.delivered == self.deliveries.len()
+    }
+
+    /// Number of answers handed out, and number of answers recorded.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.delivered, self.deliveries.len())
+    }
+
+    /// Takes the answer at `place` if it is the next one in order; else remembers whom to wake when it is.
+    pub fn take_turn(&mut self, place: &str, waker: &Waker) -> Option<Recorded> {
+        if self.deliveries.get(self.delivered).is_none_or(|next| **next != *place) {
+            self.waiting.insert(place.into(), waker.clone());
+            return None;
+        }
+        self.delivered += 1;
+        self.waiting.remove(place);
+        if let Some(next) = self.deliveries.get(self.delivered) {
+            if let Some(waker) = self.waiting.get(next) {
+                waker.wake_by_ref();
+            }
+        } else {
+            self.at_frontier.drain(..).for_each(|(_, waker)| waker.wake());
+        }
+        self.commands.remove(place)
+    }
+
+    /// Whether live effects may go on; else remembers whom to wake when they may.
+    pub fn pass_frontier(&mut self, command: &CommandId, waker: &Waker) -> bool {
+        if self.is_exhausted() {
+            return true;
+        }
+        match self.at_frontier.iter_mut().find(|(waiting, _)| waiting == command) {
+            Some((_, known)) => known.clone_from(waker),
+            None => self.at_frontier.push((command.clone(), waker.clone())),
+        }
+        false
+    }
+
+    /// The next answer, when nobody asks for it.
+    pub fn stuck_at(&self) -> Option<&Recorded> {
+        let next = self.deliveries.get(self.delivered)?;
+        if self.waiting.contains_key(next) { None } else { self.commands.get(next) }
+    }
+
+    /// A command that waits for something history does not hold.
+    pub fn frontier_request(&self) -> Option<&CommandId> {
+        self.at_frontier.first().map(|(command, _)| command)
+    }
+
+    /// A command that history holds and nobody asked for.
+    pub fn leftover(&self) -> Option<&Recorded> {
+        self.stuck_at().or_else(|| self.commands.values().find(|record| !record.requested))
+    }
+}
+
+fn committed_result(result: Option<Payload>, error: Option<Payload>) -> Option<Result<Payload, Payload>> {
+    error.map(Err).or(result.map(Ok))
+}
+
+fn class_of(answer: &Answer) -> Option<EffectClass> {
+    match answer {
+        Answer::Time(_) | Answer::Timer => Some(EffectClass::Time),
+        Answer::Uuid(_) => Some(EffectClass::Uuid),
+        Answer::Random(_) => Some(EffectClass::Random),
+        Answer::Wait(_) => Some(EffectClass::Human),
+        Answer::Step(_) | Answer::Race(_) => None,
+    }
+}

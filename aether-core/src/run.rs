@@ -1,0 +1,524 @@
+//! One claim of one run while it is being advanced: its place in the journal, what it waits for, and its faults.
+//!
+//! Promise: appends leave in the order in which their events happened; after the first fault nothing more happens.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
+
+use futures_util::task::AtomicWaker;
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use crate::def::WorkflowDef;
+use crate::event::Event;
+use crate::fault::{Divergence, Fault, Side};
+use crate::host::{Host, Observed};
+use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
+use crate::journal::Frame;
+use crate::ledger::{Acquire, LedgerStatus, LedgerUpdate};
+use crate::outcome::EffectClass;
+use crate::payload::{Digest, Payload};
+use crate::policy::{Consulted, Mode, Verdict};
+use crate::replay::{Answer, History, Recorded};
+use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail};
+
+/// Un-acknowledged events after which a run waits for the disk.
+const BACKPRESSURE: Position = 20_000;
+
+/// One claim of one run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) id: RunId,
+    pub(crate) def: &'static WorkflowDef,
+    pub(crate) epoch: Epoch,
+    pub(crate) mode: Mode,
+    pub(crate) seed: String,
+    pub(crate) host: Arc<Host>,
+    pub(crate) children: Option<Arc<dyn crate::child::Children>>,
+    state: Mutex<State>,
+    tail: Arc<Tail>,
+    fault: OnceLock<Fault>,
+    root: AtomicWaker,
+    poked: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: Position,
+    history: History,
+    matched: u64,
+    busy: usize,
+    stopping: bool,
+    waits: BTreeMap<CommandId, Option<Timestamp>>,
+    in_flight: BTreeMap<CommandId, InvocationId>,
+    inbox: Vec<Message>,
+    seen: u64,
+}
+
+/// What rides with an append.
+#[derive(Debug, Default)]
+pub(crate) struct Riders {
+    pub(crate) ledger: Vec<LedgerUpdate>,
+    pub(crate) status: Option<StatusChange>,
+    pub(crate) consumed: Vec<u64>,
+}
+
+/// What the matcher says about a command.
+#[derive(Debug)]
+pub(crate) enum Matched {
+    /// Its answer is recorded.
+    Answered,
+    /// It was begun, and its answer is not recorded.
+    Begun(Box<Recorded>),
+    /// History does not hold it.
+    New,
+}
+
+/// Everything a run starts from.
+pub(crate) struct Origin {
+    pub(crate) id: RunId,
+    pub(crate) def: &'static WorkflowDef,
+    pub(crate) epoch: Epoch,
+    pub(crate) mode: Mode,
+    pub(crate) seed: String,
+    pub(crate) next: Position,
+    pub(crate) history: History,
+    pub(crate) inbox: Vec<Message>,
+    pub(crate) children: Option<Arc<dyn crate::child::Children>>,
+}
+
+impl Run {
+    pub(crate) fn new(host: Arc<Host>, origin: Origin) -> Arc<Self> {
+        Arc::new(Self {
+            id: origin.id,
+            def: origin.def,
+            epoch: origin.epoch,
+            mode: origin.mode,
+            seed: origin.seed,
+            host,
+            children: origin.children,
+            state: Mutex::new(State {
+                next: origin.next,
+                history: origin.history,
+                seen: origin.inbox.last().map_or(0, |message| message.seq),
+                inbox: origin.inbox,
+                ..State::default()
+            }),
+            tail: Arc::default(),
+            fault: OnceLock::new(),
+            root: AtomicWaker::new(),
+            poked: Notify::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops the run. The first fault counts.
+    pub(crate) fn fail(&self, fault: impl Into<Fault>) {
+        let _first = self.fault.set(fault.into());
+        self.root.wake();
+    }
+
+    /// Stops the run and never returns: workflow code is not polled on.
+    pub(crate) async fn stop<T>(&self, fault: impl Into<Fault>) -> T {
+        self.fail(fault);
+        std::future::pending().await
+    }
+
+    /// Why the run stopped.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.fault.get().cloned().or_else(|| self.tail.failure().cloned().map(Fault::Append))
+    }
+
+    pub(crate) fn tail(&self) -> &Arc<Tail> {
+        &self.tail
+    }
+
+    pub(crate) fn root(&self) -> &AtomicWaker {
+        &self.root
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.host.world.now()
+    }
+
+    /// Appends without waiting. Errors surface as the run's fault, through its tail.
+    pub(crate) fn append(&self, events: Vec<Event>, riders: Riders) {
+        self.push(events, None, riders, false);
+    }
+
+    /// Appends and waits until it is durable.
+    pub(crate) async fn append_durably(
+        &self,
+        events: Vec<Event>,
+        acquire: Option<Acquire>,
+        riders: Riders,
+    ) -> crate::store::Receipt {
+        let answer = match self.push(events, acquire, riders, true) {
+            Some(reply) => reply.await,
+            None => return self.halted().await,
+        };
+        match answer {
+            Ok(Ok(receipt)) => receipt,
+            Ok(Err(error)) => self.stop(error).await,
+            Err(_dropped) => self.halted().await,
+        }
+    }
+
+    /// The run has a fault already: nothing goes on.
+    async fn halted<T>(&self) -> T {
+        self.root.wake();
+        std::future::pending().await
+    }
+
+    fn push(&self, events: Vec<Event>, acquire: Option<Acquire>, riders: Riders, awaited: bool) -> Option<Reply> {
+        if self.mode == Mode::Verify || self.fault().is_some() {
+            self.root.wake();
+            return None;
+        }
+        let frame = match Frame::encode(&events) {
+            Ok(frame) => frame,
+            Err(error) => {
+                let reason = error.to_string();
+                self.fail(AppendError::Store(crate::store::StoreError::Corrupt { store: "journal".into(), reason }));
+                return None;
+            }
+        };
+        let at = self.now();
+        let mut state = self.lock();
+        let expected = state.next;
+        state.next += Position::from(frame.count);
+        let (ack, reply) = if awaited {
+            let (ack, reply) = Ack::awaited(self.id.clone(), state.next, Arc::clone(&self.tail));
+            (ack, Some(reply))
+        } else {
+            (Ack::silent(self.id.clone(), state.next, Arc::clone(&self.tail)), None)
+        };
+        // Under the lock: the order of positions is the order in the store's queue.
+        self.host.store.append(Append {
+            run: self.id.clone(),
+            epoch: self.epoch,
+            expected,
+            at,
+            frame,
+            acquire,
+            ledger: riders.ledger,
+            status: riders.status,
+            consumed: riders.consumed,
+            ack,
+        });
+        drop(state);
+        self.observe(at, events);
+        reply
+    }
+
+    fn observe(&self, at: Timestamp, events: Vec<Event>) {
+        if self.host.observers.receiver_count() > 0 {
+            let observed = Observed { run: self.id.clone(), at, events: events.into() };
+            let _nobody_left = self.host.observers.send(observed);
+        }
+    }
+
+    /// The next position.
+    pub(crate) fn next(&self) -> Position {
+        self.lock().next
+    }
+
+    /// Waits while too much is on its way to the disk, and stops a run whose journal is over the limit.
+    pub(crate) async fn breathe(&self) {
+        let next = self.next();
+        if next >= self.host.limits.history {
+            let reason = format!(
+                "the journal of run `{}` has reached the limit of {} events: split the work into child runs",
+                self.id, self.host.limits.history
+            );
+            return self.stop(crate::store::StoreError::Full { store: self.host.store.describe(), reason }).await;
+        }
+        let durable = self.tail.durable();
+        if durable > 0 && next.saturating_sub(durable) > BACKPRESSURE {
+            let _failure_is_the_runs_fault = self.tail.reached(next - BACKPRESSURE / 2).await;
+        }
+    }
+
+    /// Matches a command with history. A mismatch stops the run.
+    pub(crate) async fn request(
+        &self,
+        command: &CommandId,
+        class: EffectClass,
+        digest: Option<&Digest>,
+        site: Option<String>,
+    ) -> Matched {
+        let side = || Side { command: command.clone(), class, digest: digest.cloned(), site: site.clone() };
+        let compared = self.lock().history.request(command.place()).map(|found| {
+            let same_class = found.class.is_none_or(|recorded| recorded == class);
+            let same_digest = found.digest.is_none() || digest.is_none() || found.digest.as_ref() == digest;
+            if found.command != *command || !same_class || !same_digest {
+                return Err(recorded_side(found, class));
+            }
+            Ok(if found.answer.is_some() { Matched::Answered } else { Matched::Begun(Box::new(found.clone())) })
+        });
+        let matched = match compared {
+            None => Matched::New,
+            Some(Ok(matched)) => matched,
+            Some(Err(recorded)) => return self.diverged(Some(recorded), Some(side())).await,
+        };
+        let answered = matches!(matched, Matched::Answered);
+        let verdict = self.consult(command, class, answered, side).await;
+        // The effect gate looks at history again before it calls a body: see `Run::has_answer`.
+        if answered && verdict == Verdict::Execute { Matched::New } else { matched }
+    }
+
+    /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.
+    pub(crate) fn has_answer(&self, command: &CommandId) -> bool {
+        self.lock().history.request(command.place()).is_some_and(|record| record.answer.is_some())
+    }
+
+    /// Asks the policy; returns only when the command may go on.
+    pub(crate) async fn consult(
+        &self,
+        command: &CommandId,
+        class: EffectClass,
+        recorded: bool,
+        side: impl Fn() -> Side,
+    ) -> Verdict {
+        let consulted = Consulted { run: &self.id, command, class, recorded, mode: self.mode };
+        let verdict = self.host.policy.consult(&consulted);
+        let unrecorded = match &verdict {
+            Verdict::Default | Verdict::Execute => {
+                !recorded && self.mode == Mode::Verify && class != EffectClass::Pure
+            }
+            Verdict::Inject => !recorded,
+            Verdict::Forbid(reason) => {
+                let reason = reason.clone();
+                let fault = Fault::Forbidden { run: self.id.clone(), command: command.clone(), reason };
+                return self.stop(fault).await;
+            }
+        };
+        // In a replay that executes nothing, history that is still to come is the better explanation.
+        if unrecorded {
+            self.frontier(command).await;
+            return self.stop(Fault::Unrecorded { run: self.id.clone(), requested: Box::new(side()) }).await;
+        }
+        verdict
+    }
+
+    /// Stops the run with a divergence.
+    pub(crate) async fn diverged<T>(&self, recorded: Option<Side>, requested: Option<Side>) -> T {
+        let divergence = Divergence { run: self.id.clone(), recorded, requested };
+        self.stop(Fault::Diverged(Box::new(divergence))).await
+    }
+
+    /// The recorded answer of a command, without taking its turn.
+    pub(crate) fn peek(&self, command: &CommandId) -> Option<Answer> {
+        self.lock().history.request(command.place()).and_then(|record| record.answer.clone())
+    }
+
+    /// The ledger change that leaves an invocation in doubt.
+    pub(crate) fn in_doubt(&self, invocation: &InvocationId) -> LedgerUpdate {
+        let (command, attempt) = invocation.as_str().rsplit_once('#').unwrap_or((invocation.as_str(), "0"));
+        let command = CommandId::from(command.to_owned());
+        LedgerUpdate {
+            key: IdempotencyKey::new(&self.id, &command, attempt.parse().unwrap_or(0)),
+            status: LedgerStatus::InDoubt,
+            result: None,
+            error: None,
+            committed: false,
+        }
+    }
+
+    /// Waits until it is this command's turn, and takes its answer.
+    pub(crate) async fn turn(&self, command: &CommandId) -> Recorded {
+        let taken = poll_fn(|cx| {
+            let taken = self.lock().history.take_turn(command.place(), cx.waker());
+            taken.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        self.lock().matched += 1;
+        taken
+    }
+
+    /// The answer of a command that must hold `Answer` of the right kind.
+    pub(crate) async fn mismatched<T>(&self, command: &CommandId, class: EffectClass, found: Option<Answer>) -> T {
+        tracing::error!(run = %self.id, %command, ?found, "recorded answer is of another kind");
+        let side = Side { command: command.clone(), class, digest: None, site: None };
+        self.diverged(Some(side.clone()), Some(side)).await
+    }
+
+    /// Waits until everything recorded has been handed out. In a shutdown it does not return.
+    pub(crate) async fn frontier(&self, command: &CommandId) {
+        poll_fn(|cx| {
+            if self.lock().history.pass_frontier(command, cx.waker()) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        if self.lock().stopping {
+            self.stop(Fault::ShutDown { run: self.id.clone() }).await
+        }
+    }
+
+    /// Lets live work finish and begins no more.
+    pub(crate) fn begin_stopping(&self) {
+        self.lock().stopping = true;
+        self.root.wake();
+    }
+
+    /// The divergence of a replay in which nothing moves.
+    pub(crate) fn stuck(&self) -> Option<Fault> {
+        let state = self.lock();
+        if state.busy > 0 {
+            return None;
+        }
+        let recorded = recorded_side(state.history.stuck_at()?, EffectClass::Pure);
+        let requested = state.history.frontier_request().map(|command| Side {
+            command: command.clone(),
+            class: EffectClass::Pure,
+            digest: None,
+            site: None,
+        });
+        Some(self.divergence(recorded, requested))
+    }
+
+    /// The divergence of a run that ended before history did.
+    pub(crate) fn leftover(&self) -> Option<Fault> {
+        let state = self.lock();
+        let recorded = recorded_side(state.history.leftover()?, EffectClass::Pure);
+        Some(self.divergence(recorded, None))
+    }
+
+    fn divergence(&self, recorded: Side, requested: Option<Side>) -> Fault {
+        Fault::Diverged(Box::new(Divergence { run: self.id.clone(), recorded: Some(recorded), requested }))
+    }
+
+    /// Number of recorded answers, and of answers that were matched.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.history.progress().1 as u64, state.matched)
+    }
+
+    /// Marks live work until the guard is dropped; the run is not suspended meanwhile.
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+        self.lock().busy += 1;
+        Busy(Arc::clone(self))
+    }
+
+    /// Marks a durable wait until the guard is dropped; the run may be suspended meanwhile.
+    pub(crate) fn wait(self: &Arc<Self>, command: CommandId, until: Option<Timestamp>) -> Waiting {
+        self.lock().waits.insert(command.clone(), until);
+        Waiting(Arc::clone(self), command)
+    }
+
+    /// If only durable waits are left: when the first is due, and the commands that wait.
+    pub(crate) fn idle(&self) -> Option<(Option<Timestamp>, Vec<CommandId>)> {
+        let state = self.lock();
+        if state.busy > 0 || state.waits.is_empty() || !state.history.is_exhausted() {
+            return None;
+        }
+        Some((state.waits.values().copied().flatten().min(), state.waits.keys().cloned().collect()))
+    }
+
+    /// Whether the engine wants the run to stop and nothing is in flight.
+    pub(crate) fn may_stop(&self) -> bool {
+        let state = self.lock();
+        state.stopping && state.busy == 0
+    }
+
+    /// An invocation's body is about to run.
+    pub(crate) fn took_off(&self, command: &CommandId, invocation: &InvocationId) {
+        self.lock().in_flight.insert(command.clone(), invocation.clone());
+    }
+
+    /// An invocation's outcome is known or decided.
+    pub(crate) fn landed(&self, command: &CommandId) {
+        self.lock().in_flight.remove(command);
+    }
+
+    /// Invocations in flight inside `scope` (all for `None`), which are given up.
+    pub(crate) fn abandon(&self, scopes: Option<&[String]>) -> Vec<(CommandId, InvocationId)> {
+        let mut state = self.lock();
+        let given_up = |command: &CommandId| scopes.is_none_or(|s| s.iter().any(|s| command.is_within(s)));
+        let (gone, kept) = std::mem::take(&mut state.in_flight).into_iter().partition(|(c, _)| given_up(c));
+        let gone: BTreeMap<_, _> = gone;
+        state.in_flight = kept;
+        gone.into_iter().collect()
+    }
+
+    /// The first message of `topic` that was not taken in; waits for it.
+    pub(crate) async fn message(&self, topic: &str) -> Message {
+        loop {
+            let poked = self.poked.notified();
+            if let Some(message) = self.take_message(topic) {
+                return message;
+            }
+            poked.await;
+        }
+    }
+
+    /// The first message of `topic` that was not taken in.
+    pub(crate) fn take_message(&self, topic: &str) -> Option<Message> {
+        let mut state = self.lock();
+        let at = state.inbox.iter().position(|message| message.topic == topic)?;
+        Some(state.inbox.remove(at))
+    }
+
+    /// The inbox, or something else outside, has changed.
+    pub(crate) fn poke(&self, inbox: Vec<Message>) {
+        let mut state = self.lock();
+        for message in inbox {
+            if message.seq > state.seen {
+                state.seen = message.seq;
+                state.inbox.push(message);
+            }
+        }
+        drop(state);
+        self.poked.notify_waiters();
+        self.root.wake();
+    }
+
+    /// Waits until something outside has changed.
+    pub(crate) fn poked(&self) -> tokio::sync::futures::Notified<'_> {
+        self.poked.notified()
+    }
+
+    /// Number of the newest inbox message this worker has seen.
+    pub(crate) fn seen(&self) -> u64 {
+        self.lock().seen
+    }
+
+    /// Checks that a recorded value is not over the limit.
+    pub(crate) fn too_large(&self, payload: &Payload) -> Option<String> {
+        let (size, limit) = (payload.as_str().len(), self.host.limits.payload);
+        (size > limit).then(|| format!("the value has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)"))
+    }
+}
+
+fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
+    Side {
+        command: record.command.clone(),
+        class: record.class.unwrap_or(otherwise),
+        digest: record.digest.clone(),
+        site: record.site.clone(),
+    }
+}
+
+/// Live work; see [`Run::busy`].
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Run>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.lock().busy -= 1;
+    }
+}
+
+/// A durable wait; see [`Run::wait`].
+#[derive(Debug)]
+pub(crate) struct Waiting(Arc<Run>, CommandId);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.lock().waits.remove(&self.1);
+    }
+}

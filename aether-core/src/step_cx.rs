@@ -1,0 +1,215 @@
+//! The context of a step's body: its key, its clock and draws, what the program provided, and what it reports.
+//!
+//! Promise: every value drawn here is the same in each physical execution of one logical attempt, so a body that is
+//! sent again after a crash sends the same payment id.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use crate::deps::MissingDep;
+use crate::event::{Event, HttpRecorded, StateChanged};
+use crate::host::Host;
+use crate::id::{CommandId, IdempotencyKey, RunId};
+use crate::ledger::DurableIntent;
+use crate::outcome::EffectClass;
+use crate::payload::Payload;
+
+/// The context of a step's body.
+#[derive(Clone)]
+pub struct StepCx {
+    scope: Arc<StepScope>,
+}
+
+struct StepScope {
+    host: Arc<Host>,
+    run: RunId,
+    command: CommandId,
+    class: EffectClass,
+    attempt: u32,
+    seed: String,
+    started_at: Timestamp,
+    intent: Option<DurableIntent>,
+    draws: AtomicU32,
+    exchanges: AtomicU32,
+    notes: Mutex<Vec<Event>>,
+}
+
+impl StepCx {
+    pub(crate) fn new(
+        run: &crate::run::Run,
+        command: &CommandId,
+        class: EffectClass,
+        attempt: u32,
+        started_at: Timestamp,
+        intent: Option<DurableIntent>,
+    ) -> Self {
+        Self {
+            scope: Arc::new(StepScope {
+                host: Arc::clone(&run.host),
+                run: run.id.clone(),
+                command: command.clone(),
+                class,
+                attempt,
+                seed: run.seed.clone(),
+                started_at,
+                intent,
+                draws: AtomicU32::new(0),
+                exchanges: AtomicU32::new(0),
+                notes: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The run this call belongs to.
+    pub fn run_id(&self) -> &RunId {
+        &self.scope.run
+    }
+
+    /// The command this call answers.
+    pub fn command_id(&self) -> &CommandId {
+        &self.scope.command
+    }
+
+    /// What kind of contact with the world this body was declared to be.
+    pub fn class(&self) -> EffectClass {
+        self.scope.class
+    }
+
+    /// Logical attempt, from 0. It rises only after a definite failure, never because the process crashed.
+    pub fn attempt(&self) -> u32 {
+        self.scope.attempt
+    }
+
+    /// The stable name of this attempt: give it to the receiver, so that it can spot repeats.
+    pub fn idempotency_key(&self) -> IdempotencyKey {
+        match &self.scope.intent {
+            Some(intent) => intent.key().clone(),
+            None => IdempotencyKey::new(&self.scope.run, &self.scope.command, self.scope.attempt),
+        }
+    }
+
+    /// What the program provided with `.provide(..)`.
+    ///
+    /// # Errors
+    /// [`MissingDep`] naming the type when it was not provided; `?` turns it into a step error.
+    pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingDep> {
+        self.scope.host.deps.get()
+    }
+
+    /// The time at which this attempt began. Constant during the attempt, and the same when a world-changing attempt
+    /// is sent again after a crash.
+    pub fn now(&self) -> Timestamp {
+        self.scope.started_at
+    }
+
+    /// A UUID (version 8, RFC 9562) derived from run, command, attempt and the number of the draw.
+    pub fn uuid(&self) -> uuid::Uuid {
+        let bytes = self.draw();
+        let mut head = [0; 16];
+        head.copy_from_slice(&bytes[..16]);
+        uuid::Builder::from_custom_bytes(head).into_uuid()
+    }
+
+    /// A number derived in the same way, evenly distributed.
+    pub fn random(&self) -> u64 {
+        let bytes = self.draw();
+        let mut head = [0; 8];
+        head.copy_from_slice(&bytes[..8]);
+        u64::from_be_bytes(head)
+    }
+
+    fn draw(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(self.scope.seed.as_bytes());
+        hash.update(self.scope.command.as_str().as_bytes());
+        hash.update(self.scope.attempt.to_be_bytes());
+        hash.update(self.scope.draws.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        hash.finalize().into()
+    }
+
+    /// Says that this body changed a resource; recorded with its outcome.
+    pub fn changed(&self, resource: &str, id: &str, operation: &str) -> Changed<'_> {
+        Changed {
+            cx: self,
+            event: Some(StateChanged {
+                command: self.scope.command.clone(),
+                resource: resource.into(),
+                id: id.into(),
+                operation: operation.into(),
+                version: None,
+                etag: None,
+                external_ref: None,
+            }),
+        }
+    }
+
+    /// Records an HTTP exchange with this body's outcome. For effect crates.
+    pub fn note_http(&self, request: Payload, response: Payload) {
+        let exchange = self.scope.exchanges.fetch_add(1, Ordering::Relaxed);
+        let command = self.scope.command.clone();
+        self.note(HttpRecorded { command, exchange, request, response }.into());
+    }
+
+    fn note(&self, event: Event) {
+        self.scope.notes.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+
+    pub(crate) fn take_notes(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.scope.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for StepCx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepCx")
+            .field("run", &self.scope.run)
+            .field("command", &self.scope.command)
+            .field("attempt", &self.scope.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A resource change under construction; recorded when dropped.
+#[derive(Debug)]
+pub struct Changed<'a> {
+    cx: &'a StepCx,
+    event: Option<StateChanged>,
+}
+
+impl Changed<'_> {
+    /// The resource's version afterwards.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        if let Some(event) = &mut self.event {
+            event.version = Some(version.into());
+        }
+        self
+    }
+
+    /// The resource's entity tag afterwards.
+    pub fn etag(mut self, etag: impl Into<String>) -> Self {
+        if let Some(event) = &mut self.event {
+            event.etag = Some(etag.into());
+        }
+        self
+    }
+
+    /// The resource's name in the other system.
+    pub fn external_ref(mut self, external_ref: impl Into<String>) -> Self {
+        if let Some(event) = &mut self.event {
+            event.external_ref = Some(external_ref.into());
+        }
+        self
+    }
+}
+
+impl Drop for Changed<'_> {
+    fn drop(&mut self) {
+        if let Some(event) = self.event.take() {
+            self.cx.note(event.into());
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What is done about an invocation that was started and whose outcome nobody knows: the step's declared policy.
+//!
+//! Promise: the body is never sent again unless the policy is `retry`, and then under the same key; every decision
+//! is an event.
+
+use serde::{Deserialize, Serialize};
+
+use crate::def::{OnUnknown, Probe, Retry};
+use crate::event::{Decision, Event, InvocationResolved, NodeFinished};
+use crate::failure::StepError;
+use crate::id::{IdempotencyKey, InvocationId};
+use crate::ledger::{DurableIntent, LedgerStatus};
+use crate::outcome::Outcome;
+use crate::payload::Payload;
+use crate::perform::{Next, Performance, at, step_error};
+use crate::run::Riders;
+use crate::step_cx::StepCx;
+use crate::store::Message;
+use crate::world::later;
+
+/// What an operator says about an invocation in doubt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    /// It happened, with this result as JSON.
+    Happened(Payload),
+    /// It did not happen; it may be tried again.
+    DidNotHappen,
+    /// It stays unknown; the step fails as in doubt.
+    Abandon,
+}
+
+/// An operator's resolution as it travels through the inbox.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Resolved {
+    pub(crate) resolution: Resolution,
+    pub(crate) actor: String,
+}
+
+/// Topic of the inbox under which a resolution of `invocation` is sent.
+pub(crate) fn topic(invocation: &InvocationId) -> String {
+    format!("resolve:{invocation}")
+}
+
+/// Sends of one invocation under one key before its outcome is left unknown.
+const MAX_SENDS: u32 = 5;
+
+impl Performance {
+    /// Decides about an invocation of unknown outcome. `decided` is what a crash cut off.
+    pub(crate) async fn unknown(
+        &mut self,
+        invocation: &InvocationId,
+        key: &IdempotencyKey,
+        decided: Option<Decision>,
+    ) -> Next {
+        self.run.landed(&self.command);
+        match (self.options.on_unknown, decided) {
+            (OnUnknown::Ask, _) | (_, Some(Decision::Ask)) => self.ask(invocation).await,
+            (OnUnknown::Fail, _) => self.in_doubt(invocation, "policy: fail", "it was started and never came back"),
+            (OnUnknown::Retry, _) => self.send_again(invocation, key).await,
+            (OnUnknown::Probe, _) => self.probe(invocation).await,
+        }
+    }
+
+    fn decision(&self, invocation: &InvocationId, decision: Decision, actor: &str) -> Event {
+        let command = self.command.clone();
+        InvocationResolved { command, invocation: invocation.clone(), decision, actor: actor.into() }.into()
+    }
+
+    /// The step fails; its outcome stays unknown.
+    fn in_doubt(&mut self, invocation: &InvocationId, actor: &str, why: &str) -> Next {
+        let reason = format!("nobody knows whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
+        let error = step_error(&StepError::InDoubt(at(&self.run, &self.command, reason)));
+        let mut events = self.start_events();
+        events.push(self.decision(invocation, Decision::InDoubt, actor));
+        events.push(self.failed(Outcome::PermanentFailure, Some(error.clone())));
+        events.push(NodeFinished { command: self.command.clone() }.into());
+        let ledger = vec![self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone()))];
+        self.run.append(events, Riders { ledger, ..Riders::default() });
+        Next::Done(Err(error))
+    }
+
+    /// The same body under the same key, after the decision is durable.
+    async fn send_again(&mut self, invocation: &InvocationId, key: &IdempotencyKey) -> Next {
+        self.unknown_tries += 1;
+        if self.unknown_tries >= MAX_SENDS {
+            return self.in_doubt(invocation, "policy: retry", "it was sent several times without an answer");
+        }
+        if let Some(wait) = Retry::READ.wait_after(self.unknown_tries.saturating_sub(2))
+            && self.unknown_tries > 1
+        {
+            let _busy = self.run.busy();
+            self.run.host.world.sleep_until(later(self.run.now(), wait)).await;
+        }
+        let mut events = self.start_events();
+        events.push(self.decision(invocation, Decision::Retry, "policy: retry"));
+        let receipt = self.run.append_durably(events, None, Riders::default()).await;
+        let intent = DurableIntent::reissued(key.clone(), &receipt);
+        let ended = self.call_with(intent).await;
+        Box::pin(self.settle(ended)).await
+    }
+
+    /// Asks the step's probe.
+    async fn probe(&mut self, invocation: &InvocationId) -> Next {
+        let cx = StepCx::new(&self.run, &self.command, self.options.class, self.attempt, self.run.now(), None);
+        let Some(probe) = self.body.probe(cx, &self.args) else {
+            return self.in_doubt(invocation, "policy: probe", "the step has no probe");
+        };
+        let found = {
+            let _busy = self.run.busy();
+            probe.await
+        };
+        match found {
+            Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()),
+            Ok(Ok(Probe::DidNotHappen)) => self.did_not_happen(invocation, "probe", Vec::new()),
+            Ok(Ok(Probe::Unknown)) => self.in_doubt(invocation, "probe", "its probe cannot tell"),
+            Ok(Err(failure)) => self.in_doubt(invocation, "probe", &format!("its probe failed: {failure}")),
+            Err(error) => self.in_doubt(invocation, "probe", &format!("its probe failed: {error}")),
+        }
+    }
+
+    /// Waits for an operator.
+    async fn ask(&mut self, invocation: &InvocationId) -> Next {
+        let topic = topic(invocation);
+        let early = self.run.take_message(&topic);
+        let message = match early {
+            Some(message) => message,
+            None => {
+                let mut events = self.start_events();
+                events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
+                let ledger = vec![self.ledger_update(LedgerStatus::InDoubt, None, None)];
+                self.run.append(events, Riders { ledger, ..Riders::default() });
+                let _waiting = self.run.wait(self.command.clone(), None);
+                self.run.message(&topic).await
+            }
+        };
+        self.resolved(invocation, &message).await
+    }
+
+    async fn resolved(&mut self, invocation: &InvocationId, message: &Message) -> Next {
+        let consumed = vec![message.seq];
+        match message.payload.decode::<Resolved>() {
+            Ok(Resolved { resolution: Resolution::Happened(value), actor }) => {
+                self.happened(invocation, value, &actor, consumed)
+            }
+            Ok(Resolved { resolution: Resolution::DidNotHappen, actor }) => {
+                self.did_not_happen(invocation, &actor, consumed)
+            }
+            Ok(Resolved { resolution: Resolution::Abandon, actor }) => {
+                self.in_doubt(invocation, &actor, "an operator gave it up")
+            }
+            Err(error) => self.in_doubt(invocation, "operator", &format!("the resolution is unreadable: {error}")),
+        }
+    }
+
+    fn happened(&mut self, invocation: &InvocationId, value: Payload, actor: &str, consumed: Vec<u64>) -> Next {
+        let mut events = self.start_events();
+        events.push(self.decision(invocation, Decision::Happened, actor));
+        self.run.append(events, Riders { consumed, ..Riders::default() });
+        Next::Done(self.commit_success(value))
+    }
+
+    /// A definite failure: the next attempt gets a new key.
+    fn did_not_happen(&mut self, invocation: &InvocationId, actor: &str, consumed: Vec<u64>) -> Next {
+        let mut events = self.start_events();
+        events.push(self.decision(invocation, Decision::DidNotHappen, actor));
+        let ledger = vec![self.ledger_update(LedgerStatus::Failed, None, None)];
+        self.run.append(events, Riders { ledger, consumed, status: None });
+        self.attempt += 1;
+        self.unknown_tries = 0;
+        Next::Again
+    }
+}
