@@ -10,8 +10,15 @@ use syn::{Expr, Macro, Token};
 /// Macros that evaluate their arguments as expressions in the enclosing function, and leave it only by panic.
 const TRANSPARENT: &[&str] = &[
     "format", "format_args", "print", "println", "eprint", "eprintln", "write", "writeln", "dbg", "panic", "todo",
-    "unimplemented", "unreachable", "assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq",
-    "debug_assert_ne", "vec", "matches", "trace", "debug", "info", "warn", "error", "event", "log", "anyhow", "json",
+    "unimplemented", "unreachable", "assert", "assert_eq", "assert_ne", "vec", "matches", "anyhow", "json",
+];
+
+/// Macros that leave the function only by panic, but evaluate their arguments only under some log level or build
+/// profile: an await in them would be there in one process and not in the next.
+const QUIET: &[&str] = &[
+    "trace", "debug", "info", "warn", "error", "event", "log", "span", "trace_span", "debug_span", "info_span",
+    "warn_span", "error_span", "debug_assert", "debug_assert_eq", "debug_assert_ne", "cfg", "env", "option_env",
+    "concat", "stringify", "include_str", "include_bytes", "line", "file", "column", "module_path",
 ];
 
 /// The like, which may also return from the enclosing function.
@@ -34,7 +41,8 @@ pub(crate) fn is_transparent(mac: &Macro) -> bool {
 
 /// Whether the macro may return from the function or leave a loop.
 pub(crate) fn may_leave(mac: &Macro) -> bool {
-    !TRANSPARENT.contains(&name(mac).as_str())
+    let name = name(mac);
+    !TRANSPARENT.contains(&name.as_str()) && !QUIET.contains(&name.as_str())
 }
 
 /// Whether the macro polls several futures.
