@@ -1,0 +1,3 @@
+//! The integration tests of the facade, one module for each subject.
+
+mod sim;
