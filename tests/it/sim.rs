@@ -33,7 +33,7 @@ async fn search(_cx: &mut StepCx, query: &str) -> Result<Vec<Hit>> {
 }
 
 /// Measure something.
-#[step(effect = "read", retry = "none")]
+#[step(effect = "read")]
 async fn measure(_cx: &mut StepCx, of: u32) -> Result<f64> {
     not_stubbed(format_args!("{of}"))
 }
@@ -57,8 +57,8 @@ async fn charge_again(_cx: &mut StepCx, cents: u64) -> Result<String> {
 }
 
 /// Look whether a card was charged.
-async fn was_charged(_cx: &mut StepCx, cents: &u64) -> Result<Probe<String>> {
-    Ok(if *cents == 0 { Probe::Unknown } else { Probe::Happened(format!("found {cents}")) })
+async fn was_charged(_cx: &mut StepCx, cents: u64) -> Result<Probe<String>> {
+    Ok(if cents == 0 { Probe::Unknown } else { Probe::Happened(format!("found {cents}")) })
 }
 
 /// Charge a card, and look when in doubt.
@@ -395,7 +395,7 @@ async fn an_idempotent_call_is_sent_again_and_a_probed_one_is_looked_for() {
 async fn a_full_store_stops_a_run_before_the_tool() {
     let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
     let error = full.clone();
-    // Appends: the read, the timer, the suspension, the timer's end, the tool's intent.
+    // Appends: the read, the timer, the suspension, the resumption, the timer's end, the tool's intent.
     let sim = answers().wrap_store(move |store| {
         Arc::new(FailingStore::new(store).append_fails(6, error.clone()))
     });
