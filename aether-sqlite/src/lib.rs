@@ -72,7 +72,7 @@ impl Default for SqliteOptions {
             linger: Duration::from_millis(1),
             batch: 2000,
             readers: 2,
-            checkpoint_pages: 4000,
+            checkpoint_pages: 10000,
             max_pages: None,
         }
     }
@@ -128,7 +128,8 @@ impl SqliteStore {
         ask: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (op, answer) = Question::new(ask);
-        let _a_lost_call_answers_gone = self.queue.send(op);
+        // A queue that is gone gives the operation back; dropping it is what answers `gone`.
+        drop(self.queue.send(op));
         answer.await.unwrap_or_else(|_| Err(gone(&self.name)))
     }
 
@@ -144,7 +145,7 @@ impl SqliteStore {
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         let (closer, _) = oneshot::channel();
-        let _already_closed = self.queue.send(Op::Close(closer));
+        drop(self.queue.send(Op::Close(closer)));
         self.join();
     }
 }
@@ -261,7 +262,7 @@ impl Store for SqliteStore {
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let (closer, closed) = oneshot::channel();
-            let _already_closed = self.queue.send(Op::Close(closer));
+            drop(self.queue.send(Op::Close(closer)));
             let _already_closed = closed.await;
             self.join();
             Ok(())

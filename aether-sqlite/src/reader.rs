@@ -181,13 +181,15 @@ pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<Le
     first(conn, &sql, [key.as_str()], row::entry)
 }
 
-/// The ledger rows of a run.
+/// The ledger rows of a run: their keys all start with `aether:<run>:`, so the key's index finds them.
 pub(crate) fn entries(conn: &Connection, run: &RunId) -> Result<Vec<LedgerEntry>, Fault> {
     let sql = format!(
-        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE runs.id = ?1 ORDER BY ledger.seq",
+        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no
+         WHERE ledger.key > ?2 AND ledger.key < ?3 AND runs.id = ?1 ORDER BY ledger.position",
         row::ENTRY
     );
-    list(conn, &sql, [run.as_str()], row::entry)
+    let (from, to) = (format!("aether:{run}:"), format!("aether:{run};"));
+    list(conn, &sql, params![run.as_str(), from, to], row::entry)
 }
 
 /// Messages that no append has taken in.
