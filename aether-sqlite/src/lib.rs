@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod alive;
 mod batch;
 mod calls;
 mod error;
@@ -43,6 +44,7 @@ use aether_core::store::{
     Store, StoreError,
 };
 
+use crate::alive::SignsOfLife;
 use crate::batch::Batch;
 use crate::error::{Fault, gone};
 use crate::reader::Readers;
@@ -85,6 +87,7 @@ pub struct SqliteStore {
     queue: Sender<Op>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
+    signs: Arc<SignsOfLife>,
 }
 
 impl SqliteStore {
@@ -119,18 +122,28 @@ impl SqliteStore {
                 move || writer::serve(conn, &name, &options, &ops)
             })
             .map_err(no_thread)?;
-        Ok(Self { name, queue, writer: Mutex::new(Some(writer)), readers })
+        let signs = Arc::new(SignsOfLife::beside(path));
+        Ok(Self { name, queue, writer: Mutex::new(Some(writer)), readers, signs })
     }
 
-    /// Runs `ask` in the writer's transaction and answers when that is durable.
-    async fn write<T: Send + 'static>(
+    /// Runs `ask` in the writer's transaction and answers when that is durable. Queued before this returns.
+    fn write<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         let (op, answer) = Question::new(ask);
         // A queue that is gone gives the operation back; dropping it is what answers `gone`.
         drop(self.queue.send(op));
-        answer.await.unwrap_or_else(|_| Err(gone(&self.name)))
+        let name = Arc::clone(&self.name);
+        async move { answer.await.unwrap_or_else(|_| Err(gone(&name))) }
+    }
+
+    /// Workers that hold runs and whose processes are gone.
+    async fn dead_workers(&self) -> Result<Vec<WorkerId>, StoreError> {
+        let signs = Arc::clone(&self.signs);
+        self.readers
+            .ask(move |conn| Ok(reader::owners(conn)?.into_iter().filter(|worker| signs.is_dead(worker)).collect()))
+            .await
     }
 
     fn join(&self) {
@@ -139,6 +152,7 @@ impl SqliteStore {
         if let Some(writer) = writer {
             let _a_panic_was_reported = writer.join();
         }
+        self.signs.withdraw();
     }
 }
 
@@ -157,6 +171,17 @@ impl Store for SqliteStore {
 
     fn durability(&self) -> Durability {
         Durability::PowerLoss
+    }
+
+    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (signs, worker, name) = (Arc::clone(&self.signs), worker.clone(), Arc::clone(&self.name));
+        Box::pin(self.readers.ask(move |conn| {
+            signs.sweep(&reader::owners(conn)?);
+            if let Err(error) = signs.announce(&worker) {
+                tracing::debug!(store = %name, %error, "no sign of life can be given; leases alone decide");
+            }
+            Ok(())
+        }))
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
@@ -191,7 +216,18 @@ impl Store for SqliteStore {
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
-        Box::pin(self.write(move |batch| batch.claim(&request)))
+        Box::pin(async move {
+            let dead = self.dead_workers().await?;
+            let buried = dead.clone();
+            let leases = self
+                .write(move |batch| {
+                    dead.iter().try_for_each(|worker| batch.give_back(worker))?;
+                    batch.claim(&request)
+                })
+                .await?;
+            buried.iter().for_each(|worker| self.signs.bury(worker));
+            Ok(leases)
+        })
     }
 
     fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {

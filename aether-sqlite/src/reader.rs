@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 use tokio::sync::oneshot;
 
-use aether_core::id::{IdempotencyKey, Position, RunId};
+use aether_core::id::{IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
 use aether_core::store::{Message, RunFilter, RunRecord, Snapshot, StoreError};
@@ -170,6 +170,14 @@ pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, Fault> {
     let sql = "SELECT min(wake_at) FROM runs WHERE owner IS NULL AND wake_at IS NOT NULL";
     let at: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     at.map(row::time).transpose()
+}
+
+/// The workers that hold runs.
+pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, Fault> {
+    let sql = "SELECT DISTINCT owner FROM runs INDEXED BY runs_held WHERE owner IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let owners = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
+    Ok(owners.collect::<Result<_, _>>()?)
 }
 
 /// One ledger row.
