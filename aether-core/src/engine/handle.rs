@@ -178,6 +178,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             let handle = self.engine.handle_of(id.clone());
             if let Created::Existing(existing) = create(inner, def, id, input, None).await? {
                 same_run(&existing, workflow, &digest)?;
+                inner.kick.notify_one();
             }
             Ok(handle)
         })
@@ -263,8 +264,8 @@ pub(super) async fn create(
             inbox: Vec::new(),
             children: Some(children),
         };
-        let run = launch_run(inner, Launch { origin, workflow, input, parent });
-        run.observe(at, vec![created]);
+        host.observe(&origin.id, at, vec![created]);
+        launch_run(inner, Launch { origin, workflow, input, parent });
         Some(())
     };
     if def.unique {
@@ -372,8 +373,14 @@ impl<W> RunHandle<W> {
     pub async fn end(&self) -> Result<RunEnd, StoreError> {
         loop {
             let changed = self.cell.changed.notified();
-            if let Some(end) = self.cell.get() {
-                return Ok(end);
+            match self.cell.get() {
+                // Another process may have gone on.
+                Some(RunEnd::Stopped(fault)) => {
+                    let stored = stored_end(&self.inner, &self.id).await;
+                    return Ok(stored.ok().flatten().unwrap_or(RunEnd::Stopped(fault)));
+                }
+                Some(end) => return Ok(end),
+                None => {}
             }
             if !self.inner.active().contains_key(&self.id) {
                 if let Some(end) = stored_end(&self.inner, &self.id).await? {
