@@ -1,5 +1,7 @@
 //! What is particular to a file: reopening, sharing it between stores, refusing it, and running out of room.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken promise panics with what it saw")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
