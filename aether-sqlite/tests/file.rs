@@ -92,7 +92,7 @@ fn place() -> (TempDir, PathBuf) {
 }
 
 fn refused(path: impl AsRef<Path>) -> StoreError {
-    SqliteStore::open(path).err().expect("this file must be refused")
+    SqliteStore::open(path).expect_err("this file must be refused")
 }
 
 #[tokio::test]
