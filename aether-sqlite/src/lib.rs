@@ -61,7 +61,7 @@ pub struct SqliteOptions {
     pub batch: usize,
     /// How many threads read. Default: 2.
     pub readers: usize,
-    /// After how many pages (4 KiB each) the write-ahead log is copied into the file. Default: 4000.
+    /// After how many pages (4 KiB each) the write-ahead log is copied into the file. Default: 10000.
     pub checkpoint_pages: u32,
     /// How many pages the file may have before appends fail with [`StoreError::Full`]. Default: no limit.
     pub max_pages: Option<u32>,
@@ -130,8 +130,8 @@ impl SqliteStore {
     fn write<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
-        let (op, answer) = Question::new(ask);
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + use<T> {
+        let (op, answer) = Question::asking(ask);
         // A queue that is gone gives the operation back; dropping it is what answers `gone`.
         drop(self.queue.send(op));
         let name = Arc::clone(&self.name);

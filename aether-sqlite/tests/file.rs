@@ -1,5 +1,7 @@
 //! What is particular to a file: reopening, sharing it between stores, refusing it, and running out of room.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken promise panics with what it saw")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +92,7 @@ fn place() -> (TempDir, PathBuf) {
 }
 
 fn refused(path: impl AsRef<Path>) -> StoreError {
-    SqliteStore::open(path).err().expect("this file must be refused")
+    SqliteStore::open(path).expect_err("this file must be refused")
 }
 
 #[tokio::test]
