@@ -87,13 +87,13 @@ codes! {
         why: "switching a check off stands in the run's definition for whoever reads its history",
         help: "write `allow(clock, reason = \"why it is harmless\")`";
     CLOCK = "AE0101",
-        why: "a replay would read another time than the first run did",
+        why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";
     RANDOM = "AE0102",
-        why: "a replay would draw another number than the first run did",
+        why: "a replay or a retry would draw another number than the first run did",
         help: "use `cx.random().await`";
     UUID = "AE0103",
-        why: "a replay would make another id than the first run did",
+        why: "a replay or a retry would make another id than the first run did",
         help: "use `cx.uuid().await`";
     ENVIRONMENT = "AE0104",
         why: "the process that replays may have another environment",

@@ -84,7 +84,7 @@ fn step_stub(shape: &Shape) -> TokenStream {
         type_item(shape),
         trait_impl(shape, "Step", &body),
         inherent(shape, &TokenStream::new(), &stub_tool(shape)),
-        step_call(shape, &quote!(::core::unreachable!())),
+        unused(step_call(shape, &quote!(::core::unreachable!()))),
     ];
     quote!(#(#parts)*)
 }
@@ -115,9 +115,14 @@ fn workflow_stub(shape: &Shape) -> TokenStream {
     let parts = [
         type_item(shape),
         trait_impl(shape, "Workflow", &body),
-        workflow_call(shape, &quote!(::core::unreachable!())),
+        unused(workflow_call(shape, &quote!(::core::unreachable!()))),
     ];
     quote!(#(#parts)*)
+}
+
+/// A function that uses none of its parameters.
+fn unused(function: TokenStream) -> TokenStream {
+    quote!(#[allow(unused_variables)] #function)
 }
 
 /// Makes the definition known to the program without a call. A generic item has no single definition.
@@ -481,7 +486,7 @@ fn recorded_call(shape: &Shape) -> TokenStream {
     let puts = shape
         .args
         .iter()
-        .map(|Arg { ident, name, ty, .. }| quote_spanned!(ty.span()=> .field(#name, &#ident)));
+        .map(|Arg { ident, name, ty, .. }| quote_spanned!(ty.span()=> .field::<#ty>(#name, &#ident)));
     quote!(#p::call_step::<#this>(#cx, #p::ArgsEncoder::new() #(#puts)* .finish()))
 }
 
@@ -495,9 +500,9 @@ fn this(shape: &Shape) -> TokenStream {
 fn step_call(shape: &Shape, body: &TokenStream) -> TokenStream {
     let p = private(shape);
     let ret = &shape.ret;
-    let output = quote! {
-        ::core::result::Result<<#ret as #p::Returns>::Ok, #p::StepError<<#ret as #p::Returns>::Err>>
-    };
+    let value = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Ok);
+    let error = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Err);
+    let output = quote!(::core::result::Result<#value, #p::StepError<#error>>);
     let args = shape.args.iter().map(|Arg { ident, ty, .. }| quote!(#ident: #ty)).collect();
     call_function(shape, args, &output, body)
 }

@@ -2,6 +2,8 @@
 //!
 //! Promise: judged by use, never by what a file imports.
 
+use std::borrow::Cow;
+
 use quote::ToTokens;
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
@@ -44,10 +46,11 @@ impl Place {
     }
 
     /// What to do instead, where the catalogue's answer is made for workflows.
-    fn help(self, code: &Code) -> &'static str {
+    fn help(self, code: &Code) -> Cow<'static, str> {
         match self {
-            Self::Pure => "pass the value as an argument, or choose the effect class that says what the body does",
-            Self::Workflow | Self::Step => code.help,
+            Self::Workflow => code.help.into(),
+            Self::Pure => "pass the value as an argument, or choose the effect class that says what the body does".into(),
+            Self::Step => code.help.replace(".await", "").into(),
         }
     }
 }

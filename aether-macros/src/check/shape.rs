@@ -178,7 +178,7 @@ fn take(params: &mut Vec<&PatType>) -> Option<Context> {
 
 fn argument(at: usize, param: &PatType, generics: &mut Generics, d: &mut Diagnostics) -> Arg {
     let (ident, mutable) = named(at, param, d);
-    let ty = nameable(&param.ty, &ident, generics);
+    let ty = nameable(&own::elided(&param.ty), &ident, generics);
     let (owned, pass) = own::owned(&ty).unwrap_or_else(|borrowed| {
         refuse_borrowed(param, &ident, borrowed, d);
         (parse_quote!(()), Pass::Owned)

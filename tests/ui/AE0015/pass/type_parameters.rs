@@ -3,7 +3,7 @@
 use aether::prelude::*;
 
 #[step(effect = "read")]
-async fn fetch<T: Clone, const N: usize>(cx: &mut StepCx, item: &T, name: impl std::fmt::Display) -> Result<Vec<T>> {
+async fn fetch<T: Clone + Sync, const N: usize>(cx: &mut StepCx, item: &T, name: impl std::fmt::Display) -> Result<Vec<T>> {
     let _ = (cx, name.to_string());
     Ok(vec![item.clone(); N])
 }
