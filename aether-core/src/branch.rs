@@ -15,7 +15,7 @@ use futures_util::stream::FuturesUnordered;
 
 use crate::cx::{Cx, Ticket, too_deep_fault};
 use crate::event::{InvocationAbandoned, RaceDecided};
-use crate::gate::{Effect, Recorded as _, WorkflowCode, recorded_wrapper};
+use crate::gate::{Effect, WorkflowCode, recorded_wrapper};
 use crate::id::CommandId;
 use crate::outcome::EffectClass;
 use crate::replay::Answer;

@@ -9,6 +9,7 @@ pub mod contract;
 pub mod cx;
 pub mod def;
 pub mod deps;
+pub mod engine;
 pub mod event;
 pub mod failure;
 pub mod fault;
@@ -29,5 +30,9 @@ pub mod step;
 pub mod step_cx;
 pub mod store;
 pub mod tool;
+mod turn;
 pub mod unknown;
+pub mod view;
 pub mod world;
+
+pub use turn::RunEnd;

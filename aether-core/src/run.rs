@@ -216,7 +216,7 @@ impl Run {
         reply
     }
 
-    fn observe(&self, at: Timestamp, events: Vec<Event>) {
+    pub(crate) fn observe(&self, at: Timestamp, events: Vec<Event>) {
         if self.host.observers.receiver_count() > 0 {
             let observed = Observed { run: self.id.clone(), at, events: events.into() };
             let _nobody_left = self.host.observers.send(observed);
@@ -408,6 +408,11 @@ impl Run {
     pub(crate) fn wait(self: &Arc<Self>, command: CommandId, until: Option<Timestamp>) -> Waiting {
         self.lock().waits.insert(command.clone(), until);
         Waiting(Arc::clone(self), command)
+    }
+
+    /// Whether something waits durably.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.lock().waits.is_empty()
     }
 
     /// If only durable waits are left: when the first is due, and the commands that wait.

@@ -46,7 +46,9 @@ pub enum StoreError {
         reason: String,
     },
     /// The store was written by a newer build.
-    #[error("store {store} has schema version {found}, this build knows up to {supported}: update the program")]
+    #[error(
+        "store {store} has schema version {found}, this build knows up to {supported}: update the program"
+    )]
     NewerSchema {
         /// Which store.
         store: String,
@@ -162,6 +164,7 @@ pub struct Tail {
     durable: AtomicU64,
     failure: OnceLock<AppendError>,
     changed: Notify,
+    broken: Notify,
 }
 
 impl Tail {
@@ -195,11 +198,11 @@ impl Tail {
     /// Waits until an append fails.
     pub async fn failed(&self) -> AppendError {
         loop {
-            let changed = self.changed.notified();
+            let broken = self.broken.notified();
             if let Some(error) = self.failure() {
                 return error.clone();
             }
-            changed.await;
+            broken.await;
         }
     }
 }
@@ -255,6 +258,7 @@ impl Ack {
         if let Some(reply) = self.reply.take() {
             let _gone = reply.send(Err(error));
         }
+        self.tail.broken.notify_waiters();
         self.tail.changed.notify_waiters();
     }
 }
@@ -284,8 +288,8 @@ pub struct StatusChange {
     /// `wake_at` is the time of the append) while the inbox holds a message with a higher number, so that no message
     /// is missed between a worker's last look and its suspension.
     pub seen: u64,
-    /// A run that waits for this one: the same write puts a message of id and topic `child:<this run>` and payload
-    /// `null` into its inbox and makes it due.
+    /// A run that waits for this one: the same write makes it due, also when it is just being suspended. A run that is
+    /// notified while a worker holds it may be woken once more than needed.
     pub notify: Option<RunId>,
 }
 
@@ -490,12 +494,8 @@ pub trait Store: Send + Sync + Debug + 'static {
     fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Gives a run back without changing its journal, to be claimed again at `wake_at`.
-    fn release(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        wake_at: Timestamp,
-    ) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp)
+    -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The earliest `wake_at` of any run that nobody holds.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>>;

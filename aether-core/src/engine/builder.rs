@@ -1,0 +1,206 @@
+//! Putting an engine together.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast};
+
+use super::{Engine, Guard, Inner, Settings, worker};
+use crate::deps::Deps;
+use crate::host::{Host, Interceptor, Limits};
+use crate::id::WorkerId;
+use crate::policy::{DefaultPolicy, ReplayPolicy};
+use crate::step::{RegisteredWorkflow, Workflow};
+use crate::store::{Durability, Store, StoreError};
+use crate::world::World;
+
+/// Why an engine cannot be started.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Two workflows of one name.
+    #[error(
+        "two workflows are named `{name}`: in `{first}` and in `{second}`; give one another name with `#[workflow(name = \"..\")]`"
+    )]
+    DuplicateWorkflow {
+        /// The name.
+        name: &'static str,
+        /// Module of the one.
+        first: &'static str,
+        /// Module of the other.
+        second: &'static str,
+    },
+    /// Production needs a store that survives a crash.
+    #[error(
+        "store {store} keeps nothing over a restart, and this engine was told to run in production: use SQLite or Postgres"
+    )]
+    NotDurable {
+        /// The store.
+        store: String,
+    },
+    /// No store was given.
+    #[error("no store was given: call `.sqlite(path)`, `.memory()` or `.store(store)`")]
+    NoStore,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Puts an engine together.
+#[derive(Debug)]
+pub struct EngineBuilder {
+    world: Arc<dyn World>,
+    store: Option<Arc<dyn Store>>,
+    deps: Deps,
+    policy: Arc<dyn ReplayPolicy>,
+    interceptor: Option<Arc<dyn Interceptor>>,
+    workflows: Vec<RegisteredWorkflow>,
+    limits: Limits,
+    settings: Settings,
+    grace: Duration,
+    production: bool,
+}
+
+impl EngineBuilder {
+    /// An engine in `world`, without a store yet.
+    pub fn new(world: Arc<dyn World>) -> Self {
+        Self {
+            world,
+            store: None,
+            deps: Deps::default(),
+            policy: Arc::new(DefaultPolicy),
+            interceptor: None,
+            workflows: Vec::new(),
+            limits: Limits::default(),
+            settings: Settings {
+                lease: Duration::from_secs(15),
+                poll: Duration::from_millis(200),
+                max_active: 10_000,
+            },
+            grace: Duration::from_secs(1),
+            production: false,
+        }
+    }
+
+    /// Keeps runs in `store`.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Gives step bodies a value, which they get with `cx.dep::<T>()`. One value per type.
+    pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.deps.insert(value);
+        self
+    }
+
+    /// Registers a workflow that is not registered by itself, such as an instance of a generic one.
+    pub fn register<W: Workflow>(mut self) -> Self {
+        self.workflows.push(RegisteredWorkflow::of::<W>());
+        self
+    }
+
+    /// Asks `policy` before every command.
+    pub fn policy(mut self, policy: impl ReplayPolicy) -> Self {
+        self.policy = Arc::new(policy);
+        self
+    }
+
+    /// Lets `interceptor` answer in place of step bodies. For tests.
+    pub fn interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
+        self.interceptor = Some(interceptor);
+        self
+    }
+
+    /// Sets what the engine refuses to exceed.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets how long a claim of a run lasts without a sign of life. Default 15 s; renewed at a third of it.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = lease.max(Duration::from_millis(100));
+        self
+    }
+
+    /// Sets how often the store is asked for runs that others left or woke. Default 200 ms.
+    pub fn poll_interval(mut self, poll: Duration) -> Self {
+        self.settings.poll = poll.max(Duration::from_millis(5));
+        self
+    }
+
+    /// Sets how many recovered runs are advanced at once. Default 10,000.
+    pub fn max_active(mut self, runs: usize) -> Self {
+        self.settings.max_active = runs.max(1);
+        self
+    }
+
+    /// Sets how long a run that only waits stays in memory. Default 1 s.
+    pub fn eviction_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Refuses to start on a store that does not survive a crash.
+    pub fn production(mut self) -> Self {
+        self.production = true;
+        self
+    }
+
+    /// Starts the engine, which takes up the runs that were left.
+    ///
+    /// # Errors
+    /// [`BuildError`] when two workflows share a name or the store cannot be used.
+    pub async fn start(self) -> Result<Engine, BuildError> {
+        let store = self.store.ok_or(BuildError::NoStore)?;
+        if self.production && store.durability() == Durability::Volatile {
+            return Err(BuildError::NotDurable { store: store.describe() });
+        }
+        let registry = registry(&self.workflows)?;
+        let worker = worker_id(&*self.world);
+        store.register(&worker).await?;
+        let host = Host {
+            store,
+            world: self.world,
+            worker,
+            deps: self.deps,
+            policy: self.policy,
+            interceptor: self.interceptor,
+            limits: self.limits,
+            grace: self.grace,
+            observers: broadcast::channel(4096).0,
+        };
+        let inner = Arc::new(Inner {
+            host: Arc::new(host),
+            registry: RwLock::new(registry),
+            active: Mutex::default(),
+            cells: Mutex::default(),
+            kick: Notify::new(),
+            stopping: false.into(),
+            settings: self.settings,
+        });
+        worker::begin(&inner);
+        Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
+    }
+}
+
+fn registry(extra: &[RegisteredWorkflow]) -> Result<HashMap<&'static str, RegisteredWorkflow>, BuildError> {
+    let mut registry = HashMap::new();
+    for workflow in inventory::iter::<RegisteredWorkflow>.into_iter().copied().chain(extra.iter().copied()) {
+        let name = workflow.def.name;
+        let former: Option<RegisteredWorkflow> = registry.insert(name, workflow);
+        if let Some(former) = former.filter(|former| (former.def.module, former.def.line) != (workflow.def.module, workflow.def.line)) {
+            let (first, second) = (former.def.module, workflow.def.module);
+            return Err(BuildError::DuplicateWorkflow { name, first, second });
+        }
+    }
+    Ok(registry)
+}
+
+fn worker_id(world: &dyn World) -> WorkerId {
+    let mut bytes = [0; 16];
+    world.fill_random(&mut bytes);
+    WorkerId::from(format!("worker-{}", uuid::Builder::from_random_bytes(bytes).into_uuid()))
+}

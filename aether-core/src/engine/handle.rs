@@ -1,0 +1,424 @@
+//! Starting runs, and handles that wait for their results.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, select};
+
+use super::worker::{ChildRuns, Launch, claim, launch_run, now};
+use super::{Cell, Engine, Inner};
+use crate::child::Children;
+use crate::contract::Status;
+use crate::event::RunCreated;
+use crate::failure::Failure;
+use crate::fault::Fault;
+use crate::id::{RunId, RunIdError};
+use crate::journal::Frame;
+use crate::payload::{Digest, Payload, PayloadError, hex};
+use crate::policy::Mode;
+use crate::replay::History;
+use crate::run::Origin;
+use crate::step::{RegisteredWorkflow, Workflow};
+use crate::store::{Created, NewRun, RunRecord, StoreError};
+use crate::turn::RunEnd;
+use crate::world::later;
+
+/// How often a handle asks the store for the end of a run that is advanced elsewhere.
+const ELSEWHERE: Duration = Duration::from_millis(100);
+
+/// Why a run cannot be started.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The id is not usable.
+    #[error(transparent)]
+    Id(#[from] RunIdError),
+    /// The input cannot be recorded.
+    #[error("the input of workflow `{workflow}` cannot be recorded: {error}")]
+    Input {
+        /// The workflow.
+        workflow: &'static str,
+        /// What the encoder said.
+        error: PayloadError,
+    },
+    /// The input is over the limit.
+    #[error("the input of workflow `{workflow}` has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)")]
+    TooLarge {
+        /// The workflow.
+        workflow: &'static str,
+        /// Size in bytes.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The id belongs to another run.
+    #[error(
+        "run `{run}` exists, of workflow `{workflow}` and with {difference}; use another id, or the same workflow and input to get that run"
+    )]
+    IdTaken {
+        /// The id.
+        run: RunId,
+        /// Workflow of the existing run.
+        workflow: String,
+        /// What differs.
+        difference: &'static str,
+    },
+    /// The engine is shutting down.
+    #[error("run `{run}` was not started: the engine is shutting down")]
+    ShutDown {
+        /// The id.
+        run: RunId,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a run gave no value.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum RunError<E = Failure> {
+    /// The workflow returned this error.
+    Failed(E),
+    /// The run was cancelled.
+    Cancelled {
+        /// The run.
+        run: RunId,
+        /// Why.
+        reason: String,
+        /// By whom.
+        actor: String,
+    },
+    /// The run has not ended and is not being advanced here; nothing of it was lost.
+    Stopped {
+        /// The run.
+        run: RunId,
+        /// Why.
+        fault: Box<Fault>,
+    },
+    /// The recorded result does not decode into the workflow's types; its text says what it is.
+    Unreadable {
+        /// The run.
+        run: RunId,
+        /// What the decoder said.
+        error: PayloadError,
+        /// The recorded error as text, if the run failed.
+        message: Option<String>,
+    },
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl<E: fmt::Display> fmt::Display for RunError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(f, "{error}"),
+            Self::Cancelled { run, reason, actor } => {
+                write!(f, "run `{run}` was cancelled by {actor}: {reason}")
+            }
+            Self::Stopped { fault, .. } => write!(f, "{fault}"),
+            Self::Unreadable { run, message: Some(message), .. } => write!(f, "run `{run}` failed: {message}"),
+            Self::Unreadable { run, error, message: None } => {
+                write!(f, "the result of run `{run}` is unreadable: {error}")
+            }
+            Self::Store(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for RunError<E> {}
+
+/// A run to be started; await it.
+#[must_use = "a run is started when this is awaited"]
+#[derive(Debug)]
+pub struct StartRun<'e, W: Workflow> {
+    engine: &'e Engine,
+    input: Result<Payload, PayloadError>,
+    id: Option<Result<RunId, RunIdError>>,
+    workflow: PhantomData<fn() -> W>,
+}
+
+impl<W: Workflow> StartRun<'_, W> {
+    /// Names the run. Starting the same workflow with the same input under the same id again gives the same run.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(RunId::new(id));
+        self
+    }
+}
+
+impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
+    type Output = Result<RunHandle<W>, StartError>;
+    type IntoFuture = BoxFuture<'e, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let inner = &self.engine.inner;
+            let workflow = W::DEF.name;
+            let input = self.input.map_err(|error| StartError::Input { workflow, error })?;
+            let (size, limit) = (input.as_str().len(), inner.host.limits.payload);
+            if size > limit {
+                return Err(StartError::TooLarge { workflow, size, limit });
+            }
+            let id = match self.id {
+                Some(id) => id?,
+                None => RunId::from(time_ordered_uuid(inner)),
+            };
+            inner.register(RegisteredWorkflow::of::<W>());
+            if inner.is_stopping() {
+                return Err(StartError::ShutDown { run: id });
+            }
+            let def = NewRunDef { name: workflow, version: W::DEF.version, fingerprint: W::DEF.fingerprint };
+            let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
+            // Held before the run can end, so that its end is not forgotten.
+            let handle = self.engine.handle_of(id.clone());
+            if let Created::Existing(existing) = create(inner, def, id, input, None).await? {
+                same_run(&existing, workflow, &digest)?;
+            }
+            Ok(handle)
+        })
+    }
+}
+
+fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(), StartError> {
+    let difference = if existing.workflow != workflow {
+        "another workflow"
+    } else if existing.digest != *digest {
+        "another input"
+    } else {
+        return Ok(());
+    };
+    Err(StartError::IdTaken { run: existing.id.clone(), workflow: existing.workflow.clone(), difference })
+}
+
+/// A UUIDv7 from the engine's clock and entropy (RFC 9562, section 5.7).
+fn time_ordered_uuid(inner: &Inner) -> uuid::Uuid {
+    let mut random = [0; 10];
+    inner.host.world.fill_random(&mut random);
+    let millis = u64::try_from(now(inner).as_millisecond()).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+}
+
+/// What a new run records of its workflow.
+pub(super) struct NewRunDef {
+    pub(super) name: &'static str,
+    pub(super) version: u32,
+    pub(super) fingerprint: &'static str,
+}
+
+/// Creates a run and begins to advance it, unless its id is taken.
+pub(super) async fn create(
+    inner: &Arc<Inner>,
+    def: NewRunDef,
+    id: RunId,
+    input: Payload,
+    parent: Option<RunId>,
+) -> Result<Created, StoreError> {
+    let host = &inner.host;
+    let mut seed = [0; 16];
+    host.world.fill_random(&mut seed);
+    let seed = hex(&seed);
+    let corrupt = |error: PayloadError| StoreError::Corrupt { store: "input".into(), reason: error.to_string() };
+    let digest = Digest::of(&input).map_err(corrupt)?;
+    let created = RunCreated {
+        workflow: def.name.into(),
+        version: def.version,
+        fingerprint: def.fingerprint.into(),
+        input: input.clone(),
+        digest: digest.clone(),
+        seed: seed.clone(),
+        parent: parent.clone(),
+    };
+    let at = now(inner);
+    let created: crate::event::Event = created.into();
+    let frame = Frame::encode(std::slice::from_ref(&created)).map_err(corrupt)?;
+    let answer = host
+        .store
+        .create(NewRun {
+            id: id.clone(),
+            workflow: def.name.into(),
+            version: def.version,
+            digest,
+            parent: parent.clone(),
+            frame,
+            at,
+            owner: Some(host.worker.clone()),
+            lease_until: later(at, inner.settings.lease),
+        })
+        .await?;
+    if answer == Created::New
+        && let Some(workflow) = inner.workflow(def.name)
+    {
+        let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+        let origin = Origin {
+            id,
+            def: workflow.def,
+            epoch: 1,
+            mode: Mode::Recover,
+            seed,
+            next: 1,
+            history: History::default(),
+            inbox: Vec::new(),
+            children: Some(children),
+        };
+        let run = launch_run(inner, Launch { origin, workflow, input, parent });
+        run.observe(at, vec![created]);
+    }
+    Ok(answer)
+}
+
+/// How a run ended, from the store.
+pub(super) async fn stored_end(inner: &Inner, run: &RunId) -> Result<Option<RunEnd>, StoreError> {
+    let store = &inner.host.store;
+    match store.run(run).await? {
+        None => Err(StoreError::UnknownRun { run: run.clone() }),
+        Some(record) if !record.status.is_terminal() => Ok(None),
+        Some(_) => {
+            let last = store.last_frame(run).await?;
+            let events = last.map(|frame| frame.events()).transpose();
+            let events = events
+                .map_err(|error| StoreError::Corrupt { store: store.describe(), reason: error.to_string() })?;
+            Ok(events.and_then(|events| events.iter().rev().find_map(RunEnd::of)))
+        }
+    }
+}
+
+impl Engine {
+    /// Starts workflow `W` with `input`. Await the answer; it is durable then.
+    pub fn start<W: Workflow>(&self, input: W::Input) -> StartRun<'_, W> {
+        StartRun { engine: self, input: W::encode(&input), id: None, workflow: PhantomData }
+    }
+
+    /// A handle to a run of any workflow.
+    ///
+    /// # Errors
+    /// [`StartError`] when there is no such run.
+    pub async fn find(&self, id: impl Into<String>) -> Result<RunHandle<AnyWorkflow>, StartError> {
+        let id = RunId::new(id)?;
+        match self.inner.host.store.run(&id).await? {
+            Some(_) => Ok(self.handle_of(id)),
+            None => Err(StoreError::UnknownRun { run: id }.into()),
+        }
+    }
+
+    fn handle_of<W>(&self, id: RunId) -> RunHandle<W> {
+        let cell = self.inner.cell(&id);
+        RunHandle { id, cell, inner: Arc::clone(&self.inner), workflow: PhantomData }
+    }
+
+    /// A handle to a run that exists.
+    ///
+    /// # Errors
+    /// [`StartError`] when there is no such run, or it is of another workflow.
+    pub async fn handle<W: Workflow>(&self, id: impl Into<String>) -> Result<RunHandle<W>, StartError> {
+        let id = RunId::new(id)?;
+        self.inner.register(RegisteredWorkflow::of::<W>());
+        let record = self.inner.host.store.run(&id).await?;
+        let Some(record) = record else { return Err(StoreError::UnknownRun { run: id }.into()) };
+        if record.workflow != W::DEF.name {
+            let difference = "another workflow";
+            return Err(StartError::IdTaken { run: id, workflow: record.workflow, difference });
+        }
+        Ok(self.handle_of(id))
+    }
+}
+
+/// Stands for the workflow of a run when its type is not known.
+#[derive(Debug)]
+pub struct AnyWorkflow;
+
+/// A run of workflow `W`.
+pub struct RunHandle<W> {
+    pub(super) id: RunId,
+    cell: Arc<Cell>,
+    pub(super) inner: Arc<Inner>,
+    workflow: PhantomData<fn() -> W>,
+}
+
+impl<W> RunHandle<W> {
+    /// The run's id.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// Where the run stands.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn status(&self) -> Result<Status, StoreError> {
+        match self.inner.host.store.run(&self.id).await? {
+            Some(record) => Ok(record.status),
+            None => Err(StoreError::UnknownRun { run: self.id.clone() }),
+        }
+    }
+
+    /// Waits for the run's end, here or in another process.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn end(&self) -> Result<RunEnd, StoreError> {
+        loop {
+            let changed = self.cell.changed.notified();
+            if let Some(end) = self.cell.get() {
+                return Ok(end);
+            }
+            if !self.inner.active().contains_key(&self.id) {
+                if let Some(end) = stored_end(&self.inner, &self.id).await? {
+                    return Ok(end);
+                }
+                if let Some(fault) = self.unclaimable().await? {
+                    return Ok(RunEnd::Stopped(fault));
+                }
+            }
+            let tick = self.inner.host.world.sleep_until(later(now(&self.inner), ELSEWHERE));
+            select(Box::pin(changed), tick).await;
+        }
+    }
+
+    /// A run that this engine holds nobody for, and that it could never take up.
+    async fn unclaimable(&self) -> Result<Option<Fault>, StoreError> {
+        if self.inner.is_stopping() {
+            return Ok(Some(Fault::ShutDown { run: self.id.clone() }));
+        }
+        let record = self.inner.host.store.run(&self.id).await?;
+        let unlinked = record.filter(|record| self.inner.workflow(&record.workflow).is_none());
+        Ok(unlinked.map(|record| super::worker::not_linked(&self.inner, &self.id, &record.workflow)))
+    }
+
+    /// Asks the engine to take this run up now, due or not, if nobody holds it.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn advance(&self) -> Result<bool, StoreError> {
+        Ok(claim(&self.inner, Some(self.id.clone())).await? > 0)
+    }
+}
+
+impl<W: Workflow> RunHandle<W> {
+    /// Waits for the run's result.
+    ///
+    /// # Errors
+    /// [`RunError`]: the workflow's own error, a cancellation, or why the run is not being advanced.
+    pub async fn result(&self) -> Result<W::Output, RunError<W::Error>> {
+        let run = || self.id.clone();
+        match self.end().await.map_err(RunError::Store)? {
+            RunEnd::Completed(value) => {
+                value.decode().map_err(|error| RunError::Unreadable { run: run(), error, message: None })
+            }
+            RunEnd::Failed { error, message } => match error.decode() {
+                Ok(error) => Err(RunError::Failed(error)),
+                Err(error) => Err(RunError::Unreadable { run: run(), error, message: Some(message) }),
+            },
+            RunEnd::Cancelled { reason, actor } => Err(RunError::Cancelled { run: run(), reason, actor }),
+            RunEnd::Stopped(fault) => Err(RunError::Stopped { run: run(), fault: Box::new(fault) }),
+        }
+    }
+}
+
+impl<W> fmt::Debug for RunHandle<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunHandle({})", self.id)
+    }
+}

@@ -1,0 +1,94 @@
+//! What people and other programs ask of runs: cancel, resolve an invocation in doubt, list, read.
+
+use super::worker::{now, poke};
+use super::{Engine, RunHandle};
+use crate::id::{InvocationId, RunId};
+use crate::ledger::LedgerEntry;
+use crate::payload::Payload;
+use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
+use crate::turn::{CANCEL, CancelRequest};
+use crate::unknown::{Resolution, Resolved, topic};
+use crate::view::RunView;
+
+impl Engine {
+    /// Runs in the store, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        self.inner.host.store.runs(filter).await
+    }
+
+    /// One run as its journal tells it. Executes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or its journal is unreadable.
+    pub async fn view(&self, run: &RunId) -> Result<RunView, StoreError> {
+        RunView::load(&*self.inner.host.store, run).await
+    }
+
+    /// The ledger rows of a run.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn ledger(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError> {
+        self.inner.host.store.entries(run).await
+    }
+
+    /// Asks a run to end: `actor` and `reason` are recorded. World-changing calls in flight stay in doubt.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or the store fails.
+    pub async fn cancel(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+        let request = CancelRequest { reason: reason.into(), actor: actor.into() };
+        self.post(run, "cancel".into(), CANCEL.into(), encode(&request)?).await
+    }
+
+    /// Says what became of an invocation in doubt. `actor` is recorded.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or the store fails.
+    pub async fn resolve(
+        &self,
+        run: &RunId,
+        invocation: &InvocationId,
+        resolution: Resolution,
+        actor: &str,
+    ) -> Result<Sent, StoreError> {
+        let resolved = Resolved { resolution, actor: actor.into() };
+        let topic = topic(invocation);
+        self.post(run, topic.clone(), topic, encode(&resolved)?).await
+    }
+
+    async fn post(&self, run: &RunId, id: String, topic: String, payload: Payload) -> Result<Sent, StoreError> {
+        let message = Message { seq: 0, id, topic, payload, at: now(&self.inner) };
+        let sent = self.inner.host.store.send(run, message).await?;
+        poke(&self.inner, run).await;
+        Ok(sent)
+    }
+}
+
+fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
+    Payload::encode(value)
+        .map_err(|error| StoreError::Corrupt { store: "message".into(), reason: error.to_string() })
+}
+
+impl<W> RunHandle<W> {
+    /// Asks the run to end; see [`Engine::cancel`].
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn cancel(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+        let request = CancelRequest { reason: reason.into(), actor: actor.into() };
+        let message = Message {
+            seq: 0,
+            id: "cancel".into(),
+            topic: CANCEL.into(),
+            payload: encode(&request)?,
+            at: now(&self.inner),
+        };
+        let sent = self.inner.host.store.send(&self.id, message).await?;
+        poke(&self.inner, &self.id).await;
+        Ok(sent)
+    }
+}

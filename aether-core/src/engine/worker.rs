@@ -1,0 +1,412 @@
+//! The engine's tasks: claiming runs that nobody advances, keeping leases, advancing each run in a task of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, Either, join_all, select};
+use jiff::Timestamp;
+
+use super::{Active, Inner};
+use crate::child::{ChildEnd, Children};
+use crate::contract::Status;
+use crate::event::{Event, RunCreated, RunRequeued};
+use crate::fault::{Divergence, Fault};
+use crate::id::{Epoch, RunId};
+use crate::journal::{StoredFrame, read_verified};
+use crate::payload::Payload;
+use crate::policy::Mode;
+use crate::replay::History;
+use crate::run::{Origin, Riders, Run};
+use crate::step::{Completion, RegisteredWorkflow};
+use crate::store::{AppendError, ClaimRequest, Lease, StatusChange, StoreError};
+use crate::turn::{RunEnd, TurnEnd, conclude, suspend, turn};
+use crate::world::later;
+
+/// How long a run that could not be advanced is left alone.
+const AFTER_FAULT: Duration = Duration::from_secs(5);
+/// How long a run that does not fit this program is left alone.
+const AFTER_DIVERGENCE: Duration = Duration::from_secs(60);
+
+/// Starts the engine's own tasks.
+pub(super) fn begin(inner: &Arc<Inner>) {
+    tokio::spawn(schedule(Arc::clone(inner)));
+    tokio::spawn(keep_leases(Arc::clone(inner)));
+}
+
+/// Claims what is due, until the engine stops; then lets go of everything.
+async fn schedule(inner: Arc<Inner>) {
+    let host = Arc::clone(&inner.host);
+    while !inner.is_stopping() {
+        let kicked = inner.kick.notified();
+        let mut wake = later(host.world.now(), inner.settings.poll);
+        match claim(&inner, None).await {
+            Ok(0) => {}
+            Ok(_) => continue,
+            Err(error) => tracing::warn!(%error, "cannot claim runs"),
+        }
+        look_into_inboxes(&inner).await;
+        if let Ok(Some(due)) = host.store.next_wake().await {
+            wake = wake.min(due.max(later(host.world.now(), Duration::from_millis(1))));
+        }
+        select(Box::pin(kicked), host.world.sleep_until(wake)).await;
+    }
+    if !inner.active().is_empty() {
+        let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
+    }
+}
+
+/// Takes due runs (or just `only`) and begins to advance them. Returns how many.
+pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usize, StoreError> {
+    let host = &inner.host;
+    let room = inner.settings.max_active.saturating_sub(inner.active().len());
+    if room == 0 {
+        return Ok(0);
+    }
+    let now = host.world.now();
+    let request = ClaimRequest {
+        worker: host.worker.clone(),
+        now,
+        lease_until: later(now, inner.settings.lease),
+        limit: room.min(256),
+        workflows: inner.workflow_names(),
+        only,
+    };
+    let leases = host.store.claim(request).await?;
+    let claimed = leases.len();
+    for lease in leases {
+        recover(inner, lease).await;
+    }
+    Ok(claimed)
+}
+
+/// Messages that other processes sent to runs that wait here.
+async fn look_into_inboxes(inner: &Arc<Inner>) {
+    let waiting: Vec<_> =
+        inner.active().values().filter(|a| a.run.is_waiting()).map(|a| Arc::clone(&a.run)).collect();
+    for run in waiting {
+        if let Ok(inbox) = inner.host.store.inbox(&run.id).await {
+            run.poke(inbox);
+        }
+    }
+}
+
+async fn keep_leases(inner: Arc<Inner>) {
+    let host = Arc::clone(&inner.host);
+    let period = inner.settings.lease / 3;
+    loop {
+        host.world.sleep_until(later(host.world.now(), period)).await;
+        if inner.is_stopping() {
+            return;
+        }
+        inner.sweep_cells();
+        if inner.active().is_empty() {
+            continue;
+        }
+        let until = later(host.world.now(), inner.settings.lease);
+        if let Err(error) = host.store.renew(&host.worker, until).await {
+            tracing::warn!(%error, "cannot renew leases");
+        }
+    }
+}
+
+/// A run that is to be advanced.
+pub(super) struct Launch {
+    pub(super) origin: Origin,
+    pub(super) workflow: RegisteredWorkflow,
+    pub(super) input: Payload,
+    pub(super) parent: Option<RunId>,
+}
+
+/// Takes up a run from its journal.
+async fn recover(inner: &Arc<Inner>, lease: Lease) {
+    let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
+    match load(inner, lease).await {
+        Ok(launch) => {
+            let woken = launch.origin.next;
+            let run = launch_run(inner, launch);
+            tracing::debug!(run = %run.id, events = woken, "run taken up");
+        }
+        Err(fault) => give_up(inner, &id, epoch, fault).await,
+    }
+}
+
+async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
+    let (record, store) = (lease.run, &inner.host.store);
+    let frames = store.load(&record.id, 0).await?;
+    let inbox = store.inbox(&record.id).await?;
+    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+    let recovered = read(&record.id, &frames)?;
+    let Some(workflow) = inner.workflow(&recovered.created.workflow) else {
+        return Err(not_linked(inner, &record.id, &recovered.created.workflow));
+    };
+    Ok(Launch {
+        origin: Origin {
+            id: record.id,
+            def: workflow.def,
+            epoch: record.epoch,
+            mode: Mode::Recover,
+            seed: recovered.created.seed,
+            next: recovered.next,
+            history: recovered.history,
+            inbox,
+            children: Some(children),
+        },
+        workflow,
+        input: recovered.created.input,
+        parent: recovered.created.parent,
+    })
+}
+
+pub(super) fn not_linked(inner: &Inner, run: &RunId, workflow: &str) -> Fault {
+    let linked = inner.workflow_names().join(", ");
+    Fault::NotLinked { run: run.clone(), workflow: workflow.into(), linked }
+}
+
+/// A journal, read.
+pub(super) struct Read {
+    pub(super) created: RunCreated,
+    pub(super) next: u64,
+    pub(super) history: History,
+    pub(super) end: Option<Event>,
+}
+
+/// Reads and checks a whole journal.
+pub(super) fn read(run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
+    let journal = |error| Fault::Journal { run: run.clone(), error };
+    let mut events = read_verified(frames).map_err(journal)?;
+    let next = events.len() as u64;
+    let end = events.pop_if(|event| event.is_terminal());
+    let mut events = events.into_iter();
+    let Some(Event::RunCreated(created)) = events.next() else {
+        let error = crate::journal::JournalError::Unreadable {
+            position: 0,
+            reason: "a journal begins with `run_created`".into(),
+        };
+        return Err(journal(error));
+    };
+    Ok(Read { created, next, history: History::fold(events), end })
+}
+
+/// Begins to advance a run in a task of its own.
+pub(super) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
+    let Launch { origin, workflow, input, parent } = launch;
+    let taken_up = origin.epoch > 1;
+    let run = Run::new(Arc::clone(&inner.host), origin);
+    let cell = inner.cell(&run.id);
+    cell.set(None);
+    if taken_up {
+        note_takeover(&run);
+    }
+    inner.active().insert(run.id.clone(), Active { run: Arc::clone(&run), task: None });
+    let task = tokio::spawn({
+        let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
+        async move {
+            let end = advance(&inner, &run, &workflow, &input, parent).await;
+            // From here on a handle may see the end, and the run may be claimed again.
+            remove_active(&inner, &run);
+            if let Some(end) = end {
+                cell.set(Some(end));
+            }
+        }
+    });
+    if let Some(active) = inner.active().get_mut(&run.id)
+        && active.run.epoch == run.epoch
+    {
+        active.task = Some(task);
+    }
+    run
+}
+
+fn remove_active(inner: &Inner, run: &Run) {
+    let mut active = inner.active();
+    if active.get(&run.id).is_some_and(|a| a.run.epoch == run.epoch) {
+        active.remove(&run.id);
+    }
+    drop(active);
+    inner.kick.notify_one();
+}
+
+/// Says in the journal that another worker goes on.
+fn note_takeover(run: &Run) {
+    let event = RunRequeued { worker: run.host.worker.clone(), reason: format!("epoch {}", run.epoch) };
+    let wake_at = Some(run.now());
+    let status =
+        StatusChange { status: Status::Running, wake_at, release: false, seen: run.seen(), notify: None };
+    run.append(vec![event.into()], Riders { status: Some(status), ..Riders::default() });
+}
+
+/// Advances a run until it ends, suspends or faults. `None` when it was suspended.
+async fn advance(
+    inner: &Arc<Inner>,
+    run: &Arc<Run>,
+    workflow: &RegisteredWorkflow,
+    input: &Payload,
+    parent: Option<RunId>,
+) -> Option<RunEnd> {
+    let end = match workflow.run(crate::cx::Cx::root(Arc::clone(run)), input) {
+        Ok(body) => turn(run, body).await,
+        Err(error) => {
+            let workflow = workflow.def.name.into();
+            TurnEnd::Fault(Fault::Input { run: run.id.clone(), workflow, error })
+        }
+    };
+    let parent_id = parent.clone();
+    let fault = match conclude(run, parent, end).await {
+        Ok(end) => {
+            if let Some(parent) = parent_id {
+                poke(inner, &parent).await;
+            }
+            return Some(end);
+        }
+        Err(TurnEnd::Suspended { until, on }) => match suspend(run, until, on).await {
+            Ok(()) => return None,
+            Err(TurnEnd::Fault(fault)) => fault,
+            Err(_) => return None,
+        },
+        Err(TurnEnd::Fault(fault)) => fault,
+        Err(_) => return None,
+    };
+    if matches!(fault, Fault::Append(AppendError::StaleEpoch { .. })) {
+        // Its new owner will end it; handles learn of that from the store.
+        return None;
+    }
+    let _flushed_or_failed = run.tail().reached(run.next()).await;
+    give_up(inner, &run.id, run.epoch, fault.clone()).await;
+    Some(RunEnd::Stopped(fault))
+}
+
+/// Gives a run back that cannot be advanced here and now.
+async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault: Fault) {
+    let now = inner.host.world.now();
+    let wake_at = match &fault {
+        Fault::ShutDown { .. } => now,
+        Fault::Append(_) | Fault::Store(_) => later(now, AFTER_FAULT),
+        _ => later(now, AFTER_DIVERGENCE),
+    };
+    match &fault {
+        Fault::ShutDown { .. } => {}
+        fault => tracing::error!(%run, %fault, "run stopped; nothing of it was lost"),
+    }
+    inner.cell(run).set(Some(RunEnd::Stopped(fault)));
+    if let Err(error) = inner.host.store.release(run, epoch, wake_at).await {
+        tracing::warn!(%run, %error, "cannot give a run back; it goes on when its lease runs out");
+    }
+}
+
+/// Tells a run that its inbox has changed, if it is advanced here.
+pub(super) async fn poke(inner: &Arc<Inner>, run: &RunId) {
+    let active = inner.active().get(run).map(|active| Arc::clone(&active.run));
+    if let Some(active) = active
+        && let Ok(inbox) = inner.host.store.inbox(run).await
+    {
+        active.poke(inbox);
+    }
+    inner.kick.notify_one();
+}
+
+/// Stops the engine: bodies may finish for `patience`, then every run is given back.
+pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
+    inner.stopping.store(true, Ordering::Release);
+    inner.kick.notify_one();
+    let active: Vec<(Arc<Run>, _)> =
+        inner.active().values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect();
+    let world = &inner.host.world;
+    let deadline = later(world.now(), patience);
+    let mut ends: Vec<BoxFuture<'_, ()>> = Vec::new();
+    for (run, task) in active {
+        run.begin_stopping();
+        ends.push(Box::pin(async move {
+            let Some(mut task) = task else { return };
+            let limit = world.sleep_until(deadline);
+            if let Either::Right(((), _)) = select(&mut task, limit).await {
+                task.abort();
+                let _aborted = task.await;
+                let _flushed_or_failed = run.tail().reached(run.next()).await;
+                give_up(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+                remove_active(inner, &run);
+            }
+        }));
+    }
+    join_all(ends).await;
+    inner.host.store.close().await
+}
+
+/// Replays one run without executing anything.
+pub(super) async fn replay(
+    inner: &Arc<Inner>,
+    id: &RunId,
+) -> Result<(Arc<Run>, Option<Event>, TurnEnd), Fault> {
+    let frames = inner.host.store.load(id, 0).await?;
+    if frames.is_empty() {
+        return Err(StoreError::UnknownRun { run: id.clone() }.into());
+    }
+    let Read { created, next, history, end } = read(id, &frames)?;
+    let Some(workflow) = inner.workflow(&created.workflow) else {
+        return Err(not_linked(inner, id, &created.workflow));
+    };
+    let origin = Origin {
+        id: id.clone(),
+        def: workflow.def,
+        epoch: 0,
+        mode: Mode::Verify,
+        seed: created.seed,
+        next,
+        history,
+        inbox: Vec::new(),
+        children: None,
+    };
+    let run = Run::new(Arc::clone(&inner.host), origin);
+    let body: BoxFuture<'static, Completion> =
+        workflow.run(crate::cx::Cx::root(Arc::clone(&run)), &created.input).map_err(|error| Fault::Input {
+            run: id.clone(),
+            workflow: created.workflow.clone(),
+            error,
+        })?;
+    let turned = turn(&run, body).await;
+    Ok((run, end, turned))
+}
+
+/// A divergence without sides: the results differ.
+pub(super) fn other_result(run: &RunId) -> Fault {
+    Fault::Diverged(Box::new(Divergence { run: run.clone(), recorded: None, requested: None }))
+}
+
+/// Starts and follows child runs.
+#[derive(Debug)]
+pub(super) struct ChildRuns(pub(super) Arc<Inner>);
+
+impl Children for ChildRuns {
+    fn start(
+        &self,
+        parent: RunId,
+        child: RunId,
+        workflow: &'static str,
+        version: u32,
+        fingerprint: &'static str,
+        input: Payload,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let def = super::handle::NewRunDef { name: workflow, version, fingerprint };
+            super::handle::create(&inner, def, child, input, Some(parent)).await.map(|_| ())
+        })
+    }
+
+    fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            Ok(match super::handle::stored_end(&inner, &child).await? {
+                Some(RunEnd::Completed(value)) => Some(ChildEnd::Completed(value)),
+                Some(RunEnd::Failed { error, .. }) => Some(ChildEnd::Failed(error)),
+                Some(RunEnd::Cancelled { reason, .. }) => Some(ChildEnd::Cancelled(reason)),
+                Some(RunEnd::Stopped(_)) | None => None,
+            })
+        })
+    }
+}
+
+/// The time by the engine's clock.
+pub(super) fn now(inner: &Inner) -> Timestamp {
+    inner.host.world.now()
+}

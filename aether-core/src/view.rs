@@ -1,0 +1,341 @@
+//! What a journal tells people: steps with their statuses, results, and the log of effects. A fold, nothing else.
+//!
+//! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{IllegalTransition, Status, Trigger};
+use crate::event::{Decision, Event};
+use crate::failure::StepError;
+use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
+use crate::outcome::{EffectClass, Outcome};
+use crate::payload::Payload;
+use crate::store::{Snapshot, Store, StoreError};
+use crate::turn::RunEnd;
+
+/// Events after which a new snapshot of a view is worth its write.
+const SNAPSHOT_EVERY: Position = 512;
+
+/// One run as its journal tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunView {
+    /// The run.
+    pub run: RunId,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// Version of the workflow's definition when it was created.
+    pub version: u32,
+    /// Its input.
+    pub input: Option<Payload>,
+    /// Where it stands.
+    pub status: Status,
+    /// Its steps and other commands, in the order in which they first appear.
+    pub steps: Vec<StepView>,
+    /// Everything that crossed the border of the run, in order.
+    pub effects: Vec<EffectRecord>,
+    /// Number of events folded.
+    pub position: Position,
+    /// Result or error, once it ended.
+    pub result: Option<Result<Payload, Payload>>,
+    /// Moves of a status that the table does not have; empty unless a journal was tampered with.
+    pub illegal: Vec<String>,
+    index: BTreeMap<String, usize>,
+}
+
+/// One command as the journal tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepView {
+    /// The command.
+    pub command: CommandId,
+    /// What kind of contact with the world it is.
+    pub class: EffectClass,
+    /// Where it stands.
+    pub status: Status,
+    /// Its outcome, once it has one.
+    pub outcome: Option<Outcome>,
+    /// Its arguments.
+    pub input: Option<Payload>,
+    /// Its value, or its step error.
+    pub result: Option<Result<Payload, Payload>>,
+    /// Attempts that were begun, as far as the journal tells.
+    pub attempts: u32,
+    /// The newest invocation, for world-changing steps.
+    pub invocation: Option<InvocationId>,
+    /// Its idempotency key.
+    pub key: Option<IdempotencyKey>,
+    /// Nobody knows whether it happened.
+    pub in_doubt: bool,
+    /// Where in the source it was awaited.
+    pub site: Option<String>,
+    /// Whether `node_finished` was written.
+    pub finished: bool,
+}
+
+impl StepView {
+    /// Whether the step is known to have changed the world.
+    pub fn world_changed(&self) -> bool {
+        self.outcome == Some(Outcome::SideEffectCommitted)
+    }
+}
+
+/// One effect, as recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EffectRecord {
+    /// Number of the event that holds its outcome.
+    pub position: Position,
+    /// The command.
+    pub command: CommandId,
+    /// What kind of effect it is.
+    pub class: EffectClass,
+    /// What went out.
+    pub input: Option<Payload>,
+    /// What came back: a value, or a step error.
+    pub output: Result<Payload, Payload>,
+    /// What it means for the world.
+    pub outcome: Outcome,
+}
+
+impl RunView {
+    /// The view before any event.
+    pub fn new(run: RunId) -> Self {
+        Self {
+            run,
+            workflow: String::new(),
+            version: 0,
+            input: None,
+            status: Status::Pending,
+            steps: Vec::new(),
+            effects: Vec::new(),
+            position: 0,
+            result: None,
+            illegal: Vec::new(),
+            index: BTreeMap::new(),
+        }
+    }
+
+    /// Folds a whole journal.
+    pub fn fold(run: RunId, events: impl IntoIterator<Item = Event>) -> Self {
+        let mut view = Self::new(run);
+        events.into_iter().for_each(|event| view.apply(event));
+        view
+    }
+
+    /// Reads a run from its newest snapshot and what was appended since; saves a new snapshot when that was much.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or its journal is unreadable.
+    pub async fn load(store: &dyn Store, run: &RunId) -> Result<Self, StoreError> {
+        let corrupt = |reason: String| StoreError::Corrupt { store: store.describe(), reason };
+        let saved = store.snapshot(run).await?;
+        // A snapshot that does not read is as good as none.
+        let mut view = saved.and_then(|s| s.state.decode().ok()).unwrap_or_else(|| Self::new(run.clone()));
+        let start = view.position;
+        let frames = store.load(run, start).await?;
+        if frames.is_empty() && start == 0 {
+            return Err(StoreError::UnknownRun { run: run.clone() });
+        }
+        for frame in frames {
+            let events = frame.events().map_err(|e| corrupt(e.to_string()))?;
+            events.into_iter().for_each(|event| view.apply(event));
+        }
+        if view.position - start >= SNAPSHOT_EVERY
+            && let Ok(state) = Payload::encode(&view)
+        {
+            store.save_snapshot(run, Snapshot { position: view.position, state }).await?;
+        }
+        Ok(view)
+    }
+
+    /// Commands whose outcome counts as complete.
+    pub fn completed(&self) -> BTreeSet<CommandId> {
+        let complete = |step: &&StepView| step.outcome.is_some_and(Outcome::is_complete);
+        self.steps.iter().filter(complete).map(|step| step.command.clone()).collect()
+    }
+
+    /// The step of `command`.
+    pub fn step(&self, command: &CommandId) -> Option<&StepView> {
+        self.index.get(command.as_str()).and_then(|at| self.steps.get(*at))
+    }
+
+    /// Invocations of which nobody knows whether they happened.
+    pub fn in_doubt(&self) -> Vec<&StepView> {
+        self.steps.iter().filter(|step| step.in_doubt).collect()
+    }
+
+    /// Takes in the next event.
+    pub fn apply(&mut self, event: Event) {
+        let position = self.position;
+        self.position += 1;
+        self.apply_to_run(&event);
+        let Some(command) = event.command().cloned() else { return };
+        match event {
+            Event::NodeStarted(e) => {
+                let step = self.step_mut(&command, e.class);
+                step.class = e.class;
+                step.input = e.input;
+                step.site = e.site;
+                step.attempts = step.attempts.max(1);
+                self.go(&command, Trigger::Start);
+            }
+            Event::CommandEmitted(e) => {
+                let step = self.step_mut(&command, EffectClass::Llm);
+                step.input = Some(e.input);
+                step.attempts = e.attempt + 1;
+            }
+            Event::ToolInvocationStarted(e) => {
+                let step = self.step_mut(&command, EffectClass::Tool);
+                step.attempts = e.attempt + 1;
+                step.invocation = Some(e.invocation);
+                step.key = Some(e.key);
+                step.in_doubt = true;
+            }
+            Event::ToolInvocationFinished(e) => {
+                let step = self.step_mut(&command, EffectClass::Tool);
+                step.in_doubt = false;
+                step.result = Some(e.error.map_or(Ok(e.result.unwrap_or_else(Payload::null)), Err));
+            }
+            Event::InvocationResolved(e) => {
+                let step = self.step_mut(&command, EffectClass::Tool);
+                step.in_doubt = !matches!(e.decision, Decision::Happened | Decision::DidNotHappen);
+            }
+            Event::StepRetried(e) => {
+                let step = self.step_mut(&command, EffectClass::Read);
+                step.attempts = e.attempt + 1;
+                step.in_doubt = false;
+            }
+            Event::HttpRecorded(e) => {
+                self.step_mut(&command, EffectClass::Http).result = Some(Ok(e.response));
+            }
+            Event::CommandCommitted(e) => {
+                let given = e.error.map(Err).or(e.result.map(Ok));
+                self.commit(position, &command, e.outcome, given);
+            }
+            Event::PlanGenerated(e) => self.commit(position, &command, Outcome::Success, Some(Ok(e.plan))),
+            Event::NodeFinished(_) => self.step_mut(&command, EffectClass::Pure).finished = true,
+            Event::TimeRecorded(e) => self.drawn(position, &command, EffectClass::Time, Payload::encode(&e.value)),
+            Event::UuidRecorded(e) => self.drawn(position, &command, EffectClass::Uuid, Payload::encode(&e.value)),
+            Event::RandomRecorded(e) => self.drawn(position, &command, EffectClass::Random, Ok(e.value)),
+            Event::TimerScheduled(_) => {
+                self.step_mut(&command, EffectClass::Time);
+                self.go(&command, Trigger::Start);
+                self.go(&command, Trigger::Suspend);
+            }
+            Event::TimerFired(_) => {
+                self.go(&command, Trigger::Resume);
+                self.commit(position, &command, Outcome::Success, None);
+            }
+            Event::WaitStarted(_) | Event::ApprovalRequested(_) => self.go(&command, Trigger::Suspend),
+            Event::WaitCompleted(e) => {
+                self.go(&command, if e.value.is_some() { Trigger::Resume } else { Trigger::Timeout });
+                if let Some(value) = e.value {
+                    self.commit(position, &command, Outcome::Success, Some(Ok(value)));
+                }
+            }
+            Event::ApprovalDecided(_) => self.go(&command, Trigger::Resume),
+            _ => {}
+        }
+    }
+
+    fn apply_to_run(&mut self, event: &Event) {
+        let moved = match event {
+            Event::RunCreated(e) => {
+                self.workflow.clone_from(&e.workflow);
+                self.version = e.version;
+                self.input = Some(e.input.clone());
+                Some(Trigger::Start)
+            }
+            Event::RunWaiting(_) => Some(Trigger::Suspend),
+            Event::RunRequeued(_) if self.status == Status::Waiting => Some(Trigger::Resume),
+            Event::RunCompleted(_) => Some(Trigger::Succeed),
+            Event::RunFailed(_) => Some(Trigger::Fail),
+            Event::RunCancelled(_) => Some(Trigger::Cancel),
+            _ => None,
+        };
+        match RunEnd::of(event) {
+            Some(RunEnd::Completed(value)) => self.result = Some(Ok(value)),
+            Some(RunEnd::Failed { error, .. }) => self.result = Some(Err(error)),
+            _ => {}
+        }
+        if let Some(trigger) = moved {
+            match self.status.after(trigger) {
+                Ok(status) => self.status = status,
+                Err(illegal) => self.illegal.push(format!("run: {illegal}")),
+            }
+        }
+    }
+
+    fn step_mut(&mut self, command: &CommandId, class: EffectClass) -> &mut StepView {
+        let steps = &mut self.steps;
+        let at = *self.index.entry(command.as_str().to_owned()).or_insert_with(|| {
+            steps.push(StepView {
+                command: command.clone(),
+                class,
+                status: Status::Pending,
+                outcome: None,
+                input: None,
+                result: None,
+                attempts: 0,
+                invocation: None,
+                key: None,
+                in_doubt: false,
+                site: None,
+                finished: false,
+            });
+            steps.len() - 1
+        });
+        &mut steps[at]
+    }
+
+    fn go(&mut self, command: &CommandId, trigger: Trigger) {
+        let step = self.step_mut(command, EffectClass::Human);
+        match step.status.after(trigger) {
+            Ok(status) => step.status = status,
+            Err(IllegalTransition { from, .. }) if from == Status::Running && trigger == Trigger::Start => {}
+            Err(illegal) => self.illegal.push(format!("{command}: {illegal}")),
+        }
+    }
+
+    fn drawn(
+        &mut self,
+        position: Position,
+        command: &CommandId,
+        class: EffectClass,
+        value: Result<Payload, crate::payload::PayloadError>,
+    ) {
+        self.step_mut(command, class);
+        self.go(command, Trigger::Start);
+        self.commit(position, command, Outcome::Success, Some(Ok(value.unwrap_or_else(|_| Payload::null()))));
+    }
+
+    /// A command's final outcome.
+    fn commit(
+        &mut self,
+        position: Position,
+        command: &CommandId,
+        outcome: Outcome,
+        given: Option<Result<Payload, Payload>>,
+    ) {
+        let step = self.step_mut(command, EffectClass::Pure);
+        let result = given.or(step.result.take()).unwrap_or(Ok(Payload::null()));
+        step.outcome = Some(outcome);
+        step.result = Some(result.clone());
+        let (class, input) = (step.class, step.input.clone());
+        let trigger = ending(outcome, &result);
+        self.go(command, trigger);
+        self.effects.push(EffectRecord { position, command: command.clone(), class, input, output: result, outcome });
+    }
+}
+
+/// The move that an outcome makes.
+fn ending(outcome: Outcome, result: &Result<Payload, Payload>) -> Trigger {
+    if outcome.is_complete() {
+        return Trigger::Succeed;
+    }
+    match result.as_ref().err().and_then(|error| error.decode::<StepError<Payload>>().ok()) {
+        Some(StepError::Rejected(_)) => Trigger::Reject,
+        Some(StepError::Cancelled(_)) => Trigger::Cancel,
+        _ => Trigger::Fail,
+    }
+}
