@@ -6,8 +6,8 @@ use syn::ext::IdentExt as _;
 use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Expr, FnArg, GenericParam, Generics, Ident, ItemFn, Lit, Meta, Pat, PatIdent, PatType, Path, ReturnType,
-    Signature, Type, TypeImplTrait, TypeParam, parse_quote,
+    Attribute, Expr, FnArg, GenericParam, Generics, Ident, ItemFn, Lit, Meta, Pat, PatIdent, PatType, Path,
+    ReturnType, Signature, Type, TypeImplTrait, TypeParam, parse_quote,
 };
 
 use super::options::Common;
@@ -117,7 +117,12 @@ fn parameters<'a>(sig: &'a Signature, d: &mut Diagnostics) -> Vec<&'a PatType> {
 }
 
 /// Takes the context off the parameters.
-fn context(params: &mut Vec<&PatType>, wanted: Wanted, sig: &Signature, d: &mut Diagnostics) -> Option<Context> {
+fn context(
+    params: &mut Vec<&PatType>,
+    wanted: Wanted,
+    sig: &Signature,
+    d: &mut Diagnostics,
+) -> Option<Context> {
     let first = params.first().copied();
     let found = first.and_then(seems_context);
     match wanted {
@@ -143,7 +148,12 @@ fn context(params: &mut Vec<&PatType>, wanted: Wanted, sig: &Signature, d: &mut 
             _ if sig.receiver().is_some() => None,
             _ => {
                 let help = format!("let the first parameter be `cx: &mut {name}`");
-                d.report_with(&sig.ident, code::CONTEXT, format_args!("`{}` takes no context", sig.ident), help);
+                d.report_with(
+                    &sig.ident,
+                    code::CONTEXT,
+                    format_args!("`{}` takes no context", sig.ident),
+                    help,
+                );
                 None
             }
         },
@@ -222,18 +232,37 @@ fn refuse_borrowed(param: &PatType, name: &Ident, borrowed: Borrowed, d: &mut Di
     match borrowed {
         Borrowed::Mutable => {
             let help = "take it by value and return what became of it";
-            d.report_with(ty, code::BORROWED_ARGUMENT, format_args!("argument `{name}` is borrowed mutably"), help);
+            d.report_with(
+                ty,
+                code::BORROWED_ARGUMENT,
+                format_args!("argument `{name}` is borrowed mutably"),
+                help,
+            );
         }
         Borrowed::Static => {
             let help = "leave `'static` out";
-            d.report_with(ty, code::BORROWED_ARGUMENT, format_args!("argument `{name}` is borrowed for ever"), help);
+            d.report_with(
+                ty,
+                code::BORROWED_ARGUMENT,
+                format_args!("argument `{name}` is borrowed for ever"),
+                help,
+            );
         }
         Borrowed::Unsized => {
             let help = "take a type that can be serialized, an enum for example";
-            d.report_with(ty, code::BORROWED_ARGUMENT, format_args!("argument `{name}` is a trait object"), help);
+            d.report_with(
+                ty,
+                code::BORROWED_ARGUMENT,
+                format_args!("argument `{name}` is a trait object"),
+                help,
+            );
         }
         Borrowed::Inside => {
-            d.report(ty, code::BORROWED_ARGUMENT, format_args!("the type of argument `{name}` borrows inside"));
+            d.report(
+                ty,
+                code::BORROWED_ARGUMENT,
+                format_args!("the type of argument `{name}` borrows inside"),
+            );
         }
     }
 }
