@@ -300,6 +300,10 @@ fn result(sig: &Signature, krate: &Path, d: &mut Diagnostics) -> Type {
         d.report(&sig.ident, code::NO_RESULT, format_args!("`{}` returns nothing", sig.ident));
         return substitute;
     };
+    if never_result(ty) {
+        d.report(ty, code::NO_RESULT, format_args!("`{}` returns no `Result`", sig.ident));
+        return substitute;
+    }
     if opaque(ty) {
         d.report(ty, code::OPAQUE_RESULT, "the result is an `impl Trait`");
         return substitute;
@@ -309,6 +313,21 @@ fn result(sig: &Signature, krate: &Path, d: &mut Diagnostics) -> Type {
         return substitute;
     }
     (**ty).clone()
+}
+
+/// Whether a type is surely no `Result`; of all others the types decide.
+fn never_result(ty: &Type) -> bool {
+    const OTHERS: &[&str] = &[
+        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",
+        "u128", "usize", "String", "Vec", "Option", "Box", "BTreeMap", "BTreeSet", "HashMap", "HashSet",
+    ];
+    match ty {
+        Type::Tuple(_) | Type::Array(_) | Type::Never(_) => true,
+        Type::Path(path) => {
+            path.path.segments.last().is_some_and(|last| OTHERS.iter().any(|name| last.ident == name))
+        }
+        _ => false,
+    }
 }
 
 fn opaque(ty: &Type) -> bool {
