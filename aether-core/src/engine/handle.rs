@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::{BoxFuture, select};
 
@@ -25,9 +24,6 @@ use crate::step::{RegisteredWorkflow, Workflow};
 use crate::store::{Created, NewRun, RunRecord, StoreError};
 use crate::turn::RunEnd;
 use crate::world::later;
-
-/// How often a handle asks the store for the end of a run that is advanced elsewhere.
-const ELSEWHERE: Duration = Duration::from_millis(100);
 
 /// Why a run cannot be started.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -390,7 +386,9 @@ impl<W> RunHandle<W> {
                     return Ok(RunEnd::Stopped(fault));
                 }
             }
-            let tick = self.inner.host.world.sleep_until(later(now(&self.inner), ELSEWHERE));
+            // The run may be advanced elsewhere: look twice in each of the engine's own polls.
+            let next_look = later(now(&self.inner), self.inner.settings.poll / 2);
+            let tick = self.inner.host.world.sleep_until(next_look);
             select(Box::pin(changed), tick).await;
         }
     }
