@@ -37,7 +37,9 @@ pub use aether_core::contract;
 pub use aether_core::cx::Cx;
 pub use aether_core::def;
 pub use aether_core::deps::{Deps, MissingDep};
-pub use aether_core::engine::{AnyWorkflow, BuildError, RunError, RunHandle, StartError, StartRun, Verified, VerifyError};
+pub use aether_core::engine::{
+    AnyWorkflow, BuildError, RunError, RunHandle, StartError, StartRun, Verified, VerifyError,
+};
 pub use aether_core::event;
 pub use aether_core::failure::{Context, Failure, Result, StepError};
 pub use aether_core::fault::{Divergence, Fault, Side};
