@@ -36,7 +36,15 @@ async fn measure(cx: &mut Cx, word: String) -> Result<usize> {
         ))
         .await;
     let each = cx.each(0..5u64, async |cx: &mut Cx, n| inner(cx, n).await).limit(2).await;
-    let won = cx.race((async |cx: &mut Cx| read(cx, 1).await, async |cx: &mut Cx| { cx.sleep(std::time::Duration::from_secs(3)).await; Ok(2) })).await?;
+    let won = cx
+        .race((
+            async |cx: &mut Cx| read(cx, 1).await,
+            async |cx: &mut Cx| {
+                cx.sleep(std::time::Duration::from_secs(3)).await;
+                Ok(2)
+            },
+        ))
+        .await?;
     cx.sleep(std::time::Duration::from_millis(1500)).await;
     let c = cx.child::<inner>(77).await?;
     let _ = (t, b?, each.len(), won, c);
@@ -49,7 +57,9 @@ async fn main() -> aether::Result<()> {
     let run = engine.start::<measure>("aether".to_owned()).id("first").await?;
     println!("{}", run.result().await?);
     println!("{:?}", engine.verify(run.id()).await);
-    for s in engine.view(run.id()).await?.steps { println!("{} {:?} {:?}", s.command, s.status, s.outcome); }
+    for s in engine.view(run.id()).await?.steps {
+        println!("{} {:?} {:?}", s.command, s.status, s.outcome);
+    }
     engine.shutdown().await?;
     Ok(())
 }

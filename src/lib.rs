@@ -29,6 +29,7 @@
 //! ```
 
 mod engine;
+mod explain;
 pub mod prelude;
 
 pub use aether_core::branch::Each;
@@ -36,7 +37,9 @@ pub use aether_core::contract;
 pub use aether_core::cx::Cx;
 pub use aether_core::def;
 pub use aether_core::deps::{Deps, MissingDep};
-pub use aether_core::engine::{AnyWorkflow, BuildError, RunError, RunHandle, StartError, StartRun, Verified, VerifyError};
+pub use aether_core::engine::{
+    AnyWorkflow, BuildError, RunError, RunHandle, StartError, StartRun, Verified, VerifyError,
+};
 pub use aether_core::event;
 pub use aether_core::failure::{Context, Failure, Result, StepError};
 pub use aether_core::fault::{Divergence, Fault, Side};
@@ -62,6 +65,7 @@ pub use aether_macros::{step, workflow};
 #[cfg(feature = "sqlite")]
 pub use aether_sqlite::SqliteStore;
 pub use engine::{Engine, EngineBuilder};
+pub use explain::{codes, explain};
 
 /// What generated code calls. Not for people.
 #[doc(hidden)]

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -19,6 +19,7 @@ use crate::batch::Batch;
 use crate::error::{Fault, translate};
 
 /// What is asked of the writer.
+#[allow(clippy::large_enum_variant, reason = "nearly all of them are appends, which then cost no allocation")]
 pub(crate) enum Op {
     /// An append.
     Append(Append),
@@ -49,7 +50,7 @@ where
     T: Send + 'static,
 {
     /// The call, and where its answer will be.
-    pub(crate) fn new(ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
+    pub(crate) fn asking(ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
         let (reply, answer) = oneshot::channel();
         (Op::Call(Box::new(Self { ask: Some(ask), answer: None, reply })), answer)
     }
@@ -110,16 +111,26 @@ struct Writer<'c> {
 }
 
 /// Serves the queue until it is closed, then closes the connection.
-pub(crate) fn serve(conn: Connection, store: &Arc<str>, options: &SqliteOptions, queue: &Receiver<Op>) {
+///
+/// Says through `ready` whether it can: a file whose tables were changed by hand cannot be served.
+pub(crate) fn serve(
+    conn: Connection,
+    store: &Arc<str>,
+    options: &SqliteOptions,
+    queue: &Receiver<Op>,
+    ready: &Sender<Result<(), StoreError>>,
+) {
     let closers = match Batch::new(&conn, store) {
         Ok(batch) => {
+            let _opener_gone = ready.send(Ok(()));
             let mut writer =
                 Writer { batch, queue, options, done: Vec::new(), closers: Vec::new(), urgent: false };
             writer.run();
             writer.closers
         }
         Err(error) => {
-            tracing::error!(%store, %error, "the writer cannot start");
+            let reason = format!("its tables are not those of this schema version: {error}");
+            let _opener_gone = ready.send(Err(StoreError::Corrupt { store: store.to_string(), reason }));
             Vec::new()
         }
     };
@@ -186,10 +197,7 @@ impl Writer<'_> {
             Ok(op) => Some(op),
             Err(TryRecvError::Disconnected) => None,
             Err(TryRecvError::Empty) if self.urgent => None,
-            Err(TryRecvError::Empty) => match self.queue.recv_deadline(since + self.options.linger) {
-                Ok(op) => Some(op),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-            },
+            Err(TryRecvError::Empty) => self.queue.recv_deadline(since + self.options.linger).ok(),
         }
     }
 
