@@ -53,7 +53,10 @@ impl Cx {
     /// Runs workflow `W` as a run of its own and waits for its result. The child's id is `<run>/<command>`.
     ///
     /// The step error is `App` with the child's own error, or `Cancelled`.
-    pub fn child<W: Workflow>(&mut self, input: W::Input) -> BoxEffect<'_, Result<W::Output, StepError<W::Error>>>
+    pub fn child<W: Workflow>(
+        &mut self,
+        input: W::Input,
+    ) -> BoxEffect<'_, Result<W::Output, StepError<W::Error>>>
     where
         W::Error: RecordableError,
     {
@@ -120,20 +123,19 @@ impl ChildCall<'_> {
                 run.append_durably(vec![started.into(), link.into()], None, Riders::default()).await;
             }
             let def = W::DEF;
-            let start = children.start(run.id.clone(), child.clone(), def.name, def.version, def.fingerprint, input);
+            let start =
+                children.start(run.id.clone(), child.clone(), def.name, def.version, def.fingerprint, input);
             if let Err(error) = start.await {
                 return run.stop(error).await;
             }
         }
-        let topic = child_topic(&child);
         let end = wait_for(run, command, &*children, child).await;
-        let consumed = run.take_message(&topic).map(|message| message.seq).into_iter().collect();
         let answered = match end {
             ChildEnd::Completed(value) => Ok(value),
             ChildEnd::Failed(error) => Err(step_error(&StepError::App(error))),
             ChildEnd::Cancelled(reason) => Err(step_error(&StepError::Cancelled(Failure::permanent(reason)))),
         };
-        commit(run, command, &answered, consumed);
+        commit(run, command, &answered);
         answered
     }
 }
@@ -152,17 +154,12 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
     }
 }
 
-fn commit(run: &Run, command: &CommandId, answered: &Answered, consumed: Vec<u64>) {
+fn commit(run: &Run, command: &CommandId, answered: &Answered) {
     let (outcome, result, error) = match answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),
     };
     let committed = CommandCommitted { command: command.clone(), outcome, result, error, caught_up: false };
     let finished = NodeFinished { command: command.clone() };
-    run.append(vec![committed.into(), finished.into()], Riders { consumed, ..Riders::default() });
-}
-
-/// Topic of the message that tells a parent of its child's end.
-pub fn child_topic(child: &RunId) -> String {
-    format!("child:{child}")
+    run.append(vec![committed.into(), finished.into()], Riders::default());
 }

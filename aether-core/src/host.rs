@@ -11,10 +11,10 @@ use tokio::sync::broadcast;
 use crate::deps::Deps;
 use crate::event::Event;
 use crate::id::{CommandId, RunId, WorkerId};
+use crate::payload::Payload;
 use crate::policy::ReplayPolicy;
 use crate::step::BodyResult;
 use crate::step_cx::StepCx;
-use crate::payload::Payload;
 use crate::store::Store;
 use crate::world::World;
 
@@ -79,4 +79,14 @@ pub(crate) struct Host {
     pub(crate) limits: Limits,
     pub(crate) grace: Duration,
     pub(crate) observers: broadcast::Sender<Observed>,
+}
+
+impl Host {
+    /// Tells whoever listens.
+    pub(crate) fn observe(&self, run: &RunId, at: Timestamp, events: Vec<Event>) {
+        if self.observers.receiver_count() > 0 {
+            let observed = Observed { run: run.clone(), at, events: events.into() };
+            let _nobody_left = self.observers.send(observed);
+        }
+    }
 }

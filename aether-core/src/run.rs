@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 
@@ -14,7 +15,7 @@ use tokio::sync::Notify;
 use crate::def::WorkflowDef;
 use crate::event::Event;
 use crate::fault::{Divergence, Fault, Side};
-use crate::host::{Host, Observed};
+use crate::host::Host;
 use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::journal::Frame;
 use crate::ledger::{Acquire, LedgerStatus, LedgerUpdate};
@@ -158,6 +159,8 @@ impl Run {
         acquire: Option<Acquire>,
         riders: Riders,
     ) -> crate::store::Receipt {
+        self.lock().busy += 1;
+        let _busy = Busy(self);
         let answer = match self.push(events, acquire, riders, true) {
             Some(reply) => reply.await,
             None => return self.halted().await,
@@ -175,7 +178,13 @@ impl Run {
         std::future::pending().await
     }
 
-    fn push(&self, events: Vec<Event>, acquire: Option<Acquire>, riders: Riders, awaited: bool) -> Option<Reply> {
+    fn push(
+        &self,
+        events: Vec<Event>,
+        acquire: Option<Acquire>,
+        riders: Riders,
+        awaited: bool,
+    ) -> Option<Reply> {
         if self.mode == Mode::Verify || self.fault().is_some() {
             self.root.wake();
             return None;
@@ -184,7 +193,10 @@ impl Run {
             Ok(frame) => frame,
             Err(error) => {
                 let reason = error.to_string();
-                self.fail(AppendError::Store(crate::store::StoreError::Corrupt { store: "journal".into(), reason }));
+                self.fail(AppendError::Store(crate::store::StoreError::Corrupt {
+                    store: "journal".into(),
+                    reason,
+                }));
                 return None;
             }
         };
@@ -212,15 +224,8 @@ impl Run {
             ack,
         });
         drop(state);
-        self.observe(at, events);
+        self.host.observe(&self.id, at, events);
         reply
-    }
-
-    pub(crate) fn observe(&self, at: Timestamp, events: Vec<Event>) {
-        if self.host.observers.receiver_count() > 0 {
-            let observed = Observed { run: self.id.clone(), at, events: events.into() };
-            let _nobody_left = self.host.observers.send(observed);
-        }
     }
 
     /// The next position.
@@ -236,7 +241,9 @@ impl Run {
                 "the journal of run `{}` has reached the limit of {} events: split the work into child runs",
                 self.id, self.host.limits.history
             );
-            return self.stop(crate::store::StoreError::Full { store: self.host.store.describe(), reason }).await;
+            return self
+                .stop(crate::store::StoreError::Full { store: self.host.store.describe(), reason })
+                .await;
         }
         let durable = self.tail.durable();
         if durable > 0 && next.saturating_sub(durable) > BACKPRESSURE {
@@ -259,7 +266,11 @@ impl Run {
             if found.command != *command || !same_class || !same_digest {
                 return Err(recorded_side(found, class));
             }
-            Ok(if found.answer.is_some() { Matched::Answered } else { Matched::Begun(Box::new(found.clone())) })
+            Ok(if found.answer.is_some() {
+                Matched::Answered
+            } else {
+                Matched::Begun(Box::new(found.clone()))
+            })
         });
         let matched = match compared {
             None => Matched::New,
@@ -342,7 +353,12 @@ impl Run {
     }
 
     /// The answer of a command that must hold `Answer` of the right kind.
-    pub(crate) async fn mismatched<T>(&self, command: &CommandId, class: EffectClass, found: Option<Answer>) -> T {
+    pub(crate) async fn mismatched<T>(
+        &self,
+        command: &CommandId,
+        class: EffectClass,
+        found: Option<Answer>,
+    ) -> T {
         tracing::error!(run = %self.id, %command, ?found, "recorded answer is of another kind");
         let side = Side { command: command.clone(), class, digest: None, site: None };
         self.diverged(Some(side.clone()), Some(side)).await
@@ -351,7 +367,11 @@ impl Run {
     /// Waits until everything recorded has been handed out. In a shutdown it does not return.
     pub(crate) async fn frontier(&self, command: &CommandId) {
         poll_fn(|cx| {
-            if self.lock().history.pass_frontier(command, cx.waker()) { Poll::Ready(()) } else { Poll::Pending }
+            if self.lock().history.pass_frontier(command, cx.waker()) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
         .await;
         if self.lock().stopping {
@@ -399,7 +419,7 @@ impl Run {
     }
 
     /// Marks live work until the guard is dropped; the run is not suspended meanwhile.
-    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy<Arc<Self>> {
         self.lock().busy += 1;
         Busy(Arc::clone(self))
     }
@@ -495,7 +515,9 @@ impl Run {
     /// Checks that a recorded value is not over the limit.
     pub(crate) fn too_large(&self, payload: &Payload) -> Option<String> {
         let (size, limit) = (payload.as_str().len(), self.host.limits.payload);
-        (size > limit).then(|| format!("the value has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)"))
+        (size > limit).then(|| {
+            format!("the value has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)")
+        })
     }
 }
 
@@ -510,9 +532,9 @@ fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
 
 /// Live work; see [`Run::busy`].
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<Run>);
+pub(crate) struct Busy<R: Deref<Target = Run>>(R);
 
-impl Drop for Busy {
+impl<R: Deref<Target = Run>> Drop for Busy<R> {
     fn drop(&mut self) {
         self.0.lock().busy -= 1;
     }

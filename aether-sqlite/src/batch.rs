@@ -143,7 +143,7 @@ impl<'c> Batch<'c> {
         };
         let (frame, acquired) = match &append.acquire {
             None => (&append.frame, Acquired::NotAsked),
-            Some(ask) if self.statements.acquire(head.no, &ask.entry)? => (&append.frame, Acquired::Granted),
+            Some(ask) if self.statements.acquire(head, &ask.entry)? => (&append.frame, Acquired::Granted),
             Some(ask) => (&ask.otherwise, Acquired::Taken(Box::new(self.statements.holder(&ask.entry)?))),
         };
         for update in &append.ledger {
@@ -177,8 +177,7 @@ impl<'c> Batch<'c> {
 
     fn change(&mut self, append: &Append, change: &StatusChange) -> rusqlite::Result<()> {
         if let Some(head) = self.heads.get_mut(&append.run) {
-            let consumed = append.consumed.iter().copied().max().unwrap_or(0);
-            self.statements.status(head, change, consumed)?;
+            self.statements.status(head, change)?;
             head.saved = head.next;
             head.status = change.status;
             head.dirty = false;

@@ -101,8 +101,8 @@ impl<'c> Statements<'c> {
             status: conn.prepare(STATUS)?,
             acquire: conn.prepare(
                 "INSERT INTO ledger(key, run_no, command, invocation, tool, digest, business_key, status, result,
-                     error, committed, epoch, started_at, finished_at)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING",
+                     error, committed, epoch, started_at, finished_at, position)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT DO NOTHING",
             )?,
             holder: holder("ledger.key = ?1")?,
             business_holder: holder("ledger.business_key = ?1")?,
@@ -207,15 +207,10 @@ impl<'c> Statements<'c> {
 
     /// Brings the row of a head up to date, with a new status.
     ///
-    /// A waiting run whose inbox holds messages above `consumed`, or that was notified since it was claimed or last
+    /// A waiting run whose inbox holds messages above `seen`, or that was notified since it was claimed or last
     /// began to wait, stays due. A run that is neither waiting nor over is always due: without a time, since its
     /// creation; its lease protects it.
-    pub(crate) fn status(
-        &mut self,
-        head: &Head,
-        change: &StatusChange,
-        consumed: u64,
-    ) -> rusqlite::Result<()> {
+    pub(crate) fn status(&mut self, head: &Head, change: &StatusChange) -> rusqlite::Result<()> {
         let over = change.status.is_terminal();
         let kind = if over { 2 } else { i64::from(change.status == Status::Waiting) };
         one(self.status.execute(params![
@@ -227,17 +222,17 @@ impl<'c> Statements<'c> {
             row::int(head.next),
             &head.chain[..],
             kind,
-            row::int(consumed),
+            row::int(change.seen),
             change.wake_at.map(Timestamp::as_microsecond),
             over || change.release,
         ])?)
     }
 
     /// Inserts a ledger row unless its key or business key is taken; says whether it did.
-    pub(crate) fn acquire(&mut self, no: i64, entry: &LedgerEntry) -> rusqlite::Result<bool> {
+    pub(crate) fn acquire(&mut self, head: &Head, entry: &LedgerEntry) -> rusqlite::Result<bool> {
         let inserted = self.acquire.execute(params![
             entry.key.as_str(),
-            no,
+            head.no,
             entry.command.as_str(),
             entry.invocation.as_str(),
             entry.tool,
@@ -250,6 +245,7 @@ impl<'c> Statements<'c> {
             row::int(entry.epoch),
             entry.started_at.as_microsecond(),
             entry.finished_at.map(Timestamp::as_microsecond),
+            row::int(head.next),
         ])?;
         Ok(inserted == 1)
     }

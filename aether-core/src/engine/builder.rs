@@ -95,6 +95,12 @@ impl EngineBuilder {
         self
     }
 
+    /// Gives step bodies all of `deps`, in place of what was provided before.
+    pub fn deps(mut self, deps: Deps) -> Self {
+        self.deps = deps;
+        self
+    }
+
     /// Registers a workflow that is not registered by itself, such as an instance of a generic one.
     pub fn register<W: Workflow>(mut self) -> Self {
         self.workflows.push(RegisteredWorkflow::of::<W>());
@@ -191,7 +197,9 @@ fn registry(extra: &[RegisteredWorkflow]) -> Result<HashMap<&'static str, Regist
     for workflow in inventory::iter::<RegisteredWorkflow>.into_iter().copied().chain(extra.iter().copied()) {
         let name = workflow.def.name;
         let former: Option<RegisteredWorkflow> = registry.insert(name, workflow);
-        if let Some(former) = former.filter(|former| (former.def.module, former.def.line) != (workflow.def.module, workflow.def.line)) {
+        if let Some(former) = former
+            .filter(|former| (former.def.module, former.def.line) != (workflow.def.module, workflow.def.line))
+        {
             let (first, second) = (former.def.module, workflow.def.module);
             return Err(BuildError::DuplicateWorkflow { name, first, second });
         }

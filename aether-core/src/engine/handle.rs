@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::{BoxFuture, select};
 
@@ -26,9 +25,6 @@ use crate::store::{Created, NewRun, RunRecord, StoreError};
 use crate::turn::RunEnd;
 use crate::world::later;
 
-/// How often a handle asks the store for the end of a run that is advanced elsewhere.
-const ELSEWHERE: Duration = Duration::from_millis(100);
-
 /// Why a run cannot be started.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -45,7 +41,9 @@ pub enum StartError {
         error: PayloadError,
     },
     /// The input is over the limit.
-    #[error("the input of workflow `{workflow}` has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)")]
+    #[error(
+        "the input of workflow `{workflow}` has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)"
+    )]
     TooLarge {
         /// The workflow.
         workflow: &'static str,
@@ -120,7 +118,9 @@ impl<E: fmt::Display> fmt::Display for RunError<E> {
                 write!(f, "run `{run}` was cancelled by {actor}: {reason}")
             }
             Self::Stopped { fault, .. } => write!(f, "{fault}"),
-            Self::Unreadable { run, message: Some(message), .. } => write!(f, "run `{run}` failed: {message}"),
+            Self::Unreadable { run, message: Some(message), .. } => {
+                write!(f, "run `{run}` failed: {message}")
+            }
             Self::Unreadable { run, error, message: None } => {
                 write!(f, "the result of run `{run}` is unreadable: {error}")
             }
@@ -162,6 +162,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             if size > limit {
                 return Err(StartError::TooLarge { workflow, size, limit });
             }
+            let unique = self.id.is_none();
             let id = match self.id {
                 Some(id) => id?,
                 None => RunId::from(time_ordered_uuid(inner)),
@@ -170,12 +171,14 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             if inner.is_stopping() {
                 return Err(StartError::ShutDown { run: id });
             }
-            let def = NewRunDef { name: workflow, version: W::DEF.version, fingerprint: W::DEF.fingerprint };
+            let (version, fingerprint) = (W::DEF.version, W::DEF.fingerprint);
+            let def = NewRunDef { name: workflow, version, fingerprint, unique };
             let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
             // Held before the run can end, so that its end is not forgotten.
             let handle = self.engine.handle_of(id.clone());
             if let Created::Existing(existing) = create(inner, def, id, input, None).await? {
                 same_run(&existing, workflow, &digest)?;
+                inner.kick.notify_one();
             }
             Ok(handle)
         })
@@ -206,6 +209,8 @@ pub(super) struct NewRunDef {
     pub(super) name: &'static str,
     pub(super) version: u32,
     pub(super) fingerprint: &'static str,
+    /// Whether the run's id was made for it, so that no other run can have it.
+    pub(super) unique: bool,
 }
 
 /// Creates a run and begins to advance it, unless its id is taken.
@@ -220,7 +225,8 @@ pub(super) async fn create(
     let mut seed = [0; 16];
     host.world.fill_random(&mut seed);
     let seed = hex(&seed);
-    let corrupt = |error: PayloadError| StoreError::Corrupt { store: "input".into(), reason: error.to_string() };
+    let corrupt =
+        |error: PayloadError| StoreError::Corrupt { store: "input".into(), reason: error.to_string() };
     let digest = Digest::of(&input).map_err(corrupt)?;
     let created = RunCreated {
         workflow: def.name.into(),
@@ -234,24 +240,20 @@ pub(super) async fn create(
     let at = now(inner);
     let created: crate::event::Event = created.into();
     let frame = Frame::encode(std::slice::from_ref(&created)).map_err(corrupt)?;
-    let answer = host
-        .store
-        .create(NewRun {
-            id: id.clone(),
-            workflow: def.name.into(),
-            version: def.version,
-            digest,
-            parent: parent.clone(),
-            frame,
-            at,
-            owner: Some(host.worker.clone()),
-            lease_until: later(at, inner.settings.lease),
-        })
-        .await?;
-    if answer == Created::New
-        && let Some(workflow) = inner.workflow(def.name)
-    {
+    let creation = host.store.create(NewRun {
+        id: id.clone(),
+        workflow: def.name.into(),
+        version: def.version,
+        digest,
+        parent: parent.clone(),
+        frame,
+        at,
+        owner: Some(host.worker.clone()),
+        lease_until: later(at, inner.settings.lease),
+    });
+    let launch = || {
         let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+        let workflow = inner.workflow(def.name)?;
         let origin = Origin {
             id,
             def: workflow.def,
@@ -263,8 +265,19 @@ pub(super) async fn create(
             inbox: Vec::new(),
             children: Some(children),
         };
-        let run = launch_run(inner, Launch { origin, workflow, input, parent });
-        run.observe(at, vec![created]);
+        host.observe(&origin.id, at, vec![created]);
+        launch_run(inner, Launch { origin, workflow, input, parent });
+        Some(())
+    };
+    if def.unique {
+        // Nobody else can have the id: the run begins while its first event is on its way to the disk. What leaves the
+        // run waits for that event too, because a store keeps the order of appends.
+        launch();
+        return creation.await;
+    }
+    let answer = creation.await?;
+    if answer == Created::New {
+        launch();
     }
     Ok(answer)
 }
@@ -278,8 +291,10 @@ pub(super) async fn stored_end(inner: &Inner, run: &RunId) -> Result<Option<RunE
         Some(_) => {
             let last = store.last_frame(run).await?;
             let events = last.map(|frame| frame.events()).transpose();
-            let events = events
-                .map_err(|error| StoreError::Corrupt { store: store.describe(), reason: error.to_string() })?;
+            let events = events.map_err(|error| StoreError::Corrupt {
+                store: store.describe(),
+                reason: error.to_string(),
+            })?;
             Ok(events.and_then(|events| events.iter().rev().find_map(RunEnd::of)))
         }
     }
@@ -361,8 +376,14 @@ impl<W> RunHandle<W> {
     pub async fn end(&self) -> Result<RunEnd, StoreError> {
         loop {
             let changed = self.cell.changed.notified();
-            if let Some(end) = self.cell.get() {
-                return Ok(end);
+            match self.cell.get() {
+                // Another process may have gone on.
+                Some(RunEnd::Stopped(fault)) => {
+                    let stored = stored_end(&self.inner, &self.id).await;
+                    return Ok(stored.ok().flatten().unwrap_or(RunEnd::Stopped(fault)));
+                }
+                Some(end) => return Ok(end),
+                None => {}
             }
             if !self.inner.active().contains_key(&self.id) {
                 if let Some(end) = stored_end(&self.inner, &self.id).await? {
@@ -372,7 +393,9 @@ impl<W> RunHandle<W> {
                     return Ok(RunEnd::Stopped(fault));
                 }
             }
-            let tick = self.inner.host.world.sleep_until(later(now(&self.inner), ELSEWHERE));
+            // The run may be advanced elsewhere: look twice in each of the engine's own polls.
+            let next_look = later(now(&self.inner), self.inner.settings.poll / 2);
+            let tick = self.inner.host.world.sleep_until(next_look);
             select(Box::pin(changed), tick).await;
         }
     }

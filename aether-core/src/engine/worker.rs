@@ -46,8 +46,10 @@ async fn schedule(inner: Arc<Inner>) {
             Err(error) => tracing::warn!(%error, "cannot claim runs"),
         }
         look_into_inboxes(&inner).await;
-        if let Ok(Some(due)) = host.store.next_wake().await {
-            wake = wake.min(due.max(later(host.world.now(), Duration::from_millis(1))));
+        if let Ok(Some(due)) = host.store.next_wake().await
+            && due > host.world.now()
+        {
+            wake = wake.min(due);
         }
         select(Box::pin(kicked), host.world.sleep_until(wake)).await;
     }
@@ -357,12 +359,9 @@ pub(super) async fn replay(
         children: None,
     };
     let run = Run::new(Arc::clone(&inner.host), origin);
-    let body: BoxFuture<'static, Completion> =
-        workflow.run(crate::cx::Cx::root(Arc::clone(&run)), &created.input).map_err(|error| Fault::Input {
-            run: id.clone(),
-            workflow: created.workflow.clone(),
-            error,
-        })?;
+    let body: BoxFuture<'static, Completion> = workflow
+        .run(crate::cx::Cx::root(Arc::clone(&run)), &created.input)
+        .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
     let turned = turn(&run, body).await;
     Ok((run, end, turned))
 }
@@ -388,7 +387,7 @@ impl Children for ChildRuns {
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
-            let def = super::handle::NewRunDef { name: workflow, version, fingerprint };
+            let def = super::handle::NewRunDef { name: workflow, version, fingerprint, unique: false };
             super::handle::create(&inner, def, child, input, Some(parent)).await.map(|_| ())
         })
     }
