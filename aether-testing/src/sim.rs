@@ -5,8 +5,10 @@
 
 mod crashes;
 mod error;
+mod http;
 mod journal;
 mod life;
+mod model;
 mod report;
 mod script;
 mod stage;
@@ -33,10 +35,12 @@ use jiff::Timestamp;
 
 pub use self::crashes::CrashReport;
 pub use self::error::SimError;
+pub use self::http::{HttpAnswer, HttpCall};
+pub use self::model::ModelAnswer;
 pub use self::report::SimReport;
+use self::script::{Behaviour, Scripts};
 pub use self::stage::CallRecord;
 pub use self::world::SimWorld;
-use self::script::{Behaviour, Scripts};
 use crate::crash::CrashPoint;
 
 /// 2026-01-01T00:00:00Z, the time at which a simulation begins unless it is told another.
@@ -144,12 +148,16 @@ impl<W: Workflow> Sim<W> {
     /// with `tokio::time::sleep`, in virtual time.
     pub fn stub_async<S: Step>(
         self,
-        answer: impl Fn(StepCx, S::Args) -> BoxFuture<'static, Result<S::Output, S::Error>> + Send + Sync + 'static,
+        answer: impl Fn(StepCx, S::Args) -> BoxFuture<'static, Result<S::Output, S::Error>>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         self.then::<S>(script::typed_async::<S>(answer))
     }
 
-    /// Answers the next calls of `S` in order; calls after them go to [`Sim::stub`] if there is one.
+    /// Answers the next calls of `S` in order; calls after them go to [`Sim::stub`] if there is one. A call whose
+    /// answer was lost in a crash gets the same one again.
     pub fn stub_seq<S: Step>(self, answers: Vec<Result<S::Output, S::Error>>) -> Self {
         let answers = answers.iter().map(|answer| Behaviour::fixed(script::encode::<S>(answer)));
         self.script(|scripts| scripts.of::<S>().first.extend(answers))
@@ -198,6 +206,11 @@ impl<W: Workflow> Sim<W> {
     pub fn stub_effect_seq(self, name: &str, answers: Vec<Result<serde_json::Value, Failure>>) -> Self {
         let answers = answers.into_iter().map(|answer| Behaviour::fixed(script::encode_named(answer)));
         self.script(|scripts| scripts.named(name).first.extend(answers))
+    }
+
+    /// Performs the effect `name` for real; see [`Sim::real`].
+    pub fn real_effect(self, name: &str) -> Self {
+        self.script(|scripts| scripts.named(name).then = Some(Behaviour::Real))
     }
 
     /// Begins the simulation at this time.
@@ -270,7 +283,8 @@ impl<W: Workflow> Sim<W> {
     /// # Errors
     /// [`SimError`] when there is nothing to report, for example because a step has no stub.
     pub async fn try_run(&self, input: W::Input) -> Result<SimReport<W>, SimError> {
-        self.apart(input, |settings, input| life::simulate::<W>(settings, input).map(|done| done.report)).await
+        self.apart(input, |settings, input| life::simulate::<W>(settings, input).map(|done| done.report))
+            .await
     }
 
     /// Runs the workflow once, and then twice for each of its writes: the process dies before the write, and between

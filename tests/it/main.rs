@@ -1,4 +1,5 @@
 //! The integration tests of the facade, one module for each subject.
 
 mod sim;
+mod sim_models;
 mod ui;

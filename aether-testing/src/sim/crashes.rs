@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aether_core::def::OnUnknown;
+use aether_core::def::{OnUnknown, StepOptions};
+use aether_core::id::{CommandId, RunId};
 use aether_core::payload::Payload;
 use aether_core::step::Workflow;
 
 use super::life::{Doubt, Simulated, simulate};
-use super::script::may_repeat;
 use super::{Settings, SimError, SimReport};
 use crate::crash::CrashPoint;
 
@@ -26,7 +26,10 @@ pub struct CrashReport {
 }
 
 /// Runs once without a crash, and then twice for each of its writes.
-pub(super) fn at_every_write<W: Workflow>(settings: &Settings, input: &Payload) -> Result<CrashReport, SimError> {
+pub(super) fn at_every_write<W: Workflow>(
+    settings: &Settings,
+    input: &Payload,
+) -> Result<CrashReport, SimError> {
     let settings = Settings { crashes: Vec::new(), ..settings.clone() };
     let reference = simulate::<W>(&settings, input)?;
     let writes = reference.report.writes;
@@ -39,7 +42,7 @@ pub(super) fn at_every_write<W: Workflow>(settings: &Settings, input: &Payload) 
             reproduce: reproduce::<W>(&settings, point),
             journal: String::from("  (none)"),
         })?;
-        check(&settings, &reference, &crashed).map_err(|broken| SimError::Crash {
+        check(&reference, &crashed).map_err(|broken| SimError::Crash {
             point,
             broken,
             reproduce: reproduce::<W>(&settings, point),
@@ -59,23 +62,19 @@ fn reproduce<W: Workflow>(settings: &Settings, point: CrashPoint) -> String {
     )
 }
 
-fn check<W: Workflow>(
-    settings: &Settings,
-    reference: &Simulated<W>,
-    crashed: &Simulated<W>,
-) -> Result<(), String> {
+fn check<W: Workflow>(reference: &Simulated<W>, crashed: &Simulated<W>) -> Result<(), String> {
     let report = &crashed.report;
     if report.crashes == 0 {
         return Err("the process did not die: the run made fewer writes than without a crash".into());
     }
-    called_once(settings, report)?;
+    called_once(report)?;
     if let Some(illegal) = report.view.illegal.first() {
         return Err(format!("the journal holds an illegal move: {illegal}"));
     }
     if let Some(Err(error)) = &report.verified {
         return Err(format!("the journal does not replay: {error}"));
     }
-    let expected = must_stay(settings, crashed.left.difference(&reference.doubts));
+    let expected = must_stay(&reference.report, crashed.left.difference(&reference.doubts));
     if let Some(doubt) = expected.iter().find(|doubt| !crashed.doubts.contains(doubt)) {
         return Err(format!("{} was started and its outcome was lost, yet it is not in doubt", told(doubt)));
     }
@@ -86,11 +85,16 @@ fn check<W: Workflow>(
     if expected.is_empty() { same_result(&reference.report, report) } else { Ok(()) }
 }
 
-/// The invocations whose policy leaves them in doubt.
-fn must_stay<'a>(settings: &Settings, left: impl Iterator<Item = &'a Doubt>) -> BTreeSet<&'a Doubt> {
+/// The invocations whose policy leaves them in doubt; how a step is executed is known from the run without a crash.
+fn must_stay<'a, W: Workflow>(
+    reference: &SimReport<W>,
+    left: impl Iterator<Item = &'a Doubt>,
+) -> BTreeSet<&'a Doubt> {
+    let executed: BTreeMap<(&RunId, &CommandId), &StepOptions> =
+        reference.log.iter().map(|call| ((&call.run, &call.command), &call.options)).collect();
     let fails = |doubt: &&Doubt| {
-        let options = settings.scripts.options_of(&doubt.step);
-        options.is_none_or(|options| options.on_unknown == OnUnknown::Fail)
+        let options = executed.get(&(&doubt.run, &doubt.command));
+        options.is_some_and(|options| options.on_unknown == OnUnknown::Fail)
     };
     left.filter(fails).collect()
 }
@@ -99,10 +103,10 @@ fn told(doubt: &Doubt) -> String {
     format!("invocation `{}` of run `{}`", doubt.invocation.as_str(), doubt.run)
 }
 
-fn called_once<W: Workflow>(settings: &Settings, report: &SimReport<W>) -> Result<(), String> {
+fn called_once<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
     let mut calls: BTreeMap<_, usize> = BTreeMap::new();
     for call in &report.log {
-        if !may_repeat(&settings.scripts, call.command.name(), call.class) {
+        if call.options.class.changes_world() && call.options.on_unknown != OnUnknown::Retry {
             *calls.entry(&call.key).or_default() += 1;
         }
     }

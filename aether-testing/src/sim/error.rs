@@ -16,8 +16,9 @@ use crate::crash::CrashPoint;
 pub enum SimError {
     /// A step was called that has no stub.
     #[error(
-        "step `{asked}` was called and has no stub (command `{command}`, arguments {args:?})\n  stubs: {}\n  help: add `.stub::<{}>(|args| ..)`, or `.real::<{}>()` to run its body; for an effect that is not a step, `.stub_effect(\"{asked}\", ..)`",
-        listed(stubs), last(asked), last(asked)
+        "step `{asked}` was called and has no stub (command `{command}`, arguments {args:?})\n  stubs: {}\n  help: {}",
+        listed(stubs),
+        advice(asked)
     )]
     MissingStub {
         /// Unique name of the step.
@@ -38,6 +39,16 @@ pub enum SimError {
         asked: String,
         /// The command that called it.
         command: CommandId,
+        /// Number of answers.
+        answers: usize,
+    },
+    /// A model was asked more often than its script has answers.
+    #[error(
+        "the model was asked by `{call}` once more than its script has answers ({answers})\n  help: add answers to `.model_seq`, or a `.model` that answers every further question"
+    )]
+    ModelUsedUp {
+        /// Name of the call.
+        call: String,
         /// Number of answers.
         answers: usize,
     },
@@ -84,8 +95,20 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-fn last(path: &str) -> &str {
-    path.rsplit("::").next().unwrap_or(path)
+/// What to add for a step, or for an effect of the context.
+fn advice(asked: &str) -> String {
+    if let Some(call) = asked.strip_prefix("llm.") {
+        return format!("add `.model(|request| ..)`, or `.model_seq(\"{call}\", [..])` for this call alone");
+    }
+    if asked.starts_with("http.") {
+        return "add `.http(method, url, |request| ..)`; an url that ends in `*` stands for all that begin so".into();
+    }
+    match asked.rsplit_once("::") {
+        Some((_, name)) => {
+            format!("add `.stub::<{name}>(|args| ..)`, or `.real::<{name}>()` to run its body")
+        }
+        None => format!("add `.stub_effect(\"{asked}\", |args| ..)`"),
+    }
 }
 
 fn waits(waiting: &[CommandId]) -> String {

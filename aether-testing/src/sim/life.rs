@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::contract::Status;
+use aether_core::deps::Deps;
 use aether_core::engine::{Engine, EngineBuilder, RunHandle};
-use aether_core::id::{InvocationId, RunId};
+use aether_core::id::{CommandId, InvocationId, RunId};
 use aether_core::memory::MemoryStore;
 use aether_core::payload::Payload;
 use aether_core::step::Workflow;
@@ -21,7 +22,7 @@ use tokio::runtime::Runtime;
 
 use super::stage::Stage;
 use super::world::Entropy;
-use super::{Live, Settings, SimError, SimReport, SimWorld};
+use super::{Live, Settings, SimError, SimReport, SimWorld, model};
 use crate::crash::CrashStore;
 
 /// How long a claim lasts; also how much virtual time a crash costs.
@@ -33,8 +34,8 @@ const POLL: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Doubt {
     pub(super) run: RunId,
+    pub(super) command: CommandId,
     pub(super) invocation: InvocationId,
-    pub(super) step: String,
 }
 
 /// What a simulation left.
@@ -96,8 +97,8 @@ async fn doubts(store: &dyn Store) -> Result<BTreeSet<Doubt>, StoreError> {
         doubts.extend(view.in_doubt().into_iter().filter_map(|step| {
             Some(Doubt {
                 run: record.id.clone(),
+                command: step.command.clone(),
                 invocation: step.invocation.clone()?,
-                step: step.command.name().into(),
             })
         }));
     }
@@ -124,6 +125,7 @@ struct Life<'a, W> {
 impl<W: Workflow> Life<'_, W> {
     async fn live(&self) -> Result<End<W>, SimError> {
         let world = SimWorld::with_entropy(self.at, self.entropy.clone());
+        self.stage.begin_life();
         tokio::select! {
             biased;
             error = self.stage.trouble.wait() => Err(error),
@@ -152,13 +154,22 @@ impl<W: Workflow> Life<'_, W> {
         let settings = self.settings;
         let engine = EngineBuilder::new(Arc::new(world.clone()))
             .store(self.store.clone())
-            .deps(settings.deps.clone())
+            .deps(self.deps())
             .interceptor(self.stage.clone())
             .limits(settings.limits)
             .lease(LEASE)
             .poll_interval(POLL)
             .register::<W>();
         Ok(engine.start().await?)
+    }
+
+    /// What was provided, and the scripted models.
+    fn deps(&self) -> Deps {
+        let mut deps = self.settings.deps.clone();
+        if let Some(models) = model::scripted(&self.stage) {
+            deps.insert(models);
+        }
+        deps
     }
 
     async fn unfinished(&self, engine: &Engine, handle: &RunHandle<W>) -> Result<SimError, SimError> {

@@ -8,6 +8,7 @@ use aether_core::event::Event;
 use aether_core::ledger::LedgerEntry;
 use aether_core::step::{Step, Workflow};
 use aether_core::view::{EffectRecord, RunView};
+use aether_effects::llm::ChatRequest;
 
 use super::journal::{difference, journal_text};
 use super::stage::CallRecord;
@@ -63,6 +64,13 @@ impl<W: Workflow> SimReport<W> {
     /// How often the effect named `name` (one that is not a step) was performed.
     pub fn effect_calls(&self, name: &str) -> usize {
         self.log.iter().filter(|call| call.path == name).count()
+    }
+
+    /// The questions of the call `call` to a model, in order.
+    pub fn model_requests(&self, call: &str) -> Vec<ChatRequest> {
+        let name = format!("llm.{call}");
+        let asked = self.log.iter().filter(|call| call.path == name);
+        asked.filter_map(|call| call.args.decode().ok()).collect()
     }
 
     /// The journal as text for snapshots, one event a line. What changes from build to build (fingerprints, digests,

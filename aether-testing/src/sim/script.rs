@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use aether_core::def::StepOptions;
 use aether_core::failure::Failure;
-use aether_core::outcome::EffectClass;
 use aether_core::payload::{Payload, PayloadError};
-use aether_core::private::inventory;
-use aether_core::step::{BodyError, BodyResult, RegisteredStep, Step};
+use aether_core::step::{BodyError, BodyResult, Step};
 use aether_core::step_cx::StepCx;
 use futures_util::future::BoxFuture;
+
+use super::http::HttpScript;
+use super::model::ModelScripts;
 
 /// Answers one call.
 pub(super) type Answer = Arc<dyn Fn(StepCx, Payload) -> BoxFuture<'static, BodyResult> + Send + Sync>;
@@ -46,56 +46,44 @@ impl Behaviour {
 }
 
 /// What is planned for one step.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Script {
-    pub(super) name: String,
-    pub(super) options: Option<StepOptions>,
     pub(super) first: Vec<Behaviour>,
     pub(super) then: Option<Behaviour>,
 }
 
-/// Scripts by the unique name of their step.
+/// What is planned for all bodies.
 #[derive(Clone, Default)]
-pub(super) struct Scripts(BTreeMap<String, Script>);
+pub(super) struct Scripts {
+    by_path: BTreeMap<String, Script>,
+    pub(super) http: Vec<HttpScript>,
+    pub(super) models: ModelScripts,
+}
 
 impl Scripts {
     pub(super) fn of<S: Step>(&mut self) -> &mut Script {
-        let script = || Script {
-            name: S::DEF.name.into(),
-            options: Some(S::DEF.options),
-            first: Vec::new(),
-            then: None,
-        };
-        self.0.entry(S::DEF.path.into()).or_insert_with(script)
+        self.named(S::DEF.path)
     }
 
-    pub(super) fn named(&mut self, name: &str) -> &mut Script {
-        let script = || Script { name: name.into(), options: None, first: Vec::new(), then: None };
-        self.0.entry(name.into()).or_insert_with(script)
+    /// The script of an effect, or of a step by its unique name.
+    pub(super) fn named(&mut self, path: &str) -> &mut Script {
+        self.by_path.entry(path.into()).or_default()
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&Script> {
-        self.0.get(path)
+        self.by_path.get(path)
     }
 
-    /// The steps that have a script.
+    /// What has a script.
     pub(super) fn names(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
-    }
-
-    /// How the step of this journal name is executed.
-    pub(super) fn options_of(&self, name: &str) -> Option<StepOptions> {
-        let scripted = self.0.values().find(|script| script.name == name).and_then(|script| script.options);
-        scripted.or_else(|| {
-            let mut linked = inventory::iter::<RegisteredStep>.into_iter();
-            linked.find(|step| step.0.name == name).map(|step| step.0.options)
-        })
+        let http = self.http.iter().map(HttpScript::name);
+        self.by_path.keys().cloned().chain(http).chain(self.models.names()).collect()
     }
 }
 
 impl fmt::Debug for Scripts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.names()).finish()
     }
 }
 
@@ -111,8 +99,8 @@ pub(super) fn encode<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResul
     })
 }
 
-/// Encodes what a stub of a named effect returned.
-pub(super) fn encode_named(result: Result<serde_json::Value, Failure>) -> BodyResult {
+/// Encodes what a stub of an effect returned.
+pub(super) fn encode_named<T: serde::Serialize>(result: Result<T, Failure>) -> BodyResult {
     Ok(match result {
         Ok(value) => Ok(Payload::encode(&value)?),
         Err(failure) => Err(BodyError {
@@ -151,10 +139,4 @@ pub(super) fn in_doubt<S: Step>() -> Behaviour {
         let class = aether_core::outcome::FailureClass::Unknown;
         Ok(Err(BodyError { error: unknown(&message)?, message, class }))
     })
-}
-
-/// Whether a call of unknown outcome may be sent again under its key.
-pub(super) fn may_repeat(scripts: &Scripts, name: &str, class: EffectClass) -> bool {
-    let retry = |options: StepOptions| options.on_unknown == aether_core::def::OnUnknown::Retry;
-    !class.changes_world() || scripts.options_of(name).is_some_and(retry)
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use aether_core::def::StepOptions;
 use aether_core::host::{BodyCall, Interceptor};
 use aether_core::id::{CommandId, IdempotencyKey, RunId};
 use aether_core::outcome::EffectClass;
@@ -15,8 +16,8 @@ use aether_core::step_cx::StepCx;
 use futures_util::future::{BoxFuture, pending};
 use tokio::sync::Notify;
 
-use super::SimError;
-use super::script::{Behaviour, Scripts};
+use super::script::{Behaviour, Script, Scripts};
+use super::{SimError, http};
 
 /// One call of a body, real or not.
 #[derive(Clone, Debug)]
@@ -29,8 +30,8 @@ pub struct CallRecord {
     pub command: CommandId,
     /// Logical attempt, from 0.
     pub attempt: u32,
-    /// What kind of contact with the world it is.
-    pub class: EffectClass,
+    /// How the step is executed.
+    pub options: StepOptions,
     /// The arguments.
     pub args: Payload,
     /// The key that the outside would see.
@@ -67,14 +68,21 @@ impl<T: Clone + Debug> Signal<T> {
 /// Answers bodies during one simulation, over all its crashes.
 #[derive(Debug)]
 pub(super) struct Stage {
-    scripts: Arc<Scripts>,
+    pub(super) scripts: Arc<Scripts>,
     state: Mutex<State>,
     pub(super) trouble: Signal<SimError>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// Number of this process, from 1.
+    life: usize,
+    /// Answers given, by path.
     used: BTreeMap<String, usize>,
+    /// For each path and key, the process that got an answer last, and which.
+    turns: BTreeMap<(String, String), (usize, usize)>,
+    /// The newest question of each call of a model.
+    asked: BTreeMap<String, usize>,
     calls: Vec<CallRecord>,
 }
 
@@ -98,46 +106,88 @@ impl Stage {
             run: call.run.clone(),
             command: call.command.clone(),
             attempt: call.attempt,
-            class: cx.class(),
+            options: *call.options,
             args: call.args.clone(),
             key: cx.idempotency_key(),
         });
     }
 
-    /// What the script says about the next call of `path`.
-    fn next(&self, call: &BodyCall<'_>, class: EffectClass) -> Result<Behaviour, SimError> {
-        let Some(script) = self.scripts.get(call.path) else {
-            return match class {
-                EffectClass::Pure => Ok(Behaviour::Real),
-                _ => Err(SimError::MissingStub {
-                    asked: call.path.into(),
-                    command: call.command.clone(),
-                    args: call.args.clone(),
-                    stubs: self.scripts.names(),
-                }),
-            };
-        };
-        let mut state = self.state();
-        let used = state.used.entry(call.path.into()).or_default();
-        let behaviour = script.first.get(*used).or(script.then.as_ref());
-        *used += 1;
+    /// What the script says about this call.
+    fn next(&self, call: &BodyCall<'_>, cx: &StepCx) -> Result<Behaviour, SimError> {
+        if let Some(script) = self.scripts.get(call.path) {
+            return self.next_of(script, call, self.turn(call, cx));
+        }
+        if call.options.class == EffectClass::Pure {
+            return Ok(Behaviour::Real);
+        }
+        if let Some(name) = self.scripts.models.answered_call(call.path) {
+            let turn = self.turn(call, cx);
+            self.state().asked.insert(name.into(), turn);
+            return Ok(Behaviour::Real);
+        }
+        if let Some(answer) = http::answer(&self.scripts.http, call) {
+            return Ok(answer);
+        }
+        Err(SimError::MissingStub {
+            asked: call.path.into(),
+            command: call.command.clone(),
+            args: call.args.clone(),
+            stubs: self.scripts.names(),
+        })
+    }
+
+    fn next_of(&self, script: &Script, call: &BodyCall<'_>, turn: usize) -> Result<Behaviour, SimError> {
+        let behaviour = script.first.get(turn).or(script.then.as_ref());
         behaviour.cloned().ok_or_else(|| SimError::StubUsedUp {
             asked: call.path.into(),
             command: call.command.clone(),
             answers: script.first.len(),
         })
     }
+
+    /// Number of the answer that is this call's turn. A call whose answer a crash took along gets the same one again.
+    fn turn(&self, call: &BodyCall<'_>, cx: &StepCx) -> usize {
+        let mut state = self.state();
+        let (life, path) = (state.life, call.path.to_owned());
+        if let Some((given_in, turn)) = state.turns.get_mut(&(path.clone(), cx.idempotency_key().to_string()))
+            && *given_in < life
+        {
+            *given_in = life;
+            return *turn;
+        }
+        let used = state.used.entry(path.clone()).or_default();
+        let turn = *used;
+        *used += 1;
+        state.turns.insert((path, cx.idempotency_key().to_string()), (life, turn));
+        turn
+    }
+
+    /// Begins to answer the next process.
+    pub(super) fn begin_life(&self) {
+        self.state().life += 1;
+    }
+
+    /// Number of the answer to the question that this call of a model is about to ask. The body asks as soon as it
+    /// was let through, so that no other question of this name comes between.
+    pub(super) fn model_turn(&self, call: &str) -> usize {
+        self.state().asked.get(call).copied().unwrap_or_default()
+    }
+
+    /// Ends the simulation.
+    pub(super) fn give_up(&self, error: SimError) {
+        self.trouble.set(error);
+    }
 }
 
 impl Interceptor for Stage {
     fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
         self.note(call, cx);
-        match self.next(call, cx.class()) {
+        match self.next(call, cx) {
             Ok(Behaviour::Answer(answer)) => Some(answer(cx.clone(), call.args.clone())),
             Ok(Behaviour::Real) => None,
             Ok(Behaviour::Never) => Some(Box::pin(pending())),
             Err(error) => {
-                self.trouble.set(error);
+                self.give_up(error);
                 Some(Box::pin(pending()))
             }
         }
