@@ -125,7 +125,8 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
             next = source.source();
         }
         let any: &dyn Any = &error;
-        let class = any.downcast_ref::<StepError<Failure>>().map_or(FailureClass::Unclassified, Classify::class);
+        let class =
+            any.downcast_ref::<StepError<Failure>>().map_or(FailureClass::Unclassified, Classify::class);
         Self { message: error.to_string(), sources, class }
     }
 }

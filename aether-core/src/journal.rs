@@ -86,7 +86,9 @@ pub enum JournalError {
         found: Position,
     },
     /// The text was changed after it was written.
-    #[error("journal frame at position {position} was altered: its hash does not follow from what precedes it")]
+    #[error(
+        "journal frame at position {position} was altered: its hash does not follow from what precedes it"
+    )]
     Altered {
         /// Number of the frame's first event.
         position: Position,
@@ -104,8 +106,7 @@ impl StoredFrame {
 
     /// The slow way, for frames that hold kinds a newer build wrote.
     fn tolerant(&self) -> Result<Vec<Event>, JournalError> {
-        let unreadable =
-            |reason: String| JournalError::Unreadable { position: self.position, reason };
+        let unreadable = |reason: String| JournalError::Unreadable { position: self.position, reason };
         let items: Vec<BTreeMap<String, &RawValue>> =
             serde_json::from_str(&self.text).map_err(|e| unreadable(e.to_string()))?;
         items
@@ -183,7 +184,10 @@ mod tests {
     #[test]
     fn text_that_is_no_event_list_is_an_error() {
         for text in ["", "{}", "[1]", "[{}]", r#"[{"node_finished":{}}]"#] {
-            assert!(matches!(stored(text).events(), Err(JournalError::Unreadable { position: 0, .. })), "{text}");
+            assert!(
+                matches!(stored(text).events(), Err(JournalError::Unreadable { position: 0, .. })),
+                "{text}"
+            );
         }
     }
 }

@@ -1,1 +1,467 @@
 //! The reference store: everything in memory, for tests and for programs that need no durability.
+//!
+//! Promise: it answers before the call returns, and what it answers is what every other store must answer. Clones
+//! share their content, so that a test can "restart" an engine on what the last one left.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, ready};
+use jiff::Timestamp;
+
+use crate::contract::Status;
+use crate::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::journal::{CHAIN_START, Frame, StoredFrame, chain};
+use crate::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::{
+    Append, AppendError, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord,
+    Sent, Snapshot, StatusChange, Store, StoreError,
+};
+
+/// A store that lives and dies with its process. Cheap to clone; clones share their content.
+///
+/// ```
+/// use aether_core::memory::MemoryStore;
+/// use aether_core::store::{Durability, Store};
+/// assert_eq!(MemoryStore::new().durability(), Durability::Volatile);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    content: Arc<Mutex<Content>>,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    runs: HashMap<RunId, Run>,
+    created: Vec<RunId>,
+    ledger: Vec<LedgerEntry>,
+    keys: HashMap<IdempotencyKey, usize>,
+    business: HashMap<String, usize>,
+    messages: u64,
+    blobs: HashMap<String, Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Run {
+    record: RunRecord,
+    frames: Vec<StoredFrame>,
+    inbox: Vec<(Message, bool)>,
+    snapshot: Option<Snapshot>,
+    /// Somebody asked to wake it since it was claimed or last began to wait.
+    notified: bool,
+}
+
+impl Run {
+    fn push(&mut self, frame: &Frame, at: Timestamp) {
+        if frame.count == 0 {
+            return;
+        }
+        let position = self.record.next;
+        let previous = self.frames.last().map_or(CHAIN_START, |last| last.chain);
+        self.frames.push(StoredFrame {
+            position,
+            at,
+            epoch: self.record.epoch,
+            text: frame.text.clone(),
+            chain: chain(&previous, position, at, &frame.text),
+        });
+        self.record.next += Position::from(frame.count);
+    }
+
+    fn wake(&mut self, at: Timestamp) {
+        if !self.record.status.is_terminal() {
+            self.record.wake_at = Some(self.record.wake_at.map_or(at, |wake_at| wake_at.min(at)));
+        }
+    }
+
+    fn let_go(&mut self) {
+        self.record.owner = None;
+        self.record.lease_until = None;
+    }
+
+    fn change(&mut self, change: &StatusChange, consumed: u64, at: Timestamp) {
+        self.record.status = change.status;
+        if change.status.is_terminal() {
+            self.record.wake_at = None;
+        } else if change.status == Status::Waiting {
+            self.record.wake_at = change.wake_at;
+            let unread = self.inbox.iter().any(|(message, taken)| !taken && message.seq > consumed);
+            if unread || std::mem::take(&mut self.notified) {
+                self.wake(at);
+            }
+            self.notified = false;
+        } else {
+            self.record.wake_at = Some(change.wake_at.unwrap_or(self.record.created_at));
+        }
+        if change.release || change.status.is_terminal() {
+            self.let_go();
+        }
+    }
+
+    fn is_free(&self, now: Timestamp) -> bool {
+        !self.record.status.is_terminal()
+            && (self.record.owner.is_none() || self.record.lease_until.is_none_or(|until| until <= now))
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.record.wake_at.is_some_and(|wake_at| wake_at <= now)
+    }
+}
+
+impl Content {
+    fn known(&mut self, run: &RunId) -> Result<&mut Run, StoreError> {
+        self.runs.get_mut(run).ok_or_else(|| StoreError::UnknownRun { run: run.clone() })
+    }
+
+    fn create(&mut self, new: NewRun) -> Created {
+        if let Some(run) = self.runs.get(&new.id) {
+            return Created::Existing(Box::new(run.record.clone()));
+        }
+        let owned = new.owner.is_some();
+        let record = RunRecord {
+            id: new.id.clone(),
+            workflow: new.workflow,
+            version: new.version,
+            status: if owned { Status::Running } else { Status::Pending },
+            digest: new.digest,
+            parent: new.parent,
+            created_at: new.at,
+            updated_at: new.at,
+            next: 0,
+            epoch: Epoch::from(owned),
+            owner: new.owner,
+            lease_until: owned.then_some(new.lease_until),
+            wake_at: Some(new.at),
+        };
+        let mut run = Run { record, frames: Vec::new(), inbox: Vec::new(), snapshot: None, notified: false };
+        run.push(&new.frame, new.at);
+        self.created.push(new.id.clone());
+        self.runs.insert(new.id, run);
+        Created::New
+    }
+
+    fn check(&mut self, append: &Append) -> Result<(), AppendError> {
+        let record = &self.known(&append.run)?.record;
+        let run = append.run.clone();
+        if record.epoch != append.epoch {
+            return Err(AppendError::StaleEpoch { run, held: append.epoch, found: record.epoch });
+        }
+        if record.status.is_terminal() {
+            return Err(AppendError::RunEnded { run, status: record.status });
+        }
+        if record.next != append.expected {
+            return Err(AppendError::WrongPosition { run, expected: append.expected, found: record.next });
+        }
+        let own = append.acquire.as_ref().map(|acquire| &acquire.entry.key);
+        match append.ledger.iter().find(|u| own != Some(&u.key) && !self.keys.contains_key(&u.key)) {
+            Some(update) => Err(corrupt(format!("there is no ledger row `{}` to change", update.key)).into()),
+            None => Ok(()),
+        }
+    }
+
+    fn append(&mut self, append: &Append) -> Result<Acquired, AppendError> {
+        self.check(append)?;
+        let (frame, acquired) = match &append.acquire {
+            None => (&append.frame, Acquired::NotAsked),
+            Some(acquire) => match self.holder(&acquire.entry) {
+                Some(row) => (&acquire.otherwise, Acquired::Taken(Box::new(row.clone()))),
+                None => {
+                    self.insert(acquire.entry.clone());
+                    (&append.frame, Acquired::Granted)
+                }
+            },
+        };
+        for update in &append.ledger {
+            self.settle(update, append.at);
+        }
+        let run = self.known(&append.run)?;
+        run.push(frame, append.at);
+        run.record.updated_at = append.at;
+        for (message, taken) in &mut run.inbox {
+            *taken |= append.consumed.contains(&message.seq);
+        }
+        if let Some(change) = &append.status {
+            run.change(change, append.consumed.iter().copied().max().unwrap_or(0), append.at);
+            if let Some(other) = change.notify.as_ref().and_then(|other| self.runs.get_mut(other)) {
+                other.notified = true;
+                other.wake(append.at);
+            }
+        }
+        Ok(acquired)
+    }
+
+    /// The row that stands in the way of `entry`.
+    fn holder(&self, entry: &LedgerEntry) -> Option<&LedgerEntry> {
+        let business = || self.business.get(entry.business_key.as_ref()?);
+        self.keys.get(&entry.key).or_else(business).and_then(|row| self.ledger.get(*row))
+    }
+
+    fn insert(&mut self, entry: LedgerEntry) {
+        let row = self.ledger.len();
+        self.keys.insert(entry.key.clone(), row);
+        if let Some(key) = &entry.business_key {
+            self.business.insert(key.clone(), row);
+        }
+        self.ledger.push(entry);
+    }
+
+    fn settle(&mut self, update: &LedgerUpdate, at: Timestamp) {
+        let Some(row) = self.keys.get(&update.key).and_then(|row| self.ledger.get_mut(*row)) else {
+            return;
+        };
+        row.status = update.status;
+        row.result.clone_from(&update.result);
+        row.error.clone_from(&update.error);
+        row.committed = update.committed;
+        row.finished_at = (update.status != LedgerStatus::Started).then_some(at);
+        if update.status == LedgerStatus::Failed
+            && let Some(key) = row.business_key.take()
+        {
+            self.business.remove(&key);
+        }
+    }
+
+    fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
+        let mut found: Vec<(Option<Timestamp>, RunId)> = self
+            .created
+            .iter()
+            .filter_map(|id| self.runs.get(id))
+            .filter(|run| run.is_free(request.now))
+            .filter(|run| match &request.only {
+                Some(only) => run.record.id == *only,
+                None => run.is_due(request.now) && request.workflows.contains(&run.record.workflow),
+            })
+            .map(|run| (run.record.wake_at, run.record.id.clone()))
+            .collect();
+        found.sort_by_key(|(wake_at, _)| *wake_at);
+        found.truncate(if request.only.is_some() { 1 } else { request.limit });
+        found.into_iter().filter_map(|(_, id)| self.lease(&id, request)).collect()
+    }
+
+    fn lease(&mut self, id: &RunId, request: &ClaimRequest) -> Option<Lease> {
+        let run = self.runs.get_mut(id)?;
+        run.notified = false;
+        run.record.epoch += 1;
+        run.record.owner = Some(request.worker.clone());
+        run.record.lease_until = Some(request.lease_until);
+        Some(Lease { run: run.record.clone(), until: request.lease_until })
+    }
+
+    fn send(&mut self, run: &RunId, mut message: Message) -> Result<Sent, StoreError> {
+        let seq = self.messages + 1;
+        let run = self.known(run)?;
+        if run.inbox.iter().any(|(known, _)| known.id == message.id) {
+            return Ok(Sent::Duplicate);
+        }
+        if run.record.status.is_terminal() {
+            return Ok(Sent::RunEnded(run.record.status));
+        }
+        message.seq = seq;
+        run.wake(message.at);
+        run.inbox.push((message, false));
+        self.messages = seq;
+        Ok(Sent::Delivered)
+    }
+}
+
+fn corrupt(reason: String) -> StoreError {
+    StoreError::Corrupt { store: "memory".into(), reason }
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Test tool: writes a ledger row alone, in place of a row of the same key, as no engine ever would.
+    pub fn put_entry(&self, entry: LedgerEntry) {
+        let mut content = self.content();
+        match content.keys.get(&entry.key).copied() {
+            Some(row) => {
+                if let Some(old) = content.ledger.get(row).and_then(|old| old.business_key.clone()) {
+                    content.business.remove(&old);
+                }
+                if let Some(key) = &entry.business_key {
+                    content.business.insert(key.clone(), row);
+                }
+                if let Some(old) = content.ledger.get_mut(row) {
+                    *old = entry;
+                }
+            }
+            None => content.insert(entry),
+        }
+    }
+
+    /// Test tool: forgets every frame of `run` from `position` on, as if the process had died before they became
+    /// durable, and makes the run due and unowned. Ledger and inbox keep what they hold. A `position` inside a
+    /// frame cuts before that frame; returns the run's next position afterwards.
+    pub fn truncate(&self, run: &RunId, position: Position) -> Option<Position> {
+        let mut content = self.content();
+        let run = content.runs.get_mut(run)?;
+        let mut ends = run.frames.iter().skip(1).map(|frame| frame.position).collect::<Vec<_>>();
+        ends.push(run.record.next);
+        let kept = ends.iter().take_while(|end| **end <= position).count();
+        run.frames.truncate(kept);
+        run.record.next = kept.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or(0);
+        run.record.status = Status::Running;
+        run.record.wake_at = Some(run.record.created_at);
+        run.let_go();
+        Some(run.record.next)
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut Content) -> Result<T, StoreError>,
+    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        ready(ask(&mut self.content())).boxed()
+    }
+}
+
+impl Store for MemoryStore {
+    fn describe(&self) -> String {
+        "memory".into()
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Volatile
+    }
+
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.answer(|content| Ok(content.create(new)))
+    }
+
+    fn append(&self, append: Append) {
+        let answer = self.content().append(&append);
+        match answer {
+            Ok(acquired) => append.ack.durable(acquired),
+            Err(error) => append.ack.failed(error),
+        }
+    }
+
+    fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
+        self.answer(|content| {
+            let Some(run) = content.runs.get(run) else { return Ok(Vec::new()) };
+            let ends = run.frames.iter().skip(1).map(|frame| frame.position).chain([run.record.next]);
+            let frames = run.frames.iter().zip(ends).filter(|(_, end)| *end > from);
+            Ok(frames.map(|(frame, _)| frame.clone()).collect())
+        })
+    }
+
+    fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
+        self.answer(|content| Ok(content.runs.get(run).and_then(|run| run.frames.last().cloned())))
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        self.answer(|content| Ok(content.runs.get(run).map(|run| run.record.clone())))
+    }
+
+    fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        self.answer(|content| {
+            let newest = content.created.iter().rev().filter_map(|id| content.runs.get(id));
+            let wanted = newest
+                .map(|run| &run.record)
+                .filter(|record| filter.status.is_none_or(|status| record.status == status))
+                .filter(|record| filter.workflow.as_ref().is_none_or(|name| record.workflow == *name));
+            let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
+            Ok(wanted.take(limit).cloned().collect())
+        })
+    }
+
+    fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
+        self.answer(|content| Ok(content.claim(&request)))
+    }
+
+    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            let held = content.runs.values_mut().filter(|run| run.record.owner.as_ref() == Some(worker));
+            held.for_each(|run| run.record.lease_until = Some(until));
+            Ok(())
+        })
+    }
+
+    fn release(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            let run = content.known(run)?;
+            if run.record.epoch == epoch && !run.record.status.is_terminal() {
+                run.record.wake_at = Some(wake_at);
+                run.let_go();
+            }
+            Ok(())
+        })
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        self.answer(|content| {
+            let free = content.runs.values().filter(|run| run.record.owner.is_none());
+            Ok(free.filter_map(|run| run.record.wake_at).min())
+        })
+    }
+
+    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.answer(|content| Ok(content.keys.get(key).and_then(|row| content.ledger.get(*row)).cloned()))
+    }
+
+    fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
+        self.answer(|content| Ok(content.ledger.iter().filter(|row| row.run == *run).cloned().collect()))
+    }
+
+    fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
+        self.answer(|content| content.send(run, message))
+    }
+
+    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+        self.answer(|content| {
+            let Some(run) = content.runs.get(run) else { return Ok(Vec::new()) };
+            let waiting = run.inbox.iter().filter(|(_, taken)| !taken);
+            Ok(waiting.map(|(message, _)| message.clone()).collect())
+        })
+    }
+
+    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            content.blobs.entry(hash.into()).or_insert(bytes);
+            Ok(())
+        })
+    }
+
+    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        self.answer(|content| Ok(content.blobs.get(hash).cloned()))
+    }
+
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            let run = content.known(run)?;
+            if run.snapshot.as_ref().is_none_or(|old| old.position <= snapshot.position) {
+                run.snapshot = Some(snapshot);
+            }
+            Ok(())
+        })
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
+        self.answer(|content| Ok(content.runs.get(run).and_then(|run| run.snapshot.clone())))
+    }
+
+    fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            content.runs.values_mut().for_each(|run| run.snapshot = None);
+            Ok(())
+        })
+    }
+
+    /// Does nothing: the content stays for the other clones.
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        ready(Ok(())).boxed()
+    }
+}

@@ -156,8 +156,8 @@ fn tag_wide_integers(value: &mut serde_json::Value) {
     use serde_json::Value;
     match value {
         Value::Number(n) => {
-            let wide = n.as_u64().is_some_and(|u| u > EXACT)
-                || n.as_i64().is_some_and(|i| i.unsigned_abs() > EXACT);
+            let wide =
+                n.as_u64().is_some_and(|u| u > EXACT) || n.as_i64().is_some_and(|i| i.unsigned_abs() > EXACT);
             if wide {
                 *value = Value::String(format!("\u{0}integer {n}"));
             }

@@ -3,8 +3,7 @@
 pub use futures_util::future::BoxFuture;
 pub use inventory;
 
-use crate::cx::Cx;
-pub use crate::cx::{call_step, inline_workflow, workflow_code};
+pub use crate::cx::{Cx, call_step, inline_workflow, workflow_code};
 pub use crate::def::{
     Allow, Edge, EdgeKind, OnUnknown, Probe, Retry, State, StateKind, StepDef, StepOptions, WorkflowDef,
 };
@@ -51,3 +50,14 @@ impl<E> ClassOfOther for ClassOf<'_, E> {
 pub fn context(cx: &mut Cx) -> &mut Cx {
     cx
 }
+
+/// A type with a JSON Schema, as a bound that mentions a lifetime: `where for<'a> T: Describable<'a>` on a function is
+/// judged where the function is called, so a step whose arguments have no schema compiles as long as nobody makes a
+/// tool of it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no JSON Schema, so a step with such an argument cannot be a tool for a model",
+    label = "no schema",
+    note = "derive `schemars::JsonSchema` for it"
+)]
+pub trait Describable<'a>: schemars::JsonSchema {}
+impl<T: schemars::JsonSchema + ?Sized> Describable<'_> for T {}

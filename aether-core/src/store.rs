@@ -46,7 +46,9 @@ pub enum StoreError {
         reason: String,
     },
     /// The store was written by a newer build.
-    #[error("store {store} has schema version {found}, this build knows up to {supported}: update the program")]
+    #[error(
+        "store {store} has schema version {found}, this build knows up to {supported}: update the program"
+    )]
     NewerSchema {
         /// Which store.
         store: String,
@@ -492,12 +494,8 @@ pub trait Store: Send + Sync + Debug + 'static {
     fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Gives a run back without changing its journal, to be claimed again at `wake_at`.
-    fn release(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        wake_at: Timestamp,
-    ) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp)
+    -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The earliest `wake_at` of any run that nobody holds.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>>;

@@ -1,1 +1,86 @@
-//! Placeholder.
+//! The attributes `#[workflow]` and `#[step]`.
+//!
+//! Promise: what would break replay and can be seen in the source does not compile, every mistake is told once with
+//! its reason and its remedy, and generated code is thin: behaviour lives in `aether-core`.
+//!
+//! Three phases, three types: [`parse`] makes an item of tokens, [`check`] makes a plan of an item or says everything
+//! that is wrong with it, [`expand`] makes code of a plan and cannot fail.
+
+mod awaits;
+mod check;
+mod code;
+mod expand;
+mod flow;
+mod hidden;
+mod ir;
+mod parse;
+mod report;
+
+use proc_macro::TokenStream;
+
+/// Makes an async function a recorded step.
+///
+/// `#[step(effect = "pure|read|llm|tool|external|http", …)]` on
+/// `async fn name(cx: &mut StepCx, ..) -> Result<T>`; a `pure` step takes no context. The function's name becomes a
+/// type (`engine.stub::<name>(..)`, `name::tool()`) and a call for workflows: `name(cx, ..).await`.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `effect = ".."` | what kind of contact with the world it is; mandatory |
+/// | `retry(max = 5, delay = "200ms", factor = 2.0, max_delay = "30s")` | `max` retries **after** the first attempt |
+/// | `timeout = "30s"` or `"none"` | how long one attempt may take: an integer and `ms`, `s`, `m` or `h` |
+/// | `irreversible` | a completed call is not repeated under the same business key |
+/// | `idempotent` | the receiver spots repeats by the idempotency key |
+/// | `key = \|arg, ..\| expr` | the business key; parameters are named like the step's arguments |
+/// | `on_unknown = "fail\|ask\|retry\|probe"` | what happens when an outcome is unknown |
+/// | `probe = path` | an async function that looks at the world; implies `on_unknown = "probe"` |
+/// | `name = ".."` | the name in the journal |
+/// | `allow(clock, reason = "..")` | switches a check off, loudly |
+/// | `crate = "path"` | where the `aether` crate is |
+///
+/// # Errors
+/// Every compile error carries a code; `aether explain AE0020` tells more about it.
+#[proc_macro_attribute]
+pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
+    run(parse::Kind::Step, options, item)
+}
+
+/// Makes an async function a durable workflow.
+///
+/// `#[workflow]` on `async fn name(cx: &mut Cx, ..) -> Result<T>`. Every `.await` becomes a state of the definition
+/// and lets only recorded effects pass. The function's name becomes a type (`engine.start::<name>(input)`) and a call
+/// for other workflows: `name(cx, ..).await`.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `name = ".."` | the name in the journal |
+/// | `version = 2` | the version of the definition, from 1 |
+/// | `allow(env, reason = "..")` | switches a check off, loudly |
+/// | `crate = "path"` | where the `aether` crate is |
+///
+/// # Errors
+/// Every compile error carries a code; `aether explain AE0101` tells more about it.
+#[proc_macro_attribute]
+pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
+    run(parse::Kind::Workflow, options, item)
+}
+
+fn run(kind: parse::Kind, options: TokenStream, item: TokenStream) -> TokenStream {
+    compile(kind, options.into(), item.into()).into()
+}
+
+/// The three phases.
+fn compile(
+    kind: parse::Kind,
+    options: proc_macro2::TokenStream,
+    item: proc_macro2::TokenStream,
+) -> proc_macro2::TokenStream {
+    let parsed = match parse::parse(kind, options, item) {
+        Ok(parsed) => parsed,
+        Err(refused) => return refused,
+    };
+    match check::check(parsed) {
+        Ok(plan) => expand::plan(&plan),
+        Err(rejected) => expand::rejected(&rejected),
+    }
+}

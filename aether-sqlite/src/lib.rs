@@ -1,1 +1,270 @@
-//! Placeholder.
+//! The embedded store: one SQLite file, safe for several processes at once.
+//!
+//! Promise: an acknowledged append survives loss of power (WAL, `synchronous=FULL`). One writer thread batches the
+//! appends of all runs into one transaction and one fsync; reads go through connections of their own. Nothing here
+//! blocks an async worker, and no file or row makes it panic.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("agent.db");
+//! use aether_core::store::Store;
+//! let store = aether_sqlite::SqliteStore::open(&path)?;
+//! assert!(store.describe().starts_with("sqlite "));
+//! # Ok(())
+//! # }
+//! ```
+
+mod batch;
+mod calls;
+mod error;
+mod open;
+mod reader;
+mod row;
+mod schema;
+mod statements;
+mod writer;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, unbounded};
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+use aether_core::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::journal::StoredFrame;
+use aether_core::ledger::LedgerEntry;
+use aether_core::store::{
+    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
+    Store, StoreError,
+};
+
+use crate::batch::Batch;
+use crate::error::{Fault, gone};
+use crate::reader::Readers;
+use crate::writer::{Op, Question};
+
+/// How a [`SqliteStore`] behaves. The defaults suit a local disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqliteOptions {
+    /// How long to wait for another process's write before [`StoreError::Locked`]. Default: 5 s.
+    pub busy_timeout: Duration,
+    /// How long a batch that nobody waits for stays open for more. Default: 1 ms.
+    pub linger: Duration,
+    /// At most so many operations in one batch. Default: 2000.
+    pub batch: usize,
+    /// How many threads read. Default: 2.
+    pub readers: usize,
+    /// After how many pages (4 KiB each) the write-ahead log is copied into the file. Default: 4000.
+    pub checkpoint_pages: u32,
+    /// How many pages the file may have before appends fail with [`StoreError::Full`]. Default: no limit.
+    pub max_pages: Option<u32>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(5),
+            linger: Duration::from_millis(1),
+            batch: 2000,
+            readers: 2,
+            checkpoint_pages: 4000,
+            max_pages: None,
+        }
+    }
+}
+
+/// A store in one SQLite file. Dropping it flushes what is queued.
+#[derive(Debug)]
+pub struct SqliteStore {
+    name: Arc<str>,
+    queue: Sender<Op>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    readers: Readers,
+}
+
+impl SqliteStore {
+    /// Opens the file at `path`, creating it if it is missing.
+    ///
+    /// # Errors
+    /// [`StoreError::Open`] when the file cannot be opened or belongs to another program, and
+    /// [`StoreError::NewerSchema`], [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Locked`] or
+    /// [`StoreError::Corrupt`] as they say.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(path, SqliteOptions::default())
+    }
+
+    /// Opens the file at `path` with other than the default options.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub fn open_with(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let name: Arc<str> = format!("sqlite {}", path.display()).into();
+        let conn = open::open(path, &name, &options)?;
+        let no_thread = |error: std::io::Error| StoreError::Open {
+            store: name.to_string(),
+            reason: format!("no thread could be started: {error}"),
+        };
+        let readers = Readers::start(path, &name, &options).map_err(no_thread)?;
+        let (queue, ops) = unbounded();
+        let writer = std::thread::Builder::new()
+            .name("aether-sqlite-writer".into())
+            .spawn({
+                let name = name.clone();
+                move || writer::serve(conn, &name, &options, &ops)
+            })
+            .map_err(no_thread)?;
+        Ok(Self { name, queue, writer: Mutex::new(Some(writer)), readers })
+    }
+
+    /// Runs `ask` in the writer's transaction and answers when that is durable.
+    async fn write<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (op, answer) = Question::new(ask);
+        let _a_lost_call_answers_gone = self.queue.send(op);
+        answer.await.unwrap_or_else(|_| Err(gone(&self.name)))
+    }
+
+    fn join(&self) {
+        self.readers.stop();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            let _a_panic_was_reported = writer.join();
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        let (closer, _) = oneshot::channel();
+        let _already_closed = self.queue.send(Op::Close(closer));
+        self.join();
+    }
+}
+
+impl Store for SqliteStore {
+    fn describe(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::PowerLoss
+    }
+
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
+        Box::pin(self.write(move |batch| batch.create(new)))
+    }
+
+    fn append(&self, append: Append) {
+        if let Err(lost) = self.queue.send(Op::Append(append))
+            && let Op::Append(append) = lost.into_inner()
+        {
+            append.ack.failed(gone(&self.name).into());
+        }
+    }
+
+    fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::load(conn, &run, from)))
+    }
+
+    fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::last_frame(conn, &run)))
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::run(conn, &run)))
+    }
+
+    fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| reader::runs(conn, &filter)))
+    }
+
+    fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
+        Box::pin(self.write(move |batch| batch.claim(&request)))
+    }
+
+    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
+        let worker = worker.clone();
+        Box::pin(self.write(move |batch| batch.renew(&worker, until)))
+    }
+
+    fn release(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let run = run.clone();
+        Box::pin(self.write(move |batch| batch.release(&run, epoch, wake_at)))
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        Box::pin(self.readers.ask(reader::next_wake))
+    }
+
+    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        let key = key.clone();
+        Box::pin(self.readers.ask(move |conn| reader::entry(conn, &key)))
+    }
+
+    fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::entries(conn, &run)))
+    }
+
+    fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.write(move |batch| batch.send(&run, &message)))
+    }
+
+    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::inbox(conn, &run)))
+    }
+
+    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let hash = hash.to_owned();
+        Box::pin(self.write(move |batch| batch.put_blob(&hash, &bytes)))
+    }
+
+    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        let hash = hash.to_owned();
+        Box::pin(self.readers.ask(move |conn| reader::blob(conn, &hash)))
+    }
+
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
+        let run = run.clone();
+        Box::pin(self.write(move |batch| batch.save_snapshot(&run, &snapshot)))
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::snapshot(conn, &run)))
+    }
+
+    fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.write(|batch| batch.delete_snapshots()))
+    }
+
+    /// Commits what is queued, closes the file and ends the threads. Later calls fail with
+    /// [`StoreError::Unavailable`]; closing again does nothing.
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let (closer, closed) = oneshot::channel();
+            let _already_closed = self.queue.send(Op::Close(closer));
+            let _already_closed = closed.await;
+            self.join();
+            Ok(())
+        })
+    }
+}

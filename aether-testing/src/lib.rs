@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Tools for testing what is built with and for Aether.
+
+pub mod conformance;

@@ -1,0 +1,80 @@
+//! Phase two: every rule, every mistake.
+//!
+//! Promise: this is the only way to a [`Plan`]; an item with any mistake gets a [`Rejected`] with all of them.
+
+mod allow;
+mod body;
+mod options;
+mod own;
+mod shape;
+
+use quote::quote;
+use syn::ItemFn;
+
+use crate::awaits;
+use crate::code;
+use crate::flow;
+use crate::ir::{Plan, Rejected, Shape, StepPlan, Stub, WorkflowPlan};
+use crate::parse::{Kind, Opt, Parsed};
+use crate::report::Diagnostics;
+
+/// Checks an item.
+pub(crate) fn check(parsed: Parsed) -> Result<Plan, Rejected> {
+    let mut diagnostics = Diagnostics::default();
+    let Parsed { kind, options, function } = parsed;
+    let readable = options.is_ok();
+    let options = options.unwrap_or_else(|error| {
+        diagnostics.add(error);
+        Vec::new()
+    });
+    match kind {
+        Kind::Step => step(options, readable, function, diagnostics),
+        Kind::Workflow => workflow(options, function, diagnostics),
+    }
+}
+
+fn step(options: Vec<Opt>, readable: bool, function: ItemFn, mut diagnostics: Diagnostics) -> Result<Plan, Rejected> {
+    let (common, options) = options::step(options, readable, &mut diagnostics);
+    let effect = options.as_ref().map(|options| options.effect);
+    let shape = shape::step(&function, common, effect, &mut diagnostics);
+    if let Some(options) = &options {
+        options::keyed_by_arguments(options, &shape, &mut diagnostics);
+    }
+    body::step(&function.block, effect, &shape.allows, &mut diagnostics);
+    match options {
+        Some(options) if diagnostics.is_empty() => {
+            Ok(Plan::Step(Box::new(StepPlan { shape, options, body: *function.block })))
+        }
+        _ => Err(rejected(&function, shape, Kind::Step, diagnostics)),
+    }
+}
+
+fn workflow(options: Vec<Opt>, mut function: ItemFn, mut diagnostics: Diagnostics) -> Result<Plan, Rejected> {
+    let (common, version) = options::workflow(options, &mut diagnostics);
+    let shape = shape::workflow(&function, common, &mut diagnostics);
+    body::workflow(&function.block, &shape.allows, &mut diagnostics);
+    let fingerprint = awaits::fingerprint(&function);
+    let context = shape.context.as_ref().map(|context| context.ident.clone());
+    let states = awaits::gate(&mut function.block, &shape.krate, context, &mut diagnostics);
+    if states.len() >= usize::from(u16::MAX - 2) {
+        diagnostics.report(&shape.ident, code::TOO_MANY_STATES, format_args!("{} awaits in one workflow", states.len()));
+    }
+    if !diagnostics.is_empty() {
+        return Err(rejected(&function, shape, Kind::Workflow, diagnostics));
+    }
+    let edges = flow::edges(&function.block, states.len());
+    Ok(Plan::Workflow(Box::new(WorkflowPlan { shape, version, fingerprint, states, edges, body: *function.block })))
+}
+
+fn rejected(function: &ItemFn, shape: Shape, kind: Kind, diagnostics: Diagnostics) -> Rejected {
+    let form = match kind {
+        _ if function.sig.receiver().is_some() => {
+            let ItemFn { attrs, vis, sig, .. } = function;
+            Stub::Method(quote!(#(#attrs)* #[allow(unused, clippy::all, clippy::pedantic)] #vis #sig { ::core::unreachable!() }))
+        }
+        Kind::Step => Stub::Step(Box::new(shape)),
+        Kind::Workflow => Stub::Workflow(Box::new(shape)),
+    };
+    let errors = diagnostics.into_error().map(|error| error.to_compile_error()).unwrap_or_default();
+    Rejected { errors, form }
+}

@@ -1,0 +1,137 @@
+//! The catalogue of diagnostics: code, why it matters for replay, how to mend it.
+//!
+//! Promise: a code never changes its meaning. Each has a page `docs/diagnostics/<code>.md` and failing and passing UI
+//! cases.
+
+/// One kind of mistake.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pub(crate) id: &'static str,
+    pub(crate) why: &'static str,
+    pub(crate) help: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident = $id:literal, why: $why:literal, help: $help:literal;)+) => {
+        $(pub(crate) const $name: &Code = &Code { id: $id, why: $why, help: $help };)+
+        #[cfg(test)]
+        pub(crate) const ALL: &[&Code] = &[$($name),+];
+    };
+}
+
+codes! {
+    UNKNOWN_OPTION = "AE0001",
+        why: "an option that is silently ignored would promise something the engine does not do",
+        help: "remove it or correct its name";
+    DUPLICATE_OPTION = "AE0002",
+        why: "only one of the values could hold, and nobody would see which",
+        help: "keep one of them";
+    BAD_VALUE = "AE0003",
+        why: "the definition of a step or workflow is data known at compile time",
+        help: "write a value of the named form";
+    EFFECT_MISSING = "AE0004",
+        why: "the effect class decides what is written before the body runs and what happens after a crash",
+        help: "add `effect = \"..\"`: pure (touches nothing), read (looks), llm (asks a model), tool or external (changes the world), http (raw HTTP client)";
+    EFFECT_UNKNOWN = "AE0005",
+        why: "the effect class decides what is written before the body runs and what happens after a crash",
+        help: "one of: pure, read, llm, tool, external, http";
+    NOT_ASYNC = "AE0006",
+        why: "steps and workflows are suspended and resumed by the engine",
+        help: "write `async fn`";
+    CONTEXT = "AE0007",
+        why: "the context is the only door to the world, and it is linear: one effect at a time gets a number",
+        help: "let the first parameter be `cx: &mut StepCx` in a step and `cx: &mut Cx` in a workflow";
+    RECEIVER = "AE0008",
+        why: "a call is recorded by name and arguments; what `self` holds would be lost in a replay",
+        help: "make it a free function and pass what it needs as arguments; reach services through `cx`";
+    NO_RESULT = "AE0009",
+        why: "suspension, rejection and unknown outcomes come back to the caller as recorded errors",
+        help: "return `aether::Result<T>` or `Result<T, YourError>`";
+    OPAQUE_RESULT = "AE0010",
+        why: "a recorded result is decoded into its type, so the type must have a name",
+        help: "name the type";
+    BORROWED_RESULT = "AE0011",
+        why: "a recorded result is decoded from the journal, where there is nothing to borrow from",
+        help: "return owned data: `String` for `&str`, `Vec<T>` for `&[T]`";
+    QUALIFIER = "AE0012",
+        why: "the engine calls the body through a generated, safe, async Rust function",
+        help: "remove the qualifier";
+    PATTERN = "AE0013",
+        why: "an argument is recorded under its name",
+        help: "name the argument and take it apart in the body";
+    BORROWED_ARGUMENT = "AE0014",
+        why: "every attempt gets its arguments decoded from the record, so each must have an owned form",
+        help: "take `&T`, `&str`, `&[T]`, `Option<&T>` or an owned type";
+    LIFETIME = "AE0015",
+        why: "arguments are decoded from the record and results are owned, so no lifetime outlives the call",
+        help: "leave lifetimes out: write `&str` instead of `&'a str`";
+    NOT_A_FUNCTION = "AE0016",
+        why: "a step or workflow is one async function",
+        help: "put the attribute on an `async fn` with a body";
+    RETRY_UNSAFE = "AE0020",
+        why: "an attempt that seems to have failed may have changed the world, and another one would do it twice",
+        help: "add `idempotent` if the receiver spots repeats by the idempotency key, `key = |..| ..` for a business key, or `probe = path` to look; or remove `retry`";
+    BLIND_RETRY = "AE0021",
+        why: "running a body again whose outcome is unknown repeats its effect unless the receiver spots repeats",
+        help: "add `idempotent` or `key = |..| ..`, or choose `on_unknown = \"ask\"`";
+    PROBE = "AE0022",
+        why: "a probe answers whether a call of unknown outcome happened, and only `on_unknown = \"probe\"` asks it",
+        help: "give both or neither: `probe = path` alone implies `on_unknown = \"probe\"`";
+    MEANINGLESS = "AE0023",
+        why: "an option without effect would promise something the engine does not do",
+        help: "remove it, or choose the effect class that says what the body does: tool, external or http";
+    PURE_CONTEXT = "AE0024",
+        why: "a pure step writes no event and runs again on every replay, so it may not reach the world",
+        help: "remove the context, or choose `effect = \"read\"`";
+    ALLOW = "AE0025",
+        why: "switching a check off stands in the run's definition for whoever reads its history",
+        help: "write `allow(clock, reason = \"why it is harmless\")`";
+    CLOCK = "AE0101",
+        why: "a replay would read another time than the first run did",
+        help: "use `cx.now().await`";
+    RANDOM = "AE0102",
+        why: "a replay would draw another number than the first run did",
+        help: "use `cx.random().await`";
+    UUID = "AE0103",
+        why: "a replay would make another id than the first run did",
+        help: "use `cx.uuid().await`";
+    ENVIRONMENT = "AE0104",
+        why: "the process that replays may have another environment",
+        help: "pass the value in the input, or read it in `#[step(effect = \"read\")]`";
+    FILES = "AE0105",
+        why: "a replay would see the file system as it is then, and a write would happen again",
+        help: "move it into `#[step(effect = \"read\")]` or `#[step(effect = \"tool\")]`";
+    NETWORK = "AE0106",
+        why: "a replay would send the request again",
+        help: "use `cx.http()`, or move it into a step";
+    PROCESS = "AE0107",
+        why: "a replay would run the program again, and leaving the process loses the run's turn",
+        help: "move it into `#[step(effect = \"tool\")]`";
+    THREAD = "AE0108",
+        why: "what another thread does is neither ordered nor recorded",
+        help: "use `cx.join`, `cx.race` or `cx.each`; to wait, `cx.sleep(..)`";
+    SPAWN = "AE0109",
+        why: "a spawned task outlives the turn and is neither ordered nor recorded",
+        help: "use `cx.join`, `cx.race` or `cx.each`; for a separate run, `cx.child::<workflow>(..)`";
+    TIMER = "AE0110",
+        why: "a timer of the async runtime is lost with the process and not known to a replay",
+        help: "use `cx.sleep(..)` to wait, `cx.race((..))` for a time limit";
+    HASH_ORDER = "AE0111",
+        why: "its iteration order differs from process to process, and with it the order of effects",
+        help: "use `BTreeMap` or `BTreeSet`";
+    OUTPUT = "AE0112",
+        why: "a replay would print it again",
+        help: "use `tracing`, whose events are emitted only beyond what is recorded";
+    HIDDEN_AWAIT = "AE0113",
+        why: "an await that a macro hides would pass the gate unseen and would be no state of the workflow",
+        help: "await first, `let value = ...await;`, and give the macro the value";
+    FOREIGN_CONCURRENCY = "AE0114",
+        why: "it polls futures in an order that a replay does not know",
+        help: "use `cx.join((..))` or `cx.race((..))`";
+    STATIC = "AE0115",
+        why: "a static keeps its value between runs of the process, and a replay starts with another one",
+        help: "use a local variable, pass the value in the input, or make it a `const`";
+    TOO_MANY_STATES = "AE0116",
+        why: "states are numbered with sixteen bits",
+        help: "split the workflow into several";
+}

@@ -1,0 +1,618 @@
+//! Phase three: a plan to code.
+//!
+//! Promise: cannot fail, and emits thin code: names, literals and calls of `aether::__private`.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned as _;
+use syn::{GenericParam, Lifetime};
+
+use crate::ir::{
+    Allow, Arg, Edge, EdgeKind, Effect, Key, OnUnknown, Pass, Plan, Rejected, Retry, Shape, State, StateKind, StepPlan,
+    Stub, Timeout, WorkflowPlan,
+};
+
+/// The code of a checked item.
+pub(crate) fn plan(plan: &Plan) -> TokenStream {
+    match plan {
+        Plan::Step(step) => step_item(step),
+        Plan::Workflow(workflow) => workflow_item(workflow),
+    }
+}
+
+/// The messages, and an item of the same public shape.
+pub(crate) fn rejected(rejected: &Rejected) -> TokenStream {
+    let errors = &rejected.errors;
+    let form = match &rejected.form {
+        Stub::Method(function) => function.clone(),
+        Stub::Step(shape) => step_stub(shape),
+        Stub::Workflow(shape) => workflow_stub(shape),
+    };
+    quote!(#errors #form)
+}
+
+/// Names that generated code introduces; hygiene keeps them apart from the user's.
+struct Names {
+    cx: Ident,
+    args: Ident,
+    error: Ident,
+    decoder: Ident,
+    call: Lifetime,
+}
+
+fn names() -> Names {
+    let mixed = Span::mixed_site();
+    Names {
+        cx: Ident::new("cx", mixed),
+        args: Ident::new("args", mixed),
+        error: Ident::new("error", mixed),
+        decoder: Ident::new("decoder", mixed),
+        call: Lifetime::new("'__cx", mixed),
+    }
+}
+
+fn private(shape: &Shape) -> TokenStream {
+    let krate = &shape.krate;
+    quote!(#krate::__private)
+}
+
+fn step_item(plan: &StepPlan) -> TokenStream {
+    let shape = &plan.shape;
+    let parts = [
+        registration(shape, "RegisteredStep", |name, p| quote!((<#name as #p::Step>::DEF))),
+        type_item(shape),
+        step_impl(plan),
+        inherent(shape, &body_function(shape, &plan.body), &tool(shape)),
+        step_call(shape, &recorded_call(shape)),
+    ];
+    quote!(#(#parts)*)
+}
+
+fn step_stub(shape: &Shape) -> TokenStream {
+    let p = private(shape);
+    let Names { cx, args, error, .. } = names();
+    let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name);
+    let associated = associated(shape, &quote!(Args), &stub_codec(shape));
+    let body = quote! {
+        const DEF: &'static #p::StepDef = #def;
+        #associated
+        fn call(#cx: #p::StepCx, #args: Self::Args)
+            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { ::core::unreachable!() }
+        fn classify(#error: &Self::Error) -> #p::FailureClass { ::core::unreachable!() }
+    };
+    let parts = [
+        type_item(shape),
+        trait_impl(shape, "Step", &body),
+        inherent(shape, &TokenStream::new(), &stub_tool(shape)),
+        step_call(shape, &quote!(::core::unreachable!())),
+    ];
+    quote!(#(#parts)*)
+}
+
+fn workflow_item(plan: &WorkflowPlan) -> TokenStream {
+    let shape = &plan.shape;
+    let parts = [
+        registration(shape, "RegisteredWorkflow", |name, _| quote!(::of::<#name>())),
+        type_item(shape),
+        workflow_impl(plan),
+        inherent(shape, &body_function(shape, &plan.body), &TokenStream::new()),
+        workflow_call(shape, &inline_call(shape)),
+    ];
+    quote!(#(#parts)*)
+}
+
+fn workflow_stub(shape: &Shape) -> TokenStream {
+    let p = private(shape);
+    let Names { cx, args, .. } = names();
+    let def = workflow_def(shape, 1, "", &[], &[]);
+    let associated = associated(shape, &quote!(Input), &stub_codec(shape));
+    let body = quote! {
+        const DEF: &'static #p::WorkflowDef = #def;
+        #associated
+        fn run(#cx: #p::Cx, #args: Self::Input)
+            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { ::core::unreachable!() }
+    };
+    let parts = [
+        type_item(shape),
+        trait_impl(shape, "Workflow", &body),
+        workflow_call(shape, &quote!(::core::unreachable!())),
+    ];
+    quote!(#(#parts)*)
+}
+
+/// Makes the definition known to the program without a call. A generic item has no single definition.
+fn registration(
+    shape: &Shape,
+    registry: &str,
+    value: impl FnOnce(&Ident, &TokenStream) -> TokenStream,
+) -> TokenStream {
+    if !shape.generics.params.is_empty() {
+        return TokenStream::new();
+    }
+    let p = private(shape);
+    let cfgs = &shape.attrs.cfgs;
+    let registry = format_ident!("{registry}");
+    let value = value(&shape.ident, &p);
+    quote! {
+        #(#cfgs)*
+        const _: () = {
+            #p::inventory::submit! { #p::#registry #value }
+        };
+    }
+}
+
+fn type_item(shape: &Shape) -> TokenStream {
+    let Shape { vis, ident, generics, .. } = shape;
+    let (cfgs, docs) = (&shape.attrs.cfgs, &shape.attrs.docs);
+    let mut params = generics.clone();
+    for param in params.type_params_mut() {
+        param.bounds.clear();
+        param.colon_token = None;
+    }
+    params.where_clause = None;
+    let types = generics.type_params().map(|param| &param.ident);
+    let marker = (generics.type_params().count() > 0)
+        .then(|| quote!(__marker: ::core::marker::PhantomData<fn() -> (#(#types,)*)>));
+    quote! {
+        #(#cfgs)*
+        #(#docs)*
+        #[allow(non_camel_case_types, missing_docs, missing_debug_implementations, missing_copy_implementations)]
+        #[allow(dead_code, unreachable_pub, unnameable_types, clippy::all, clippy::pedantic, clippy::nursery)]
+        #vis struct #ident #params { #marker }
+    }
+}
+
+fn trait_impl(shape: &Shape, name: &str, items: &TokenStream) -> TokenStream {
+    let p = private(shape);
+    let cfgs = &shape.attrs.cfgs;
+    let ident = &shape.ident;
+    let name = format_ident!("{name}");
+    let (generics, types, bounds) = shape.generics.split_for_impl();
+    quote! {
+        #(#cfgs)*
+        #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
+        impl #generics #p::#name for #ident #types #bounds { #items }
+    }
+}
+
+fn inherent(shape: &Shape, body: &TokenStream, tool: &TokenStream) -> TokenStream {
+    let cfgs = &shape.attrs.cfgs;
+    let ident = &shape.ident;
+    let (generics, types, bounds) = shape.generics.split_for_impl();
+    quote! {
+        #(#cfgs)*
+        impl #generics #ident #types #bounds { #body #tool }
+    }
+}
+
+/// The user's function.
+fn body_function(shape: &Shape, body: &syn::Block) -> TokenStream {
+    let attrs = &shape.attrs.body;
+    let context = shape.context.iter().map(|context| &context.param);
+    let args = shape.args.iter().map(|Arg { ident, mutable, ty, .. }| {
+        let mutability = mutable.then(|| quote!(mut));
+        quote!(#mutability #ident: #ty)
+    });
+    let params = context.map(ToTokens::to_token_stream).chain(args);
+    let ret = &shape.ret;
+    let statements = &body.stmts;
+    let braces = body.brace_token.span.join();
+    let block = quote_spanned!(braces=> { #(#statements)* });
+    quote! {
+        #[doc(hidden)]
+        #[allow(clippy::unused_async, clippy::needless_pass_by_value, clippy::trivially_copy_pass_by_ref)]
+        #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
+        #(#attrs)*
+        async fn __body(#(#params),*) -> #ret #block
+    }
+}
+
+/// `Args`, `Output`, `Error`, `encode`, `decode`; `args` is what the trait calls the first.
+fn associated(shape: &Shape, args: &TokenStream, codec: &TokenStream) -> TokenStream {
+    let p = private(shape);
+    let owned = owned(shape);
+    let ret = &shape.ret;
+    let span = ret.span();
+    let output = quote_spanned!(span=> <#ret as #p::Returns>::Ok);
+    let error = quote_spanned!(span=> <#ret as #p::Returns>::Err);
+    quote! {
+        type #args = #owned;
+        type Output = #output;
+        type Error = #error;
+        #codec
+    }
+}
+
+/// The owned arguments: `()`, the one, or a tuple.
+fn owned(shape: &Shape) -> TokenStream {
+    let mut types = shape.args.iter().map(|arg| &arg.owned);
+    match (types.len(), types.next()) {
+        (1, Some(one)) => one.to_token_stream(),
+        _ => {
+            let types = shape.args.iter().map(|arg| &arg.owned);
+            quote!((#(#types),*))
+        }
+    }
+}
+
+/// The pattern or tuple of all arguments, likewise.
+fn tuple(shape: &Shape) -> TokenStream {
+    let idents: Vec<&Ident> = shape.args.iter().map(|arg| &arg.ident).collect();
+    match &idents[..] {
+        [one] => one.to_token_stream(),
+        all => quote!((#(#all),*)),
+    }
+}
+
+/// `encode` and `decode`: one field per argument.
+fn codec(shape: &Shape) -> TokenStream {
+    let p = private(shape);
+    let Names { args, decoder, .. } = names();
+    let (owned, tuple) = (owned(shape), tuple(shape));
+    let puts = shape.args.iter().map(|Arg { ident, name, owned, ty, .. }| {
+        quote_spanned!(ty.span()=> .field::<#owned>(#name, #ident))
+    });
+    let takes = shape.args.iter().map(|Arg { name, owned, ty, .. }| {
+        quote_spanned!(ty.span()=> #decoder.field::<#owned>(#name)?)
+    });
+    let takes = match shape.args.len() {
+        1 => quote!(#(#takes)*),
+        _ => quote!((#(#takes),*)),
+    };
+    quote! {
+        fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> {
+            let #tuple = #args;
+            #p::ArgsEncoder::new() #(#puts)* .finish()
+        }
+        fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> {
+            let #decoder = #p::ArgsDecoder::new(#args)?;
+            ::core::result::Result::Ok(#takes)
+        }
+    }
+}
+
+fn stub_codec(shape: &Shape) -> TokenStream {
+    let p = private(shape);
+    let args = names().args;
+    let owned = owned(shape);
+    quote! {
+        fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> { ::core::unreachable!() }
+        fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> { ::core::unreachable!() }
+    }
+}
+
+/// Hands the owned arguments to a function that wants them as written.
+fn passed(shape: &Shape) -> Vec<TokenStream> {
+    let pass = |Arg { ident, pass, .. }: &Arg| match pass {
+        Pass::Owned => quote!(#ident),
+        Pass::Ref => quote!(&#ident),
+        Pass::AsRef => quote!(#ident.as_ref()),
+        Pass::AsDeref => quote!(#ident.as_deref()),
+    };
+    shape.args.iter().map(pass).collect()
+}
+
+fn step_impl(plan: &StepPlan) -> TokenStream {
+    let shape = &plan.shape;
+    let p = private(shape);
+    let Names { cx, error, .. } = names();
+    let def = step_def(shape, &options(plan), &shape.name);
+    let associated = associated(shape, &quote!(Args), &codec(shape));
+    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
+    let params = context.into_iter().chain(passed(shape));
+    let called = in_future(shape, &quote!(#p::Returns::into_result(Self::__body(#(#params),*).await)));
+    let args = names().args;
+    let key = plan.options.key.as_ref().map(|key| business_key(shape, key));
+    let probe = plan.options.probe.as_ref().map(|path| probe(shape, path));
+    let body = quote! {
+        const DEF: &'static #p::StepDef = #def;
+        #associated
+        fn call(#cx: #p::StepCx, #args: Self::Args)
+            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { #called }
+        fn classify(#error: &Self::Error) -> #p::FailureClass {
+            use #p::{ClassOfKnown as _, ClassOfOther as _};
+            (&&#p::ClassOf(#error)).class_of()
+        }
+        #key
+        #probe
+    };
+    trait_impl(shape, "Step", &body)
+}
+
+/// `Box::pin` of a future that owns `cx` and the arguments under their names.
+fn in_future(shape: &Shape, value: &TokenStream) -> TokenStream {
+    let Names { cx, args, .. } = names();
+    let tuple = tuple(shape);
+    quote! {
+        ::std::boxed::Box::pin(async move {
+            let mut #cx = #cx;
+            let #tuple = #args;
+            #value
+        })
+    }
+}
+
+fn business_key(shape: &Shape, key: &Key) -> TokenStream {
+    let args = names().args;
+    let tuple = tuple(shape);
+    let typed = key.params.iter().filter_map(|(name, ty)| {
+        let ty = ty.as_ref()?;
+        Some(quote!(let #name: #ty = #name;))
+    });
+    let body = &key.body;
+    quote! {
+        fn business_key(#args: &Self::Args) -> ::core::option::Option<::std::string::String> {
+            let #tuple = #args;
+            #(#typed)*
+            ::core::option::Option::Some(::std::string::ToString::to_string(&#body))
+        }
+    }
+}
+
+fn probe(shape: &Shape, path: &syn::Path) -> TokenStream {
+    let p = private(shape);
+    let Names { cx, args, .. } = names();
+    let params = passed(shape);
+    let asked = quote_spanned!(path.span()=> #path(&mut #cx, #(#params),*).await.map_err(::core::convert::Into::into));
+    let future = in_future(shape, &asked);
+    quote! {
+        fn probe(#cx: #p::StepCx, #args: Self::Args) -> ::core::option::Option<
+            #p::BoxFuture<'static, ::core::result::Result<#p::Probe<Self::Output>, #p::Failure>>,
+        > {
+            ::core::option::Option::Some(#future)
+        }
+    }
+}
+
+fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
+    let p = private(shape);
+    let ident = shape.ident.to_string();
+    let (doc, line) = (&shape.attrs.doc, shape.line);
+    let allows = allows(&shape.allows, &p);
+    quote! {
+        &#p::StepDef {
+            name: #name,
+            path: ::core::concat!(::core::module_path!(), "::", #ident),
+            doc: #doc,
+            file: ::core::file!(),
+            line: #line,
+            options: #options,
+            allows: #allows,
+        }
+    }
+}
+
+fn allows(allows: &[Allow], p: &TokenStream) -> TokenStream {
+    let allows = allows.iter().map(|Allow { what, reason }| quote!(#p::Allow { what: #what, reason: #reason }));
+    quote!(&[#(#allows),*])
+}
+
+/// The declared options over the defaults of the class.
+fn options(plan: &StepPlan) -> TokenStream {
+    let p = private(&plan.shape);
+    let options = &plan.options;
+    let class = class(options.effect);
+    let retry = options.retry.map(|retry| {
+        let retry = retry_literal(retry, &p);
+        quote!(retry: #retry,)
+    });
+    let timeout = options.timeout.map(|timeout| match timeout {
+        Timeout::None => quote!(timeout: ::core::option::Option::None,),
+        Timeout::Millis(millis) => {
+            quote!(timeout: ::core::option::Option::Some(::core::time::Duration::from_millis(#millis)),)
+        }
+    });
+    let on_unknown = options.on_unknown.map(|policy| {
+        let policy = policy_name(policy);
+        quote!(on_unknown: #p::OnUnknown::#policy,)
+    });
+    let flag = |name: &str, set: bool| {
+        let name = format_ident!("{name}");
+        set.then(|| quote!(#name: true,))
+    };
+    let irreversible = flag("irreversible", options.irreversible);
+    let idempotent = flag("idempotent", options.idempotent);
+    let keyed = flag("keyed", options.key.is_some());
+    quote! {
+        #p::StepOptions {
+            #retry #timeout #on_unknown #irreversible #idempotent #keyed
+            ..#p::StepOptions::of(#p::EffectClass::#class)
+        }
+    }
+}
+
+fn class(effect: Effect) -> Ident {
+    format_ident!("{}", format!("{effect:?}"))
+}
+
+fn policy_name(policy: OnUnknown) -> Ident {
+    format_ident!("{}", format!("{policy:?}"))
+}
+
+/// `max` counts retries in the attribute, and attempts in the definition.
+fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
+    let Retry { max, delay, factor, max_delay } = retry;
+    let attempts = max.saturating_add(1);
+    quote! {
+        #p::Retry {
+            max: #attempts,
+            delay: ::core::time::Duration::from_millis(#delay),
+            factor: #factor,
+            max_delay: ::core::time::Duration::from_millis(#max_delay),
+        }
+    }
+}
+
+/// `name::tool()`. The bound is deferred to the caller, so that a step whose arguments have no schema compiles.
+fn tool(shape: &Shape) -> TokenStream {
+    let p = private(shape);
+    let fields = shape.args.iter().map(|Arg { owned, name, doc, .. }| quote!(.field::<#owned>(#name, #doc)));
+    tool_function(shape, &quote!(#p::Tool::of::<Self>(#p::ToolSchema::new() #(#fields)*)))
+}
+
+fn stub_tool(shape: &Shape) -> TokenStream {
+    tool_function(shape, &quote!(::core::unreachable!()))
+}
+
+fn tool_function(shape: &Shape, body: &TokenStream) -> TokenStream {
+    let p = private(shape);
+    let vis = &shape.vis;
+    let doc = format!("The step [`{}`](fn@{0}) as a tool for a model.", shape.ident);
+    let bounds = shape.args.iter().map(|Arg { owned, .. }| quote!(for<'__schema> #owned: #p::Describable<'__schema>));
+    quote! {
+        #[doc = #doc]
+        #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic)]
+        #[must_use]
+        #vis fn tool() -> #p::Tool
+        where
+            #(#bounds,)*
+        {
+            #body
+        }
+    }
+}
+
+/// The call of a step from a workflow: the arguments are recorded at once, so only `cx` stays borrowed.
+fn recorded_call(shape: &Shape) -> TokenStream {
+    let p = private(shape);
+    let Names { cx, .. } = names();
+    let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
+    let this = this(shape);
+    let puts = shape
+        .args
+        .iter()
+        .map(|Arg { ident, name, ty, .. }| quote_spanned!(ty.span()=> .field(#name, &#ident)));
+    quote!(#p::call_step::<#this>(#cx, #p::ArgsEncoder::new() #(#puts)* .finish()))
+}
+
+/// The type of the item with its parameters.
+fn this(shape: &Shape) -> TokenStream {
+    let ident = &shape.ident;
+    let (_, types, _) = shape.generics.split_for_impl();
+    quote!(#ident #types)
+}
+
+fn step_call(shape: &Shape, body: &TokenStream) -> TokenStream {
+    let p = private(shape);
+    let ret = &shape.ret;
+    let output = quote! {
+        ::core::result::Result<<#ret as #p::Returns>::Ok, #p::StepError<<#ret as #p::Returns>::Err>>
+    };
+    let args = shape.args.iter().map(|Arg { ident, ty, .. }| quote!(#ident: #ty)).collect();
+    call_function(shape, args, &output, body)
+}
+
+fn workflow_call(shape: &Shape, body: &TokenStream) -> TokenStream {
+    let args = shape.args.iter().map(|Arg { ident, call_ty, .. }| quote!(#ident: #call_ty)).collect();
+    call_function(shape, args, &shape.ret.to_token_stream(), body)
+}
+
+/// The function that workflows call.
+fn call_function(shape: &Shape, args: Vec<TokenStream>, output: &TokenStream, body: &TokenStream) -> TokenStream {
+    let p = private(shape);
+    let Names { cx, call, .. } = names();
+    let Shape { vis, ident, attrs, .. } = shape;
+    let (cfgs, docs, called) = (&attrs.cfgs, &attrs.docs, &attrs.call);
+    let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
+    let params: Vec<&GenericParam> = shape.generics.params.iter().collect();
+    let bounds = &shape.generics.where_clause;
+    quote! {
+        #(#cfgs)*
+        #(#docs)*
+        #(#called)*
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+        #vis fn #ident<#call, #(#params),*>(#cx: &#call mut #p::Cx, #(#args),*) -> #p::BoxEffect<#call, #output>
+        #bounds
+        {
+            #body
+        }
+    }
+}
+
+/// Runs the body in a scope of its own inside the caller's run.
+fn inline_call(shape: &Shape) -> TokenStream {
+    let p = private(shape);
+    let this = this(shape);
+    let scope = Ident::new("scope", Span::mixed_site());
+    let cx = names().cx;
+    let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
+    let args = shape.args.iter().map(|arg| &arg.ident);
+    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #scope));
+    let params = context.into_iter().chain(args.map(ToTokens::to_token_stream));
+    quote! {
+        #p::inline_workflow(#cx, <#this as #p::Workflow>::DEF, move |#scope: #p::Cx| async move {
+            let mut #scope = #scope;
+            <#this>::__body(#(#params),*).await
+        })
+    }
+}
+
+fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
+    let shape = &plan.shape;
+    let p = private(shape);
+    let Names { cx, args, .. } = names();
+    let def = workflow_def(shape, plan.version, &plan.fingerprint, &plan.states, &plan.edges);
+    let associated = associated(shape, &quote!(Input), &codec(shape));
+    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
+    let params = context.into_iter().chain(passed(shape));
+    let tuple = tuple(shape);
+    let body = quote! {
+        const DEF: &'static #p::WorkflowDef = #def;
+        #associated
+        fn run(#cx: #p::Cx, #args: Self::Input)
+            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>>
+        {
+            ::std::boxed::Box::pin(#p::workflow_code(async move {
+                let mut #cx = #cx;
+                let #tuple = #args;
+                #p::Returns::into_result(Self::__body(#(#params),*).await)
+            }))
+        }
+    };
+    trait_impl(shape, "Workflow", &body)
+}
+
+fn workflow_def(shape: &Shape, version: u32, fingerprint: &str, states: &[State], edges: &[Edge]) -> TokenStream {
+    let p = private(shape);
+    let (name, doc, line) = (&shape.name, &shape.attrs.doc, shape.line);
+    let states = states.iter().map(|state| state_literal(state, &p));
+    let edges = edges.iter().map(|Edge { from, to, kind }| {
+        let kind = edge_kind(*kind);
+        quote!(#p::Edge { from: #from, to: #to, kind: #p::EdgeKind::#kind })
+    });
+    let allows = allows(&shape.allows, &p);
+    quote! {
+        &#p::WorkflowDef {
+            name: #name,
+            module: ::core::module_path!(),
+            doc: #doc,
+            version: #version,
+            fingerprint: #fingerprint,
+            file: ::core::file!(),
+            line: #line,
+            states: &[#(#states),*],
+            edges: &[#(#edges),*],
+            allows: #allows,
+        }
+    }
+}
+
+fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
+    let State { name, kind, line, column, branch } = state;
+    let kind = state_kind(*kind);
+    let branch = match branch {
+        Some(branch) => quote!(::core::option::Option::Some(#branch)),
+        None => quote!(::core::option::Option::None),
+    };
+    quote! {
+        #p::State { name: #name, kind: #p::StateKind::#kind, line: #line, column: #column, branch: #branch }
+    }
+}
+
+fn state_kind(kind: StateKind) -> Ident {
+    format_ident!("{}", format!("{kind:?}"))
+}
+
+fn edge_kind(kind: EdgeKind) -> Ident {
+    format_ident!("{}", format!("{kind:?}"))
+}

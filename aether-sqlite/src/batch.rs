@@ -1,0 +1,191 @@
+//! One transaction of the writer: appends and calls applied one after the other, made durable together.
+//!
+//! Promise: what is refused leaves nothing behind; what the cache says of a run was checked against the file in this
+//! very transaction, or the file did not change since; nothing is believed after a rollback.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use aether_core::id::RunId;
+use aether_core::journal::chain;
+use aether_core::ledger::Acquired;
+use aether_core::store::{Append, AppendError, StatusChange, StoreError};
+
+use crate::error::{AppendFault, Fault};
+use crate::statements::{Head, Statements};
+
+/// More heads than this are forgotten between two transactions.
+const HEADS: usize = 50_000;
+
+/// The writer's transaction and what it remembers between transactions.
+pub(crate) struct Batch<'c> {
+    pub(crate) conn: &'c Connection,
+    pub(crate) store: Arc<str>,
+    pub(crate) statements: Statements<'c>,
+    heads: HashMap<RunId, Head>,
+    dirty: Vec<RunId>,
+    version: Option<i64>,
+}
+
+impl<'c> Batch<'c> {
+    /// Prepares for the first transaction.
+    pub(crate) fn new(conn: &'c Connection, store: &Arc<str>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            conn,
+            store: store.clone(),
+            statements: Statements::prepare(conn)?,
+            heads: HashMap::new(),
+            dirty: Vec::new(),
+            version: None,
+        })
+    }
+
+    /// Takes the write lock and forgets what another connection may have changed.
+    pub(crate) fn begin(&mut self) -> rusqlite::Result<()> {
+        self.statements.begin()?;
+        let version = self.statements.data_version()?;
+        if self.version != Some(version) || self.heads.len() > HEADS {
+            self.forget();
+        }
+        self.version = Some(version);
+        Ok(())
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn commit(&mut self) -> rusqlite::Result<()> {
+        self.flush()?;
+        self.statements.commit()
+    }
+
+    /// Gives everything up, also after a commit that failed.
+    pub(crate) fn rollback(&mut self) {
+        self.forget();
+        if !self.conn.is_autocommit()
+            && let Err(error) = self.statements.rollback()
+        {
+            tracing::error!(store = %self.store, %error, "rollback failed");
+        }
+    }
+
+    fn forget(&mut self) {
+        self.heads.clear();
+        self.dirty.clear();
+        self.version = None;
+    }
+
+    /// Writes the rows of the runs whose heads moved.
+    pub(crate) fn flush(&mut self) -> rusqlite::Result<()> {
+        for run in self.dirty.drain(..) {
+            if let Some(head) = self.heads.get_mut(&run).filter(|head| head.dirty) {
+                self.statements.touch(head)?;
+                head.saved = head.next;
+                head.dirty = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps in mind a run that was just created.
+    pub(crate) fn remember(&mut self, run: RunId, head: Head) {
+        self.heads.insert(run, head);
+    }
+
+    /// Forgets a run whose row was just changed by other means than an append.
+    pub(crate) fn forget_run(&mut self, run: &RunId) {
+        self.heads.remove(run);
+    }
+
+    /// Applies one append whole or not at all.
+    pub(crate) fn append(&mut self, append: &Append) -> Result<Acquired, AppendFault> {
+        self.admit(append)?;
+        let undoable = append.ledger.len() + usize::from(append.acquire.is_some()) > 1;
+        if !undoable {
+            return self.write(append);
+        }
+        self.statements.savepoint()?;
+        let written = self.write(append);
+        if !matches!(written, Err(Fault::Sqlite(_))) {
+            self.statements.end_savepoint(written.is_ok())?;
+        }
+        written
+    }
+
+    /// Checks run, epoch, status and position.
+    fn admit(&mut self, append: &Append) -> Result<(), AppendFault> {
+        let run = &append.run;
+        let head = match self.heads.entry(run.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => match self.statements.head(run)? {
+                Some(head) => place.insert(head),
+                None => return Err(Fault::Refused(StoreError::UnknownRun { run: run.clone() }.into())),
+            },
+        };
+        let run = run.clone();
+        Err(Fault::Refused(if head.epoch != append.epoch {
+            AppendError::StaleEpoch { run, held: append.epoch, found: head.epoch }
+        } else if head.status.is_terminal() {
+            AppendError::RunEnded { run, status: head.status }
+        } else if head.next != append.expected {
+            AppendError::WrongPosition { run, expected: append.expected, found: head.next }
+        } else {
+            return Ok(());
+        }))
+    }
+
+    /// Writes an admitted append. Whatever can be refused comes first, so that a refusal finds nothing written, or
+    /// a savepoint to go back to.
+    fn write(&mut self, append: &Append) -> Result<Acquired, AppendFault> {
+        let Some(head) = self.heads.get_mut(&append.run) else {
+            return Err(Fault::Row(format!("run `{}` was admitted and is gone", append.run)));
+        };
+        let (frame, acquired) = match &append.acquire {
+            None => (&append.frame, Acquired::NotAsked),
+            Some(ask) if self.statements.acquire(head.no, &ask.entry)? => (&append.frame, Acquired::Granted),
+            Some(ask) => (&ask.otherwise, Acquired::Taken(Box::new(self.statements.holder(&ask.entry)?))),
+        };
+        for update in &append.ledger {
+            if !self.statements.settle(update, append.at)? {
+                let reason = format!("there is no ledger row `{}` to change", update.key);
+                return Err(Fault::Refused(
+                    StoreError::Corrupt { store: self.store.to_string(), reason }.into(),
+                ));
+            }
+        }
+        for seq in &append.consumed {
+            self.statements.consume(head.no, *seq, append.expected)?;
+        }
+        if frame.count > 0 {
+            let hash = chain(&head.chain, head.next, append.at, &frame.text);
+            self.statements.frame(head, frame, append.at, &hash)?;
+            head.chain = hash;
+            head.next += u64::from(frame.count);
+        }
+        head.at = append.at;
+        match &append.status {
+            Some(change) => self.change(append, change)?,
+            None if !head.dirty => {
+                head.dirty = true;
+                self.dirty.push(append.run.clone());
+            }
+            None => {}
+        }
+        Ok(acquired)
+    }
+
+    fn change(&mut self, append: &Append, change: &StatusChange) -> rusqlite::Result<()> {
+        if let Some(head) = self.heads.get_mut(&append.run) {
+            let consumed = append.consumed.iter().copied().max().unwrap_or(0);
+            self.statements.status(head, change, consumed)?;
+            head.saved = head.next;
+            head.status = change.status;
+            head.dirty = false;
+        }
+        match &change.notify {
+            Some(other) => self.statements.notify(other, append.at),
+            None => Ok(()),
+        }
+    }
+}

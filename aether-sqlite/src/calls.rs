@@ -1,0 +1,215 @@
+//! What the writer does besides appends: creating, claiming, renewing, releasing, sending, and keeping blobs and
+//! snapshots.
+//!
+//! Promise: each function runs inside the writer's transaction, sees every append queued before it, and answers
+//! after that transaction is durable. A refused one leaves nothing behind.
+
+use rusqlite::{OptionalExtension as _, params};
+
+use aether_core::contract::Status;
+use aether_core::id::{Epoch, RunId, WorkerId};
+use aether_core::journal::{CHAIN_START, chain};
+use aether_core::store::{
+    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, StoreError,
+};
+use jiff::Timestamp;
+
+use crate::batch::Batch;
+use crate::error::Fault;
+use crate::row;
+use crate::statements::Head;
+
+const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
+
+const DUE: &str = "
+SELECT no, wake_at FROM (
+    SELECT no, wake_at FROM runs
+    WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= ?1
+        AND workflow IN (SELECT value FROM json_each(?2))
+    ORDER BY wake_at, no LIMIT ?3)
+UNION ALL
+SELECT no, wake_at FROM runs
+WHERE owner IS NOT NULL AND lease_until <= ?1 AND wake_at <= ?1
+    AND workflow IN (SELECT value FROM json_each(?2))
+ORDER BY wake_at, no LIMIT ?3";
+
+impl Batch<'_> {
+    /// Creates a run unless its id is taken.
+    pub(crate) fn create(&mut self, new: NewRun) -> Result<Created, Fault> {
+        if let Some(record) = self.record(&new.id)? {
+            return Ok(Created::Existing(Box::new(record)));
+        }
+        let owned = new.owner.is_some();
+        let status = if owned { Status::Running } else { Status::Pending };
+        let hash = match new.frame.count {
+            0 => CHAIN_START,
+            _ => chain(&CHAIN_START, 0, new.at, &new.frame.text),
+        };
+        let next = u64::from(new.frame.count);
+        let at = new.at.as_microsecond();
+        self.conn
+            .prepare_cached(
+                "INSERT INTO runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
+                     chain, epoch, owner, lease_until, wake_at)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?7)",
+            )?
+            .execute(params![
+                new.id.as_str(),
+                new.workflow,
+                new.version,
+                status.as_str(),
+                new.digest.as_str(),
+                new.parent.as_ref().map(RunId::as_str),
+                at,
+                row::int(next),
+                &hash[..],
+                i64::from(owned),
+                new.owner.as_ref().map(WorkerId::as_str),
+                owned.then(|| new.lease_until.as_microsecond()),
+            ])?;
+        let mut head = Head {
+            no: self.conn.last_insert_rowid(),
+            next: 0,
+            saved: next,
+            chain: hash,
+            epoch: Epoch::from(owned),
+            status,
+            at: new.at,
+            dirty: false,
+        };
+        if next > 0 {
+            self.statements.frame(&head, &new.frame, new.at, &hash)?;
+            head.next = next;
+        }
+        self.remember(new.id, head);
+        Ok(Created::New)
+    }
+
+    fn record(&self, run: &RunId) -> Result<Option<RunRecord>, Fault> {
+        let sql = format!("SELECT {} FROM runs WHERE id = ?1", row::RUN);
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut rows = statement.query([run.as_str()])?;
+        rows.next()?.map(row::run).transpose()
+    }
+
+    fn known(&mut self, run: &RunId) -> Result<Head, Fault> {
+        let head = self.statements.head(run)?;
+        head.ok_or_else(|| Fault::Refused(StoreError::UnknownRun { run: run.clone() }))
+    }
+
+    /// Takes runs that nobody holds.
+    pub(crate) fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Lease>, Fault> {
+        let now = request.now.as_microsecond();
+        let found: Vec<i64> = match &request.only {
+            Some(run) => self
+                .conn
+                .prepare_cached(&format!(
+                    "SELECT no FROM runs WHERE id = ?1 AND NOT {OVER}
+                     AND (owner IS NULL OR lease_until IS NULL OR lease_until <= ?2)"
+                ))?
+                .query_map(params![run.as_str(), now], |row| row.get(0))?
+                .collect::<Result<_, _>>()?,
+            None => {
+                let workflows = serde_json::Value::from(request.workflows.clone()).to_string();
+                self.conn
+                    .prepare_cached(DUE)?
+                    .query_map(params![now, workflows, row::int(request.limit as u64)], |row| row.get(0))?
+                    .collect::<Result<_, _>>()?
+            }
+        };
+        found.into_iter().map(|no| self.lease(no, request)).collect()
+    }
+
+    fn lease(&mut self, no: i64, request: &ClaimRequest) -> Result<Lease, Fault> {
+        let sql = format!(
+            "UPDATE runs SET epoch = epoch + 1, owner = ?2, lease_until = ?3, notified = 0
+             WHERE no = ?1 AND (owner IS NULL OR lease_until IS NULL OR lease_until <= ?4) RETURNING {}",
+            row::RUN
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let until = request.lease_until.as_microsecond();
+        let now = request.now.as_microsecond();
+        let run = {
+            let mut rows = statement.query(params![no, request.worker.as_str(), until, now])?;
+            let Some(row) = rows.next()? else {
+                return Err(Fault::Row(format!("run number {no} was free and is not")));
+            };
+            let run = row::run(row)?;
+            while rows.next()?.is_some() {}
+            run
+        };
+        self.forget_run(&run.id);
+        Ok(Lease { run, until: request.lease_until })
+    }
+
+    /// Extends every lease of a worker.
+    pub(crate) fn renew(&mut self, worker: &WorkerId, until: Timestamp) -> Result<(), Fault> {
+        self.conn
+            .prepare_cached("UPDATE runs SET lease_until = ?2 WHERE owner = ?1")?
+            .execute(params![worker.as_str(), until.as_microsecond()])?;
+        Ok(())
+    }
+
+    /// Gives a run back; does nothing when `epoch` is not the run's or the run is over.
+    pub(crate) fn release(&mut self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Result<(), Fault> {
+        let head = self.known(run)?;
+        self.conn
+            .prepare_cached(&format!(
+                "UPDATE runs SET owner = NULL, lease_until = NULL, wake_at = ?3
+                 WHERE no = ?1 AND epoch = ?2 AND NOT {OVER}"
+            ))?
+            .execute(params![head.no, row::int(epoch), wake_at.as_microsecond()])?;
+        Ok(())
+    }
+
+    /// Puts a message into an inbox and makes its run due.
+    pub(crate) fn send(&mut self, run: &RunId, message: &Message) -> Result<Sent, Fault> {
+        let head = self.known(run)?;
+        let known = self
+            .conn
+            .prepare_cached("SELECT 1 FROM inbox WHERE run_no = ?1 AND id = ?2")?
+            .query_row(params![head.no, message.id], |_| Ok(()))
+            .optional()?;
+        if known.is_some() {
+            return Ok(Sent::Duplicate);
+        }
+        if head.status.is_terminal() {
+            return Ok(Sent::RunEnded(head.status));
+        }
+        let at = message.at.as_microsecond();
+        self.conn
+            .prepare_cached("INSERT INTO inbox(run_no, id, topic, payload, at) VALUES(?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![head.no, message.id, message.topic, message.payload.as_str(), at])?;
+        self.conn
+            .prepare_cached("UPDATE runs SET wake_at = min(coalesce(wake_at, ?2), ?2) WHERE no = ?1")?
+            .execute([head.no, at])?;
+        Ok(Sent::Delivered)
+    }
+
+    /// Keeps bytes under their hash.
+    pub(crate) fn put_blob(&mut self, hash: &str, bytes: &[u8]) -> Result<(), Fault> {
+        self.conn
+            .prepare_cached("INSERT INTO blobs(hash, bytes) VALUES(?1, ?2) ON CONFLICT DO NOTHING")?
+            .execute(params![hash, bytes])?;
+        Ok(())
+    }
+
+    /// Keeps a snapshot unless a newer one is there.
+    pub(crate) fn save_snapshot(&mut self, run: &RunId, snapshot: &Snapshot) -> Result<(), Fault> {
+        let head = self.known(run)?;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO snapshots(run_no, position, state) VALUES(?1, ?2, ?3)
+                 ON CONFLICT(run_no) DO UPDATE SET position = excluded.position, state = excluded.state
+                 WHERE excluded.position >= snapshots.position",
+            )?
+            .execute(params![head.no, row::int(snapshot.position), snapshot.state.as_str()])?;
+        Ok(())
+    }
+
+    /// Deletes every snapshot.
+    pub(crate) fn delete_snapshots(&mut self) -> Result<(), Fault> {
+        self.conn.prepare_cached("DELETE FROM snapshots")?.execute([])?;
+        Ok(())
+    }
+}

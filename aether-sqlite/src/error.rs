@@ -1,0 +1,83 @@
+//! What can go wrong inside the store, and what callers are told about it.
+//!
+//! Promise: every failure of the driver becomes the [`StoreError`] variant that says what to do about it.
+
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use aether_core::store::{AppendError, StoreError};
+
+/// Why an operation did not work.
+#[derive(Debug)]
+pub(crate) enum Fault<E = StoreError> {
+    /// The operation was refused; the transaction it travels in goes on.
+    Refused(E),
+    /// The driver failed.
+    Sqlite(rusqlite::Error),
+    /// A stored row does not hold what it must.
+    Row(String),
+}
+
+/// Why an append did not work.
+pub(crate) type AppendFault = Fault<AppendError>;
+
+impl<E> From<rusqlite::Error> for Fault<E> {
+    fn from(error: rusqlite::Error) -> Self {
+        match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..) => Self::Row(error.to_string()),
+            other => Self::Sqlite(other),
+        }
+    }
+}
+
+impl Fault {
+    /// What the caller is told.
+    pub(crate) fn told(self, store: &str) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Sqlite(error) => translate(&error, store),
+            Self::Row(reason) => StoreError::Corrupt { store: store.into(), reason },
+        }
+    }
+}
+
+/// The variant that fits what the driver said.
+pub(crate) fn translate(error: &rusqlite::Error, store: &str) -> StoreError {
+    let (store, reason) = (store.to_owned(), error.to_string());
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full { store, reason },
+        Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { store, reason },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { store, reason },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt { store, reason },
+        _ => StoreError::Unavailable { store, reason },
+    }
+}
+
+/// The variant that fits a failure to open `path`.
+pub(crate) fn opening(error: &rusqlite::Error, path: &Path, store: &str) -> StoreError {
+    match translate(error, store) {
+        StoreError::Unavailable { store, reason } => {
+            StoreError::Open { store, reason: format!("{reason}{}", advice(path)) }
+        }
+        other => other,
+    }
+}
+
+fn advice(path: &Path) -> String {
+    match path.parent() {
+        _ if path.is_dir() => format!("; {} is a directory, not a file", path.display()),
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
+            format!("; the directory {} does not exist: create it first", parent.display())
+        }
+        _ => String::new(),
+    }
+}
+
+/// The store is gone.
+pub(crate) fn gone(store: &str) -> StoreError {
+    StoreError::Unavailable { store: store.into(), reason: "it was closed".into() }
+}

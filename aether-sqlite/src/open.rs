@@ -1,0 +1,63 @@
+//! Opening the file: checks, pragmas, migration.
+//!
+//! Promise: a file that is not ours, newer than this build, damaged or not writable is refused with the error that
+//! says so, and is not changed.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode};
+
+use aether_core::store::StoreError;
+
+use crate::SqliteOptions;
+use crate::error::{Fault, opening};
+use crate::schema;
+
+/// The writer's connection, ready to use.
+pub(crate) fn open(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    connect(path, store, options).map_err(|fault| match fault {
+        Fault::Sqlite(error) => opening(&error, path, store),
+        other => other.told(store),
+    })
+}
+
+fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connection, Fault> {
+    let conn = Connection::open(path)?;
+    conn.busy_timeout(options.busy_timeout)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    schema::version(&conn, store)?;
+    write_ahead(&conn, store, options.busy_timeout)?;
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "cache_size", -65_536)?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.pragma_update(None, "wal_autocheckpoint", options.checkpoint_pages)?;
+    conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    schema::migrate(&conn, store)?;
+    if let Some(pages) = options.max_pages {
+        conn.pragma_update(None, "max_page_count", pages)?;
+    }
+    Ok(conn)
+}
+
+/// Switches the file to WAL. The switch does not wait for other connections by itself.
+fn write_ahead(conn: &Connection, store: &str, patience: Duration) -> Result<(), Fault> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                let reason =
+                    format!("journal mode is {mode:?} and cannot be WAL here: use a file on a local disk");
+                return Err(Fault::Refused(StoreError::Open { store: store.into(), reason }));
+            }
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The readers: threads of their own with connections of their own, so that no read blocks an async worker or the
+//! writer.
+//!
+//! Promise: a read sees everything that was acknowledged before it was asked for.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use tokio::sync::oneshot;
+
+use aether_core::id::{IdempotencyKey, Position, RunId};
+use aether_core::journal::StoredFrame;
+use aether_core::ledger::LedgerEntry;
+use aether_core::store::{Message, RunFilter, RunRecord, Snapshot, StoreError};
+use jiff::Timestamp;
+
+use crate::SqliteOptions;
+use crate::error::{Fault, gone, opening};
+use crate::row;
+
+type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+
+/// The reading half of a store.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    store: Arc<str>,
+    jobs: Mutex<Option<Sender<Job>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Readers {
+    /// Starts `options.readers` threads. Each opens its connection at its first read.
+    pub(crate) fn start(path: &Path, store: &Arc<str>, options: &SqliteOptions) -> std::io::Result<Self> {
+        let (jobs, queue) = unbounded();
+        let threads = (0..options.readers.max(1))
+            .map(|_| {
+                let (path, store, queue) = (path.to_owned(), store.clone(), queue.clone());
+                let options = options.clone();
+                std::thread::Builder::new()
+                    .name("aether-sqlite-reader".into())
+                    .spawn(move || serve(&path, &store, &options, &queue))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { store: store.clone(), jobs: Mutex::new(Some(jobs)), threads: Mutex::new(threads) })
+    }
+
+    /// Asks on a reader's thread and waits for the answer.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let store = self.store.clone();
+        let job: Job = Box::new(move |conn| {
+            let _asker_gone =
+                reply.send(conn.and_then(|conn| question(conn).map_err(|fault| fault.told(&store))));
+        });
+        let queued = match &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(jobs) => jobs.send(job).is_ok(),
+            None => false,
+        };
+        if !queued {
+            return Err(gone(&self.store));
+        }
+        answer.await.unwrap_or_else(|_| Err(gone(&self.store)))
+    }
+
+    /// Answers what was asked and ends the threads.
+    pub(crate) fn stop(&self) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            let _a_panic_was_reported = thread.join();
+        }
+    }
+}
+
+fn serve(path: &PathBuf, store: &str, options: &SqliteOptions, queue: &Receiver<Job>) {
+    let mut conn = None;
+    for job in queue {
+        if conn.is_none() {
+            match connect(path, options) {
+                Ok(fresh) => conn = Some(fresh),
+                Err(error) => {
+                    job(Err(opening(&error, path, store)));
+                    continue;
+                }
+            }
+        }
+        if let Some(conn) = &conn {
+            job(Ok(conn));
+        }
+    }
+}
+
+fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, rusqlite::Error> {
+    let conn = Connection::open(path)?;
+    conn.busy_timeout(options.busy_timeout)?;
+    conn.pragma_update(None, "query_only", true)?;
+    Ok(conn)
+}
+
+fn list<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+fn first<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Option<T>, Fault> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    rows.next()?.map(read).transpose()
+}
+
+/// The frames that hold events at `from` or later.
+pub(crate) fn load(conn: &Connection, run: &RunId, from: Position) -> Result<Vec<StoredFrame>, Fault> {
+    let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
+    let sql = format!(
+        "SELECT {} FROM journal WHERE run_no = ?1 AND position + count > ?2 AND position >= \
+         (SELECT coalesce(max(position), 0) FROM journal WHERE run_no = ?1 AND position <= ?2) ORDER BY position",
+        row::FRAME
+    );
+    list(conn, &sql, params![no, row::int(from)], row::frame)
+}
+
+/// The newest frame.
+pub(crate) fn last_frame(conn: &Connection, run: &RunId) -> Result<Option<StoredFrame>, Fault> {
+    let Some(no) = number(conn, run)? else { return Ok(None) };
+    let sql = format!("SELECT {} FROM journal WHERE run_no = ?1 ORDER BY position DESC LIMIT 1", row::FRAME);
+    first(conn, &sql, [no], row::frame)
+}
+
+/// One run.
+pub(crate) fn run(conn: &Connection, run: &RunId) -> Result<Option<RunRecord>, Fault> {
+    first(conn, &format!("SELECT {} FROM runs WHERE id = ?1", row::RUN), [run.as_str()], row::run)
+}
+
+/// Runs, newest first.
+pub(crate) fn runs(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>, Fault> {
+    let sql = format!(
+        "SELECT {} FROM runs WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR workflow = ?2) \
+         ORDER BY no DESC LIMIT ?3",
+        row::RUN
+    );
+    let limit = if filter.limit == 0 { -1 } else { row::int(filter.limit as u64) };
+    let params = params![filter.status.map(|status| status.as_str()), filter.workflow, limit];
+    list(conn, &sql, params, row::run)
+}
+
+/// The earliest time at which a run that nobody holds is due.
+pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, Fault> {
+    let sql = "SELECT min(wake_at) FROM runs WHERE owner IS NULL AND wake_at IS NOT NULL";
+    let at: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    at.map(row::time).transpose()
+}
+
+/// One ledger row.
+pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, Fault> {
+    let sql = format!(
+        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE ledger.key = ?1",
+        row::ENTRY
+    );
+    first(conn, &sql, [key.as_str()], row::entry)
+}
+
+/// The ledger rows of a run.
+pub(crate) fn entries(conn: &Connection, run: &RunId) -> Result<Vec<LedgerEntry>, Fault> {
+    let sql = format!(
+        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE runs.id = ?1 ORDER BY ledger.seq",
+        row::ENTRY
+    );
+    list(conn, &sql, [run.as_str()], row::entry)
+}
+
+/// Messages that no append has taken in.
+pub(crate) fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Message>, Fault> {
+    let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
+    let sql =
+        format!("SELECT {} FROM inbox WHERE run_no = ?1 AND consumed IS NULL ORDER BY seq", row::MESSAGE);
+    list(conn, &sql, [no], row::message)
+}
+
+/// The bytes under `hash`.
+pub(crate) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, Fault> {
+    let mut statement = conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;
+    Ok(statement.query_row([hash], |row| row.get(0)).optional()?)
+}
+
+/// The newest snapshot.
+pub(crate) fn snapshot(conn: &Connection, run: &RunId) -> Result<Option<Snapshot>, Fault> {
+    let Some(no) = number(conn, run)? else { return Ok(None) };
+    first(conn, "SELECT position, state FROM snapshots WHERE run_no = ?1", [no], |row| {
+        Ok(Snapshot { position: row::nat(row.get(0)?, "position")?, state: row::payload(row.get(1)?)? })
+    })
+}
+
+fn number(conn: &Connection, run: &RunId) -> Result<Option<i64>, Fault> {
+    let mut statement = conn.prepare_cached("SELECT no FROM runs WHERE id = ?1")?;
+    Ok(statement.query_row([run.as_str()], |row| row.get(0)).optional()?)
+}

@@ -1,0 +1,132 @@
+//! How values stand in columns, and how rows become values again.
+//!
+//! Promise: reading a damaged row is a [`Fault::Row`] that names what is wrong with it, never a panic. Times are
+//! microseconds since 1970, numbers are what SQLite can hold: 63 bits.
+
+use jiff::Timestamp;
+use rusqlite::Row;
+
+use aether_core::contract::Status;
+use aether_core::id::{IdempotencyKey, InvocationId, RunId, WorkerId};
+use aether_core::journal::{ChainHash, StoredFrame};
+use aether_core::ledger::{LedgerEntry, LedgerStatus};
+use aether_core::payload::{Digest, Payload};
+use aether_core::store::{Message, RunRecord};
+
+use crate::error::Fault;
+
+/// Columns of a [`RunRecord`], in the order [`run`] reads them.
+pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
+     owner, lease_until, wake_at, no";
+
+/// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
+pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
+
+/// Columns of a [`LedgerEntry`], in the order [`entry`] reads them, from `ledger` joined with `runs`.
+pub(crate) const ENTRY: &str = "ledger.key, runs.id, ledger.command, ledger.invocation, ledger.tool, \
+     ledger.digest, ledger.business_key, ledger.status, ledger.result, ledger.error, ledger.committed, \
+     ledger.epoch, ledger.started_at, ledger.finished_at";
+
+/// Columns of a [`Message`], in the order [`message`] reads them.
+pub(crate) const MESSAGE: &str = "seq, id, topic, payload, at";
+
+/// A number as SQLite holds it. What does not fit becomes the largest one, which no condition will match.
+pub(crate) fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number as it was before [`int`].
+pub(crate) fn nat<E>(number: i64, what: &str) -> Result<u64, Fault<E>> {
+    u64::try_from(number).map_err(|_| Fault::Row(format!("{what} is {number}")))
+}
+
+/// A time as it was stored.
+pub(crate) fn time<E>(micros: i64) -> Result<Timestamp, Fault<E>> {
+    Timestamp::from_microsecond(micros).map_err(|e| Fault::Row(format!("time {micros}: {e}")))
+}
+
+/// A status as it was stored.
+pub(crate) fn status<E>(name: &str) -> Result<Status, Fault<E>> {
+    Status::parse(name).ok_or_else(|| Fault::Row(format!("run status {name:?}")))
+}
+
+/// A chain hash as it was stored.
+pub(crate) fn chain<E>(bytes: &[u8]) -> Result<ChainHash, Fault<E>> {
+    bytes.try_into().map_err(|_| Fault::Row(format!("chain hash of {} bytes", bytes.len())))
+}
+
+fn run_id<E>(id: String) -> Result<RunId, Fault<E>> {
+    RunId::new(id).map_err(|e| Fault::Row(e.to_string()))
+}
+
+fn digest<E>(text: String) -> Result<Digest, Fault<E>> {
+    serde_json::from_value(serde_json::Value::String(text)).map_err(|e| Fault::Row(e.to_string()))
+}
+
+/// A payload as it was stored.
+pub(crate) fn payload<E>(text: String) -> Result<Payload, Fault<E>> {
+    Payload::from_text(text).map_err(|e| Fault::Row(e.to_string()))
+}
+
+/// Reads the columns of [`RUN`].
+pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, Fault<E>> {
+    Ok(RunRecord {
+        id: run_id(row.get(0)?)?,
+        workflow: row.get(1)?,
+        version: row.get(2)?,
+        status: status(row.get_ref(3)?.as_str().map_err(|e| Fault::Row(e.to_string()))?)?,
+        digest: digest(row.get(4)?)?,
+        parent: row.get::<_, Option<String>>(5)?.map(run_id).transpose()?,
+        created_at: time(row.get(6)?)?,
+        updated_at: time(row.get(7)?)?,
+        next: nat(row.get(8)?, "position")?,
+        epoch: nat(row.get(9)?, "epoch")?,
+        owner: row.get::<_, Option<String>>(10)?.map(WorkerId::from),
+        lease_until: row.get::<_, Option<i64>>(11)?.map(time).transpose()?,
+        wake_at: row.get::<_, Option<i64>>(12)?.map(time).transpose()?,
+    })
+}
+
+/// Reads the columns of [`FRAME`].
+pub(crate) fn frame(row: &Row<'_>) -> Result<StoredFrame, Fault> {
+    Ok(StoredFrame {
+        position: nat(row.get(0)?, "position")?,
+        at: time(row.get(1)?)?,
+        epoch: nat(row.get(2)?, "epoch")?,
+        text: row.get(3)?,
+        chain: chain(row.get_ref(4)?.as_blob().map_err(|e| Fault::Row(e.to_string()))?)?,
+    })
+}
+
+/// Reads the columns of [`ENTRY`].
+pub(crate) fn entry<E>(row: &Row<'_>) -> Result<LedgerEntry, Fault<E>> {
+    let status: String = row.get(7)?;
+    Ok(LedgerEntry {
+        key: IdempotencyKey::from(row.get::<_, String>(0)?),
+        run: run_id(row.get(1)?)?,
+        command: row.get::<_, String>(2)?.into(),
+        invocation: InvocationId::from(row.get::<_, String>(3)?),
+        tool: row.get(4)?,
+        digest: digest(row.get(5)?)?,
+        business_key: row.get(6)?,
+        status: LedgerStatus::parse(&status)
+            .ok_or_else(|| Fault::Row(format!("ledger status {status:?}")))?,
+        result: row.get::<_, Option<String>>(8)?.map(payload).transpose()?,
+        error: row.get::<_, Option<String>>(9)?.map(payload).transpose()?,
+        committed: row.get(10)?,
+        epoch: nat(row.get(11)?, "epoch")?,
+        started_at: time(row.get(12)?)?,
+        finished_at: row.get::<_, Option<i64>>(13)?.map(time).transpose()?,
+    })
+}
+
+/// Reads the columns of [`MESSAGE`].
+pub(crate) fn message(row: &Row<'_>) -> Result<Message, Fault> {
+    Ok(Message {
+        seq: nat(row.get(0)?, "message number")?,
+        id: row.get(1)?,
+        topic: row.get(2)?,
+        payload: payload(row.get(3)?)?,
+        at: time(row.get(4)?)?,
+    })
+}

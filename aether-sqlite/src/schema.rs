@@ -1,0 +1,141 @@
+//! The file's tables, and how older files become today's.
+//!
+//! Promise: a released migration is never edited, only followed by another one; all of them run in one transaction;
+//! a file that a newer build wrote is refused untouched, and so is a file of another program.
+
+use rusqlite::Connection;
+
+use aether_core::store::StoreError;
+
+use crate::error::Fault;
+
+/// Marks a file as ours: `AETH`.
+const APPLICATION: i64 = 0x4145_5448;
+
+/// What leads from version `n` to version `n + 1`.
+const MIGRATIONS: &[&str] = &[FIRST];
+
+const FIRST: &str = "
+CREATE TABLE runs(
+    no          INTEGER PRIMARY KEY,
+    id          TEXT NOT NULL UNIQUE,
+    workflow    TEXT NOT NULL,
+    version     INTEGER NOT NULL,
+    status      TEXT NOT NULL,
+    digest      TEXT NOT NULL,
+    parent      TEXT,
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    next        INTEGER NOT NULL,
+    chain       BLOB NOT NULL,
+    epoch       INTEGER NOT NULL,
+    owner       TEXT,
+    lease_until INTEGER,
+    wake_at     INTEGER,
+    notified    INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX runs_due ON runs(wake_at) WHERE owner IS NULL AND wake_at IS NOT NULL;
+CREATE INDEX runs_held ON runs(lease_until, owner) WHERE owner IS NOT NULL;
+
+CREATE TABLE journal(
+    seq      INTEGER PRIMARY KEY,
+    run_no   INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    count    INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    epoch    INTEGER NOT NULL,
+    events   TEXT NOT NULL,
+    chain    BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX journal_place ON journal(run_no, position);
+
+CREATE TABLE ledger(
+    seq          INTEGER PRIMARY KEY,
+    key          TEXT NOT NULL UNIQUE,
+    run_no       INTEGER NOT NULL,
+    command      TEXT NOT NULL,
+    invocation   TEXT NOT NULL,
+    tool         TEXT NOT NULL,
+    digest       TEXT NOT NULL,
+    business_key TEXT,
+    status       TEXT NOT NULL,
+    result       TEXT,
+    error        TEXT,
+    committed    INTEGER NOT NULL,
+    epoch        INTEGER NOT NULL,
+    started_at   INTEGER NOT NULL,
+    finished_at  INTEGER
+) STRICT;
+CREATE UNIQUE INDEX ledger_business ON ledger(business_key) WHERE business_key IS NOT NULL;
+CREATE INDEX ledger_run ON ledger(run_no);
+
+CREATE TABLE inbox(
+    seq      INTEGER PRIMARY KEY,
+    run_no   INTEGER NOT NULL,
+    id       TEXT NOT NULL,
+    topic    TEXT NOT NULL,
+    payload  TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    consumed INTEGER,
+    UNIQUE(run_no, id)
+) STRICT;
+CREATE INDEX inbox_unread ON inbox(run_no, seq) WHERE consumed IS NULL;
+
+CREATE TABLE blobs(hash TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
+
+CREATE TABLE snapshots(run_no INTEGER PRIMARY KEY, position INTEGER NOT NULL, state TEXT NOT NULL) STRICT;
+
+CREATE VIEW history(run, position, at, kind, event) AS
+SELECT runs.id,
+       journal.position + entry.key,
+       strftime('%Y-%m-%dT%H:%M:%S', journal.at / 1000000, 'unixepoch') || printf('.%06dZ', journal.at % 1000000),
+       field.key,
+       field.value
+FROM journal
+JOIN runs ON runs.no = journal.run_no
+JOIN json_each(journal.events) AS entry
+JOIN json_each(entry.value) AS field;
+";
+
+/// The newest version this build can read.
+pub(crate) const SUPPORTED: u32 = MIGRATIONS.len() as u32;
+
+/// Brings the file to [`SUPPORTED`], holding the write lock while it looks and works.
+pub(crate) fn migrate(conn: &Connection, store: &str) -> Result<(), Fault> {
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    let done = apply(conn, store).and_then(|()| Ok(conn.execute_batch("COMMIT")?));
+    if done.is_err() && !conn.is_autocommit() {
+        let _the_first_error_counts = conn.execute_batch("ROLLBACK");
+    }
+    done
+}
+
+fn apply(conn: &Connection, store: &str) -> Result<(), Fault> {
+    let found = version(conn, store)?;
+    let rest = MIGRATIONS.iter().skip(found as usize).collect::<Vec<_>>();
+    if rest.is_empty() {
+        return Ok(());
+    }
+    for migration in rest {
+        conn.execute_batch(migration)?;
+    }
+    conn.pragma_update(None, "application_id", APPLICATION)?;
+    conn.pragma_update(None, "user_version", SUPPORTED)?;
+    Ok(())
+}
+
+/// The file's version; refuses what this build must not touch.
+pub(crate) fn version(conn: &Connection, store: &str) -> Result<u32, Fault> {
+    let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if application != APPLICATION && (tables > 0 || application != 0 || found != 0) {
+        let reason = "the file is a database of another program: give Aether a file of its own".into();
+        return Err(Fault::Refused(StoreError::Open { store: store.into(), reason }));
+    }
+    if found > SUPPORTED {
+        let newer = StoreError::NewerSchema { store: store.into(), found, supported: SUPPORTED };
+        return Err(Fault::Refused(newer));
+    }
+    Ok(found)
+}

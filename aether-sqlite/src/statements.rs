@@ -1,0 +1,296 @@
+//! The statements of the hot path, prepared once per writer.
+//!
+//! Promise: every change of a run's row names the epoch and position it expects; a row that does not match is not
+//! changed.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, Statement, params};
+
+use aether_core::contract::Status;
+use aether_core::id::{Epoch, Position, RunId};
+use aether_core::journal::{ChainHash, Frame};
+use aether_core::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
+use aether_core::payload::Payload;
+use aether_core::store::StatusChange;
+
+use crate::error::Fault;
+use crate::row;
+
+/// What the writer knows of a run's row.
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// Number of the run in this file.
+    pub(crate) no: i64,
+    /// Next position.
+    pub(crate) next: Position,
+    /// Next position as it stands in the row.
+    pub(crate) saved: Position,
+    /// Chain hash after the last frame.
+    pub(crate) chain: ChainHash,
+    /// Epoch of the run.
+    pub(crate) epoch: Epoch,
+    /// Where the run stands.
+    pub(crate) status: Status,
+    /// When it last changed.
+    pub(crate) at: Timestamp,
+    /// Whether the row is behind.
+    pub(crate) dirty: bool,
+}
+
+pub(crate) struct Statements<'c> {
+    begin: Statement<'c>,
+    commit: Statement<'c>,
+    rollback: Statement<'c>,
+    data_version: Statement<'c>,
+    savepoint: Statement<'c>,
+    undo: Statement<'c>,
+    keep: Statement<'c>,
+    head: Statement<'c>,
+    frame: Statement<'c>,
+    touch: Statement<'c>,
+    status: Statement<'c>,
+    acquire: Statement<'c>,
+    holder: Statement<'c>,
+    business_holder: Statement<'c>,
+    settle: Statement<'c>,
+    consume: Statement<'c>,
+    notify: Statement<'c>,
+}
+
+/// Waiting runs stay due while something came in that this append did not see; see [`Statements::status`].
+const STATUS: &str = "
+UPDATE runs SET status = ?4, updated_at = ?5, next = ?6, chain = ?7,
+    wake_at = CASE ?8
+        WHEN 2 THEN NULL
+        WHEN 1 THEN CASE
+            WHEN notified OR EXISTS(
+                SELECT 1 FROM inbox WHERE run_no = ?1 AND consumed IS NULL AND seq > ?9)
+            THEN min(coalesce(?10, ?5), ?5) ELSE ?10 END
+        ELSE coalesce(?10, created_at) END,
+    notified = CASE ?8 WHEN 1 THEN 0 ELSE notified END,
+    owner = CASE WHEN ?11 THEN NULL ELSE owner END,
+    lease_until = CASE WHEN ?11 THEN NULL ELSE lease_until END
+WHERE no = ?1 AND epoch = ?2 AND next = ?3";
+
+impl<'c> Statements<'c> {
+    /// Prepares all of them.
+    pub(crate) fn prepare(conn: &'c Connection) -> rusqlite::Result<Self> {
+        let holder = |condition: &str| {
+            let columns = row::ENTRY;
+            conn.prepare(&format!(
+                "SELECT {columns} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE {condition}"
+            ))
+        };
+        Ok(Self {
+            begin: conn.prepare("BEGIN IMMEDIATE")?,
+            commit: conn.prepare("COMMIT")?,
+            rollback: conn.prepare("ROLLBACK")?,
+            data_version: conn.prepare("PRAGMA data_version")?,
+            savepoint: conn.prepare("SAVEPOINT one")?,
+            undo: conn.prepare("ROLLBACK TO one")?,
+            keep: conn.prepare("RELEASE one")?,
+            head: conn.prepare("SELECT no, next, chain, epoch, status, updated_at FROM runs WHERE id = ?1")?,
+            frame: conn.prepare(
+                "INSERT INTO journal(run_no, position, count, at, epoch, events, chain)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?,
+            touch: conn.prepare(
+                "UPDATE runs SET next = ?4, chain = ?5, updated_at = ?6
+                 WHERE no = ?1 AND epoch = ?2 AND next = ?3",
+            )?,
+            status: conn.prepare(STATUS)?,
+            acquire: conn.prepare(
+                "INSERT INTO ledger(key, run_no, command, invocation, tool, digest, business_key, status, result,
+                     error, committed, epoch, started_at, finished_at)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING",
+            )?,
+            holder: holder("ledger.key = ?1")?,
+            business_holder: holder("ledger.business_key = ?1")?,
+            settle: conn.prepare(
+                "UPDATE ledger SET status = ?2, result = ?3, error = ?4, committed = ?5, finished_at = ?6,
+                     business_key = CASE WHEN ?7 THEN NULL ELSE business_key END
+                 WHERE key = ?1",
+            )?,
+            consume: conn.prepare(
+                "UPDATE inbox SET consumed = ?3 WHERE seq = ?2 AND run_no = ?1 AND consumed IS NULL",
+            )?,
+            notify: conn.prepare(
+                "UPDATE runs SET notified = 1, wake_at = min(coalesce(wake_at, ?2), ?2)
+                 WHERE id = ?1 AND status NOT IN ('completed', 'failed', 'rejected', 'cancelled')",
+            )?,
+        })
+    }
+
+    /// Takes the write lock.
+    pub(crate) fn begin(&mut self) -> rusqlite::Result<()> {
+        self.begin.execute([]).map(drop)
+    }
+
+    /// Makes the transaction durable.
+    pub(crate) fn commit(&mut self) -> rusqlite::Result<()> {
+        self.commit.execute([]).map(drop)
+    }
+
+    /// Gives the transaction up.
+    pub(crate) fn rollback(&mut self) -> rusqlite::Result<()> {
+        self.rollback.execute([]).map(drop)
+    }
+
+    /// A number that changes when another connection has committed.
+    pub(crate) fn data_version(&mut self) -> rusqlite::Result<i64> {
+        self.data_version.query_row([], |row| row.get(0))
+    }
+
+    /// Begins a part of the transaction that can be undone alone.
+    pub(crate) fn savepoint(&mut self) -> rusqlite::Result<()> {
+        self.savepoint.execute([]).map(drop)
+    }
+
+    /// Ends that part, undoing it unless `keep`.
+    pub(crate) fn end_savepoint(&mut self, keep: bool) -> rusqlite::Result<()> {
+        if !keep {
+            self.undo.execute([])?;
+        }
+        self.keep.execute([]).map(drop)
+    }
+
+    /// A run's row.
+    pub(crate) fn head<E>(&mut self, run: &RunId) -> Result<Option<Head>, Fault<E>> {
+        let mut rows = self.head.query([run.as_str()])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let next = row::nat(row.get(1)?, "position")?;
+        let (chain, status): (Vec<u8>, String) = (row.get(2)?, row.get(4)?);
+        Ok(Some(Head {
+            no: row.get(0)?,
+            next,
+            saved: next,
+            chain: row::chain(&chain)?,
+            epoch: row::nat(row.get(3)?, "epoch")?,
+            status: row::status(&status)?,
+            at: row::time(row.get(5)?)?,
+            dirty: false,
+        }))
+    }
+
+    /// One frame, at the head's next position.
+    pub(crate) fn frame(
+        &mut self,
+        head: &Head,
+        frame: &Frame,
+        at: Timestamp,
+        chain: &ChainHash,
+    ) -> rusqlite::Result<()> {
+        self.frame
+            .execute(params![
+                head.no,
+                row::int(head.next),
+                frame.count,
+                at.as_microsecond(),
+                row::int(head.epoch),
+                frame.text,
+                &chain[..],
+            ])
+            .map(drop)
+    }
+
+    /// Brings the row of a head up to date.
+    pub(crate) fn touch(&mut self, head: &Head) -> rusqlite::Result<()> {
+        one(self.touch.execute(params![
+            head.no,
+            row::int(head.epoch),
+            row::int(head.saved),
+            row::int(head.next),
+            &head.chain[..],
+            head.at.as_microsecond(),
+        ])?)
+    }
+
+    /// Brings the row of a head up to date, with a new status.
+    ///
+    /// A waiting run whose inbox holds messages above `consumed`, or that was notified since it was claimed or last
+    /// began to wait, stays due. A run that is neither waiting nor over is always due: without a time, since its
+    /// creation; its lease protects it.
+    pub(crate) fn status(
+        &mut self,
+        head: &Head,
+        change: &StatusChange,
+        consumed: u64,
+    ) -> rusqlite::Result<()> {
+        let over = change.status.is_terminal();
+        let kind = if over { 2 } else { i64::from(change.status == Status::Waiting) };
+        one(self.status.execute(params![
+            head.no,
+            row::int(head.epoch),
+            row::int(head.saved),
+            change.status.as_str(),
+            head.at.as_microsecond(),
+            row::int(head.next),
+            &head.chain[..],
+            kind,
+            row::int(consumed),
+            change.wake_at.map(Timestamp::as_microsecond),
+            over || change.release,
+        ])?)
+    }
+
+    /// Inserts a ledger row unless its key or business key is taken; says whether it did.
+    pub(crate) fn acquire(&mut self, no: i64, entry: &LedgerEntry) -> rusqlite::Result<bool> {
+        let inserted = self.acquire.execute(params![
+            entry.key.as_str(),
+            no,
+            entry.command.as_str(),
+            entry.invocation.as_str(),
+            entry.tool,
+            entry.digest.as_str(),
+            entry.business_key,
+            entry.status.as_str(),
+            entry.result.as_ref().map(Payload::as_str),
+            entry.error.as_ref().map(Payload::as_str),
+            entry.committed,
+            row::int(entry.epoch),
+            entry.started_at.as_microsecond(),
+            entry.finished_at.map(Timestamp::as_microsecond),
+        ])?;
+        Ok(inserted == 1)
+    }
+
+    /// The row that stands in the way of `entry`.
+    pub(crate) fn holder<E>(&mut self, entry: &LedgerEntry) -> Result<LedgerEntry, Fault<E>> {
+        if let Some(row) = self.holder.query([entry.key.as_str()])?.next()? {
+            return row::entry(row);
+        }
+        match self.business_holder.query([&entry.business_key])?.next()? {
+            Some(row) => row::entry(row),
+            None => Err(Fault::Row(format!("key `{}` is taken by a row that is not there", entry.key))),
+        }
+    }
+
+    /// Changes a ledger row; says whether it is there.
+    pub(crate) fn settle(&mut self, update: &LedgerUpdate, at: Timestamp) -> rusqlite::Result<bool> {
+        let changed = self.settle.execute(params![
+            update.key.as_str(),
+            update.status.as_str(),
+            update.result.as_ref().map(Payload::as_str),
+            update.error.as_ref().map(Payload::as_str),
+            update.committed,
+            (update.status != LedgerStatus::Started).then(|| at.as_microsecond()),
+            update.status == LedgerStatus::Failed,
+        ])?;
+        Ok(changed == 1)
+    }
+
+    /// Marks a message as taken in.
+    pub(crate) fn consume(&mut self, no: i64, seq: u64, at: Position) -> rusqlite::Result<()> {
+        self.consume.execute([no, row::int(seq), row::int(at)]).map(drop)
+    }
+
+    /// Makes a run due, unless it is over or unknown.
+    pub(crate) fn notify(&mut self, run: &RunId, at: Timestamp) -> rusqlite::Result<()> {
+        self.notify.execute(params![run.as_str(), at.as_microsecond()]).map(drop)
+    }
+}
+
+/// A fenced change must hit its row.
+fn one(changed: usize) -> rusqlite::Result<()> {
+    if changed == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(changed)) }
+}

@@ -1,0 +1,238 @@
+//! The writer: one thread, one connection, group commit.
+//!
+//! Promise: appends take effect in the order in which they were queued; nothing is answered before the commit that
+//! holds it; a failed commit fails everything in it, and the writer goes on. While somebody waits, a batch is
+//! committed as soon as the queue is empty; while nobody waits, it stays open for a moment to take in more.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use aether_core::ledger::Acquired;
+use aether_core::store::{Ack, Append, AppendError, StoreError};
+
+use crate::SqliteOptions;
+use crate::batch::Batch;
+use crate::error::{Fault, translate};
+
+/// What is asked of the writer.
+pub(crate) enum Op {
+    /// An append.
+    Append(Append),
+    /// Anything else that writes.
+    Call(Box<dyn Call>),
+    /// To commit what came before, close the file and answer.
+    Close(oneshot::Sender<()>),
+}
+
+/// Something that runs in the writer's transaction and is answered after its commit.
+pub(crate) trait Call: Send {
+    /// Does it; an error of the driver breaks the transaction.
+    fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error>;
+    /// Answers it.
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+/// A [`Call`] made of a function and the place its answer goes to.
+pub(crate) struct Question<F, T> {
+    ask: Option<F>,
+    answer: Option<Result<T, StoreError>>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<F, T> Question<F, T>
+where
+    F: FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
+    T: Send + 'static,
+{
+    /// The call, and where its answer will be.
+    pub(crate) fn new(ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
+        let (reply, answer) = oneshot::channel();
+        (Op::Call(Box::new(Self { ask: Some(ask), answer: None, reply })), answer)
+    }
+}
+
+impl<F, T> Call for Question<F, T>
+where
+    F: FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send,
+    T: Send,
+{
+    fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error> {
+        let Some(ask) = self.ask.take() else { return Ok(()) };
+        batch.flush()?;
+        batch.statements.savepoint()?;
+        let answer = match ask(batch) {
+            Err(Fault::Sqlite(error)) => return Err(error),
+            other => other.map_err(|fault| fault.told(&batch.store)),
+        };
+        batch.statements.end_savepoint(answer.is_ok())?;
+        self.answer = Some(answer);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let Self { answer, reply, .. } = *self;
+        if let Some(answer) = committed.map_or_else(|error| Some(Err(error)), |()| answer) {
+            let _asker_gone = reply.send(answer);
+        }
+    }
+}
+
+/// What waits for the commit.
+enum Done {
+    Applied(Ack, Acquired),
+    Refused(Ack, AppendError),
+    Called(Box<dyn Call>),
+}
+
+impl Done {
+    fn answer(self, committed: Result<(), StoreError>) {
+        match (self, committed) {
+            (Self::Applied(ack, acquired), Ok(())) => ack.durable(acquired),
+            (Self::Applied(ack, _), Err(error)) => ack.failed(error.into()),
+            (Self::Refused(ack, error), _) => ack.failed(error),
+            (Self::Called(call), committed) => call.answer(committed),
+        }
+    }
+}
+
+struct Writer<'c> {
+    batch: Batch<'c>,
+    queue: &'c Receiver<Op>,
+    options: &'c SqliteOptions,
+    done: Vec<Done>,
+    closers: Vec<oneshot::Sender<()>>,
+    /// Whether somebody waits for the open batch.
+    urgent: bool,
+}
+
+/// Serves the queue until it is closed, then closes the connection.
+pub(crate) fn serve(conn: Connection, store: &Arc<str>, options: &SqliteOptions, queue: &Receiver<Op>) {
+    let closers = match Batch::new(&conn, store) {
+        Ok(batch) => {
+            let mut writer =
+                Writer { batch, queue, options, done: Vec::new(), closers: Vec::new(), urgent: false };
+            writer.run();
+            writer.closers
+        }
+        Err(error) => {
+            tracing::error!(%store, %error, "the writer cannot start");
+            Vec::new()
+        }
+    };
+    if let Err((_, error)) = conn.close() {
+        tracing::warn!(%store, %error, "closing the file failed; everything acknowledged is in it");
+    }
+    for closer in closers {
+        let _asker_gone = closer.send(());
+    }
+}
+
+impl Writer<'_> {
+    fn run(&mut self) {
+        while self.closers.is_empty()
+            && let Ok(op) = self.queue.recv()
+        {
+            match op {
+                Op::Close(closer) => self.closers.push(closer),
+                op => self.transaction(op),
+            }
+        }
+    }
+
+    /// One transaction, from its first operation to the answers.
+    fn transaction(&mut self, first: Op) {
+        self.urgent = false;
+        let committed = self.fill(first).and_then(|()| self.batch.commit());
+        let committed = committed.map_err(|error| {
+            self.batch.rollback();
+            let error = translate(&error, &self.batch.store);
+            tracing::error!(%error, lost = self.done.len(), "a batch was not committed");
+            error
+        });
+        for done in self.done.drain(..) {
+            done.answer(committed.clone());
+        }
+    }
+
+    fn fill(&mut self, first: Op) -> rusqlite::Result<()> {
+        if let Err(error) = self.batch.begin() {
+            self.give_up(first, &error);
+            return Err(error);
+        }
+        let since = Instant::now();
+        let mut op = first;
+        loop {
+            self.apply(op)?;
+            if self.done.len() >= self.options.batch.max(1) {
+                return Ok(());
+            }
+            match self.next(since) {
+                Some(Op::Close(closer)) => {
+                    self.closers.push(closer);
+                    return Ok(());
+                }
+                Some(next) => op = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn next(&self, since: Instant) -> Option<Op> {
+        match self.queue.try_recv() {
+            Ok(op) => Some(op),
+            Err(TryRecvError::Disconnected) => None,
+            Err(TryRecvError::Empty) if self.urgent => None,
+            Err(TryRecvError::Empty) => match self.queue.recv_deadline(since + self.options.linger) {
+                Ok(op) => Some(op),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+            },
+        }
+    }
+
+    fn apply(&mut self, op: Op) -> rusqlite::Result<()> {
+        match op {
+            Op::Append(append) => {
+                self.urgent |= append.ack.is_awaited();
+                match self.batch.append(&append) {
+                    Ok(acquired) => self.done.push(Done::Applied(append.ack, acquired)),
+                    Err(Fault::Refused(error)) => self.done.push(Done::Refused(append.ack, error)),
+                    Err(Fault::Row(reason)) => {
+                        let store = self.batch.store.to_string();
+                        let error = StoreError::Corrupt { store, reason }.into();
+                        self.done.push(Done::Refused(append.ack, error));
+                    }
+                    Err(Fault::Sqlite(error)) => {
+                        self.done.push(Done::Applied(append.ack, Acquired::NotAsked));
+                        return Err(error);
+                    }
+                }
+            }
+            Op::Call(mut call) => {
+                self.urgent = true;
+                let executed = call.execute(&mut self.batch);
+                self.done.push(Done::Called(call));
+                executed?;
+            }
+            Op::Close(closer) => self.closers.push(closer),
+        }
+        Ok(())
+    }
+
+    /// There is no transaction to be had: whoever queued up meanwhile has waited as long as `first` did.
+    fn give_up(&mut self, first: Op, error: &rusqlite::Error) {
+        tracing::debug!(%error, "no write lock");
+        let mut op = Some(first);
+        while let Some(lost) = op {
+            match lost {
+                Op::Append(append) => self.done.push(Done::Applied(append.ack, Acquired::NotAsked)),
+                Op::Call(call) => self.done.push(Done::Called(call)),
+                Op::Close(closer) => self.closers.push(closer),
+            }
+            op = self.queue.try_recv().ok();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Rules about messages, and that no wake-up is lost.
+
+use std::sync::Arc;
+
+use aether_core::contract::Status;
+use aether_core::store::{Sent, StatusChange, Store, StoreError};
+
+use super::kit::{Hand, at, becomes, claim, message, names, run_id};
+
+async fn wake_at(store: &Arc<dyn Store>, name: &str) -> Option<jiff::Timestamp> {
+    store.run(&run_id(name)).await.unwrap().unwrap().wake_at
+}
+
+/// Messages come in the order they were sent, with rising numbers; a second one of the same id is dropped.
+pub async fn messages_keep_order_and_drop_duplicates(store: &Arc<dyn Store>) {
+    Hand::create(store, "a").await;
+    Hand::create(store, "b").await;
+    for (run, id, sent) in [
+        ("a", "m1", Sent::Delivered),
+        ("b", "m1", Sent::Delivered),
+        ("a", "m0", Sent::Delivered),
+        ("a", "m1", Sent::Duplicate),
+    ] {
+        assert_eq!(store.send(&run_id(run), message(id, 5)).await, Ok(sent), "{run} {id}");
+    }
+    let inbox = store.inbox(&run_id("a")).await.unwrap();
+    assert_eq!(inbox.iter().map(|m| m.id.as_str()).collect::<Vec<_>>(), ["m1", "m0"]);
+    assert!(0 < inbox[0].seq && inbox[0].seq < inbox[1].seq);
+    let expected = message("m1", 5);
+    assert_eq!(
+        (&inbox[0].topic, &inbox[0].payload, inbox[0].at),
+        (&expected.topic, &expected.payload, expected.at)
+    );
+    let nobody = run_id("nobody");
+    assert_eq!(
+        store.send(&nobody, message("m", 5)).await,
+        Err(StoreError::UnknownRun { run: nobody.clone() })
+    );
+}
+
+/// A message that an append took in is gone, and stays known: its id is still a duplicate.
+pub async fn consumed_messages_are_gone(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    for id in ["m1", "m2"] {
+        store.send(&run_id("a"), message(id, 5)).await.unwrap();
+    }
+    let seq = store.inbox(&run_id("a")).await.unwrap()[0].seq;
+    hand.append(|append| append.consumed = vec![seq]).await.unwrap();
+    let left = store.inbox(&run_id("a")).await.unwrap();
+    assert_eq!(left.iter().map(|m| m.id.as_str()).collect::<Vec<_>>(), ["m2"]);
+    assert_eq!(store.send(&run_id("a"), message("m1", 6)).await, Ok(Sent::Duplicate));
+    hand.append(|append| append.consumed = vec![seq, 9_999]).await.unwrap();
+    assert_eq!(store.inbox(&run_id("a")).await.unwrap().len(), 1);
+}
+
+/// A message makes its run due at the message's time, never later than it was due anyway.
+pub async fn a_message_makes_its_run_due(store: &Arc<dyn Store>) {
+    for (name, before, after) in
+        [("a", None, Some(at(20))), ("b", Some(at(90)), Some(at(20))), ("c", Some(at(10)), Some(at(10)))]
+    {
+        let mut hand = Hand::create(store, name).await;
+        hand.status(becomes(Status::Waiting, before, true)).await;
+        assert_eq!(wake_at(store, name).await, before);
+        store.send(&run_id(name), message("m", 20)).await.unwrap();
+        assert_eq!(wake_at(store, name).await, after);
+    }
+}
+
+/// A message that arrives while a worker decides to suspend leaves the run due. One that the suspending append took
+/// in does not.
+pub async fn a_message_during_suspension_is_not_lost(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    store.send(&run_id("a"), message("seen", 1)).await.unwrap();
+    let seen = store.inbox(&run_id("a")).await.unwrap()[0].seq;
+    hand.append(|append| {
+        append.consumed = vec![seen];
+        append.status = Some(becomes(Status::Waiting, None, false));
+    })
+    .await
+    .unwrap();
+    assert_eq!(wake_at(store, "a").await, None);
+    hand.status(becomes(Status::Running, Some(at(0)), false)).await;
+    store.send(&run_id("a"), message("unseen", 2)).await.unwrap();
+    hand.status(becomes(Status::Waiting, Some(at(500)), true)).await;
+    assert_eq!(wake_at(store, "a").await, Some(at(3)));
+    assert_eq!(names(&store.claim(claim("second", 4)).await.unwrap()), ["a"]);
+}
+
+/// A message to a suspended run lets it be claimed.
+pub async fn a_message_wakes_a_suspended_run(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    hand.status(becomes(Status::Waiting, None, true)).await;
+    assert_eq!(names(&store.claim(claim("second", 1_000)).await.unwrap()), [] as [&str; 0]);
+    store.send(&run_id("a"), message("m", 20)).await.unwrap();
+    assert_eq!(store.next_wake().await, Ok(Some(at(20))));
+    assert_eq!(names(&store.claim(claim("second", 20)).await.unwrap()), ["a"]);
+}
+
+fn ends_and_wakes(other: &str) -> StatusChange {
+    StatusChange { notify: Some(run_id(other)), ..becomes(Status::Completed, None, true) }
+}
+
+/// A run that ends wakes the run that waits for it; notifying a run that is over or unknown does nothing.
+pub async fn a_notification_wakes_a_suspended_run(store: &Arc<dyn Store>) {
+    let mut parent = Hand::create(store, "parent").await;
+    let mut child = Hand::create(store, "child").await;
+    parent.status(becomes(Status::Waiting, Some(at(900)), true)).await;
+    child.status(ends_and_wakes("parent")).await;
+    assert_eq!(wake_at(store, "parent").await, Some(at(3)));
+    Hand::create(store, "late").await.status(ends_and_wakes("child")).await;
+    assert_eq!(wake_at(store, "child").await, None);
+    Hand::create(store, "lost").await.status(ends_and_wakes("nobody")).await;
+}
+
+/// A notification that arrives between a claim and the suspension leaves the run due; it does so once.
+pub async fn a_notification_during_suspension_is_not_lost(store: &Arc<dyn Store>) {
+    let mut parent = Hand::create(store, "parent").await;
+    Hand::create(store, "child").await.status(ends_and_wakes("parent")).await;
+    parent.status(becomes(Status::Waiting, None, true)).await;
+    assert_eq!(wake_at(store, "parent").await, Some(at(3)));
+    let lease = store.claim(claim("second", 4)).await.unwrap();
+    assert_eq!(names(&lease), ["parent"]);
+    Hand::of(store, "parent", 2, 2).status(becomes(Status::Waiting, None, true)).await;
+    assert_eq!(wake_at(store, "parent").await, None);
+}
+
+/// A run that is over takes no message, but still knows the ones it took.
+pub async fn an_ended_run_takes_no_messages(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    store.send(&run_id("a"), message("known", 1)).await.unwrap();
+    hand.status(becomes(Status::Cancelled, None, true)).await;
+    assert_eq!(store.send(&run_id("a"), message("m", 2)).await, Ok(Sent::RunEnded(Status::Cancelled)));
+    assert_eq!(store.send(&run_id("a"), message("known", 2)).await, Ok(Sent::Duplicate));
+    assert_eq!(wake_at(store, "a").await, None);
+}

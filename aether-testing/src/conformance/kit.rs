@@ -1,0 +1,183 @@
+//! What the rules are written with: fixed times, small frames, and a hand that appends to one run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::contract::Status;
+use aether_core::event::NodeFinished;
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId, WorkerId};
+use aether_core::journal::Frame;
+use aether_core::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use aether_core::payload::{Digest, Payload};
+use aether_core::store::{
+    Ack, Append, AppendError, ClaimRequest, Lease, Message, NewRun, Receipt, Reply, StatusChange, Store, Tail,
+};
+use jiff::Timestamp;
+
+/// `seconds` after a fixed beginning, with microseconds that must be kept.
+pub(super) fn at(seconds: u64) -> Timestamp {
+    let start = Timestamp::from_microsecond(1_700_000_000_123_456).unwrap();
+    start + Duration::from_secs(seconds)
+}
+
+pub(super) fn run_id(name: &str) -> RunId {
+    RunId::new(name).unwrap()
+}
+
+pub(super) fn worker(name: &str) -> WorkerId {
+    WorkerId::from(name.to_owned())
+}
+
+pub(super) fn json(text: &str) -> Payload {
+    Payload::from_text(text.to_owned()).unwrap()
+}
+
+pub(super) fn digest(text: &str) -> Digest {
+    Digest::of(&Payload::encode(text).unwrap()).unwrap()
+}
+
+/// One event for each of `names`.
+pub(super) fn frame(names: &[&str]) -> Frame {
+    let event = |name: &&str| NodeFinished { command: CommandId::new("0", name) }.into();
+    Frame::encode(&names.iter().map(event).collect::<Vec<_>>()).unwrap()
+}
+
+/// A run of workflow `flow`, created at second 0, held by worker `first` until second 60.
+pub(super) fn new_run(name: &str) -> NewRun {
+    NewRun {
+        id: run_id(name),
+        workflow: "flow".into(),
+        version: 3,
+        digest: digest(name),
+        parent: None,
+        frame: frame(&["created"]),
+        at: at(0),
+        owner: Some(worker("first")),
+        lease_until: at(60),
+    }
+}
+
+pub(super) fn message(id: &str, seconds: u64) -> Message {
+    Message {
+        seq: 0,
+        id: id.into(),
+        topic: format!("signal:{id}"),
+        payload: json("{\"b\": 1,\"a\":2}"),
+        at: at(seconds),
+    }
+}
+
+pub(super) fn entry(run: &RunId, name: &str, business: Option<&str>) -> LedgerEntry {
+    let command = CommandId::new("1", name);
+    LedgerEntry {
+        key: IdempotencyKey::new(run, &command, 0),
+        run: run.clone(),
+        invocation: InvocationId::new(&command, 0),
+        command,
+        tool: "send_email".into(),
+        digest: digest(name),
+        business_key: business.map(str::to_owned),
+        status: LedgerStatus::Started,
+        result: None,
+        error: None,
+        committed: false,
+        epoch: 1,
+        started_at: at(2),
+        finished_at: None,
+    }
+}
+
+pub(super) fn acquire(run: &RunId, name: &str, business: Option<&str>) -> Acquire {
+    Acquire { entry: entry(run, name, business), otherwise: frame(&["refused"]) }
+}
+
+pub(super) fn update(key: &IdempotencyKey, status: LedgerStatus) -> LedgerUpdate {
+    LedgerUpdate { key: key.clone(), status, result: None, error: None, committed: true }
+}
+
+pub(super) fn becomes(status: Status, wake_at: Option<Timestamp>, release: bool) -> StatusChange {
+    StatusChange { status, wake_at, release, notify: None }
+}
+
+/// A claim at second `now` of whatever is due, for ten seconds.
+pub(super) fn claim(name: &str, now: u64) -> ClaimRequest {
+    ClaimRequest {
+        worker: worker(name),
+        now: at(now),
+        lease_until: at(now + 10),
+        limit: 10,
+        workflows: vec!["flow".into()],
+        only: None,
+    }
+}
+
+/// Names of the claimed runs.
+pub(super) fn names(leases: &[Lease]) -> Vec<&str> {
+    leases.iter().map(|lease| lease.run.id.as_str()).collect()
+}
+
+/// Appends to one run in order.
+pub(super) struct Hand {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) run: RunId,
+    pub(super) epoch: Epoch,
+    pub(super) next: Position,
+    pub(super) tail: Arc<Tail>,
+}
+
+impl Hand {
+    /// Creates [`new_run`] and holds it.
+    pub(super) async fn create(store: &Arc<dyn Store>, name: &str) -> Self {
+        store.create(new_run(name)).await.unwrap();
+        Self::of(store, name, 1, 1)
+    }
+
+    pub(super) fn of(store: &Arc<dyn Store>, name: &str, epoch: Epoch, next: Position) -> Self {
+        Self { store: store.clone(), run: run_id(name), epoch, next, tail: Arc::default() }
+    }
+
+    fn make(&mut self, change: impl FnOnce(&mut Append)) -> Append {
+        let expected = self.next;
+        let mut append = Append {
+            run: self.run.clone(),
+            epoch: self.epoch,
+            expected,
+            at: at(3),
+            frame: frame(&[&format!("event{expected}")]),
+            acquire: None,
+            ledger: Vec::new(),
+            status: None,
+            consumed: Vec::new(),
+            ack: Ack::silent(self.run.clone(), expected, Arc::default()),
+        };
+        change(&mut append);
+        self.next = append.expected + Position::from(append.frame.count);
+        append
+    }
+
+    /// Queues an append that nobody waits for.
+    pub(super) fn silent(&mut self, change: impl FnOnce(&mut Append)) {
+        let mut append = self.make(change);
+        append.ack = Ack::silent(self.run.clone(), self.next, self.tail.clone());
+        self.store.append(append);
+    }
+
+    /// Queues an append that somebody waits for.
+    pub(super) fn queue(&mut self, change: impl FnOnce(&mut Append)) -> Reply {
+        let mut append = self.make(change);
+        let (ack, reply) = Ack::awaited(self.run.clone(), self.next, self.tail.clone());
+        append.ack = ack;
+        self.store.append(append);
+        reply
+    }
+
+    /// Appends and waits.
+    pub(super) async fn append(&mut self, change: impl FnOnce(&mut Append)) -> Result<Receipt, AppendError> {
+        self.queue(change).await.expect("every append is answered")
+    }
+
+    /// Appends a status and waits.
+    pub(super) async fn status(&mut self, change: StatusChange) {
+        self.append(|append| append.status = Some(change)).await.unwrap();
+    }
+}

@@ -1,0 +1,163 @@
+//! Rules about claiming, renewing and releasing runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use aether_core::contract::Status;
+use aether_core::store::{AppendError, ClaimRequest, NewRun, Store, StoreError};
+use futures_util::future::join_all;
+
+use super::kit::{Hand, at, becomes, claim, names, new_run, run_id, worker};
+
+async fn create_free(store: &Arc<dyn Store>, name: &str, seconds: u64) {
+    let new = NewRun { owner: None, at: at(seconds), ..new_run(name) };
+    store.create(new).await.unwrap();
+}
+
+/// A due run that nobody holds is claimed once, with a new epoch, as it stands.
+pub async fn a_due_run_is_claimed_once(store: &Arc<dyn Store>) {
+    create_free(store, "a", 5).await;
+    assert_eq!(store.claim(claim("w", 4)).await.unwrap(), []);
+    let leases = store.claim(claim("w", 5)).await.unwrap();
+    assert_eq!(names(&leases), ["a"]);
+    let lease = &leases[0];
+    assert_eq!((lease.until, lease.run.epoch, lease.run.next), (at(15), 1, 1));
+    assert_eq!((&lease.run.owner, lease.run.lease_until), (&Some(worker("w")), Some(at(15))));
+    assert_eq!((lease.run.status, lease.run.wake_at), (Status::Pending, Some(at(5))));
+    assert_eq!(store.run(&run_id("a")).await.unwrap().as_ref(), Some(&lease.run));
+    assert_eq!(store.claim(claim("v", 6)).await.unwrap(), []);
+}
+
+/// A lease keeps others away until the moment it runs out; then the epoch rises.
+pub async fn a_lease_is_respected_until_it_runs_out(store: &Arc<dyn Store>) {
+    Hand::create(store, "a").await;
+    assert_eq!(store.claim(claim("w", 59)).await.unwrap(), []);
+    let leases = store.claim(claim("w", 60)).await.unwrap();
+    assert_eq!((names(&leases), leases[0].run.epoch), (vec!["a"], 2));
+    assert_eq!(store.claim(claim("v", 69)).await.unwrap(), []);
+    assert_eq!(store.claim(claim("v", 70)).await.unwrap()[0].run.epoch, 3);
+}
+
+/// Renewing extends every lease of a worker and nobody else's.
+pub async fn renewing_extends_every_lease(store: &Arc<dyn Store>) {
+    Hand::create(store, "a").await;
+    Hand::create(store, "b").await;
+    let other = NewRun { owner: Some(worker("other")), ..new_run("c") };
+    store.create(other).await.unwrap();
+    store.renew(&worker("first"), at(200)).await.unwrap();
+    store.renew(&worker("nobody"), at(900)).await.unwrap();
+    assert_eq!(names(&store.claim(claim("w", 199)).await.unwrap()), ["c"]);
+    let mut later = store.claim(claim("w", 200)).await.unwrap();
+    later.retain(|lease| lease.run.id != run_id("c"));
+    assert_eq!(later.len(), 2);
+}
+
+/// Of workers that claim at the same time, each run goes to exactly one.
+pub async fn two_claimers_never_both_get_a_run(store: &Arc<dyn Store>) {
+    for n in 0..30 {
+        create_free(store, &format!("run{n}"), 1).await;
+    }
+    let claimers = (0..12).map(|n| store.claim(ClaimRequest { limit: 4, ..claim(&format!("w{n}"), 2) }));
+    let answers = join_all(claimers).await;
+    let got: Vec<_> = answers.into_iter().flat_map(|leases| leases.unwrap()).collect();
+    let distinct: BTreeSet<_> = got.iter().map(|lease| lease.run.id.clone()).collect();
+    assert_eq!((got.len(), distinct.len()), (30, 30));
+    assert!(got.iter().all(|lease| lease.run.epoch == 1));
+}
+
+/// A claim takes the longest due first, no more than asked for, and only of the workflows named.
+pub async fn a_claim_is_limited(store: &Arc<dyn Store>) {
+    for (name, seconds) in [("late", 8), ("early", 2), ("middle", 5)] {
+        create_free(store, name, seconds).await;
+    }
+    let other = NewRun { owner: None, workflow: "other".into(), ..new_run("foreign") };
+    store.create(other).await.unwrap();
+    let two = ClaimRequest { limit: 2, ..claim("w", 20) };
+    assert_eq!(names(&store.claim(two).await.unwrap()), ["early", "middle"]);
+    let none = ClaimRequest { workflows: vec![], ..claim("w", 20) };
+    assert_eq!(store.claim(none).await.unwrap(), []);
+    let both = ClaimRequest { workflows: vec!["other".into(), "flow".into()], ..claim("w", 20) };
+    assert_eq!(names(&store.claim(both).await.unwrap()), ["foreign", "late"]);
+}
+
+/// A claim of one run ignores when it is due, but neither a lease nor an end.
+pub async fn one_run_is_claimed_before_it_is_due(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    let only = |now| ClaimRequest { only: Some(run_id("a")), ..claim("w", now) };
+    assert_eq!(store.claim(only(10)).await.unwrap(), []);
+    hand.status(becomes(Status::Waiting, None, true)).await;
+    create_free(store, "b", 0).await;
+    let leases = store.claim(only(10)).await.unwrap();
+    assert_eq!((names(&leases), leases[0].run.epoch), (vec!["a"], 2));
+    assert_eq!(store.claim(only(19)).await.unwrap(), []);
+    assert_eq!(names(&store.claim(only(20)).await.unwrap()), ["a"]);
+    Hand::of(store, "a", 3, 2).status(becomes(Status::Completed, None, true)).await;
+    assert_eq!(store.claim(only(900)).await.unwrap(), []);
+}
+
+/// A released run is free at once and due when said; its journal does not move.
+pub async fn released_runs_are_free(store: &Arc<dyn Store>) {
+    Hand::create(store, "a").await;
+    store.release(&run_id("a"), 1, at(30)).await.unwrap();
+    let record = store.run(&run_id("a")).await.unwrap().unwrap();
+    assert_eq!((record.owner, record.lease_until, record.wake_at), (None, None, Some(at(30))));
+    assert_eq!((record.next, record.epoch), (1, 1));
+    assert_eq!(store.claim(claim("w", 29)).await.unwrap(), []);
+    assert_eq!(store.claim(claim("w", 30)).await.unwrap()[0].run.epoch, 2);
+}
+
+/// A worker that lost a run cannot release it; nothing is released once a run is over.
+pub async fn a_stale_release_does_nothing(store: &Arc<dyn Store>) {
+    Hand::create(store, "a").await;
+    store.claim(claim("w", 60)).await.unwrap();
+    store.release(&run_id("a"), 1, at(0)).await.unwrap();
+    assert_eq!(store.run(&run_id("a")).await.unwrap().unwrap().owner, Some(worker("w")));
+    Hand::of(store, "a", 2, 1).status(becomes(Status::Failed, None, true)).await;
+    store.release(&run_id("a"), 2, at(0)).await.unwrap();
+    assert_eq!(store.run(&run_id("a")).await.unwrap().unwrap().wake_at, None);
+    let nobody = run_id("nobody");
+    let unknown = store.release(&nobody, 1, at(0)).await;
+    assert_eq!(unknown, Err(StoreError::UnknownRun { run: nobody.clone() }));
+}
+
+/// The next wake-up is the earliest of the runs that nobody holds.
+pub async fn the_next_wake_is_that_of_free_runs(store: &Arc<dyn Store>) {
+    Hand::create(store, "held").await;
+    assert_eq!(store.next_wake().await, Ok(None));
+    for (name, wake_at) in [("later", Some(at(90))), ("sooner", Some(at(70))), ("never", None)] {
+        Hand::create(store, name).await.status(becomes(Status::Waiting, wake_at, true)).await;
+    }
+    assert_eq!(store.next_wake().await, Ok(Some(at(70))));
+}
+
+/// A running run is always due, so that it is claimed when its worker dies; its lease protects it.
+pub async fn a_running_run_stays_due(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    hand.status(becomes(Status::Waiting, None, false)).await;
+    hand.status(becomes(Status::Running, None, false)).await;
+    let record = store.run(&run_id("a")).await.unwrap().unwrap();
+    assert_eq!((record.wake_at, record.owner), (Some(at(0)), Some(worker("first"))));
+    assert_eq!(store.claim(claim("w", 59)).await.unwrap(), []);
+    assert_eq!(names(&store.claim(claim("w", 60)).await.unwrap()), ["a"]);
+}
+
+/// A terminal status lets go of owner, lease and wake-up, whatever the change says.
+pub async fn an_ended_run_is_let_go(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    hand.status(becomes(Status::Failed, Some(at(1)), false)).await;
+    let record = store.run(&run_id("a")).await.unwrap().unwrap();
+    assert_eq!((record.status, record.next, record.updated_at), (Status::Failed, 2, at(3)));
+    assert_eq!((record.owner, record.lease_until, record.wake_at), (None, None, None));
+    assert_eq!(store.claim(claim("w", 900)).await.unwrap(), []);
+}
+
+/// After a takeover the old worker's appends are refused and the new one's follow on.
+pub async fn a_taken_over_worker_is_fenced(store: &Arc<dyn Store>) {
+    let mut old = Hand::create(store, "a").await;
+    old.silent(|_| {});
+    let lease = &store.claim(claim("w", 60)).await.unwrap()[0];
+    assert_eq!((lease.run.next, lease.run.epoch), (2, 2));
+    let refused = old.append(|_| {}).await.unwrap_err();
+    assert_eq!(refused, AppendError::StaleEpoch { run: run_id("a"), held: 1, found: 2 });
+    Hand::of(store, "a", 2, 2).append(|_| {}).await.unwrap();
+}

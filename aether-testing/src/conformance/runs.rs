@@ -1,0 +1,93 @@
+//! Rules about creating and listing runs.
+
+use std::sync::Arc;
+
+use aether_core::contract::Status;
+use aether_core::journal::read_verified;
+use aether_core::store::{Created, RunFilter, RunRecord, Store};
+
+use super::kit::{Hand, at, becomes, digest, frame, new_run, run_id, worker};
+
+/// A run created by a worker is running, at epoch 1, held by it, with its first frame.
+pub async fn created_with_an_owner(store: &Arc<dyn Store>) {
+    let mut new = new_run("a");
+    new.parent = Some(run_id("parent"));
+    assert_eq!(store.create(new).await, Ok(Created::New));
+    let expected = RunRecord {
+        id: run_id("a"),
+        workflow: "flow".into(),
+        version: 3,
+        status: Status::Running,
+        digest: digest("a"),
+        parent: Some(run_id("parent")),
+        created_at: at(0),
+        updated_at: at(0),
+        next: 1,
+        epoch: 1,
+        owner: Some(worker("first")),
+        lease_until: Some(at(60)),
+        wake_at: Some(at(0)),
+    };
+    assert_eq!(store.run(&run_id("a")).await, Ok(Some(expected)));
+    let frames = store.load(&run_id("a"), 0).await.unwrap();
+    assert_eq!(frames.len(), 1);
+    assert_eq!((frames[0].position, frames[0].at, frames[0].epoch), (0, at(0), 1));
+    assert_eq!(frames[0].text, frame(&["created"]).text);
+    read_verified(&frames).unwrap();
+}
+
+/// A run created without a worker is pending, at epoch 0, and due.
+pub async fn created_without_an_owner(store: &Arc<dyn Store>) {
+    let mut new = new_run("a");
+    new.owner = None;
+    assert_eq!(store.create(new).await, Ok(Created::New));
+    let record = store.run(&run_id("a")).await.unwrap().unwrap();
+    assert_eq!((record.status, record.epoch, record.next), (Status::Pending, 0, 1));
+    assert_eq!((record.owner, record.lease_until, record.wake_at), (None, None, Some(at(0))));
+}
+
+/// A second run of one id is not written; the answer is the first one as it stands, with all that was queued before.
+pub async fn creating_twice_answers_existing(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    hand.silent(|append| append.frame = frame(&["x", "y"]));
+    let mut again = new_run("a");
+    again.workflow = "other".into();
+    let Created::Existing(record) = store.create(again).await.unwrap() else {
+        panic!("a second run of one id was created");
+    };
+    assert_eq!((record.workflow.as_str(), record.next, record.digest), ("flow", 3, digest("a")));
+    assert_eq!(store.load(&run_id("a"), 0).await.unwrap().len(), 2);
+}
+
+/// What was never written is absent, not an error.
+pub async fn unknown_runs_are_absent(store: &Arc<dyn Store>) {
+    let id = run_id("nobody");
+    assert_eq!(store.run(&id).await, Ok(None));
+    assert_eq!(store.last_frame(&id).await, Ok(None));
+    assert_eq!(store.load(&id, 0).await, Ok(Vec::new()));
+    assert_eq!(store.entries(&id).await, Ok(Vec::new()));
+    assert_eq!(store.inbox(&id).await, Ok(Vec::new()));
+    assert_eq!(store.snapshot(&id).await, Ok(None));
+    assert_eq!(store.runs(RunFilter::default()).await, Ok(Vec::new()));
+    assert_eq!(store.next_wake().await, Ok(None));
+}
+
+/// Listing filters by status and workflow, newest first, up to a limit.
+pub async fn runs_are_filtered_newest_first(store: &Arc<dyn Store>) {
+    for name in ["a", "b", "c", "d"] {
+        let mut new = new_run(name);
+        new.workflow = if name == "b" { "other".into() } else { "flow".into() };
+        store.create(new).await.unwrap();
+    }
+    Hand::of(store, "c", 1, 1).status(becomes(Status::Completed, None, true)).await;
+    let list = async |filter: RunFilter| {
+        let found = store.runs(filter).await.unwrap();
+        found.iter().map(|run| run.id.to_string()).collect::<Vec<_>>().join("")
+    };
+    let (status, workflow) = (Some(Status::Running), Some("flow".to_owned()));
+    assert_eq!(list(RunFilter::default()).await, "dcba");
+    assert_eq!(list(RunFilter { limit: 2, ..RunFilter::default() }).await, "dc");
+    assert_eq!(list(RunFilter { workflow: workflow.clone(), ..RunFilter::default() }).await, "dca");
+    assert_eq!(list(RunFilter { status, ..RunFilter::default() }).await, "dba");
+    assert_eq!(list(RunFilter { status, workflow, limit: 9 }).await, "da");
+}
