@@ -125,15 +125,13 @@ impl ChildCall<'_> {
                 return run.stop(error).await;
             }
         }
-        let topic = child_topic(&child);
         let end = wait_for(run, command, &*children, child).await;
-        let consumed = run.take_message(&topic).map(|message| message.seq).into_iter().collect();
         let answered = match end {
             ChildEnd::Completed(value) => Ok(value),
             ChildEnd::Failed(error) => Err(step_error(&StepError::App(error))),
             ChildEnd::Cancelled(reason) => Err(step_error(&StepError::Cancelled(Failure::permanent(reason)))),
         };
-        commit(run, command, &answered, consumed);
+        commit(run, command, &answered);
         answered
     }
 }
@@ -152,17 +150,12 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
     }
 }
 
-fn commit(run: &Run, command: &CommandId, answered: &Answered, consumed: Vec<u64>) {
+fn commit(run: &Run, command: &CommandId, answered: &Answered) {
     let (outcome, result, error) = match answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),
     };
     let committed = CommandCommitted { command: command.clone(), outcome, result, error, caught_up: false };
     let finished = NodeFinished { command: command.clone() };
-    run.append(vec![committed.into(), finished.into()], Riders { consumed, ..Riders::default() });
-}
-
-/// Topic of the message that tells a parent of its child's end.
-pub fn child_topic(child: &RunId) -> String {
-    format!("child:{child}")
+    run.append(vec![committed.into(), finished.into()], Riders::default());
 }

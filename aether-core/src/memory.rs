@@ -80,13 +80,13 @@ impl Run {
         self.record.lease_until = None;
     }
 
-    fn change(&mut self, change: &StatusChange, consumed: u64, at: Timestamp) {
+    fn change(&mut self, change: &StatusChange, at: Timestamp) {
         self.record.status = change.status;
         if change.status.is_terminal() {
             self.record.wake_at = None;
         } else if change.status == Status::Waiting {
             self.record.wake_at = change.wake_at;
-            let unread = self.inbox.iter().any(|(message, taken)| !taken && message.seq > consumed);
+            let unread = self.inbox.iter().any(|(message, taken)| !taken && message.seq > change.seen);
             if unread || std::mem::take(&mut self.notified) {
                 self.wake(at);
             }
@@ -182,7 +182,7 @@ impl Content {
             *taken |= append.consumed.contains(&message.seq);
         }
         if let Some(change) = &append.status {
-            run.change(change, append.consumed.iter().copied().max().unwrap_or(0), append.at);
+            run.change(change, append.at);
             if let Some(other) = change.notify.as_ref().and_then(|other| self.runs.get_mut(other)) {
                 other.notified = true;
                 other.wake(append.at);

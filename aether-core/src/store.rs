@@ -288,8 +288,8 @@ pub struct StatusChange {
     /// `wake_at` is the time of the append) while the inbox holds a message with a higher number, so that no message
     /// is missed between a worker's last look and its suspension.
     pub seen: u64,
-    /// A run that waits for this one: the same write puts a message of id and topic `child:<this run>` and payload
-    /// `null` into its inbox and makes it due.
+    /// A run that waits for this one: the same write makes it due, also when it is just being suspended. A run that is
+    /// notified while a worker holds it may be woken once more than needed.
     pub notify: Option<RunId>,
 }
 

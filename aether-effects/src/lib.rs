@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Effects on the world outside: clock and entropy.
+
+pub mod world;

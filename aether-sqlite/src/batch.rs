@@ -177,8 +177,7 @@ impl<'c> Batch<'c> {
 
     fn change(&mut self, append: &Append, change: &StatusChange) -> rusqlite::Result<()> {
         if let Some(head) = self.heads.get_mut(&append.run) {
-            let consumed = append.consumed.iter().copied().max().unwrap_or(0);
-            self.statements.status(head, change, consumed)?;
+            self.statements.status(head, change)?;
             head.saved = head.next;
             head.status = change.status;
             head.dirty = false;

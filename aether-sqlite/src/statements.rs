@@ -207,15 +207,10 @@ impl<'c> Statements<'c> {
 
     /// Brings the row of a head up to date, with a new status.
     ///
-    /// A waiting run whose inbox holds messages above `consumed`, or that was notified since it was claimed or last
+    /// A waiting run whose inbox holds messages above `seen`, or that was notified since it was claimed or last
     /// began to wait, stays due. A run that is neither waiting nor over is always due: without a time, since its
     /// creation; its lease protects it.
-    pub(crate) fn status(
-        &mut self,
-        head: &Head,
-        change: &StatusChange,
-        consumed: u64,
-    ) -> rusqlite::Result<()> {
+    pub(crate) fn status(&mut self, head: &Head, change: &StatusChange) -> rusqlite::Result<()> {
         let over = change.status.is_terminal();
         let kind = if over { 2 } else { i64::from(change.status == Status::Waiting) };
         one(self.status.execute(params![
@@ -227,7 +222,7 @@ impl<'c> Statements<'c> {
             row::int(head.next),
             &head.chain[..],
             kind,
-            row::int(consumed),
+            row::int(change.seen),
             change.wake_at.map(Timestamp::as_microsecond),
             over || change.release,
         ])?)

@@ -132,11 +132,7 @@ impl<'ast> Visit<'ast> for Judge<'_> {
         match item {
             Item::Static(item) => self.report(&item.ident, code::STATIC, &format!("static {}", item.ident)),
             Item::Fn(function) if !function.attrs.iter().any(is_ours) => self.visit_block(&function.block),
-            Item::Macro(item) => {
-                if item.mac.path.is_ident("thread_local") {
-                    self.visit_macro(&item.mac);
-                }
-            }
+            Item::Macro(item) if item.mac.path.is_ident("thread_local") => self.visit_macro(&item.mac),
             _ => {}
         }
     }

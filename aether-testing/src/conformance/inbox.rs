@@ -86,6 +86,17 @@ pub async fn a_message_during_suspension_is_not_lost(store: &Arc<dyn Store>) {
     assert_eq!(names(&store.claim(claim("second", 4)).await.unwrap()), ["a"]);
 }
 
+/// A message that the worker has seen and left in the inbox, because nothing waits for it yet, does not keep a
+/// suspended run due.
+pub async fn a_message_kept_for_later_does_not_wake(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    store.send(&run_id("a"), message("early", 1)).await.unwrap();
+    let seen = store.inbox(&run_id("a")).await.unwrap()[0].seq;
+    hand.status(StatusChange { seen, ..becomes(Status::Waiting, None, true) }).await;
+    assert_eq!(wake_at(store, "a").await, None);
+    assert_eq!(store.inbox(&run_id("a")).await.unwrap().len(), 1);
+}
+
 /// A message to a suspended run lets it be claimed.
 pub async fn a_message_wakes_a_suspended_run(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;

@@ -96,7 +96,7 @@ pub(super) fn update(key: &IdempotencyKey, status: LedgerStatus) -> LedgerUpdate
 }
 
 pub(super) fn becomes(status: Status, wake_at: Option<Timestamp>, release: bool) -> StatusChange {
-    StatusChange { status, wake_at, release, notify: None }
+    StatusChange { status, wake_at, release, seen: 0, notify: None }
 }
 
 /// A claim at second `now` of whatever is due, for ten seconds.

@@ -1,0 +1,148 @@
+//! The engine with its defaults: the system's clock and entropy, and the embedded store.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder};
+use aether_core::host::{Interceptor, Limits};
+use aether_core::memory::MemoryStore;
+use aether_core::policy::ReplayPolicy;
+use aether_core::step::Workflow;
+use aether_core::store::{Store, StoreError};
+use aether_core::world::World;
+use aether_effects::world::SystemWorld;
+
+/// Starts, advances and recovers runs. Cheap to clone; dropping the last clone gives all runs back to the store.
+///
+/// All other methods are those of [`aether_core::engine::Engine`].
+#[derive(Clone, Debug)]
+pub struct Engine(aether_core::engine::Engine);
+
+impl Engine {
+    /// Begins to put an engine together.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::new(Arc::new(SystemWorld))
+    }
+
+    /// Lets step bodies that are running finish for at most ten seconds, gives every run back to the store, and waits
+    /// until everything is durable. Cancels nothing: the runs go on at the next start.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot be flushed.
+    pub async fn shutdown(self) -> Result<(), StoreError> {
+        self.0.shutdown(Duration::from_secs(10)).await
+    }
+}
+
+impl Deref for Engine {
+    type Target = aether_core::engine::Engine;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// Puts an [`Engine`] together.
+#[must_use = "an engine runs when `.start().await` is called"]
+#[derive(Debug)]
+pub struct EngineBuilder {
+    core: CoreBuilder,
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
+    sqlite: Option<PathBuf>,
+}
+
+impl EngineBuilder {
+    /// An engine in another world, for tests.
+    pub fn new(world: Arc<dyn World>) -> Self {
+        Self { core: CoreBuilder::new(world), sqlite: None }
+    }
+
+    fn with(mut self, change: impl FnOnce(CoreBuilder) -> CoreBuilder) -> Self {
+        self.core = change(self.core);
+        self
+    }
+
+    /// Keeps runs in the SQLite file at `path`, which is made if it does not exist. Survives loss of power.
+    #[cfg(feature = "sqlite")]
+    pub fn sqlite(mut self, path: impl Into<PathBuf>) -> Self {
+        self.sqlite = Some(path.into());
+        self
+    }
+
+    /// Keeps runs in memory: nothing survives the process.
+    pub fn memory(self) -> Self {
+        self.store(Arc::new(MemoryStore::default()))
+    }
+
+    /// Keeps runs in `store`.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.sqlite = None;
+        self.with(|core| core.store(store))
+    }
+
+    /// Gives step bodies a value, which they get with `cx.dep::<T>()`. One value per type.
+    pub fn provide<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.with(|core| core.provide(value))
+    }
+
+    /// Registers a workflow that is not registered by itself, such as an instance of a generic one.
+    pub fn register<W: Workflow>(self) -> Self {
+        self.with(CoreBuilder::register::<W>)
+    }
+
+    /// Asks `policy` before every command.
+    pub fn policy(self, policy: impl ReplayPolicy) -> Self {
+        self.with(|core| core.policy(policy))
+    }
+
+    /// Lets `interceptor` answer in place of step bodies. For tests.
+    pub fn interceptor(self, interceptor: Arc<dyn Interceptor>) -> Self {
+        self.with(|core| core.interceptor(interceptor))
+    }
+
+    /// Sets what the engine refuses to exceed.
+    pub fn limits(self, limits: Limits) -> Self {
+        self.with(|core| core.limits(limits))
+    }
+
+    /// Sets how long a claim of a run lasts without a sign of life. Default 15 s; renewed at a third of it.
+    pub fn lease(self, lease: Duration) -> Self {
+        self.with(|core| core.lease(lease))
+    }
+
+    /// Sets how often the store is asked for runs that others left or woke. Default 200 ms.
+    pub fn poll_interval(self, poll: Duration) -> Self {
+        self.with(|core| core.poll_interval(poll))
+    }
+
+    /// Sets how many recovered runs are advanced at once. Default 10,000.
+    pub fn max_active(self, runs: usize) -> Self {
+        self.with(|core| core.max_active(runs))
+    }
+
+    /// Sets how long a run that only waits stays in memory. Default 1 s.
+    pub fn eviction_grace(self, grace: Duration) -> Self {
+        self.with(|core| core.eviction_grace(grace))
+    }
+
+    /// Refuses to start on a store that does not survive a crash.
+    pub fn production(self) -> Self {
+        self.with(CoreBuilder::production)
+    }
+
+    /// Starts the engine, which takes up the runs that were left.
+    ///
+    /// # Errors
+    /// [`BuildError`] when two workflows share a name or the store cannot be used.
+    pub async fn start(self) -> Result<Engine, BuildError> {
+        #[cfg(feature = "sqlite")]
+        let core = match self.sqlite {
+            Some(path) => self.core.store(Arc::new(aether_sqlite::SqliteStore::open(path)?)),
+            None => self.core,
+        };
+        #[cfg(not(feature = "sqlite"))]
+        let core = self.core;
+        core.start().await.map(Engine)
+    }
+}

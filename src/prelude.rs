@@ -1,0 +1,9 @@
+//! Everything a file with workflows and steps needs: `use aether::prelude::*;`.
+
+pub use crate::engine::Engine;
+pub use aether_core::cx::Cx;
+pub use aether_core::def::Probe;
+pub use aether_core::engine::RunHandle;
+pub use aether_core::failure::{Context as _, Failure, Result, StepError};
+pub use aether_core::step_cx::StepCx;
+pub use aether_macros::{step, workflow};
