@@ -32,7 +32,15 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when the store cannot be flushed.
     pub async fn shutdown(self) -> Result<(), StoreError> {
-        self.0.shutdown(Duration::from_secs(10)).await
+        self.shutdown_within(Duration::from_secs(10)).await
+    }
+
+    /// As [`Engine::shutdown`], with another patience. World-changing bodies that are cut off are in doubt.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot be flushed.
+    pub async fn shutdown_within(self, patience: Duration) -> Result<(), StoreError> {
+        self.0.shutdown(patience).await
     }
 }
 

@@ -143,7 +143,7 @@ impl<'c> Batch<'c> {
         };
         let (frame, acquired) = match &append.acquire {
             None => (&append.frame, Acquired::NotAsked),
-            Some(ask) if self.statements.acquire(head.no, &ask.entry)? => (&append.frame, Acquired::Granted),
+            Some(ask) if self.statements.acquire(head, &ask.entry)? => (&append.frame, Acquired::Granted),
             Some(ask) => (&ask.otherwise, Acquired::Taken(Box::new(self.statements.holder(&ask.entry)?))),
         };
         for update in &append.ledger {

@@ -142,6 +142,14 @@ impl Batch<'_> {
         Ok(Lease { run, until: request.lease_until })
     }
 
+    /// Gives back every run of a worker whose process is gone.
+    pub(crate) fn give_back(&mut self, worker: &WorkerId) -> Result<(), Fault> {
+        self.conn
+            .prepare_cached("UPDATE runs SET owner = NULL, lease_until = NULL WHERE owner = ?1")?
+            .execute(params![worker.as_str()])?;
+        Ok(())
+    }
+
     /// Extends every lease of a worker.
     pub(crate) fn renew(&mut self, worker: &WorkerId, until: Timestamp) -> Result<(), Fault> {
         self.conn

@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod alive;
 mod batch;
 mod calls;
 mod error;
@@ -43,6 +44,7 @@ use aether_core::store::{
     Store, StoreError,
 };
 
+use crate::alive::SignsOfLife;
 use crate::batch::Batch;
 use crate::error::{Fault, gone};
 use crate::reader::Readers;
@@ -72,7 +74,7 @@ impl Default for SqliteOptions {
             linger: Duration::from_millis(1),
             batch: 2000,
             readers: 2,
-            checkpoint_pages: 4000,
+            checkpoint_pages: 10000,
             max_pages: None,
         }
     }
@@ -85,6 +87,7 @@ pub struct SqliteStore {
     queue: Sender<Op>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
+    signs: Arc<SignsOfLife>,
 }
 
 impl SqliteStore {
@@ -119,17 +122,28 @@ impl SqliteStore {
                 move || writer::serve(conn, &name, &options, &ops)
             })
             .map_err(no_thread)?;
-        Ok(Self { name, queue, writer: Mutex::new(Some(writer)), readers })
+        let signs = Arc::new(SignsOfLife::beside(path));
+        Ok(Self { name, queue, writer: Mutex::new(Some(writer)), readers, signs })
     }
 
-    /// Runs `ask` in the writer's transaction and answers when that is durable.
-    async fn write<T: Send + 'static>(
+    /// Runs `ask` in the writer's transaction and answers when that is durable. Queued before this returns.
+    fn write<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         let (op, answer) = Question::new(ask);
-        let _a_lost_call_answers_gone = self.queue.send(op);
-        answer.await.unwrap_or_else(|_| Err(gone(&self.name)))
+        // A queue that is gone gives the operation back; dropping it is what answers `gone`.
+        drop(self.queue.send(op));
+        let name = Arc::clone(&self.name);
+        async move { answer.await.unwrap_or_else(|_| Err(gone(&name))) }
+    }
+
+    /// Workers that hold runs and whose processes are gone.
+    async fn dead_workers(&self) -> Result<Vec<WorkerId>, StoreError> {
+        let signs = Arc::clone(&self.signs);
+        self.readers
+            .ask(move |conn| Ok(reader::owners(conn)?.into_iter().filter(|worker| signs.is_dead(worker)).collect()))
+            .await
     }
 
     fn join(&self) {
@@ -138,13 +152,14 @@ impl SqliteStore {
         if let Some(writer) = writer {
             let _a_panic_was_reported = writer.join();
         }
+        self.signs.withdraw();
     }
 }
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         let (closer, _) = oneshot::channel();
-        let _already_closed = self.queue.send(Op::Close(closer));
+        drop(self.queue.send(Op::Close(closer)));
         self.join();
     }
 }
@@ -156,6 +171,17 @@ impl Store for SqliteStore {
 
     fn durability(&self) -> Durability {
         Durability::PowerLoss
+    }
+
+    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (signs, worker, name) = (Arc::clone(&self.signs), worker.clone(), Arc::clone(&self.name));
+        Box::pin(self.readers.ask(move |conn| {
+            signs.sweep(&reader::owners(conn)?);
+            if let Err(error) = signs.announce(&worker) {
+                tracing::debug!(store = %name, %error, "no sign of life can be given; leases alone decide");
+            }
+            Ok(())
+        }))
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
@@ -190,7 +216,18 @@ impl Store for SqliteStore {
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
-        Box::pin(self.write(move |batch| batch.claim(&request)))
+        Box::pin(async move {
+            let dead = self.dead_workers().await?;
+            let buried = dead.clone();
+            let leases = self
+                .write(move |batch| {
+                    dead.iter().try_for_each(|worker| batch.give_back(worker))?;
+                    batch.claim(&request)
+                })
+                .await?;
+            buried.iter().for_each(|worker| self.signs.bury(worker));
+            Ok(leases)
+        })
     }
 
     fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -261,7 +298,7 @@ impl Store for SqliteStore {
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let (closer, closed) = oneshot::channel();
-            let _already_closed = self.queue.send(Op::Close(closer));
+            drop(self.queue.send(Op::Close(closer)));
             let _already_closed = closed.await;
             self.join();
             Ok(())

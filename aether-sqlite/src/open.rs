@@ -27,9 +27,13 @@ fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connecti
     conn.busy_timeout(options.busy_timeout)?;
     conn.set_prepared_statement_cache_capacity(64);
     schema::version(&conn, store)?;
+    if conn.is_readonly("main")? {
+        let reason = "the file can be read but not written: check its permissions and its file system".into();
+        return Err(Fault::Refused(StoreError::ReadOnly { store: store.into(), reason }));
+    }
     write_ahead(&conn, store, options.busy_timeout)?;
     conn.pragma_update(None, "synchronous", "FULL")?;
-    conn.pragma_update(None, "cache_size", -65_536)?;
+    conn.pragma_update(None, "cache_size", -8_192)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.pragma_update(None, "wal_autocheckpoint", options.checkpoint_pages)?;
     conn.pragma_update(None, "journal_size_limit", 64 << 20)?;

@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 use tokio::sync::oneshot;
 
-use aether_core::id::{IdempotencyKey, Position, RunId};
+use aether_core::id::{IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
 use aether_core::store::{Message, RunFilter, RunRecord, Snapshot, StoreError};
@@ -172,6 +172,14 @@ pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, Fault> {
     at.map(row::time).transpose()
 }
 
+/// The workers that hold runs.
+pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, Fault> {
+    let sql = "SELECT DISTINCT owner FROM runs INDEXED BY runs_held WHERE owner IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let owners = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
+    Ok(owners.collect::<Result<_, _>>()?)
+}
+
 /// One ledger row.
 pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, Fault> {
     let sql = format!(
@@ -181,13 +189,15 @@ pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<Le
     first(conn, &sql, [key.as_str()], row::entry)
 }
 
-/// The ledger rows of a run.
+/// The ledger rows of a run: their keys all start with `aether:<run>:`, so the key's index finds them.
 pub(crate) fn entries(conn: &Connection, run: &RunId) -> Result<Vec<LedgerEntry>, Fault> {
     let sql = format!(
-        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE runs.id = ?1 ORDER BY ledger.seq",
+        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no
+         WHERE ledger.key > ?2 AND ledger.key < ?3 AND runs.id = ?1 ORDER BY ledger.position",
         row::ENTRY
     );
-    list(conn, &sql, [run.as_str()], row::entry)
+    let (from, to) = (format!("aether:{run}:"), format!("aether:{run};"));
+    list(conn, &sql, params![run.as_str(), from, to], row::entry)
 }
 
 /// Messages that no append has taken in.

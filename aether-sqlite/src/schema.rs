@@ -53,6 +53,7 @@ CREATE TABLE ledger(
     seq          INTEGER PRIMARY KEY,
     key          TEXT NOT NULL UNIQUE,
     run_no       INTEGER NOT NULL,
+    position     INTEGER NOT NULL,
     command      TEXT NOT NULL,
     invocation   TEXT NOT NULL,
     tool         TEXT NOT NULL,
@@ -67,7 +68,6 @@ CREATE TABLE ledger(
     finished_at  INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX ledger_business ON ledger(business_key) WHERE business_key IS NOT NULL;
-CREATE INDEX ledger_run ON ledger(run_no);
 
 CREATE TABLE inbox(
     seq      INTEGER PRIMARY KEY,

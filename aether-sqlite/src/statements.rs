@@ -101,8 +101,8 @@ impl<'c> Statements<'c> {
             status: conn.prepare(STATUS)?,
             acquire: conn.prepare(
                 "INSERT INTO ledger(key, run_no, command, invocation, tool, digest, business_key, status, result,
-                     error, committed, epoch, started_at, finished_at)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING",
+                     error, committed, epoch, started_at, finished_at, position)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT DO NOTHING",
             )?,
             holder: holder("ledger.key = ?1")?,
             business_holder: holder("ledger.business_key = ?1")?,
@@ -229,10 +229,10 @@ impl<'c> Statements<'c> {
     }
 
     /// Inserts a ledger row unless its key or business key is taken; says whether it did.
-    pub(crate) fn acquire(&mut self, no: i64, entry: &LedgerEntry) -> rusqlite::Result<bool> {
+    pub(crate) fn acquire(&mut self, head: &Head, entry: &LedgerEntry) -> rusqlite::Result<bool> {
         let inserted = self.acquire.execute(params![
             entry.key.as_str(),
-            no,
+            head.no,
             entry.command.as_str(),
             entry.invocation.as_str(),
             entry.tool,
@@ -245,6 +245,7 @@ impl<'c> Statements<'c> {
             row::int(entry.epoch),
             entry.started_at.as_microsecond(),
             entry.finished_at.map(Timestamp::as_microsecond),
+            row::int(head.next),
         ])?;
         Ok(inserted == 1)
     }

@@ -162,6 +162,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             if size > limit {
                 return Err(StartError::TooLarge { workflow, size, limit });
             }
+            let unique = self.id.is_none();
             let id = match self.id {
                 Some(id) => id?,
                 None => RunId::from(time_ordered_uuid(inner)),
@@ -170,7 +171,8 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             if inner.is_stopping() {
                 return Err(StartError::ShutDown { run: id });
             }
-            let def = NewRunDef { name: workflow, version: W::DEF.version, fingerprint: W::DEF.fingerprint };
+            let (version, fingerprint) = (W::DEF.version, W::DEF.fingerprint);
+            let def = NewRunDef { name: workflow, version, fingerprint, unique };
             let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
             // Held before the run can end, so that its end is not forgotten.
             let handle = self.engine.handle_of(id.clone());
@@ -206,6 +208,8 @@ pub(super) struct NewRunDef {
     pub(super) name: &'static str,
     pub(super) version: u32,
     pub(super) fingerprint: &'static str,
+    /// Whether the run's id was made for it, so that no other run can have it.
+    pub(super) unique: bool,
 }
 
 /// Creates a run and begins to advance it, unless its id is taken.
@@ -234,24 +238,20 @@ pub(super) async fn create(
     let at = now(inner);
     let created: crate::event::Event = created.into();
     let frame = Frame::encode(std::slice::from_ref(&created)).map_err(corrupt)?;
-    let answer = host
-        .store
-        .create(NewRun {
-            id: id.clone(),
-            workflow: def.name.into(),
-            version: def.version,
-            digest,
-            parent: parent.clone(),
-            frame,
-            at,
-            owner: Some(host.worker.clone()),
-            lease_until: later(at, inner.settings.lease),
-        })
-        .await?;
-    if answer == Created::New
-        && let Some(workflow) = inner.workflow(def.name)
-    {
+    let creation = host.store.create(NewRun {
+        id: id.clone(),
+        workflow: def.name.into(),
+        version: def.version,
+        digest,
+        parent: parent.clone(),
+        frame,
+        at,
+        owner: Some(host.worker.clone()),
+        lease_until: later(at, inner.settings.lease),
+    });
+    let launch = || {
         let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+        let workflow = inner.workflow(def.name)?;
         let origin = Origin {
             id,
             def: workflow.def,
@@ -265,6 +265,17 @@ pub(super) async fn create(
         };
         let run = launch_run(inner, Launch { origin, workflow, input, parent });
         run.observe(at, vec![created]);
+        Some(())
+    };
+    if def.unique {
+        // Nobody else can have the id: the run begins while its first event is on its way to the disk. What leaves the
+        // run waits for that event too, because a store keeps the order of appends.
+        launch();
+        return creation.await;
+    }
+    let answer = creation.await?;
+    if answer == Created::New {
+        launch();
     }
     Ok(answer)
 }

@@ -388,7 +388,7 @@ impl Children for ChildRuns {
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
-            let def = super::handle::NewRunDef { name: workflow, version, fingerprint };
+            let def = super::handle::NewRunDef { name: workflow, version, fingerprint, unique: false };
             super::handle::create(&inner, def, child, input, Some(parent)).await.map(|_| ())
         })
     }

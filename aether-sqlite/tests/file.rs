@@ -1,0 +1,370 @@
+//! What is particular to a file: reopening, sharing it between stores, refusing it, and running out of room.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::contract::Status;
+use aether_core::event::{NodeFinished, StepCommitted};
+use aether_core::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
+use aether_core::journal::{Frame, JournalError, read_verified};
+use aether_core::ledger::{Acquire, Acquired, LedgerEntry, LedgerStatus};
+use aether_core::payload::{Digest, Payload};
+use aether_core::store::{
+    Ack, Append, AppendError, ClaimRequest, Message, NewRun, Receipt, Reply, RunFilter, StatusChange, Store,
+    StoreError, Tail,
+};
+use aether_sqlite::{SqliteOptions, SqliteStore};
+use jiff::Timestamp;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_microsecond(1_700_000_000_123_456).unwrap() + Duration::from_secs(seconds)
+}
+
+fn id(name: &str) -> RunId {
+    RunId::new(name).unwrap()
+}
+
+fn frame(name: &str) -> Frame {
+    Frame::encode(&[NodeFinished { command: CommandId::new("0", name) }.into()]).unwrap()
+}
+
+fn new_run(name: &str) -> NewRun {
+    NewRun {
+        id: id(name),
+        workflow: "flow".into(),
+        version: 1,
+        digest: Digest::of(&Payload::null()).unwrap(),
+        parent: None,
+        frame: frame("created"),
+        at: at(0),
+        owner: Some(WorkerId::from("first".to_owned())),
+        lease_until: at(60),
+    }
+}
+
+fn append(name: &str, epoch: u64, expected: u64) -> Append {
+    Append {
+        run: id(name),
+        epoch,
+        expected,
+        at: at(3),
+        frame: frame("event"),
+        acquire: None,
+        ledger: Vec::new(),
+        status: None,
+        consumed: Vec::new(),
+        ack: Ack::silent(id(name), expected + 1, Arc::default()),
+    }
+}
+
+fn queue(store: &SqliteStore, mut append: Append) -> Reply {
+    let next = append.expected + u64::from(append.frame.count);
+    let (ack, reply) = Ack::awaited(append.run.clone(), next, Arc::default());
+    append.ack = ack;
+    store.append(append);
+    reply
+}
+
+async fn put(store: &SqliteStore, name: &str, epoch: u64, expected: u64) -> Result<Receipt, AppendError> {
+    queue(store, append(name, epoch, expected)).await.unwrap()
+}
+
+fn claim(worker: &str, now: u64) -> ClaimRequest {
+    ClaimRequest {
+        worker: WorkerId::from(worker.to_owned()),
+        now: at(now),
+        lease_until: at(now + 10),
+        limit: 10,
+        workflows: vec!["flow".into()],
+        only: None,
+    }
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    (folder, path)
+}
+
+fn refused(path: impl AsRef<Path>) -> StoreError {
+    SqliteStore::open(path).err().expect("this file must be refused")
+}
+
+#[tokio::test]
+async fn dropping_and_reopening_keeps_everything() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.create(new_run("a")).await.unwrap();
+    let message =
+        Message { seq: 0, id: "m".into(), topic: "signal:m".into(), payload: Payload::null(), at: at(1) };
+    store.send(&id("a"), message).await.unwrap();
+    for expected in 1..500 {
+        store.append(append("a", 1, expected));
+    }
+    let (run, inbox) = (store.run(&id("a")).await.unwrap().unwrap(), store.inbox(&id("a")).await.unwrap());
+    drop(store);
+    let store = SqliteStore::open(&path).unwrap();
+    let events = read_verified(&store.load(&id("a"), 0).await.unwrap()).unwrap();
+    let now = store.run(&id("a")).await.unwrap().unwrap();
+    assert_eq!((events.len(), now.next, now.epoch, now.owner), (500, 500, 1, run.owner));
+    assert_eq!(store.inbox(&id("a")).await.unwrap(), inbox);
+    put(&store, "a", 1, 500).await.unwrap();
+    read_verified(&store.load(&id("a"), 0).await.unwrap()).unwrap();
+}
+
+#[tokio::test]
+async fn a_closed_store_says_so() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.create(new_run("a")).await.unwrap();
+    let before = queue(&store, append("a", 1, 1));
+    store.close().await.unwrap();
+    store.close().await.unwrap();
+    before.await.unwrap().unwrap();
+    let gone = |error: &StoreError| matches!(error, StoreError::Unavailable { .. });
+    assert!(matches!(put(&store, "a", 1, 2).await, Err(AppendError::Store(error)) if gone(&error)));
+    assert!(gone(&store.create(new_run("b")).await.unwrap_err()));
+    assert!(gone(&store.run(&id("a")).await.unwrap_err()));
+    assert!(!path.with_extension("db-wal").exists(), "closing folds the log into the file");
+}
+
+#[tokio::test]
+async fn two_stores_on_one_file_see_each_other() {
+    let (_folder, path) = place();
+    let (one, two) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    one.create(new_run("a")).await.unwrap();
+    for round in 0..20 {
+        put(&one, "a", 1, 1 + 2 * round).await.unwrap();
+        put(&two, "a", 1, 2 + 2 * round).await.unwrap();
+        let stale = put(&one, "a", 1, 2 + 2 * round).await.unwrap_err();
+        assert!(
+            matches!(stale, AppendError::WrongPosition { found, .. } if found == 3 + 2 * round),
+            "{stale}"
+        );
+    }
+    assert_eq!(two.claim(claim("w", 60)).await.unwrap()[0].run.epoch, 2);
+    let fenced = put(&one, "a", 1, 41).await.unwrap_err();
+    assert_eq!(fenced, AppendError::StaleEpoch { run: id("a"), held: 1, found: 2 });
+    let mut end = append("a", 2, 41);
+    end.status = Some(StatusChange { status: Status::Failed, wake_at: None, release: true, notify: None });
+    queue(&two, end).await.unwrap().unwrap();
+    let ended = put(&one, "a", 2, 42).await.unwrap_err();
+    assert_eq!(ended, AppendError::RunEnded { run: id("a"), status: Status::Failed });
+    assert_eq!(read_verified(&one.load(&id("a"), 0).await.unwrap()).unwrap().len(), 42);
+}
+
+fn ask(name: &str, business: &str) -> Append {
+    let command = CommandId::new("1", "pay");
+    let entry = LedgerEntry {
+        key: IdempotencyKey::new(&id(name), &command, 0),
+        run: id(name),
+        invocation: InvocationId::new(&command, 0),
+        command,
+        tool: "pay".into(),
+        digest: Digest::of(&Payload::null()).unwrap(),
+        business_key: Some(business.into()),
+        status: LedgerStatus::Started,
+        result: None,
+        error: None,
+        committed: false,
+        epoch: 1,
+        started_at: at(2),
+        finished_at: None,
+    };
+    Append { acquire: Some(Acquire { entry, otherwise: frame("refused") }), ..append(name, 1, 1) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stores_that_race_for_runs_and_keys_share_them_out() {
+    let (_folder, path) = place();
+    let stores: Vec<_> = (0..4).map(|_| Arc::new(SqliteStore::open(&path).unwrap())).collect();
+    for n in 0..40 {
+        stores[0].create(NewRun { owner: None, ..new_run(&format!("run{n}")) }).await.unwrap();
+        stores[0].create(new_run(&format!("asks{n}"))).await.unwrap();
+    }
+    let racers = stores.iter().cloned().enumerate().map(|(number, store)| {
+        tokio::spawn(async move {
+            let mut claimed = 0;
+            for _ in 0..10 {
+                let request = ClaimRequest { limit: 3, ..claim(&format!("w{number}"), 1) };
+                claimed += store.claim(request).await.unwrap().len();
+            }
+            let mut granted = 0;
+            for n in (number..40).step_by(4) {
+                let receipt =
+                    queue(&store, ask(&format!("asks{n}"), &format!("key{}", n / 8))).await.unwrap().unwrap();
+                granted += usize::from(receipt.acquired == Acquired::Granted);
+            }
+            (claimed, granted)
+        })
+    });
+    let mut total = (0, 0);
+    for racer in racers.collect::<Vec<_>>() {
+        let (claimed, granted) = racer.await.unwrap();
+        total = (total.0 + claimed, total.1 + granted);
+    }
+    assert_eq!(total, (40, 5));
+    let runs =
+        stores[3].runs(RunFilter { status: Some(Status::Pending), ..RunFilter::default() }).await.unwrap();
+    assert!(runs.iter().all(|run| run.epoch == 1));
+}
+
+#[tokio::test]
+async fn history_is_plain_sql() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.create(new_run("a")).await.unwrap();
+    let mut two = append("a", 1, 1);
+    let committed = StepCommitted { command: CommandId::new("0", "x"), step: "naïve".into(), key: None };
+    let finished = NodeFinished { command: CommandId::new("0", "x") };
+    two.frame = Frame::encode(&[finished.into(), committed.into()]).unwrap();
+    queue(&store, two).await.unwrap().unwrap();
+    let conn = Connection::open(&path).unwrap();
+    let rows: Vec<(String, i64, String, String, String)> = conn
+        .prepare("SELECT run, position, at, kind, event FROM history WHERE run = 'a' ORDER BY position")
+        .unwrap()
+        .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?)))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let row = |position, second: &str, kind: &str, event: &str| {
+        let time = format!("2023-11-14T22:13:{second}.123456Z");
+        ("a".to_owned(), position, time, kind.to_owned(), event.to_owned())
+    };
+    assert_eq!(
+        rows,
+        [
+            row(0, "20", "node_finished", r#"{"command":"0:created"}"#),
+            row(1, "23", "node_finished", r#"{"command":"0:x"}"#),
+            row(2, "23", "step_committed", r#"{"command":"0:x","step":"naïve"}"#),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_altered_row_is_found_and_a_damaged_one_is_an_error() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.create(new_run("a")).await.unwrap();
+    put(&store, "a", 1, 1).await.unwrap();
+    let conn = Connection::open(&path).unwrap();
+    conn.execute("UPDATE journal SET events = replace(events, 'event', 'evil') WHERE position = 1", [])
+        .unwrap();
+    let altered = read_verified(&store.load(&id("a"), 0).await.unwrap());
+    assert_eq!(altered, Err(JournalError::Altered { position: 1 }));
+    for damage in [
+        "UPDATE runs SET status = 'dancing'",
+        "UPDATE runs SET status = 'running', next = -5",
+        "UPDATE runs SET next = 2, chain = x'00'",
+    ] {
+        conn.execute(damage, []).unwrap();
+        let error = put(&store, "a", 1, 2).await.unwrap_err();
+        assert!(matches!(error, AppendError::Store(StoreError::Corrupt { .. })), "{damage}: {error}");
+    }
+    conn.execute("UPDATE journal SET chain = x'00' WHERE position = 1", []).unwrap();
+    assert!(matches!(store.load(&id("a"), 0).await, Err(StoreError::Corrupt { .. })));
+    conn.execute("UPDATE runs SET id = ''", []).unwrap();
+    assert!(matches!(store.runs(RunFilter::default()).await, Err(StoreError::Corrupt { .. })));
+    store.create(new_run("b")).await.expect("damage to one run is not damage to another");
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_untouched() {
+    let (_folder, path) = place();
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let error = refused(&path);
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 1, .. }), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_ours_is_refused_untouched() {
+    let (_folder, path) = place();
+    std::fs::write(&path, "this is a letter to my grandmother, ".repeat(100)).unwrap();
+    assert!(matches!(refused(&path), StoreError::Corrupt { .. }));
+    std::fs::remove_file(&path).unwrap();
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE letters(text)").unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let error = refused(&path);
+    assert!(
+        matches!(&error, StoreError::Open { reason, .. } if reason.contains("another program")),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_place_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("no").join("such").join("agent.db");
+    let error = refused(&missing).to_string();
+    assert!(error.contains("create it first") && error.contains(&missing.display().to_string()), "{error}");
+    let error = refused(folder.path()).to_string();
+    assert!(error.contains("is a directory"), "{error}");
+    let error = refused(":memory:").to_string();
+    assert!(error.contains("cannot be WAL"), "{error}");
+}
+
+#[tokio::test]
+async fn a_read_only_file_is_refused() {
+    let (_folder, path) = place();
+    drop(SqliteStore::open(&path).unwrap());
+    let uri = format!("file:{}?mode=ro", path.display());
+    assert!(matches!(refused(&uri), StoreError::ReadOnly { .. }));
+    let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&path, permissions).unwrap();
+    if std::fs::OpenOptions::new().append(true).open(&path).is_err() {
+        assert!(matches!(refused(&path), StoreError::ReadOnly { .. }));
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_fails_every_append_of_its_batch_and_the_writer_goes_on() {
+    let (_folder, path) = place();
+    let options =
+        SqliteOptions { max_pages: Some(60), linger: Duration::from_millis(200), ..SqliteOptions::default() };
+    let store = SqliteStore::open_with(&path, options).unwrap();
+    for name in ["a", "b"] {
+        store.create(new_run(name)).await.unwrap();
+    }
+    let tails: [Arc<Tail>; 2] = Default::default();
+    let silent = |name: &str, tail: usize, frame: Frame| {
+        let ack = Ack::silent(id(name), 2, tails[tail].clone());
+        store.append(Append { frame, ack, ..append(name, 1, 1) });
+    };
+    silent("a", 0, frame("small"));
+    silent("b", 1, frame(&"x".repeat(2_000_000)));
+    for tail in &tails {
+        let failure = tail.failed().await;
+        assert!(matches!(failure, AppendError::Store(StoreError::Full { .. })), "{failure}");
+    }
+    assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 1);
+    put(&store, "a", 1, 1).await.unwrap();
+    put(&store, "b", 1, 1).await.unwrap();
+    assert_eq!(read_verified(&store.load(&id("a"), 0).await.unwrap()).unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_lock_that_lasts_is_an_error_and_nothing_is_lost_but_what_waited() {
+    let (_folder, path) = place();
+    let options = SqliteOptions { busy_timeout: Duration::from_millis(60), ..SqliteOptions::default() };
+    let store = SqliteStore::open_with(&path, options).unwrap();
+    store.create(new_run("a")).await.unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (one, two) = (queue(&store, append("a", 1, 1)), queue(&store, append("a", 1, 2)));
+    let call = store.claim(claim("w", 1)).await;
+    assert!(matches!(&call, Err(error @ StoreError::Locked { .. }) if error.is_retryable()), "{call:?}");
+    for reply in [one, two] {
+        assert!(matches!(reply.await.unwrap(), Err(AppendError::Store(StoreError::Locked { .. }))));
+    }
+    assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 1, "reading goes on");
+    other.execute_batch("COMMIT").unwrap();
+    put(&store, "a", 1, 1).await.unwrap();
+}

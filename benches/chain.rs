@@ -1,0 +1,170 @@
+//! Chains of trivial steps through the whole engine: macros, gate, journal, ledger, store.
+//!
+//! `cargo bench --bench chain -- --store sqlite|memory --class tool|read --runs R --steps S --inflight C --json`
+//!
+//! Every run is one workflow of S sequential steps whose results are about 100 bytes. A run counts from its start to
+//! its durable result. The database is a new file in the directory given by `--dir` (default: the target directory).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aether::prelude::*;
+
+#[step(effect = "tool")]
+async fn send(cx: &mut StepCx, number: u32) -> Result<String> {
+    let _ = cx;
+    Ok(format!("{number:0>100}"))
+}
+
+#[step(effect = "read")]
+async fn look(cx: &mut StepCx, number: u32) -> Result<String> {
+    let _ = cx;
+    Ok(format!("{number:0>100}"))
+}
+
+#[workflow]
+async fn tool_chain(cx: &mut Cx, steps: u32) -> Result<usize> {
+    let mut length = 0;
+    for number in 0..steps {
+        length += send(cx, number).await?.len();
+    }
+    Ok(length)
+}
+
+#[workflow]
+async fn read_chain(cx: &mut Cx, steps: u32) -> Result<usize> {
+    let mut length = 0;
+    for number in 0..steps {
+        length += look(cx, number).await?.len();
+    }
+    Ok(length)
+}
+
+struct Options {
+    store: String,
+    class: String,
+    runs: u32,
+    steps: u32,
+    inflight: u32,
+    json: bool,
+    dir: PathBuf,
+}
+
+impl Options {
+    fn parse() -> std::result::Result<Self, String> {
+        let mut options = Self {
+            store: "sqlite".into(),
+            class: "tool".into(),
+            runs: 2_000,
+            steps: 10,
+            inflight: 64,
+            json: false,
+            dir: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
+        };
+        let mut args = std::env::args().skip(1);
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+            let number = |text: String| text.parse::<u32>().map_err(|e| format!("{text}: {e}"));
+            match arg.as_str() {
+                "--store" => options.store = value()?,
+                "--class" => options.class = value()?,
+                "--runs" => options.runs = number(value()?)?.max(1),
+                "--steps" => options.steps = number(value()?)?,
+                "--inflight" => options.inflight = number(value()?)?.max(1),
+                "--dir" => options.dir = value()?.into(),
+                "--json" => options.json = true,
+                "--bench" => {}
+                other => return Err(format!("unknown option {other}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+async fn one(engine: &Engine, options: &Options) -> std::result::Result<Duration, String> {
+    let begun = Instant::now();
+    let length = if options.class == "tool" {
+        let run = engine.start::<tool_chain>(options.steps).await.map_err(|e| e.to_string())?;
+        run.result().await.map_err(|e| e.to_string())?
+    } else {
+        let run = engine.start::<read_chain>(options.steps).await.map_err(|e| e.to_string())?;
+        run.result().await.map_err(|e| e.to_string())?
+    };
+    if length != 100 * options.steps as usize {
+        return Err(format!("a chain of {} steps returned {length} bytes", options.steps));
+    }
+    Ok(begun.elapsed())
+}
+
+async fn measure(options: Arc<Options>) -> std::result::Result<(Duration, Vec<Duration>), String> {
+    let dir = tempfile::tempdir_in(&options.dir).map_err(|e| e.to_string())?;
+    let builder = Engine::builder();
+    let builder = match options.store.as_str() {
+        "sqlite" => builder.sqlite(dir.path().join("chain.db")),
+        "memory" => builder.memory(),
+        other => return Err(format!("unknown store {other}: sqlite or memory")),
+    };
+    if !["tool", "read"].contains(&options.class.as_str()) {
+        return Err(format!("unknown class {}: tool or read", options.class));
+    }
+    let engine = builder.start().await.map_err(|e| e.to_string())?;
+    let begun = Instant::now();
+    let lanes = (0..options.inflight).map(|lane| {
+        let (engine, options) = (engine.clone(), Arc::clone(&options));
+        let runs = options.runs / options.inflight + u32::from(lane < options.runs % options.inflight);
+        tokio::spawn(async move {
+            let mut times = Vec::with_capacity(runs as usize);
+            for _ in 0..runs {
+                times.push(one(&engine, &options).await?);
+            }
+            Ok::<_, String>(times)
+        })
+    });
+    let mut times = Vec::new();
+    for lane in lanes.collect::<Vec<_>>() {
+        times.extend(lane.await.map_err(|e| e.to_string())??);
+    }
+    let elapsed = begun.elapsed();
+    engine.shutdown().await.map_err(|e| e.to_string())?;
+    times.sort_unstable();
+    Ok((elapsed, times))
+}
+
+#[tokio::main]
+async fn main() -> std::process::ExitCode {
+    let outcome = match Options::parse() {
+        Ok(options) => {
+            let options = Arc::new(options);
+            measure(Arc::clone(&options)).await.map(|measured| (options, measured))
+        }
+        Err(error) => Err(error),
+    };
+    let (options, (elapsed, times)) = match outcome {
+        Ok(measured) => measured,
+        Err(error) => {
+            eprintln!("chain: {error}");
+            return std::process::ExitCode::FAILURE;
+        }
+    };
+    let steps = f64::from(options.runs) * f64::from(options.steps);
+    let millis = |quantile: usize| times[(times.len() - 1) * quantile / 100].as_secs_f64() * 1e3;
+    let (seconds, p50, p99) = (elapsed.as_secs_f64(), millis(50), millis(99));
+    let rate = steps / seconds;
+    if options.json {
+        println!(
+            "{}",
+            serde_json::json!({
+                "engine": format!("aether-{}", options.store), "class": options.class, "runs": options.runs,
+                "steps": options.steps, "conc": options.inflight, "seconds": seconds, "steps_per_s": rate,
+                "run_p50_ms": p50, "run_p99_ms": p99,
+            })
+        );
+    } else {
+        println!(
+            "{} {}: {} runs of {} steps, {} in flight: {seconds:.2} s, {rate:.0} steps/s, run p50 {p50:.2} ms, p99 {p99:.2} ms",
+            options.store, options.class, options.runs, options.steps, options.inflight
+        );
+    }
+    std::process::ExitCode::SUCCESS
+}
