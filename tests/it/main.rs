@@ -1,0 +1,3 @@
+//! Integration tests of the whole library.
+
+mod kill_sweep;
