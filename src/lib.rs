@@ -29,6 +29,7 @@
 //! ```
 
 mod engine;
+mod explain;
 pub mod prelude;
 
 pub use aether_core::branch::Each;
@@ -62,6 +63,7 @@ pub use aether_macros::{step, workflow};
 #[cfg(feature = "sqlite")]
 pub use aether_sqlite::SqliteStore;
 pub use engine::{Engine, EngineBuilder};
+pub use explain::{codes, explain};
 
 /// What generated code calls. Not for people.
 #[doc(hidden)]

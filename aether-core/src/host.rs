@@ -80,3 +80,13 @@ pub(crate) struct Host {
     pub(crate) grace: Duration,
     pub(crate) observers: broadcast::Sender<Observed>,
 }
+
+impl Host {
+    /// Tells whoever listens.
+    pub(crate) fn observe(&self, run: &RunId, at: Timestamp, events: Vec<Event>) {
+        if self.observers.receiver_count() > 0 {
+            let observed = Observed { run: run.clone(), at, events: events.into() };
+            let _nobody_left = self.observers.send(observed);
+        }
+    }
+}

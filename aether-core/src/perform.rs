@@ -315,10 +315,8 @@ impl Performance {
             started_at: self.run.now(),
             finished_at: None,
         };
-        let receipt = {
-            let _busy = self.run.busy();
-            self.run.append_durably(events, Some(Acquire { entry, otherwise }), Riders::default()).await
-        };
+        let acquire = Some(Acquire { entry, otherwise });
+        let receipt = self.run.append_durably(events, acquire, Riders::default()).await;
         match LedgerAnswer::read(&key, receipt.acquired) {
             Some(LedgerAnswer::Execute(intent)) => Ok(intent),
             Some(LedgerAnswer::Recorded(row)) => {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 
@@ -14,7 +15,7 @@ use tokio::sync::Notify;
 use crate::def::WorkflowDef;
 use crate::event::Event;
 use crate::fault::{Divergence, Fault, Side};
-use crate::host::{Host, Observed};
+use crate::host::Host;
 use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::journal::Frame;
 use crate::ledger::{Acquire, LedgerStatus, LedgerUpdate};
@@ -158,6 +159,8 @@ impl Run {
         acquire: Option<Acquire>,
         riders: Riders,
     ) -> crate::store::Receipt {
+        self.lock().busy += 1;
+        let _busy = Busy(self);
         let answer = match self.push(events, acquire, riders, true) {
             Some(reply) => reply.await,
             None => return self.halted().await,
@@ -212,15 +215,8 @@ impl Run {
             ack,
         });
         drop(state);
-        self.observe(at, events);
+        self.host.observe(&self.id, at, events);
         reply
-    }
-
-    pub(crate) fn observe(&self, at: Timestamp, events: Vec<Event>) {
-        if self.host.observers.receiver_count() > 0 {
-            let observed = Observed { run: self.id.clone(), at, events: events.into() };
-            let _nobody_left = self.host.observers.send(observed);
-        }
     }
 
     /// The next position.
@@ -399,7 +395,7 @@ impl Run {
     }
 
     /// Marks live work until the guard is dropped; the run is not suspended meanwhile.
-    pub(crate) fn busy(self: &Arc<Self>) -> Busy {
+    pub(crate) fn busy(self: &Arc<Self>) -> Busy<Arc<Self>> {
         self.lock().busy += 1;
         Busy(Arc::clone(self))
     }
@@ -510,9 +506,9 @@ fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
 
 /// Live work; see [`Run::busy`].
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<Run>);
+pub(crate) struct Busy<R: Deref<Target = Run>>(R);
 
-impl Drop for Busy {
+impl<R: Deref<Target = Run>> Drop for Busy<R> {
     fn drop(&mut self) {
         self.0.lock().busy -= 1;
     }

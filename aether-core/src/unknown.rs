@@ -55,8 +55,12 @@ impl Performance {
     ) -> Next {
         self.run.landed(&self.command);
         match (self.options.on_unknown, decided) {
-            (OnUnknown::Ask, _) | (_, Some(Decision::Ask)) => self.ask(invocation).await,
-            (OnUnknown::Fail, _) => self.in_doubt(invocation, "policy: fail", "it was started and never came back"),
+            (OnUnknown::Ask, _) | (_, Some(Decision::Ask)) => {
+                self.ask(invocation, decided == Some(Decision::Ask)).await
+            }
+            (OnUnknown::Fail, _) => {
+                self.in_doubt(invocation, "policy: fail", "it was started and never came back", Vec::new())
+            }
             (OnUnknown::Retry, _) => self.send_again(invocation, key).await,
             (OnUnknown::Probe, _) => self.probe(invocation).await,
         }
@@ -68,7 +72,7 @@ impl Performance {
     }
 
     /// The step fails; its outcome stays unknown.
-    fn in_doubt(&mut self, invocation: &InvocationId, actor: &str, why: &str) -> Next {
+    fn in_doubt(&mut self, invocation: &InvocationId, actor: &str, why: &str, consumed: Vec<u64>) -> Next {
         let reason = format!("nobody knows whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
         let error = step_error(&StepError::InDoubt(at(&self.run, &self.command, reason)));
         let mut events = self.start_events();
@@ -76,7 +80,7 @@ impl Performance {
         events.push(self.failed(Outcome::PermanentFailure, Some(error.clone())));
         events.push(NodeFinished { command: self.command.clone() }.into());
         let ledger = vec![self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone()))];
-        self.run.append(events, Riders { ledger, ..Riders::default() });
+        self.run.append(events, Riders { ledger, consumed, status: None });
         Next::Done(Err(error))
     }
 
@@ -84,7 +88,7 @@ impl Performance {
     async fn send_again(&mut self, invocation: &InvocationId, key: &IdempotencyKey) -> Next {
         self.unknown_tries += 1;
         if self.unknown_tries >= MAX_SENDS {
-            return self.in_doubt(invocation, "policy: retry", "it was sent several times without an answer");
+            return self.in_doubt(invocation, "policy: retry", "it was sent several times without an answer", Vec::new());
         }
         if let Some(wait) = Retry::READ.wait_after(self.unknown_tries.saturating_sub(2))
             && self.unknown_tries > 1
@@ -104,7 +108,7 @@ impl Performance {
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
         let cx = StepCx::new(&self.run, &self.command, self.options.class, self.attempt, self.run.now(), None);
         let Some(probe) = self.body.probe(cx, &self.args) else {
-            return self.in_doubt(invocation, "policy: probe", "the step has no probe");
+            return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new());
         };
         let found = {
             let _busy = self.run.busy();
@@ -113,23 +117,25 @@ impl Performance {
         match found {
             Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()),
             Ok(Ok(Probe::DidNotHappen)) => self.did_not_happen(invocation, "probe", Vec::new()),
-            Ok(Ok(Probe::Unknown)) => self.in_doubt(invocation, "probe", "its probe cannot tell"),
-            Ok(Err(failure)) => self.in_doubt(invocation, "probe", &format!("its probe failed: {failure}")),
-            Err(error) => self.in_doubt(invocation, "probe", &format!("its probe failed: {error}")),
+            Ok(Ok(Probe::Unknown)) => self.in_doubt(invocation, "probe", "its probe cannot tell", Vec::new()),
+            Ok(Err(failure)) => self.in_doubt(invocation, "probe", &format!("its probe failed: {failure}"), Vec::new()),
+            Err(error) => self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new()),
         }
     }
 
     /// Waits for an operator.
-    async fn ask(&mut self, invocation: &InvocationId) -> Next {
+    async fn ask(&mut self, invocation: &InvocationId, asked_before: bool) -> Next {
         let topic = topic(invocation);
         let early = self.run.take_message(&topic);
         let message = match early {
             Some(message) => message,
             None => {
-                let mut events = self.start_events();
-                events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
-                let ledger = vec![self.ledger_update(LedgerStatus::InDoubt, None, None)];
-                self.run.append(events, Riders { ledger, ..Riders::default() });
+                if !asked_before {
+                    let mut events = self.start_events();
+                    events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
+                    let ledger = vec![self.ledger_update(LedgerStatus::InDoubt, None, None)];
+                    self.run.append(events, Riders { ledger, ..Riders::default() });
+                }
                 let _waiting = self.run.wait(self.command.clone(), None);
                 self.run.message(&topic).await
             }
@@ -147,9 +153,12 @@ impl Performance {
                 self.did_not_happen(invocation, &actor, consumed)
             }
             Ok(Resolved { resolution: Resolution::Abandon, actor }) => {
-                self.in_doubt(invocation, &actor, "an operator gave it up")
+                self.in_doubt(invocation, &actor, "an operator gave it up", consumed)
             }
-            Err(error) => self.in_doubt(invocation, "operator", &format!("the resolution is unreadable: {error}")),
+            Err(error) => {
+                let why = format!("the resolution is unreadable: {error}");
+                self.in_doubt(invocation, "operator", &why, consumed)
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use proc_macro2::{Literal, Span};
 use quote::ToTokens as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Block, Expr, ExprAsync, ExprAwait, ExprClosure, ExprMethodCall, Ident, Item, ItemFn, Lit, Macro, Pat, Path, Stmt,
-    parse_quote_spanned,
+    Block, Expr, ExprAsync, ExprAwait, ExprClosure, ExprMethodCall, Ident, Item, ItemFn, Lit, Macro, Pat,
+    Path, Stmt, parse_quote_spanned,
 };
 
 use crate::code;
@@ -24,8 +24,15 @@ pub(crate) fn gate(
     diagnostics: &mut Diagnostics,
 ) -> Vec<State> {
     let contexts = context.into_iter().collect();
-    let mut gates =
-        Gates { krate, contexts, states: Vec::new(), branch: None, branches: 0, in_plain_closure: false, diagnostics };
+    let mut gates = Gates {
+        krate,
+        contexts,
+        states: Vec::new(),
+        branch: None,
+        branches: 0,
+        in_plain_closure: false,
+        diagnostics,
+    };
     gates.visit_block_mut(body);
     gates.states
 }
@@ -72,7 +79,11 @@ impl VisitMut for Gates<'_> {
         match expr {
             Expr::Await(awaited) => self.put_gate(awaited),
             Expr::Verbatim(tokens) if hidden::awaits(tokens) => {
-                self.diagnostics.report(tokens, code::HIDDEN_AWAIT, "an await in an expression that is not understood");
+                self.diagnostics.report(
+                    tokens,
+                    code::HIDDEN_AWAIT,
+                    "an await in an expression that is not understood",
+                );
             }
             Expr::Const(_) => {}
             _ => visit_mut::visit_expr_mut(self, expr),

@@ -87,13 +87,13 @@ codes! {
         why: "switching a check off stands in the run's definition for whoever reads its history",
         help: "write `allow(clock, reason = \"why it is harmless\")`";
     CLOCK = "AE0101",
-        why: "a replay would read another time than the first run did",
+        why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";
     RANDOM = "AE0102",
-        why: "a replay would draw another number than the first run did",
+        why: "a replay or a retry would draw another number than the first run did",
         help: "use `cx.random().await`";
     UUID = "AE0103",
-        why: "a replay would make another id than the first run did",
+        why: "a replay or a retry would make another id than the first run did",
         help: "use `cx.uuid().await`";
     ENVIRONMENT = "AE0104",
         why: "the process that replays may have another environment",
@@ -134,4 +134,36 @@ codes! {
     TOO_MANY_STATES = "AE0116",
         why: "states are numbered with sixteen bits",
         help: "split the workflow into several";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+    use std::path::Path;
+
+    #[test]
+    fn every_code_has_its_page_and_its_number_once() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let pages = root.join("docs/diagnostics");
+        for code in ALL {
+            let page = std::fs::read_to_string(pages.join(format!("{}.md", code.id))).unwrap_or_default();
+            assert!(page.starts_with(&format!("# {}: ", code.id)), "no page for {}", code.id);
+            assert!(page.contains(code.why), "the page of {} gives another reason", code.id);
+        }
+        let ids: std::collections::BTreeSet<&str> = ALL.iter().map(|code| code.id).collect();
+        assert_eq!(ids.len(), ALL.len());
+        assert_eq!(std::fs::read_dir(pages).map(Iterator::count).unwrap_or(0), ALL.len());
+    }
+
+    #[test]
+    fn every_code_has_a_failing_and_a_passing_case() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/ui");
+        // 65 000 awaits would take the compiler minutes.
+        for code in ALL.iter().filter(|code| code.id != super::TOO_MANY_STATES.id) {
+            for side in ["fail", "pass"] {
+                let cases = std::fs::read_dir(root.join(code.id).join(side)).map(Iterator::count);
+                assert!(cases.unwrap_or(0) > 0, "no {side} case for {}", code.id);
+            }
+        }
+    }
 }

@@ -8,8 +8,8 @@ use syn::spanned::Spanned as _;
 use syn::{GenericParam, Lifetime};
 
 use crate::ir::{
-    Allow, Arg, Edge, EdgeKind, Effect, Key, OnUnknown, Pass, Plan, Rejected, Retry, Shape, State, StateKind, StepPlan,
-    Stub, Timeout, WorkflowPlan,
+    Allow, Arg, Edge, EdgeKind, Effect, Key, OnUnknown, Pass, Plan, Rejected, Retry, Shape, State, StateKind,
+    StepPlan, Stub, Timeout, WorkflowPlan,
 };
 
 /// The code of a checked item.
@@ -84,7 +84,7 @@ fn step_stub(shape: &Shape) -> TokenStream {
         type_item(shape),
         trait_impl(shape, "Step", &body),
         inherent(shape, &TokenStream::new(), &stub_tool(shape)),
-        step_call(shape, &quote!(::core::unreachable!())),
+        unused(step_call(shape, &quote!(::core::unreachable!()))),
     ];
     quote!(#(#parts)*)
 }
@@ -115,9 +115,14 @@ fn workflow_stub(shape: &Shape) -> TokenStream {
     let parts = [
         type_item(shape),
         trait_impl(shape, "Workflow", &body),
-        workflow_call(shape, &quote!(::core::unreachable!())),
+        unused(workflow_call(shape, &quote!(::core::unreachable!()))),
     ];
     quote!(#(#parts)*)
+}
+
+/// A function that uses none of its parameters.
+fn unused(function: TokenStream) -> TokenStream {
+    quote!(#[allow(unused_variables)] #function)
 }
 
 /// Makes the definition known to the program without a call. A generic item has no single definition.
@@ -249,12 +254,13 @@ fn codec(shape: &Shape) -> TokenStream {
     let p = private(shape);
     let Names { args, decoder, .. } = names();
     let (owned, tuple) = (owned(shape), tuple(shape));
-    let puts = shape.args.iter().map(|Arg { ident, name, owned, ty, .. }| {
-        quote_spanned!(ty.span()=> .field::<#owned>(#name, #ident))
-    });
-    let takes = shape.args.iter().map(|Arg { name, owned, ty, .. }| {
-        quote_spanned!(ty.span()=> #decoder.field::<#owned>(#name)?)
-    });
+    let puts = shape.args.iter().map(
+        |Arg { ident, name, owned, ty, .. }| quote_spanned!(ty.span()=> .field::<#owned>(#name, #ident)),
+    );
+    let takes = shape
+        .args
+        .iter()
+        .map(|Arg { name, owned, ty, .. }| quote_spanned!(ty.span()=> #decoder.field::<#owned>(#name)?));
     let takes = match shape.args.len() {
         1 => quote!(#(#takes)*),
         _ => quote!((#(#takes),*)),
@@ -383,7 +389,8 @@ fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
 }
 
 fn allows(allows: &[Allow], p: &TokenStream) -> TokenStream {
-    let allows = allows.iter().map(|Allow { what, reason }| quote!(#p::Allow { what: #what, reason: #reason }));
+    let allows =
+        allows.iter().map(|Allow { what, reason }| quote!(#p::Allow { what: #what, reason: #reason }));
     quote!(&[#(#allows),*])
 }
 
@@ -458,7 +465,8 @@ fn tool_function(shape: &Shape, body: &TokenStream) -> TokenStream {
     let p = private(shape);
     let vis = &shape.vis;
     let doc = format!("The step [`{}`](fn@{0}) as a tool for a model.", shape.ident);
-    let bounds = shape.args.iter().map(|Arg { owned, .. }| quote!(for<'__schema> #owned: #p::Describable<'__schema>));
+    let bounds =
+        shape.args.iter().map(|Arg { owned, .. }| quote!(for<'__schema> #owned: #p::Describable<'__schema>));
     quote! {
         #[doc = #doc]
         #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic)]
@@ -481,7 +489,7 @@ fn recorded_call(shape: &Shape) -> TokenStream {
     let puts = shape
         .args
         .iter()
-        .map(|Arg { ident, name, ty, .. }| quote_spanned!(ty.span()=> .field(#name, &#ident)));
+        .map(|Arg { ident, name, ty, .. }| quote_spanned!(ty.span()=> .field::<#ty>(#name, &#ident)));
     quote!(#p::call_step::<#this>(#cx, #p::ArgsEncoder::new() #(#puts)* .finish()))
 }
 
@@ -495,9 +503,9 @@ fn this(shape: &Shape) -> TokenStream {
 fn step_call(shape: &Shape, body: &TokenStream) -> TokenStream {
     let p = private(shape);
     let ret = &shape.ret;
-    let output = quote! {
-        ::core::result::Result<<#ret as #p::Returns>::Ok, #p::StepError<<#ret as #p::Returns>::Err>>
-    };
+    let value = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Ok);
+    let error = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Err);
+    let output = quote!(::core::result::Result<#value, #p::StepError<#error>>);
     let args = shape.args.iter().map(|Arg { ident, ty, .. }| quote!(#ident: #ty)).collect();
     call_function(shape, args, &output, body)
 }
@@ -508,7 +516,12 @@ fn workflow_call(shape: &Shape, body: &TokenStream) -> TokenStream {
 }
 
 /// The function that workflows call.
-fn call_function(shape: &Shape, args: Vec<TokenStream>, output: &TokenStream, body: &TokenStream) -> TokenStream {
+fn call_function(
+    shape: &Shape,
+    args: Vec<TokenStream>,
+    output: &TokenStream,
+    body: &TokenStream,
+) -> TokenStream {
     let p = private(shape);
     let Names { cx, call, .. } = names();
     let Shape { vis, ident, attrs, .. } = shape;
@@ -572,7 +585,13 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     trait_impl(shape, "Workflow", &body)
 }
 
-fn workflow_def(shape: &Shape, version: u32, fingerprint: &str, states: &[State], edges: &[Edge]) -> TokenStream {
+fn workflow_def(
+    shape: &Shape,
+    version: u32,
+    fingerprint: &str,
+    states: &[State],
+    edges: &[Edge],
+) -> TokenStream {
     let p = private(shape);
     let (name, doc, line) = (&shape.name, &shape.attrs.doc, shape.line);
     let states = states.iter().map(|state| state_literal(state, &p));

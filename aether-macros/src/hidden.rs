@@ -9,24 +9,74 @@ use syn::{Expr, Macro, Token};
 
 /// Macros that evaluate their arguments as expressions in the enclosing function, and leave it only by panic.
 const TRANSPARENT: &[&str] = &[
-    "format", "format_args", "print", "println", "eprint", "eprintln", "write", "writeln", "dbg", "panic", "todo",
-    "unimplemented", "unreachable", "assert", "assert_eq", "assert_ne", "vec", "matches", "anyhow", "json",
+    "format",
+    "format_args",
+    "print",
+    "println",
+    "eprint",
+    "eprintln",
+    "write",
+    "writeln",
+    "dbg",
+    "panic",
+    "todo",
+    "unimplemented",
+    "unreachable",
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "vec",
+    "matches",
+    "anyhow",
+    "json",
 ];
 
 /// Macros that leave the function only by panic, but evaluate their arguments only under some log level or build
 /// profile: an await in them would be there in one process and not in the next.
 const QUIET: &[&str] = &[
-    "trace", "debug", "info", "warn", "error", "event", "log", "span", "trace_span", "debug_span", "info_span",
-    "warn_span", "error_span", "debug_assert", "debug_assert_eq", "debug_assert_ne", "cfg", "env", "option_env",
-    "concat", "stringify", "include_str", "include_bytes", "line", "file", "column", "module_path",
+    "trace",
+    "debug",
+    "info",
+    "warn",
+    "error",
+    "event",
+    "log",
+    "span",
+    "trace_span",
+    "debug_span",
+    "info_span",
+    "warn_span",
+    "error_span",
+    "debug_assert",
+    "debug_assert_eq",
+    "debug_assert_ne",
+    "cfg",
+    "env",
+    "option_env",
+    "concat",
+    "stringify",
+    "include_str",
+    "include_bytes",
+    "line",
+    "file",
+    "column",
+    "module_path",
 ];
 
 /// The like, which may also return from the enclosing function.
 const LEAVING: &[&str] = &["bail", "ensure"];
 
 /// Macros that poll several futures in an order of their own.
-const CONCURRENT: &[&str] =
-    &["select", "select_biased", "join", "try_join", "join_biased", "try_join_biased", "try_join_all", "join_all"];
+const CONCURRENT: &[&str] = &[
+    "select",
+    "select_biased",
+    "join",
+    "try_join",
+    "join_biased",
+    "try_join_biased",
+    "try_join_all",
+    "join_all",
+];
 
 /// Last segment of the macro's path.
 pub(crate) fn name(mac: &Macro) -> String {
@@ -186,7 +236,8 @@ pub(crate) fn plain_text(tokens: TokenStream, out: &mut String) {
 
 fn is_doc(group: &proc_macro2::Group) -> bool {
     let first = group.stream().into_iter().next();
-    group.delimiter() == Delimiter::Bracket && matches!(first, Some(TokenTree::Ident(ident)) if ident == "doc")
+    group.delimiter() == Delimiter::Bracket
+        && matches!(first, Some(TokenTree::Ident(ident)) if ident == "doc")
 }
 
 #[cfg(test)]
@@ -201,7 +252,10 @@ mod tests {
     fn awaits_in_arguments_are_found() {
         let seen = |text: &str| {
             let arguments = arguments(text);
-            let exprs = arguments.pieces.iter().filter(|piece| piece.expr.as_ref().is_some_and(|e| awaits(&e.to_token_stream())));
+            let exprs = arguments
+                .pieces
+                .iter()
+                .filter(|piece| piece.expr.as_ref().is_some_and(|e| awaits(&e.to_token_stream())));
             (exprs.count(), arguments.hides_await())
         };
         assert_eq!(seen("format!(\"{}\", f(cx).await?)"), (1, false));

@@ -5,8 +5,8 @@
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
-use syn::parse::{Parse, ParseStream};
 use syn::parse::Parser as _;
+use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Expr, Ident, ItemFn, Token, token};
 
@@ -85,7 +85,11 @@ pub(crate) fn parse(kind: Kind, options: TokenStream, item: TokenStream) -> Resu
 fn not_a_function(kind: Kind, item: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
     let head: TokenStream = item.clone().into_iter().take(2).collect();
-    diagnostics.report(head, code::NOT_A_FUNCTION, format_args!("`{}` stands on something else than a function", kind.attribute()));
+    diagnostics.report(
+        head,
+        code::NOT_A_FUNCTION,
+        format_args!("`{}` stands on something else than a function", kind.attribute()),
+    );
     let errors = diagnostics.into_error().map(|error| error.to_compile_error());
     let mut out = item;
     errors.to_tokens(&mut out);

@@ -21,7 +21,13 @@ impl Diagnostics {
     }
 
     /// Adds a mistake with a remedy made for this very case.
-    pub(crate) fn report_with(&mut self, at: impl ToTokens, code: &Code, message: impl Display, help: impl Display) {
+    pub(crate) fn report_with(
+        &mut self,
+        at: impl ToTokens,
+        code: &Code,
+        message: impl Display,
+        help: impl Display,
+    ) {
         let text = format!("[{}] {message}\n  why: {}\n  help: {help}", code.id, code.why);
         self.add(syn::Error::new_spanned(at, text));
     }

@@ -61,7 +61,7 @@ pub struct SqliteOptions {
     pub batch: usize,
     /// How many threads read. Default: 2.
     pub readers: usize,
-    /// After how many pages (4 KiB each) the write-ahead log is copied into the file. Default: 4000.
+    /// After how many pages (4 KiB each) the write-ahead log is copied into the file. Default: 10000.
     pub checkpoint_pages: u32,
     /// How many pages the file may have before appends fail with [`StoreError::Full`]. Default: no limit.
     pub max_pages: Option<u32>,
@@ -130,12 +130,12 @@ impl SqliteStore {
     fn write<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
-        let (op, answer) = Question::new(ask);
+    ) -> BoxFuture<'static, Result<T, StoreError>> {
+        let (op, answer) = Question::asking(ask);
         // A queue that is gone gives the operation back; dropping it is what answers `gone`.
         drop(self.queue.send(op));
         let name = Arc::clone(&self.name);
-        async move { answer.await.unwrap_or_else(|_| Err(gone(&name))) }
+        Box::pin(async move { answer.await.unwrap_or_else(|_| Err(gone(&name))) })
     }
 
     /// Workers that hold runs and whose processes are gone.
@@ -185,7 +185,7 @@ impl Store for SqliteStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        Box::pin(self.write(move |batch| batch.create(new)))
+        self.write(move |batch| batch.create(new))
     }
 
     fn append(&self, append: Append) {
@@ -232,7 +232,7 @@ impl Store for SqliteStore {
 
     fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
         let worker = worker.clone();
-        Box::pin(self.write(move |batch| batch.renew(&worker, until)))
+        self.write(move |batch| batch.renew(&worker, until))
     }
 
     fn release(
@@ -242,7 +242,7 @@ impl Store for SqliteStore {
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let run = run.clone();
-        Box::pin(self.write(move |batch| batch.release(&run, epoch, wake_at)))
+        self.write(move |batch| batch.release(&run, epoch, wake_at))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
@@ -261,7 +261,7 @@ impl Store for SqliteStore {
 
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
         let run = run.clone();
-        Box::pin(self.write(move |batch| batch.send(&run, &message)))
+        self.write(move |batch| batch.send(&run, &message))
     }
 
     fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
@@ -271,7 +271,7 @@ impl Store for SqliteStore {
 
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         let hash = hash.to_owned();
-        Box::pin(self.write(move |batch| batch.put_blob(&hash, &bytes)))
+        self.write(move |batch| batch.put_blob(&hash, &bytes))
     }
 
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
@@ -281,7 +281,7 @@ impl Store for SqliteStore {
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
         let run = run.clone();
-        Box::pin(self.write(move |batch| batch.save_snapshot(&run, &snapshot)))
+        self.write(move |batch| batch.save_snapshot(&run, &snapshot))
     }
 
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
@@ -290,7 +290,7 @@ impl Store for SqliteStore {
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.write(|batch| batch.delete_snapshots()))
+        self.write(|batch| batch.delete_snapshots())
     }
 
     /// Commits what is queued, closes the file and ends the threads. Later calls fail with

@@ -3,13 +3,12 @@
 //!
 //! Promise: a read sees everything that was acknowledged before it was asked for.
 
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::{Arc, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, params};
 use tokio::sync::oneshot;
 
 use aether_core::id::{IdempotencyKey, Position, RunId, WorkerId};
@@ -79,7 +78,7 @@ impl Readers {
     }
 }
 
-fn serve(path: &PathBuf, store: &str, options: &SqliteOptions, queue: &Receiver<Job>) {
+fn serve(path: &Path, store: &str, options: &SqliteOptions, queue: &Receiver<Job>) {
     let mut conn = None;
     for job in queue {
         if conn.is_none() {
@@ -98,7 +97,9 @@ fn serve(path: &PathBuf, store: &str, options: &SqliteOptions, queue: &Receiver<
 }
 
 fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, rusqlite::Error> {
-    let conn = Connection::open(path)?;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(options.busy_timeout)?;
     conn.pragma_update(None, "query_only", true)?;
     Ok(conn)

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+use crossbeam_channel::{Receiver, TryRecvError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -19,6 +19,7 @@ use crate::batch::Batch;
 use crate::error::{Fault, translate};
 
 /// What is asked of the writer.
+#[allow(clippy::large_enum_variant, reason = "nearly all of them are appends, which then cost no allocation")]
 pub(crate) enum Op {
     /// An append.
     Append(Append),
@@ -49,7 +50,7 @@ where
     T: Send + 'static,
 {
     /// The call, and where its answer will be.
-    pub(crate) fn new(ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
+    pub(crate) fn asking(ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
         let (reply, answer) = oneshot::channel();
         (Op::Call(Box::new(Self { ask: Some(ask), answer: None, reply })), answer)
     }
@@ -186,10 +187,7 @@ impl Writer<'_> {
             Ok(op) => Some(op),
             Err(TryRecvError::Disconnected) => None,
             Err(TryRecvError::Empty) if self.urgent => None,
-            Err(TryRecvError::Empty) => match self.queue.recv_deadline(since + self.options.linger) {
-                Ok(op) => Some(op),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-            },
+            Err(TryRecvError::Empty) => self.queue.recv_deadline(since + self.options.linger).ok(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What is particular to a file: reopening, sharing it between stores, refusing it, and running out of room.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken promise panics with what it saw")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +92,7 @@ fn place() -> (TempDir, PathBuf) {
 }
 
 fn refused(path: impl AsRef<Path>) -> StoreError {
-    SqliteStore::open(path).err().expect("this file must be refused")
+    SqliteStore::open(path).expect_err("this file must be refused")
 }
 
 #[tokio::test]
@@ -149,7 +151,7 @@ async fn two_stores_on_one_file_see_each_other() {
     let fenced = put(&one, "a", 1, 41).await.unwrap_err();
     assert_eq!(fenced, AppendError::StaleEpoch { run: id("a"), held: 1, found: 2 });
     let mut end = append("a", 2, 41);
-    end.status = Some(StatusChange { status: Status::Failed, wake_at: None, release: true, notify: None });
+    end.status = Some(StatusChange { status: Status::Failed, wake_at: None, release: true, seen: 0, notify: None });
     queue(&two, end).await.unwrap().unwrap();
     let ended = put(&one, "a", 2, 42).await.unwrap_err();
     assert_eq!(ended, AppendError::RunEnded { run: id("a"), status: Status::Failed });

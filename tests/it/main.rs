@@ -1,3 +1,4 @@
-//! Integration tests of the whole library.
+//! The integration tests, in one program.
 
 mod kill_sweep;
+mod ui;

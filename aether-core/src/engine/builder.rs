@@ -95,6 +95,12 @@ impl EngineBuilder {
         self
     }
 
+    /// Gives step bodies all of `deps`, in place of what was provided before.
+    pub fn deps(mut self, deps: Deps) -> Self {
+        self.deps = deps;
+        self
+    }
+
     /// Registers a workflow that is not registered by itself, such as an instance of a generic one.
     pub fn register<W: Workflow>(mut self) -> Self {
         self.workflows.push(RegisteredWorkflow::of::<W>());

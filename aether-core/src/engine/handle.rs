@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::{BoxFuture, select};
 
@@ -25,9 +24,6 @@ use crate::step::{RegisteredWorkflow, Workflow};
 use crate::store::{Created, NewRun, RunRecord, StoreError};
 use crate::turn::RunEnd;
 use crate::world::later;
-
-/// How often a handle asks the store for the end of a run that is advanced elsewhere.
-const ELSEWHERE: Duration = Duration::from_millis(100);
 
 /// Why a run cannot be started.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -178,6 +174,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             let handle = self.engine.handle_of(id.clone());
             if let Created::Existing(existing) = create(inner, def, id, input, None).await? {
                 same_run(&existing, workflow, &digest)?;
+                inner.kick.notify_one();
             }
             Ok(handle)
         })
@@ -263,8 +260,8 @@ pub(super) async fn create(
             inbox: Vec::new(),
             children: Some(children),
         };
-        let run = launch_run(inner, Launch { origin, workflow, input, parent });
-        run.observe(at, vec![created]);
+        host.observe(&origin.id, at, vec![created]);
+        launch_run(inner, Launch { origin, workflow, input, parent });
         Some(())
     };
     if def.unique {
@@ -372,8 +369,14 @@ impl<W> RunHandle<W> {
     pub async fn end(&self) -> Result<RunEnd, StoreError> {
         loop {
             let changed = self.cell.changed.notified();
-            if let Some(end) = self.cell.get() {
-                return Ok(end);
+            match self.cell.get() {
+                // Another process may have gone on.
+                Some(RunEnd::Stopped(fault)) => {
+                    let stored = stored_end(&self.inner, &self.id).await;
+                    return Ok(stored.ok().flatten().unwrap_or(RunEnd::Stopped(fault)));
+                }
+                Some(end) => return Ok(end),
+                None => {}
             }
             if !self.inner.active().contains_key(&self.id) {
                 if let Some(end) = stored_end(&self.inner, &self.id).await? {
@@ -383,7 +386,9 @@ impl<W> RunHandle<W> {
                     return Ok(RunEnd::Stopped(fault));
                 }
             }
-            let tick = self.inner.host.world.sleep_until(later(now(&self.inner), ELSEWHERE));
+            // The run may be advanced elsewhere: look twice in each of the engine's own polls.
+            let next_look = later(now(&self.inner), self.inner.settings.poll / 2);
+            let tick = self.inner.host.world.sleep_until(next_look);
             select(Box::pin(changed), tick).await;
         }
     }

@@ -46,8 +46,10 @@ async fn schedule(inner: Arc<Inner>) {
             Err(error) => tracing::warn!(%error, "cannot claim runs"),
         }
         look_into_inboxes(&inner).await;
-        if let Ok(Some(due)) = host.store.next_wake().await {
-            wake = wake.min(due.max(later(host.world.now(), Duration::from_millis(1))));
+        if let Ok(Some(due)) = host.store.next_wake().await
+            && due > host.world.now()
+        {
+            wake = wake.min(due);
         }
         select(Box::pin(kicked), host.world.sleep_until(wake)).await;
     }

@@ -50,7 +50,12 @@ pub(super) fn read(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -
         if !known.contains(&what.as_str()) || !matches!(opt.value, Value::Flag) {
             let near = did_you_mean(&what, &known);
             let help = format!("one of: {}", known.join(", "));
-            diagnostics.report_with(&opt.name, code::ALLOW, format_args!("no check is named `{what}`{near}"), help);
+            diagnostics.report_with(
+                &opt.name,
+                code::ALLOW,
+                format_args!("no check is named `{what}`{near}"),
+                help,
+            );
         } else {
             allows.push(Allow { what, reason: reason.clone() });
         }

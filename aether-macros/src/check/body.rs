@@ -2,12 +2,14 @@
 //!
 //! Promise: judged by use, never by what a file imports.
 
+use std::borrow::Cow;
+
 use quote::ToTokens;
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, Block, Expr, ExprMethodCall, ExprPath, GenericArgument, Item, Macro, Pat, Path, PathArguments, Token,
-    Type, TypePath,
+    Attribute, Block, Expr, ExprMethodCall, ExprPath, GenericArgument, Item, Macro, Pat, Path, PathArguments,
+    Token, Type, TypePath,
 };
 
 use super::allow::allowed;
@@ -44,10 +46,14 @@ impl Place {
     }
 
     /// What to do instead, where the catalogue's answer is made for workflows.
-    fn help(self, code: &Code) -> &'static str {
+    fn help(self, code: &Code) -> Cow<'static, str> {
         match self {
-            Self::Pure => "pass the value as an argument, or choose the effect class that says what the body does",
-            Self::Workflow | Self::Step => code.help,
+            Self::Workflow => code.help.into(),
+            Self::Pure => {
+                "pass the value as an argument, or choose the effect class that says what the body does"
+                    .into()
+            }
+            Self::Step => code.help.replace(".await", "").into(),
         }
     }
 }
@@ -167,11 +173,14 @@ type Rule = fn(&str, &str, &[&str], &str) -> bool;
 
 const RULES: &[(&Code, Rule)] = &[
     (code::CLOCK, clock),
-    (code::UUID, |last, owner, _, _| owner == "Uuid" && matches!(last, "new_v4" | "now_v7" | "now_v6" | "now_v1")),
+    (code::UUID, |last, owner, _, _| {
+        owner == "Uuid" && matches!(last, "new_v4" | "now_v7" | "now_v6" | "now_v1")
+    }),
     (code::RANDOM, random),
     (code::ENVIRONMENT, |last, owner, before, first| {
         (first == "std" && before.get(1) == Some(&"env"))
-            || owner == "env" && (last.starts_with("var") || last.starts_with("args") || last.ends_with("_dir"))
+            || owner == "env"
+                && (last.starts_with("var") || last.starts_with("args") || last.ends_with("_dir"))
             || owner == "env" && last.ends_with("_var")
     }),
     (code::FILES, |last, owner, before, _| {
@@ -188,7 +197,8 @@ const RULES: &[(&Code, Rule)] = &[
     }),
     (code::THREAD, |_, owner, _, first| owner == "thread" || first == "rayon"),
     (code::TIMER, |last, owner, _, _| {
-        owner == "time" && matches!(last, "sleep" | "sleep_until" | "timeout" | "timeout_at" | "interval" | "interval_at")
+        owner == "time"
+            && matches!(last, "sleep" | "sleep_until" | "timeout" | "timeout_at" | "interval" | "interval_at")
     }),
     (code::HASH_ORDER, |last, owner, _, _| {
         matches!(owner, "HashMap" | "HashSet" | "RandomState") && last != "with_hasher"
@@ -220,7 +230,13 @@ fn is_file(last: &str) -> bool {
 fn network(last: &str, owner: &str, _: &[&str], first: &str) -> bool {
     let socket = matches!(
         owner,
-        "TcpStream" | "TcpListener" | "UdpSocket" | "UnixStream" | "UnixListener" | "UnixDatagram" | "TcpSocket"
+        "TcpStream"
+            | "TcpListener"
+            | "UdpSocket"
+            | "UnixStream"
+            | "UnixListener"
+            | "UnixDatagram"
+            | "TcpSocket"
     );
     let client = matches!(first, "reqwest" | "ureq" | "isahc")
         && (last.starts_with(char::is_lowercase) || owner == "blocking")

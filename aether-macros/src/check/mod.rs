@@ -33,7 +33,12 @@ pub(crate) fn check(parsed: Parsed) -> Result<Plan, Rejected> {
     }
 }
 
-fn step(options: Vec<Opt>, readable: bool, function: ItemFn, mut diagnostics: Diagnostics) -> Result<Plan, Rejected> {
+fn step(
+    options: Vec<Opt>,
+    readable: bool,
+    function: ItemFn,
+    mut diagnostics: Diagnostics,
+) -> Result<Plan, Rejected> {
     let (common, options) = options::step(options, readable, &mut diagnostics);
     let effect = options.as_ref().map(|options| options.effect);
     let shape = shape::step(&function, common, effect, &mut diagnostics);
@@ -57,20 +62,33 @@ fn workflow(options: Vec<Opt>, mut function: ItemFn, mut diagnostics: Diagnostic
     let context = shape.context.as_ref().map(|context| context.ident.clone());
     let states = awaits::gate(&mut function.block, &shape.krate, context, &mut diagnostics);
     if states.len() >= usize::from(u16::MAX - 2) {
-        diagnostics.report(&shape.ident, code::TOO_MANY_STATES, format_args!("{} awaits in one workflow", states.len()));
+        diagnostics.report(
+            &shape.ident,
+            code::TOO_MANY_STATES,
+            format_args!("{} awaits in one workflow", states.len()),
+        );
     }
     if !diagnostics.is_empty() {
         return Err(rejected(&function, shape, Kind::Workflow, diagnostics));
     }
     let edges = flow::edges(&function.block, states.len());
-    Ok(Plan::Workflow(Box::new(WorkflowPlan { shape, version, fingerprint, states, edges, body: *function.block })))
+    Ok(Plan::Workflow(Box::new(WorkflowPlan {
+        shape,
+        version,
+        fingerprint,
+        states,
+        edges,
+        body: *function.block,
+    })))
 }
 
 fn rejected(function: &ItemFn, shape: Shape, kind: Kind, diagnostics: Diagnostics) -> Rejected {
     let form = match kind {
         _ if function.sig.receiver().is_some() => {
             let ItemFn { attrs, vis, sig, .. } = function;
-            Stub::Method(quote!(#(#attrs)* #[allow(unused, clippy::all, clippy::pedantic)] #vis #sig { ::core::unreachable!() }))
+            Stub::Method(
+                quote!(#(#attrs)* #[allow(unused, clippy::all, clippy::pedantic)] #vis #sig { ::core::unreachable!() }),
+            )
         }
         Kind::Step => Stub::Step(Box::new(shape)),
         Kind::Workflow => Stub::Workflow(Box::new(shape)),

@@ -24,7 +24,17 @@ impl Default for Common {
 }
 
 const STEP: &[&str] = &[
-    "effect", "retry", "timeout", "irreversible", "idempotent", "key", "on_unknown", "probe", "name", "allow", "crate",
+    "effect",
+    "retry",
+    "timeout",
+    "irreversible",
+    "idempotent",
+    "key",
+    "on_unknown",
+    "probe",
+    "name",
+    "allow",
+    "crate",
 ];
 const WORKFLOW: &[&str] = &["name", "version", "allow", "crate"];
 
@@ -43,7 +53,11 @@ struct Written {
 }
 
 /// Reads the options of a step. Without a valid effect there are none.
-pub(super) fn step(options: Vec<Opt>, readable: bool, diagnostics: &mut Diagnostics) -> (Common, Option<StepOptions>) {
+pub(super) fn step(
+    options: Vec<Opt>,
+    readable: bool,
+    diagnostics: &mut Diagnostics,
+) -> (Common, Option<StepOptions>) {
     let (common, written) = read(options, STEP, diagnostics);
     let effect = match written.effect {
         Some(effect) => effect,
@@ -217,7 +231,12 @@ pub(super) fn keyed_by_arguments(options: &StepOptions, shape: &Shape, diagnosti
 }
 
 fn bad(at: impl ToTokens, what: &str, form: &str, diagnostics: &mut Diagnostics) {
-    diagnostics.report_with(at, code::BAD_VALUE, format_args!("bad value for `{what}`"), format_args!("write {form}"));
+    diagnostics.report_with(
+        at,
+        code::BAD_VALUE,
+        format_args!("bad value for `{what}`"),
+        format_args!("write {form}"),
+    );
 }
 
 fn at(name: &Ident, value: &Value) -> proc_macro2::TokenStream {
@@ -251,7 +270,12 @@ fn journal_name(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> O
     };
     let text = text(value).filter(fits);
     if text.is_none() {
-        bad(at(name, value), "name", "`name = \"..\"` with 1 to 128 letters, digits, `_`, `-` or `.`", diagnostics);
+        bad(
+            at(name, value),
+            "name",
+            "`name = \"..\"` with 1 to 128 letters, digits, `_`, `-` or `.`",
+            diagnostics,
+        );
     }
     text
 }
@@ -340,7 +364,12 @@ fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Retry {
     const KNOWN: &[&str] = &["max", "delay", "factor", "max_delay"];
     let mut retry = Retry { max: 3, delay: 200, factor: 2.0, max_delay: 30_000 };
     let Value::List(list) = value else {
-        bad(name, "retry", "`retry(max = 5)`, with `delay`, `factor` and `max_delay` if you like", diagnostics);
+        bad(
+            name,
+            "retry",
+            "`retry(max = 5)`, with `delay`, `factor` and `max_delay` if you like",
+            diagnostics,
+        );
         return retry;
     };
     let mut seen: Vec<String> = Vec::new();
@@ -392,7 +421,12 @@ fn on_unknown(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Opt
     let text = text(value).unwrap_or_default();
     let found = OnUnknown::ALL.iter().find(|(policy, _)| *policy == text).map(|(_, policy)| *policy);
     if found.is_none() {
-        bad(at(name, value), "on_unknown", "one of `\"fail\"`, `\"ask\"`, `\"retry\"`, `\"probe\"`", diagnostics);
+        bad(
+            at(name, value),
+            "on_unknown",
+            "one of `\"fail\"`, `\"ask\"`, `\"retry\"`, `\"probe\"`",
+            diagnostics,
+        );
     }
     found
 }
@@ -404,7 +438,12 @@ fn probe(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<P
     {
         return Some(path.path.clone());
     }
-    bad(at(name, value), "probe", "the path of an async function, for example `probe = was_sent`", diagnostics);
+    bad(
+        at(name, value),
+        "probe",
+        "the path of an async function, for example `probe = was_sent`",
+        diagnostics,
+    );
     None
 }
 

@@ -99,6 +99,28 @@ pub(super) fn borrows(ty: &Type) -> bool {
     finder.0
 }
 
+/// The type without named lifetimes, which are refused elsewhere.
+pub(super) fn elided(ty: &Type) -> Type {
+    struct Eraser;
+    impl VisitMut for Eraser {
+        fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+            if lifetime.ident != "static" {
+                *lifetime = Lifetime::new("'_", lifetime.span());
+            }
+        }
+        fn visit_type_reference_mut(&mut self, reference: &mut TypeReference) {
+            if reference.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident != "static") {
+                reference.lifetime = None;
+            }
+            visit_mut::visit_type_reference_mut(self, reference);
+        }
+        fn visit_type_bare_fn_mut(&mut self, _: &mut syn::TypeBareFn) {}
+    }
+    let mut ty = ty.clone();
+    Eraser.visit_type_mut(&mut ty);
+    ty
+}
+
 /// The type with `lifetime` wherever one is left out in a reference.
 pub(super) fn with_lifetime(ty: &Type, name: &str) -> Type {
     struct Filler(Lifetime);

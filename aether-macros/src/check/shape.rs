@@ -6,8 +6,8 @@ use syn::ext::IdentExt as _;
 use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Expr, FnArg, GenericParam, Generics, Ident, ItemFn, Lit, Meta, Pat, PatIdent, PatType, Path, ReturnType,
-    Signature, Type, TypeImplTrait, TypeParam, parse_quote,
+    Attribute, Expr, FnArg, GenericParam, Generics, Ident, ItemFn, Lit, Meta, Pat, PatIdent, PatType, Path,
+    ReturnType, Signature, Type, TypeImplTrait, TypeParam, parse_quote,
 };
 
 use super::options::Common;
@@ -117,7 +117,12 @@ fn parameters<'a>(sig: &'a Signature, d: &mut Diagnostics) -> Vec<&'a PatType> {
 }
 
 /// Takes the context off the parameters.
-fn context(params: &mut Vec<&PatType>, wanted: Wanted, sig: &Signature, d: &mut Diagnostics) -> Option<Context> {
+fn context(
+    params: &mut Vec<&PatType>,
+    wanted: Wanted,
+    sig: &Signature,
+    d: &mut Diagnostics,
+) -> Option<Context> {
     let first = params.first().copied();
     let found = first.and_then(seems_context);
     match wanted {
@@ -143,7 +148,12 @@ fn context(params: &mut Vec<&PatType>, wanted: Wanted, sig: &Signature, d: &mut 
             _ if sig.receiver().is_some() => None,
             _ => {
                 let help = format!("let the first parameter be `cx: &mut {name}`");
-                d.report_with(&sig.ident, code::CONTEXT, format_args!("`{}` takes no context", sig.ident), help);
+                d.report_with(
+                    &sig.ident,
+                    code::CONTEXT,
+                    format_args!("`{}` takes no context", sig.ident),
+                    help,
+                );
                 None
             }
         },
@@ -178,7 +188,7 @@ fn take(params: &mut Vec<&PatType>) -> Option<Context> {
 
 fn argument(at: usize, param: &PatType, generics: &mut Generics, d: &mut Diagnostics) -> Arg {
     let (ident, mutable) = named(at, param, d);
-    let ty = nameable(&param.ty, &ident, generics);
+    let ty = nameable(&own::elided(&param.ty), &ident, generics);
     let (owned, pass) = own::owned(&ty).unwrap_or_else(|borrowed| {
         refuse_borrowed(param, &ident, borrowed, d);
         (parse_quote!(()), Pass::Owned)
@@ -222,18 +232,37 @@ fn refuse_borrowed(param: &PatType, name: &Ident, borrowed: Borrowed, d: &mut Di
     match borrowed {
         Borrowed::Mutable => {
             let help = "take it by value and return what became of it";
-            d.report_with(ty, code::BORROWED_ARGUMENT, format_args!("argument `{name}` is borrowed mutably"), help);
+            d.report_with(
+                ty,
+                code::BORROWED_ARGUMENT,
+                format_args!("argument `{name}` is borrowed mutably"),
+                help,
+            );
         }
         Borrowed::Static => {
             let help = "leave `'static` out";
-            d.report_with(ty, code::BORROWED_ARGUMENT, format_args!("argument `{name}` is borrowed for ever"), help);
+            d.report_with(
+                ty,
+                code::BORROWED_ARGUMENT,
+                format_args!("argument `{name}` is borrowed for ever"),
+                help,
+            );
         }
         Borrowed::Unsized => {
             let help = "take a type that can be serialized, an enum for example";
-            d.report_with(ty, code::BORROWED_ARGUMENT, format_args!("argument `{name}` is a trait object"), help);
+            d.report_with(
+                ty,
+                code::BORROWED_ARGUMENT,
+                format_args!("argument `{name}` is a trait object"),
+                help,
+            );
         }
         Borrowed::Inside => {
-            d.report(ty, code::BORROWED_ARGUMENT, format_args!("the type of argument `{name}` borrows inside"));
+            d.report(
+                ty,
+                code::BORROWED_ARGUMENT,
+                format_args!("the type of argument `{name}` borrows inside"),
+            );
         }
     }
 }
@@ -271,6 +300,10 @@ fn result(sig: &Signature, krate: &Path, d: &mut Diagnostics) -> Type {
         d.report(&sig.ident, code::NO_RESULT, format_args!("`{}` returns nothing", sig.ident));
         return substitute;
     };
+    if never_result(ty) {
+        d.report(ty, code::NO_RESULT, format_args!("`{}` returns no `Result`", sig.ident));
+        return substitute;
+    }
     if opaque(ty) {
         d.report(ty, code::OPAQUE_RESULT, "the result is an `impl Trait`");
         return substitute;
@@ -280,6 +313,21 @@ fn result(sig: &Signature, krate: &Path, d: &mut Diagnostics) -> Type {
         return substitute;
     }
     (**ty).clone()
+}
+
+/// Whether a type is surely no `Result`; of all others the types decide.
+fn never_result(ty: &Type) -> bool {
+    const OTHERS: &[&str] = &[
+        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",
+        "u128", "usize", "String", "Vec", "Option", "Box", "BTreeMap", "BTreeSet", "HashMap", "HashSet",
+    ];
+    match ty {
+        Type::Tuple(_) | Type::Array(_) | Type::Never(_) => true,
+        Type::Path(path) => {
+            path.path.segments.last().is_some_and(|last| OTHERS.iter().any(|name| last.ident == name))
+        }
+        _ => false,
+    }
 }
 
 fn opaque(ty: &Type) -> bool {

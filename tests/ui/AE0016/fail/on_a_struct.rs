@@ -1,0 +1,6 @@
+use aether::prelude::*;
+
+#[workflow]
+struct Flow;
+
+fn main() {}

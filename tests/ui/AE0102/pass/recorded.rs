@@ -1,0 +1,11 @@
+#![deny(warnings)]
+
+use aether::prelude::*;
+
+#[workflow]
+async fn flow(cx: &mut Cx) -> Result<()> {
+    let _ = cx.random().await;
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use aether::prelude::*;
+
+#[workflow]
+async fn flow(cx: &mut Cx) -> Result<()> {
+    let _ = cx;
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use aether::prelude::*;
+
+#[workflow]
+async fn flow(cx: &mut Cx) -> Result<()> {
+    tokio::join!(cx.now());
+    Ok(())
+}
+
+fn main() {}

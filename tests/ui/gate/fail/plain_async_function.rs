@@ -1,0 +1,14 @@
+use aether::prelude::*;
+
+async fn helper(cx: &mut Cx) -> u32 {
+    let _ = cx;
+    3
+}
+
+#[workflow]
+async fn flow(cx: &mut Cx) -> Result<()> {
+    helper(cx).await;
+    Ok(())
+}
+
+fn main() {}
