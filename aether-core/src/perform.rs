@@ -497,9 +497,12 @@ impl Performance {
     /// The events after the body, one atomic append.
     pub(crate) fn commit_success(&mut self, value: Payload) -> Answered {
         let outcome = Outcome::of_success(self.options.class);
-        let noted = |event: &Event| matches!(event, Event::HttpRecorded(e) if e.response == value);
-        // An HTTP exchange that is the whole value stands in the journal once.
-        let mut result = (!self.notes.iter().any(noted)).then(|| value.clone());
+        // An HTTP exchange that is the whole value stands in the journal once; replay takes the last one.
+        let exchanged = self.notes.iter().rev().find_map(|event| match event {
+            Event::HttpRecorded(exchange) => Some(exchange.response == value),
+            _ => None,
+        });
+        let mut result = (exchanged != Some(true)).then(|| value.clone());
         let mut events = self.start_events();
         let mut riders = Riders::default();
         let mut key = None;
