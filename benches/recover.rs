@@ -90,7 +90,9 @@ async fn main() -> aether::Result<()> {
     } else {
         println!(
             "{events} events of {steps} steps recovered in {seconds:.3} s ({:.0} events/s), {calls} bodies called; verified in {verify_seconds:.3} s, {} of {} answers matched",
-            events as f64 / seconds, verified.matched, verified.recorded
+            events as f64 / seconds,
+            verified.matched,
+            verified.recorded
         );
     }
     Ok(())

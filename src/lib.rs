@@ -37,7 +37,9 @@ pub use aether_core::contract;
 pub use aether_core::cx::Cx;
 pub use aether_core::def;
 pub use aether_core::deps::{Deps, MissingDep};
-pub use aether_core::engine::{AnyWorkflow, BuildError, RunError, RunHandle, StartError, StartRun, Verified, VerifyError};
+pub use aether_core::engine::{
+    AnyWorkflow, BuildError, RunError, RunHandle, StartError, StartRun, Verified, VerifyError,
+};
 pub use aether_core::event;
 pub use aether_core::failure::{Context, Failure, Result, StepError};
 pub use aether_core::fault::{Divergence, Fault, Side};
@@ -58,6 +60,10 @@ pub use aether_core::unknown::Resolution;
 pub use aether_core::view;
 pub use aether_core::world::World;
 pub use aether_core::{RunEnd, def::Probe};
+pub use aether_effects::agent;
+pub use aether_effects::http;
+pub use aether_effects::llm;
+pub use aether_effects::secret::Secret;
 pub use aether_effects::world::SystemWorld;
 pub use aether_macros::{step, workflow};
 #[cfg(feature = "sqlite")]

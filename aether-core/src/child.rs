@@ -53,7 +53,10 @@ impl Cx {
     /// Runs workflow `W` as a run of its own and waits for its result. The child's id is `<run>/<command>`.
     ///
     /// The step error is `App` with the child's own error, or `Cancelled`.
-    pub fn child<W: Workflow>(&mut self, input: W::Input) -> BoxEffect<'_, Result<W::Output, StepError<W::Error>>>
+    pub fn child<W: Workflow>(
+        &mut self,
+        input: W::Input,
+    ) -> BoxEffect<'_, Result<W::Output, StepError<W::Error>>>
     where
         W::Error: RecordableError,
     {
@@ -120,7 +123,8 @@ impl ChildCall<'_> {
                 run.append_durably(vec![started.into(), link.into()], None, Riders::default()).await;
             }
             let def = W::DEF;
-            let start = children.start(run.id.clone(), child.clone(), def.name, def.version, def.fingerprint, input);
+            let start =
+                children.start(run.id.clone(), child.clone(), def.name, def.version, def.fingerprint, input);
             if let Err(error) = start.await {
                 return run.stop(error).await;
             }

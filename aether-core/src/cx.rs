@@ -220,7 +220,11 @@ impl Cx {
         self.timer("sleep_until", move |_| due)
     }
 
-    fn timer(&mut self, name: &str, due: impl FnOnce(Timestamp) -> Timestamp + Send + 'static) -> BoxEffect<'_, ()> {
+    fn timer(
+        &mut self,
+        name: &str,
+        due: impl FnOnce(Timestamp) -> Timestamp + Send + 'static,
+    ) -> BoxEffect<'_, ()> {
         let mut ticket = self.ticket(name);
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
@@ -301,7 +305,11 @@ impl Cx {
     }
 
     /// Calls a tool with arguments as JSON, as a model asks for it; the value comes back as JSON.
-    pub fn call_tool(&mut self, tool: &Tool, args: Payload) -> BoxEffect<'_, Result<Payload, StepError<Payload>>> {
+    pub fn call_tool(
+        &mut self,
+        tool: &Tool,
+        args: Payload,
+    ) -> BoxEffect<'_, Result<Payload, StepError<Payload>>> {
         let call = Call {
             name: tool.def.name.into(),
             path: tool.def.path.into(),
@@ -331,7 +339,8 @@ where
 }
 
 fn unreadable<E>(ticket: &Ticket<'_>, error: &PayloadError) -> StepError<E> {
-    let failure: Failure = at(&ticket.run, &ticket.command, format_args!("the result does not round-trip: {error}"));
+    let failure: Failure =
+        at(&ticket.run, &ticket.command, format_args!("the result does not round-trip: {error}"));
     StepError::Unrecordable(failure)
 }
 

@@ -13,7 +13,9 @@ pub struct Deps {
 
 /// A step asked for a value that the program did not provide.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no `{wanted}` was provided: call `.provide(..)` with one on the engine's builder (provided are: {provided})")]
+#[error(
+    "no `{wanted}` was provided: call `.provide(..)` with one on the engine's builder (provided are: {provided})"
+)]
 pub struct MissingDep {
     /// Type that was asked for.
     pub wanted: &'static str,

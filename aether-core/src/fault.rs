@@ -50,7 +50,10 @@ impl std::fmt::Display for Divergence {
         write!(f, "run `{}` diverged: ", self.run)?;
         match (&self.recorded, &self.requested) {
             (Some(recorded), Some(requested)) if recorded.command == requested.command => {
-                write!(f, "the code asks for {requested} where history holds {recorded}, with other arguments")
+                write!(
+                    f,
+                    "the code asks for {requested} where history holds {recorded}, with other arguments"
+                )
             }
             (Some(recorded), Some(requested)) => {
                 write!(f, "the code asks for {requested} where history holds {recorded}")
@@ -58,7 +61,9 @@ impl std::fmt::Display for Divergence {
             (Some(recorded), None) => {
                 write!(f, "history holds {recorded}, which the code never asks for")
             }
-            (None, Some(requested)) => write!(f, "the code asks for {requested}, which history does not hold"),
+            (None, Some(requested)) => {
+                write!(f, "the code asks for {requested}, which history does not hold")
+            }
             (None, None) => f.write_str("the result differs from the recorded one"),
         }?;
         f.write_str("; restore the code that recorded it, or start a new run")
@@ -107,7 +112,9 @@ pub enum Fault {
         reason: String,
     },
     /// Control went a way that the workflow's state machine does not have.
-    #[error("run `{run}`: workflow `{workflow}` went from state {from} to {to}, which its definition does not have")]
+    #[error(
+        "run `{run}`: workflow `{workflow}` went from state {from} to {to}, which its definition does not have"
+    )]
     IllegalTransition {
         /// The run.
         run: RunId,

@@ -11,10 +11,10 @@ use tokio::sync::broadcast;
 use crate::deps::Deps;
 use crate::event::Event;
 use crate::id::{CommandId, RunId, WorkerId};
+use crate::payload::Payload;
 use crate::policy::ReplayPolicy;
 use crate::step::BodyResult;
 use crate::step_cx::StepCx;
-use crate::payload::Payload;
 use crate::store::Store;
 use crate::world::World;
 

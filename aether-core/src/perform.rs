@@ -279,8 +279,12 @@ impl Performance {
         let (command, attempt) = (self.command.clone(), self.attempt);
         let tool = self.name.to_string();
         refused.push(
-            ToolInvocationRefused { command: command.clone(), invocation: invocation.clone(), key: key.clone() }
-                .into(),
+            ToolInvocationRefused {
+                command: command.clone(),
+                invocation: invocation.clone(),
+                key: key.clone(),
+            }
+            .into(),
         );
         events.push(
             ToolInvocationStarted {
@@ -321,8 +325,14 @@ impl Performance {
             Some(LedgerAnswer::Execute(intent)) => Ok(intent),
             Some(LedgerAnswer::Recorded(row)) => {
                 let (outcome, result) = recorded_outcome(*row);
-                let invocation =
-                    Invocation { id: invocation, key, attempt, finished: None, decision: None, refused: false };
+                let invocation = Invocation {
+                    id: invocation,
+                    key,
+                    attempt,
+                    finished: None,
+                    decision: None,
+                    refused: false,
+                };
                 Err(Next::Done(self.catch_up(&invocation, outcome, result)))
             }
             Some(LedgerAnswer::InFlight(_)) => Err(self.unknown(&invocation, &key, None).await),
@@ -351,7 +361,8 @@ impl Performance {
 
     /// Runs a body that leaves the world as it is.
     async fn call_safely(&mut self) -> Ended {
-        let cx = StepCx::new(&self.run, &self.command, self.options.class, self.attempt, self.run.now(), None);
+        let cx =
+            StepCx::new(&self.run, &self.command, self.options.class, self.attempt, self.run.now(), None);
         self.call(cx).await
     }
 
@@ -541,7 +552,8 @@ impl Performance {
     }
 
     pub(crate) fn failed(&self, outcome: Outcome, error: Option<Payload>) -> Event {
-        CommandCommitted { command: self.command.clone(), outcome, result: None, error, caught_up: false }.into()
+        CommandCommitted { command: self.command.clone(), outcome, result: None, error, caught_up: false }
+            .into()
     }
 
     /// Takes over an outcome that was known before the crash; the body is not called.

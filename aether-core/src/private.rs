@@ -12,7 +12,8 @@ pub use crate::gate::{BoxEffect, gate};
 pub use crate::outcome::{Classify, EffectClass, FailureClass};
 pub use crate::payload::{Payload, PayloadError};
 pub use crate::step::{
-    ArgsDecoder, ArgsEncoder, Recordable, RecordableError, RegisteredStep, RegisteredWorkflow, Returns, Step, Workflow,
+    ArgsDecoder, ArgsEncoder, Recordable, RecordableError, RegisteredStep, RegisteredWorkflow, Returns, Step,
+    Workflow,
 };
 pub use crate::step_cx::StepCx;
 pub use crate::tool::{Tool, ToolSchema};

@@ -194,7 +194,8 @@ impl History {
             Event::ToolInvocationFinished(e) => {
                 if let Some(invocation) = &mut record.invocation {
                     let response = record.response.clone().map(Ok);
-                    let result = committed_result(e.result, e.error).or(response).unwrap_or(Ok(Payload::null()));
+                    let result =
+                        committed_result(e.result, e.error).or(response).unwrap_or(Ok(Payload::null()));
                     invocation.finished = Some((e.outcome, result));
                 }
                 None

@@ -178,7 +178,13 @@ impl Run {
         std::future::pending().await
     }
 
-    fn push(&self, events: Vec<Event>, acquire: Option<Acquire>, riders: Riders, awaited: bool) -> Option<Reply> {
+    fn push(
+        &self,
+        events: Vec<Event>,
+        acquire: Option<Acquire>,
+        riders: Riders,
+        awaited: bool,
+    ) -> Option<Reply> {
         if self.mode == Mode::Verify || self.fault().is_some() {
             self.root.wake();
             return None;
@@ -187,7 +193,10 @@ impl Run {
             Ok(frame) => frame,
             Err(error) => {
                 let reason = error.to_string();
-                self.fail(AppendError::Store(crate::store::StoreError::Corrupt { store: "journal".into(), reason }));
+                self.fail(AppendError::Store(crate::store::StoreError::Corrupt {
+                    store: "journal".into(),
+                    reason,
+                }));
                 return None;
             }
         };
@@ -232,7 +241,9 @@ impl Run {
                 "the journal of run `{}` has reached the limit of {} events: split the work into child runs",
                 self.id, self.host.limits.history
             );
-            return self.stop(crate::store::StoreError::Full { store: self.host.store.describe(), reason }).await;
+            return self
+                .stop(crate::store::StoreError::Full { store: self.host.store.describe(), reason })
+                .await;
         }
         let durable = self.tail.durable();
         if durable > 0 && next.saturating_sub(durable) > BACKPRESSURE {
@@ -255,7 +266,11 @@ impl Run {
             if found.command != *command || !same_class || !same_digest {
                 return Err(recorded_side(found, class));
             }
-            Ok(if found.answer.is_some() { Matched::Answered } else { Matched::Begun(Box::new(found.clone())) })
+            Ok(if found.answer.is_some() {
+                Matched::Answered
+            } else {
+                Matched::Begun(Box::new(found.clone()))
+            })
         });
         let matched = match compared {
             None => Matched::New,
@@ -338,7 +353,12 @@ impl Run {
     }
 
     /// The answer of a command that must hold `Answer` of the right kind.
-    pub(crate) async fn mismatched<T>(&self, command: &CommandId, class: EffectClass, found: Option<Answer>) -> T {
+    pub(crate) async fn mismatched<T>(
+        &self,
+        command: &CommandId,
+        class: EffectClass,
+        found: Option<Answer>,
+    ) -> T {
         tracing::error!(run = %self.id, %command, ?found, "recorded answer is of another kind");
         let side = Side { command: command.clone(), class, digest: None, site: None };
         self.diverged(Some(side.clone()), Some(side)).await
@@ -347,7 +367,11 @@ impl Run {
     /// Waits until everything recorded has been handed out. In a shutdown it does not return.
     pub(crate) async fn frontier(&self, command: &CommandId) {
         poll_fn(|cx| {
-            if self.lock().history.pass_frontier(command, cx.waker()) { Poll::Ready(()) } else { Poll::Pending }
+            if self.lock().history.pass_frontier(command, cx.waker()) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
         .await;
         if self.lock().stopping {
@@ -491,7 +515,9 @@ impl Run {
     /// Checks that a recorded value is not over the limit.
     pub(crate) fn too_large(&self, payload: &Payload) -> Option<String> {
         let (size, limit) = (payload.as_str().len(), self.host.limits.payload);
-        (size > limit).then(|| format!("the value has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)"))
+        (size > limit).then(|| {
+            format!("the value has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)")
+        })
     }
 }
 

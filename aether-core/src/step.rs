@@ -93,7 +93,10 @@ pub trait Step: Sized + Send + Sync + 'static {
     }
 
     /// Looks at the world for a call of unknown outcome, where the step declares a probe.
-    fn probe(_cx: StepCx, _args: Self::Args) -> Option<BoxFuture<'static, Result<Probe<Self::Output>, Failure>>> {
+    fn probe(
+        _cx: StepCx,
+        _args: Self::Args,
+    ) -> Option<BoxFuture<'static, Result<Probe<Self::Output>, Failure>>> {
         None
     }
 }
@@ -265,7 +268,11 @@ impl RegisteredWorkflow {
     }
 
     /// Starts the body in the root scope.
-    pub(crate) fn run(&self, cx: Cx, input: &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError> {
+    pub(crate) fn run(
+        &self,
+        cx: Cx,
+        input: &Payload,
+    ) -> Result<BoxFuture<'static, Completion>, PayloadError> {
         (self.run)(cx, input)
     }
 }

@@ -67,7 +67,8 @@ impl ToolSchema {
         if !doc.is_empty() {
             schema.insert("description".into(), doc.into());
         }
-        let optional = schema.get("type").and_then(Value::as_array).is_some_and(|t| t.contains(&"null".into()));
+        let optional =
+            schema.get("type").and_then(Value::as_array).is_some_and(|t| t.contains(&"null".into()));
         if !optional {
             self.required.push(name.into());
         }

@@ -136,10 +136,10 @@ fn asked_to_end(run: &Run) -> Option<TurnEnd> {
         return Some(TurnEnd::Fault(Fault::ShutDown { run: run.id.clone() }));
     }
     let message = run.take_message(CANCEL)?;
-    let request = message.payload.decode().unwrap_or_else(|_| CancelRequest {
-        reason: "cancelled".into(),
-        actor: "unknown".into(),
-    });
+    let request = message
+        .payload
+        .decode()
+        .unwrap_or_else(|_| CancelRequest { reason: "cancelled".into(), actor: "unknown".into() });
     Some(TurnEnd::Cancelled { request, message: message.seq })
 }
 
@@ -151,7 +151,8 @@ pub(crate) async fn conclude(run: &Run, parent: Option<RunId>, end: TurnEnd) -> 
                 return Err(TurnEnd::Fault(fault));
             }
             let event = terminal(run, completion);
-            let status = if matches!(event, Event::RunCompleted(_)) { Status::Completed } else { Status::Failed };
+            let status =
+                if matches!(event, Event::RunCompleted(_)) { Status::Completed } else { Status::Failed };
             (event, status, Vec::new())
         }
         TurnEnd::Panicked(message) => {

@@ -73,7 +73,8 @@ impl Performance {
 
     /// The step fails; its outcome stays unknown.
     fn in_doubt(&mut self, invocation: &InvocationId, actor: &str, why: &str, consumed: Vec<u64>) -> Next {
-        let reason = format!("nobody knows whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
+        let reason =
+            format!("nobody knows whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
         let error = step_error(&StepError::InDoubt(at(&self.run, &self.command, reason)));
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::InDoubt, actor));
@@ -88,7 +89,12 @@ impl Performance {
     async fn send_again(&mut self, invocation: &InvocationId, key: &IdempotencyKey) -> Next {
         self.unknown_tries += 1;
         if self.unknown_tries >= MAX_SENDS {
-            return self.in_doubt(invocation, "policy: retry", "it was sent several times without an answer", Vec::new());
+            return self.in_doubt(
+                invocation,
+                "policy: retry",
+                "it was sent several times without an answer",
+                Vec::new(),
+            );
         }
         if let Some(wait) = Retry::READ.wait_after(self.unknown_tries.saturating_sub(2))
             && self.unknown_tries > 1
@@ -106,7 +112,8 @@ impl Performance {
 
     /// Asks the step's probe.
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
-        let cx = StepCx::new(&self.run, &self.command, self.options.class, self.attempt, self.run.now(), None);
+        let cx =
+            StepCx::new(&self.run, &self.command, self.options.class, self.attempt, self.run.now(), None);
         let Some(probe) = self.body.probe(cx, &self.args) else {
             return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new());
         };
@@ -118,8 +125,12 @@ impl Performance {
             Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()),
             Ok(Ok(Probe::DidNotHappen)) => self.did_not_happen(invocation, "probe", Vec::new()),
             Ok(Ok(Probe::Unknown)) => self.in_doubt(invocation, "probe", "its probe cannot tell", Vec::new()),
-            Ok(Err(failure)) => self.in_doubt(invocation, "probe", &format!("its probe failed: {failure}"), Vec::new()),
-            Err(error) => self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new()),
+            Ok(Err(failure)) => {
+                self.in_doubt(invocation, "probe", &format!("its probe failed: {failure}"), Vec::new())
+            }
+            Err(error) => {
+                self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new())
+            }
         }
     }
 
@@ -162,7 +173,13 @@ impl Performance {
         }
     }
 
-    fn happened(&mut self, invocation: &InvocationId, value: Payload, actor: &str, consumed: Vec<u64>) -> Next {
+    fn happened(
+        &mut self,
+        invocation: &InvocationId,
+        value: Payload,
+        actor: &str,
+        consumed: Vec<u64>,
+    ) -> Next {
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::Happened, actor));
         self.run.append(events, Riders { consumed, ..Riders::default() });

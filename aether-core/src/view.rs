@@ -214,8 +214,12 @@ impl RunView {
             }
             Event::PlanGenerated(e) => self.commit(position, &command, Outcome::Success, Some(Ok(e.plan))),
             Event::NodeFinished(_) => self.step_mut(&command, EffectClass::Pure).finished = true,
-            Event::TimeRecorded(e) => self.drawn(position, &command, EffectClass::Time, Payload::encode(&e.value)),
-            Event::UuidRecorded(e) => self.drawn(position, &command, EffectClass::Uuid, Payload::encode(&e.value)),
+            Event::TimeRecorded(e) => {
+                self.drawn(position, &command, EffectClass::Time, Payload::encode(&e.value))
+            }
+            Event::UuidRecorded(e) => {
+                self.drawn(position, &command, EffectClass::Uuid, Payload::encode(&e.value))
+            }
             Event::RandomRecorded(e) => self.drawn(position, &command, EffectClass::Random, Ok(e.value)),
             Event::TimerScheduled(_) => {
                 self.step_mut(&command, EffectClass::Time);
@@ -324,7 +328,14 @@ impl RunView {
         let (class, input) = (step.class, step.input.clone());
         let trigger = ending(outcome, &result);
         self.go(command, trigger);
-        self.effects.push(EffectRecord { position, command: command.clone(), class, input, output: result, outcome });
+        self.effects.push(EffectRecord {
+            position,
+            command: command.clone(),
+            class,
+            input,
+            output: result,
+            outcome,
+        });
     }
 }
 

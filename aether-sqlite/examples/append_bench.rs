@@ -102,7 +102,8 @@ impl Run {
                 tokio::task::yield_now().await;
             }
         }
-        let status = StatusChange { status: Status::Completed, wake_at: None, release: true, notify: None };
+        let status =
+            StatusChange { status: Status::Completed, wake_at: None, release: true, seen: 0, notify: None };
         self.durably(
             |append| append.status = Some(status),
             frame(&CommandId::new("9", "end"), "run_completed", 40),

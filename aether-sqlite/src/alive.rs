@@ -69,7 +69,8 @@ impl SignsOfLife {
     }
 
     fn file(&self, worker: &WorkerId) -> PathBuf {
-        let safe: String = worker.as_str().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let safe: String =
+            worker.as_str().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         self.folder.join(safe)
     }
 }

@@ -142,7 +142,9 @@ impl SqliteStore {
     async fn dead_workers(&self) -> Result<Vec<WorkerId>, StoreError> {
         let signs = Arc::clone(&self.signs);
         self.readers
-            .ask(move |conn| Ok(reader::owners(conn)?.into_iter().filter(|worker| signs.is_dead(worker)).collect()))
+            .ask(move |conn| {
+                Ok(reader::owners(conn)?.into_iter().filter(|worker| signs.is_dead(worker)).collect())
+            })
             .await
     }
 

@@ -151,7 +151,8 @@ async fn two_stores_on_one_file_see_each_other() {
     let fenced = put(&one, "a", 1, 41).await.unwrap_err();
     assert_eq!(fenced, AppendError::StaleEpoch { run: id("a"), held: 1, found: 2 });
     let mut end = append("a", 2, 41);
-    end.status = Some(StatusChange { status: Status::Failed, wake_at: None, release: true, seen: 0, notify: None });
+    end.status =
+        Some(StatusChange { status: Status::Failed, wake_at: None, release: true, seen: 0, notify: None });
     queue(&two, end).await.unwrap().unwrap();
     let ended = put(&one, "a", 2, 42).await.unwrap_err();
     assert_eq!(ended, AppendError::RunEnded { run: id("a"), status: Status::Failed });

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use aether::llm::ChatMessage;
 use aether::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -23,8 +23,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether::contract::Status;
 use aether::event::Event;
 use aether::id::RunId;
+use aether::llm::OpenAiClient;
 use aether::prelude::*;
 use aether::store::Store;
 use aether::{RunError, SqliteStore, StartError};
@@ -84,13 +86,16 @@ async fn work(options: &Options) -> Result<(), Stop> {
     options.prepare()?;
     let store: Arc<dyn Store> =
         Arc::new(SqliteStore::open(&options.db).map_err(|error| Stop::Usage(error.to_string()))?);
-    let (id, exists) = run_id(options, &*store).await?;
+    let (id, found) = run_id(options, &*store).await?;
     let brief = options.brief(&id)?;
-    if !exists {
+    if found.is_none() {
         options.make_room(&brief.report)?;
     }
     println!("Question: {}\nTree:     {}\nRun:      {id}", brief.question, brief.tree.display());
     let engine = engine(options, store).await?;
+    if found.is_some_and(Status::is_terminal) {
+        println!("This run is finished; nothing is done again. --fresh begins a new one.");
+    }
     let outcome = follow(&engine, brief, &id).await;
     let history = history(&engine, &id).await;
     engine.shutdown().await.map_err(failed)?;
@@ -99,21 +104,20 @@ async fn work(options: &Options) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The name of the run, and whether it exists. `--fresh` takes the next free name.
-async fn run_id(options: &Options, store: &dyn Store) -> Result<(String, bool), Stop> {
+/// The name of the run, and where it stands if it exists: the newest of its name, or with `--fresh` the next one.
+async fn run_id(options: &Options, store: &dyn Store) -> Result<(String, Option<Status>), Stop> {
     let mut newest = None;
-    for generation in 1_u32.. {
+    let mut generation = 1;
+    loop {
         let name = if generation == 1 { options.id.clone() } else { format!("{}-{generation}", options.id) };
         let id = RunId::new(&name).map_err(|error| Stop::Usage(format!("--id: {error}")))?;
-        if store.run(&id).await.map_err(failed)?.is_some() {
-            newest = Some(name);
-        } else if options.fresh || newest.is_none() {
-            return Ok((name, false));
-        } else {
-            break;
+        match (store.run(&id).await.map_err(failed)?, newest) {
+            (Some(record), _) => newest = Some((name, Some(record.status))),
+            (None, Some(newest)) if !options.fresh => return Ok(newest),
+            (None, _) => return Ok((name, None)),
         }
+        generation += 1;
     }
-    Ok((newest.unwrap_or_default(), true))
 }
 
 async fn engine(options: &Options, store: Arc<dyn Store>) -> Result<Engine, Stop> {
@@ -138,7 +142,7 @@ async fn model() -> Result<OpenAiClient, Stop> {
     let url = offline_model::start().await.map_err(failed)?;
     println!("Model:    the bundled offline model: it searches and quotes for real, and it does not think.");
     println!("          Set OPENAI_API_KEY or OPENAI_BASE_URL to ask a real one.\n");
-    Ok(OpenAiClient::new(url, Secret::new("offline".to_owned()), offline_model::NAME))
+    Ok(OpenAiClient::new(url, "offline", offline_model::NAME))
 }
 
 /// Starts the run or finds it again, and shows what it does until it ends.
@@ -149,9 +153,6 @@ async fn follow(engine: &Engine, brief: Brief, id: &str) -> Result<Findings, Sto
         StartError::Store(error) => failed(error),
         refused => Stop::Usage(refused.to_string()),
     })?;
-    if run.status().await.map_err(failed)?.is_terminal() && watch.is_empty() {
-        println!("This run is finished; nothing was done again. --fresh begins a new one.");
-    }
     let ended = run.result();
     tokio::pin!(ended);
     let result = loop {

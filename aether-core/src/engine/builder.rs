@@ -197,7 +197,9 @@ fn registry(extra: &[RegisteredWorkflow]) -> Result<HashMap<&'static str, Regist
     for workflow in inventory::iter::<RegisteredWorkflow>.into_iter().copied().chain(extra.iter().copied()) {
         let name = workflow.def.name;
         let former: Option<RegisteredWorkflow> = registry.insert(name, workflow);
-        if let Some(former) = former.filter(|former| (former.def.module, former.def.line) != (workflow.def.module, workflow.def.line)) {
+        if let Some(former) = former
+            .filter(|former| (former.def.module, former.def.line) != (workflow.def.module, workflow.def.line))
+        {
             let (first, second) = (former.def.module, workflow.def.module);
             return Err(BuildError::DuplicateWorkflow { name, first, second });
         }

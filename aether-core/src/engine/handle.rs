@@ -41,7 +41,9 @@ pub enum StartError {
         error: PayloadError,
     },
     /// The input is over the limit.
-    #[error("the input of workflow `{workflow}` has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)")]
+    #[error(
+        "the input of workflow `{workflow}` has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)"
+    )]
     TooLarge {
         /// The workflow.
         workflow: &'static str,
@@ -116,7 +118,9 @@ impl<E: fmt::Display> fmt::Display for RunError<E> {
                 write!(f, "run `{run}` was cancelled by {actor}: {reason}")
             }
             Self::Stopped { fault, .. } => write!(f, "{fault}"),
-            Self::Unreadable { run, message: Some(message), .. } => write!(f, "run `{run}` failed: {message}"),
+            Self::Unreadable { run, message: Some(message), .. } => {
+                write!(f, "run `{run}` failed: {message}")
+            }
             Self::Unreadable { run, error, message: None } => {
                 write!(f, "the result of run `{run}` is unreadable: {error}")
             }
@@ -221,7 +225,8 @@ pub(super) async fn create(
     let mut seed = [0; 16];
     host.world.fill_random(&mut seed);
     let seed = hex(&seed);
-    let corrupt = |error: PayloadError| StoreError::Corrupt { store: "input".into(), reason: error.to_string() };
+    let corrupt =
+        |error: PayloadError| StoreError::Corrupt { store: "input".into(), reason: error.to_string() };
     let digest = Digest::of(&input).map_err(corrupt)?;
     let created = RunCreated {
         workflow: def.name.into(),
@@ -286,8 +291,10 @@ pub(super) async fn stored_end(inner: &Inner, run: &RunId) -> Result<Option<RunE
         Some(_) => {
             let last = store.last_frame(run).await?;
             let events = last.map(|frame| frame.events()).transpose();
-            let events = events
-                .map_err(|error| StoreError::Corrupt { store: store.describe(), reason: error.to_string() })?;
+            let events = events.map_err(|error| StoreError::Corrupt {
+                store: store.describe(),
+                reason: error.to_string(),
+            })?;
             Ok(events.and_then(|events| events.iter().rev().find_map(RunEnd::of)))
         }
     }

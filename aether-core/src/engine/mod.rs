@@ -113,7 +113,11 @@ impl Inner {
     }
 
     fn register(&self, workflow: RegisteredWorkflow) {
-        self.registry.write().unwrap_or_else(PoisonError::into_inner).entry(workflow.def.name).or_insert(workflow);
+        self.registry
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(workflow.def.name)
+            .or_insert(workflow);
     }
 
     fn workflow(&self, name: &str) -> Option<RegisteredWorkflow> {

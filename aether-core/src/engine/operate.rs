@@ -60,7 +60,13 @@ impl Engine {
         self.post(run, topic.clone(), topic, encode(&resolved)?).await
     }
 
-    async fn post(&self, run: &RunId, id: String, topic: String, payload: Payload) -> Result<Sent, StoreError> {
+    async fn post(
+        &self,
+        run: &RunId,
+        id: String,
+        topic: String,
+        payload: Payload,
+    ) -> Result<Sent, StoreError> {
         let message = Message { seq: 0, id, topic, payload, at: now(&self.inner) };
         let sent = self.inner.host.store.send(run, message).await?;
         poke(&self.inner, run).await;

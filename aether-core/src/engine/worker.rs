@@ -359,12 +359,9 @@ pub(super) async fn replay(
         children: None,
     };
     let run = Run::new(Arc::clone(&inner.host), origin);
-    let body: BoxFuture<'static, Completion> =
-        workflow.run(crate::cx::Cx::root(Arc::clone(&run)), &created.input).map_err(|error| Fault::Input {
-            run: id.clone(),
-            workflow: created.workflow.clone(),
-            error,
-        })?;
+    let body: BoxFuture<'static, Completion> = workflow
+        .run(crate::cx::Cx::root(Arc::clone(&run)), &created.input)
+        .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
     let turned = turn(&run, body).await;
     Ok((run, end, turned))
 }
