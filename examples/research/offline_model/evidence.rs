@@ -73,7 +73,9 @@ struct Sentence {
 
 impl<'q> Evidence<'q> {
     /// What `searches` brought.
-    pub(super) fn of(question: &'q str, searches: Vec<Hits>) -> Self {
+    pub(super) fn of(question: &'q str, mut searches: Vec<Hits>) -> Self {
+        // Where the question itself is written down, it is not answered.
+        searches.iter_mut().for_each(|search| search.hits.retain(|hit| !hit.text.contains(question)));
         let mut evidence = Self { question, searches, places: Vec::new(), slices: Vec::new() };
         evidence.places = evidence.best_places();
         evidence
@@ -105,7 +107,11 @@ impl<'q> Evidence<'q> {
     fn score_around(&self, hit: &Hit, others: &[&Hit]) -> f64 {
         let near = others.iter().filter(|other| other.line.abs_diff(hit.line) <= NEAR);
         let around: String = near.map(|other| format!("{} ", other.text)).collect();
-        let prose = if prose(&hit.path, &hit.text).is_some() { 1.5 } else { 1.0 };
+        let prose = match prose(&hit.path, &hit.text) {
+            Some(_) if hit.text.starts_with("//!") || hit.path.ends_with(".md") => 2.0,
+            Some(_) => 1.5,
+            None => 1.0,
+        };
         let source = if hit.path.ends_with(".rs") || hit.path.ends_with(".md") { 1.0 } else { 0.5 };
         (self.score(&hit.text) + self.score(&around)) * prose * source
     }
@@ -120,6 +126,8 @@ impl<'q> Evidence<'q> {
             }
         }
         sentences.sort_by(|a, b| b.score.total_cmp(&a.score));
+        let least = sentences.first().map_or(0.0, |best| best.score / 2.0);
+        sentences.retain(|sentence| sentence.score > least);
         sentences.truncate(MAX_SENTENCES);
         sentences
     }
