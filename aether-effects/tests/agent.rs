@@ -1,5 +1,7 @@
 //! Agents over a scripted model and real tools, through a real engine.
 
+#![allow(clippy::unwrap_used)] // In functions that tests share.
+
 mod kit;
 
 use std::sync::Arc;
@@ -107,7 +109,7 @@ impl Bench {
 /// What the tools answered, in order.
 fn told(report: &AgentReport) -> Vec<&str> {
     let tool = |message| match message {
-        &ChatMessage::Tool { ref content, .. } => Some(&**content),
+        ChatMessage::Tool { content, .. } => Some(&**content),
         _ => None,
     };
     report.transcript.iter().filter_map(tool).collect()

@@ -1,6 +1,8 @@
 //! HTTP through a real engine and real sockets: recorded once, replayed without the network, secrets kept out, and
 //! lost answers told apart from requests that were never sent.
 
+#![allow(clippy::unwrap_used)] // In functions that tests share.
+
 mod kit;
 
 use std::sync::atomic::Ordering;

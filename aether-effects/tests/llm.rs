@@ -1,5 +1,7 @@
 //! Models through a real engine, and the OpenAI client against well-behaved and rude peers.
 
+#![allow(clippy::unwrap_used)] // In functions that tests share.
+
 mod kit;
 
 use std::sync::atomic::Ordering;

@@ -244,7 +244,7 @@ fn read(text: &str, asked: String) -> Result<ChatResponse, ModelError> {
     let calls = message.tool_calls.unwrap_or_default();
     Ok(ChatResponse {
         model: completion.model.unwrap_or(asked),
-        content: message.content.and_then(text).or(message.refusal),
+        content: message.content.and_then(plain).or(message.refusal),
         tool_calls: calls.into_iter().enumerate().map(|(number, call)| tool_call(number, call)).collect(),
         finish_reason,
         usage,
@@ -252,7 +252,7 @@ fn read(text: &str, asked: String) -> Result<ChatResponse, ModelError> {
 }
 
 /// The text of a content, where there is one.
-fn text(content: Value) -> Option<String> {
+fn plain(content: Value) -> Option<String> {
     match content {
         Value::String(text) => Some(text),
         Value::Array(parts) => {
