@@ -1,3 +1,4 @@
 //! The integration tests, in one program.
 
+mod kill_sweep;
 mod ui;
