@@ -108,11 +108,13 @@ impl Bench {
 
 /// What the tools answered, in order.
 fn told(report: &AgentReport) -> Vec<&str> {
-    let tool = |message| match message {
-        ChatMessage::Tool { content, .. } => Some(&**content),
-        _ => None,
-    };
-    report.transcript.iter().filter_map(tool).collect()
+    let mut answers = Vec::new();
+    for message in &report.transcript {
+        if let ChatMessage::Tool { content, .. } = message {
+            answers.push(content.as_str());
+        }
+    }
+    answers
 }
 
 #[tokio::test]
