@@ -65,7 +65,12 @@ impl Progress {
     }
 
     /// The line of a command that came to its end.
-    fn done(&mut self, command: &CommandId, result: Option<&Payload>, error: Option<&Payload>) -> Option<String> {
+    fn done(
+        &mut self,
+        command: &CommandId,
+        result: Option<&Payload>,
+        error: Option<&Payload>,
+    ) -> Option<String> {
         let (class, input) = self.open.get(command).cloned().unwrap_or((EffectClass::Pure, String::new()));
         let name = command.name();
         Some(match (error, result) {
@@ -79,8 +84,12 @@ impl Progress {
 /// What a model answered: the tools it wants, or its words.
 fn answer(response: &Payload) -> String {
     let response: Value = response.decode().unwrap_or_default();
-    let calls: Vec<&str> =
-        response["tool_calls"].as_array().into_iter().flatten().filter_map(|call| call["name"].as_str()).collect();
+    let calls: Vec<&str> = response["tool_calls"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|call| call["name"].as_str())
+        .collect();
     match response["content"].as_str() {
         Some(text) if calls.is_empty() => cut(text),
         _ => format!("wants {}", calls.join(", ")),
