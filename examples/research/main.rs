@@ -139,7 +139,7 @@ async fn model() -> Result<OpenAiClient, Stop> {
     let named = |variable| std::env::var_os(variable).is_some_and(|value| !value.is_empty());
     if named("OPENAI_API_KEY") || named("OPENAI_BASE_URL") {
         let client = OpenAiClient::from_env().map_err(|error| Stop::Usage(error.to_string()))?;
-        println!("Model:    {client:?}\n");
+        println!("Model:    as the environment says\n");
         return Ok(client);
     }
     let url = offline_model::start().await.map_err(failed)?;
