@@ -115,13 +115,15 @@ impl SqliteStore {
         };
         let readers = Readers::start(path, &name, &options).map_err(no_thread)?;
         let (queue, ops) = unbounded();
+        let (ready, begun) = unbounded();
         let writer = std::thread::Builder::new()
             .name("aether-sqlite-writer".into())
             .spawn({
                 let name = name.clone();
-                move || writer::serve(conn, &name, &options, &ops)
+                move || writer::serve(conn, &name, &options, &ops, &ready)
             })
             .map_err(no_thread)?;
+        begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
         let signs = Arc::new(SignsOfLife::beside(path));
         Ok(Self { name, queue, writer: Mutex::new(Some(writer)), readers, signs })
     }

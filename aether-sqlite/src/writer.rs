@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, TryRecvError};
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -111,16 +111,26 @@ struct Writer<'c> {
 }
 
 /// Serves the queue until it is closed, then closes the connection.
-pub(crate) fn serve(conn: Connection, store: &Arc<str>, options: &SqliteOptions, queue: &Receiver<Op>) {
+///
+/// Says through `ready` whether it can: a file whose tables were changed by hand cannot be served.
+pub(crate) fn serve(
+    conn: Connection,
+    store: &Arc<str>,
+    options: &SqliteOptions,
+    queue: &Receiver<Op>,
+    ready: &Sender<Result<(), StoreError>>,
+) {
     let closers = match Batch::new(&conn, store) {
         Ok(batch) => {
+            let _opener_gone = ready.send(Ok(()));
             let mut writer =
                 Writer { batch, queue, options, done: Vec::new(), closers: Vec::new(), urgent: false };
             writer.run();
             writer.closers
         }
         Err(error) => {
-            tracing::error!(%store, %error, "the writer cannot start");
+            let reason = format!("its tables are not those of this schema version: {error}");
+            let _opener_gone = ready.send(Err(StoreError::Corrupt { store: store.to_string(), reason }));
             Vec::new()
         }
     };
