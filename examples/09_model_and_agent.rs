@@ -34,7 +34,10 @@ async fn evening(cx: &mut Cx, wish: String) -> Result<String> {
     let plan: Plan = cx.llm("plan").system("Find the city.").user(wish).json().await?;
     // A loop with tools: every `#[step]` is a tool, its documentation and arguments are what the model sees.
     let agent = cx.agent("evening").system("Check the weather, then book.");
-    let done = agent.tools((weather::tool(), book_table::tool())).run(format!("An evening in {}", plan.city)).await?;
+    let done = agent
+        .tools((weather::tool(), book_table::tool()))
+        .run(format!("An evening in {}", plan.city))
+        .await?;
     Ok(format!("{} ({} answers of the model)", done.answer, done.turns))
 }
 
@@ -54,7 +57,9 @@ impl ModelClient for Script {
         let say = |text: &str| ChatResponse { content: Some(text.into()), ..ChatResponse::default() };
         let answer = match request.messages.last() {
             _ if request.call == "plan" => say(r#"{"city": "Vienna"}"#),
-            Some(ChatMessage::Tool { name, .. }) if name == "weather" => call("book_table", r#"{"people": 2}"#),
+            Some(ChatMessage::Tool { name, .. }) if name == "weather" => {
+                call("book_table", r#"{"people": 2}"#)
+            }
             Some(ChatMessage::Tool { .. }) => say("It rains; a table for two is booked."),
             _ => call("weather", r#"{"city": "Vienna"}"#),
         };

@@ -49,10 +49,16 @@ async fn main() -> Result<()> {
 
     println!("The history, in SQL:");
     let db = Connection::open(&file)?;
-    let mut query = db.prepare("SELECT position, kind, substr(event, 1, 60) FROM history WHERE run = 'travel-1'")?;
+    let mut query =
+        db.prepare("SELECT position, kind, substr(event, 1, 60) FROM history WHERE run = 'travel-1'")?;
     let mut rows = query.query(())?;
     while let Some(row) = rows.next()? {
-        println!("  {:>2} {:<25} {}", row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+        println!(
+            "  {:>2} {:<25} {}",
+            row.get::<_, i64>(0)?,
+            row.get::<_, String>(1)?,
+            row.get::<_, String>(2)?
+        );
     }
     Ok(())
 }

@@ -56,7 +56,9 @@ pub(crate) async fn research(cx: &mut Cx, brief: Brief) -> Result<Findings> {
 /// The receipt that the model got for its report.
 fn written(transcript: &[ChatMessage]) -> Option<Receipt> {
     transcript.iter().find_map(|message| match message {
-        ChatMessage::Tool { name, content, .. } if name == "write_report" => serde_json::from_str(content).ok(),
+        ChatMessage::Tool { name, content, .. } if name == "write_report" => {
+            serde_json::from_str(content).ok()
+        }
         _ => None,
     })
 }

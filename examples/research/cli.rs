@@ -91,7 +91,8 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
 /// The same request has the same name, so that starting it again finds the run (FNV-1a).
 fn derived_id(question: &str, tree: &Path, report: Option<&Path>) -> String {
     let text = format!("{question}\0{}\0{}", tree.display(), report.unwrap_or(Path::new("")).display());
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let hash =
+        text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     format!("research-{hash:016x}")
 }
 
@@ -107,7 +108,9 @@ impl Options {
 
     /// Makes the folder of the journal.
     pub(crate) fn prepare(&self) -> Result<(), String> {
-        let Some(folder) = self.db.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+        let Some(folder) = self.db.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+            return Ok(());
+        };
         std::fs::create_dir_all(folder).map_err(|error| format!("--db {}: {error}", self.db.display()))
     }
 
@@ -119,8 +122,12 @@ impl Options {
             Some(writer) if self.fresh && !writer.is_empty() => {
                 std::fs::remove_file(report).map_err(|error| said(&error))
             }
-            Some(writer) if writer.is_empty() => Err(said(&"there is a file already, and it is not a report of ours")),
-            Some(_) => Err(said(&"there is a report of another run already; name another file, or say --fresh")),
+            Some(writer) if writer.is_empty() => {
+                Err(said(&"there is a file already, and it is not a report of ours"))
+            }
+            Some(_) => {
+                Err(said(&"there is a report of another run already; name another file, or say --fresh"))
+            }
         }
     }
 }

@@ -9,8 +9,8 @@ use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::journal::StoredFrame;
 use aether::ledger::LedgerEntry;
 use aether::store::{
-    Ack, Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
-    Store, StoreError, Tail,
+    Ack, Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent,
+    Snapshot, Store, StoreError, Tail,
 };
 use jiff::Timestamp;
 
@@ -30,13 +30,15 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send +
 pub(crate) struct CrashingStore {
     inner: Arc<dyn Store>,
     point: CrashPoint,
+    /// Whether the run exists: then its creation writes nothing and is no append.
+    exists: bool,
     appends: AtomicU64,
 }
 
 impl CrashingStore {
     /// `inner`, until `point`.
-    pub(crate) fn new(inner: Arc<dyn Store>, point: CrashPoint) -> Self {
-        Self { inner, point, appends: AtomicU64::new(0) }
+    pub(crate) fn new(inner: Arc<dyn Store>, point: CrashPoint, exists: bool) -> Self {
+        Self { inner, point, exists, appends: AtomicU64::new(0) }
     }
 
     /// Counts an append. Does not return at [`CrashPoint::At`]; tells whether this is the one of [`CrashPoint::After`].
@@ -58,7 +60,7 @@ fn crash() -> ! {
 
 impl Store for CrashingStore {
     fn create(&self, new: NewRun) -> Answer<'_, Created> {
-        let last = self.count();
+        let last = !self.exists && self.count();
         let created = self.inner.create(new);
         Box::pin(async move {
             let created = created.await;

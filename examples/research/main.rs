@@ -92,12 +92,15 @@ async fn work(options: &Options) -> Result<(), Stop> {
         options.make_room(&brief.report)?;
     }
     println!("Question: {}\nTree:     {}\nRun:      {id}", brief.question, brief.tree.display());
-    let engine = engine(options, store).await?;
+    let engine = engine(options, store, found.is_some()).await?;
     if found.is_some_and(Status::is_terminal) {
         println!("This run is finished; nothing is done again. --fresh begins a new one.");
     }
     let outcome = follow(&engine, brief, &id).await;
-    let history = history(&engine, &id).await;
+    let history = match &outcome {
+        Ok(_) => history(&engine, &id).await,
+        Err(_) => Ok(String::new()),
+    };
     engine.shutdown().await.map_err(failed)?;
     let findings = outcome?;
     println!("\n{}\n\n{}\nReport: {}", findings.answer, history?, findings.report.path.display());
@@ -120,11 +123,11 @@ async fn run_id(options: &Options, store: &dyn Store) -> Result<(String, Option<
     }
 }
 
-async fn engine(options: &Options, store: Arc<dyn Store>) -> Result<Engine, Stop> {
+async fn engine(options: &Options, store: Arc<dyn Store>, exists: bool) -> Result<Engine, Stop> {
     let model = model().await?;
     let desk = Desk { store: Arc::clone(&store), side_log: options.side_log.clone() };
     let store = match options.crash {
-        Some(point) => Arc::new(CrashingStore::new(store, point)),
+        Some(point) => Arc::new(CrashingStore::new(store, point, exists)),
         None => store,
     };
     let engine = Engine::builder().store(store).lease(LEASE).provide(desk).model(model);
@@ -136,7 +139,7 @@ async fn model() -> Result<OpenAiClient, Stop> {
     let named = |variable| std::env::var_os(variable).is_some_and(|value| !value.is_empty());
     if named("OPENAI_API_KEY") || named("OPENAI_BASE_URL") {
         let client = OpenAiClient::from_env().map_err(|error| Stop::Usage(error.to_string()))?;
-        println!("Model:    {client:?}\n");
+        println!("Model:    as the environment says\n");
         return Ok(client);
     }
     let url = offline_model::start().await.map_err(failed)?;
@@ -171,7 +174,7 @@ async fn follow(engine: &Engine, brief: Brief, id: &str) -> Result<Findings, Sto
     })
 }
 
-/// What the run did to the world, and what was decided after crashes.
+/// What the run did to the world, what was decided after crashes, and whether a replay agrees.
 async fn history(engine: &Engine, id: &str) -> Result<String, Stop> {
     let id = RunId::new(id).map_err(failed)?;
     let mut lines = Vec::new();
@@ -181,9 +184,16 @@ async fn history(engine: &Engine, id: &str) -> Result<String, Stop> {
     for frame in engine.store().load(&id, 0).await.map_err(failed)? {
         for event in frame.events().map_err(failed)? {
             if let Event::InvocationResolved(e) = event {
-                lines.push(format!("After a crash: {}, {} says {:?}", e.invocation.as_str(), e.actor, e.decision));
+                lines.push(format!(
+                    "After a crash: {}, {} says {:?}",
+                    e.invocation.as_str(),
+                    e.actor,
+                    e.decision
+                ));
             }
         }
     }
+    let verified = engine.verify(&id).await.map_err(failed)?;
+    lines.push(format!("Replayed without calling anything: {} recorded answers match", verified.matched));
     Ok(lines.join("\n"))
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use aether::event::Event;
 use aether::id::{CommandId, RunId};
-use aether::{EffectClass, Observed, Payload};
+use aether::{EffectClass, Failure, Observed, Payload, StepError};
 use serde_json::Value;
 
 /// Longest text shown of a value, in characters.
@@ -54,7 +54,7 @@ impl Progress {
                 format!("? {} was interrupted; {}: {:?}", e.command.name(), e.actor, e.decision)
             }
             Event::StepRetried(e) => {
-                format!("↻ {}: attempt {} failed: {}", e.command.name(), e.attempt + 1, shown(&e.error))
+                format!("↻ {}: attempt {} failed: {}", e.command.name(), e.attempt + 1, why(&e.error))
             }
             Event::TimerScheduled(e) => format!("… waits until {}", e.due),
             Event::CommandCommitted(e) => self.done(&e.command, e.result.as_ref(), e.error.as_ref())?,
@@ -65,11 +65,16 @@ impl Progress {
     }
 
     /// The line of a command that came to its end.
-    fn done(&mut self, command: &CommandId, result: Option<&Payload>, error: Option<&Payload>) -> Option<String> {
+    fn done(
+        &mut self,
+        command: &CommandId,
+        result: Option<&Payload>,
+        error: Option<&Payload>,
+    ) -> Option<String> {
         let (class, input) = self.open.get(command).cloned().unwrap_or((EffectClass::Pure, String::new()));
         let name = command.name();
         Some(match (error, result) {
-            (Some(error), _) => format!("✗ {name} {input}: {}", shown(error)),
+            (Some(error), _) => format!("✗ {name} {input}: {}", why(error)),
             (None, Some(result)) if class == EffectClass::Llm => format!("✓ model: {}", answer(result)),
             _ => format!("✓ {name} {input}"),
         })
@@ -79,12 +84,21 @@ impl Progress {
 /// What a model answered: the tools it wants, or its words.
 fn answer(response: &Payload) -> String {
     let response: Value = response.decode().unwrap_or_default();
-    let calls: Vec<&str> =
-        response["tool_calls"].as_array().into_iter().flatten().filter_map(|call| call["name"].as_str()).collect();
+    let calls: Vec<&str> = response["tool_calls"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|call| call["name"].as_str())
+        .collect();
     match response["content"].as_str() {
         Some(text) if calls.is_empty() => cut(text),
         _ => format!("wants {}", calls.join(", ")),
     }
+}
+
+/// A recorded step error, as text.
+fn why(error: &Payload) -> String {
+    error.decode::<StepError<Failure>>().map_or_else(|_| shown(error), |error| cut(&error.to_string()))
 }
 
 fn shown(value: &Payload) -> String {

@@ -41,20 +41,19 @@ pub(crate) fn writer(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(mark.unwrap_or_default().to_owned()))
 }
 
-/// Puts a report into its place: written beside it, flushed to disk, then renamed. Never over a file of another
-/// writer.
-pub(crate) fn place(path: &Path, text: &str) -> Result<Receipt> {
-    if writer(path)?.is_some() {
-        return Err(Failure::permanent(format_args!("{}: there is a file already", path.display())));
-    }
+/// Puts a report into its place, where no file may be: written beside it, flushed to disk, then given its name in one
+/// step that fails if the name is taken, even by a process that was thought to be dead. `attempt` keeps those apart.
+pub(crate) fn place(path: &Path, text: &str, attempt: u32) -> Result<Receipt> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
+    beside.push(format!(".{attempt}.part"));
     let mut file = File::create(&beside)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&beside, path)?;
+    let named = fs::hard_link(&beside, path);
+    let _only_litter = fs::remove_file(&beside);
+    named.map_err(|error| Failure::permanent(format_args!("{}: {error}", path.display())))?;
     // From here on the report is in its place: an error no longer says that nothing happened.
     let settled = File::open(folder).and_then(|folder| folder.sync_all()).map_err(Failure::from);
     settled.and_then(|()| receipt(path)).map_err(|failure| failure.classified(FailureClass::Unknown))

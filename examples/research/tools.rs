@@ -77,7 +77,8 @@ pub(crate) async fn write_report(
     begin(cx).await?;
     let brief = brief(cx).await?;
     let text = report::text(&title, &markdown, cx.idempotency_key().as_str());
-    let receipt = on_a_thread(move || report::place(&brief.report, &text)).await?;
+    let attempt = cx.attempt();
+    let receipt = on_a_thread(move || report::place(&brief.report, &text, attempt)).await?;
     cx.changed("file", &receipt.path.display().to_string(), "create");
     Ok(receipt)
 }

@@ -153,7 +153,9 @@ impl Tree {
         let mut open = vec![self.inside(folder)?];
         while let Some(folder) = open.pop() {
             // A folder that cannot be read is passed over: the rest of the tree is still worth reading.
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let mut entries: Vec<_> = fs::read_dir(&folder).into_iter().flatten().flatten().collect();
+            entries.sort_unstable_by_key(fs::DirEntry::file_name);
+            for entry in entries {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let Ok(kind) = entry.file_type() else { continue };
                 if is_left_out(&name) {

@@ -4,6 +4,8 @@
 //! In a normal test run a handful of points is tried. `AETHER_SWEEP=full` (see `scripts/kill-sweep`) tries every append
 //! in turn, and 50 random instants with `SIGKILL`; `AETHER_SEED` chooses other instants.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -95,12 +97,14 @@ impl Place {
     /// World-changing calls that were begun and of which the journal does not know the end.
     fn open_intents(&self) -> i64 {
         let events = |kind| self.count(&format!("SELECT count(*) FROM history WHERE kind = '{kind}'"));
-        events("tool_invocation_started") - events("tool_invocation_finished") - self.count(
-            "SELECT count(*) FROM history WHERE kind = 'invocation_resolved' \
+        events("tool_invocation_started")
+            - events("tool_invocation_finished")
+            - self.count(
+                "SELECT count(*) FROM history WHERE kind = 'invocation_resolved' \
              AND json_extract(event, '$.decision') IN ('happened', 'did_not_happen') \
              AND NOT EXISTS (SELECT 1 FROM history AS later WHERE later.kind = 'tool_invocation_finished' \
              AND json_extract(later.event, '$.invocation') = json_extract(history.event, '$.invocation'))",
-        )
+            )
     }
 
     fn remains(&self) -> Remains {
@@ -109,7 +113,8 @@ impl Place {
         let mark = mark.trim().trim_start_matches("written once, by ").trim_end_matches(" -->");
         let calls = fs::read_to_string(self.path("calls.log")).unwrap_or_default();
         let db = Connection::open(self.path("run.db")).unwrap();
-        let query = "SELECT json_extract(event, '$.decision') FROM history WHERE kind = 'invocation_resolved'";
+        let query =
+            "SELECT json_extract(event, '$.decision') FROM history WHERE kind = 'invocation_resolved'";
         let mut query = db.prepare(query).unwrap();
         let decisions = query.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         Remains {
@@ -205,8 +210,10 @@ fn judge(row: &mut Row, found: &Remains, expected: &Remains) {
     if i64::try_from(found.decisions.len()) != Ok(row.open_intents) {
         violations.push(format!("{} calls were in doubt, decided: {:?}", row.open_intents, found.decisions));
     }
-    let expected_calls: BTreeSet<&String> = expected.calls.iter().filter(|c| !c.contains(":write_report:")).collect();
-    let reads: BTreeSet<&String> = distinct.iter().filter(|c| !c.contains(":write_report:")).copied().collect();
+    let expected_calls: BTreeSet<&String> =
+        expected.calls.iter().filter(|c| !c.contains(":write_report:")).collect();
+    let reads: BTreeSet<&String> =
+        distinct.iter().filter(|c| !c.contains(":write_report:")).copied().collect();
     if reads != expected_calls {
         violations.push("other tool calls than in the undisturbed run".to_owned());
     }
@@ -318,6 +325,24 @@ fn a_killed_agent_goes_on_and_writes_its_report_once() {
         rows.iter().map(|row| row.repeated_reads).sum::<usize>(),
     );
     assert_eq!(violated, 0, "\n{}", table(&rows));
+}
+
+#[test]
+fn an_outcome_that_nobody_can_tell_is_an_error_each_time_and_writes_nothing() {
+    let open = (1..60).find_map(|n| {
+        let place = Place::new();
+        let _died = place.run(Some(("--crash-after", n)));
+        (place.open_intents() == 1).then_some(place)
+    });
+    let place = open.expect("a process that dies with an open intent");
+    fs::write(place.path("report.md"), "somebody else's").unwrap();
+    for _ in 0..2 {
+        let output = place.run(None);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("in doubt") && said.contains("write_report"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(place.path("report.md")).unwrap(), "somebody else's");
 }
 
 #[test]

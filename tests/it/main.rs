@@ -1,4 +1,5 @@
-//! The integration tests, in one program.
+//! The integration tests: one program, a module a subject.
 
 mod kill_sweep;
+mod sim;
 mod ui;
