@@ -1,5 +1,6 @@
-//! The integration tests of the facade, one module for each subject.
+//! The integration tests: one program, a module a subject.
 
+mod kill_sweep;
 mod sim;
 mod sim_crashes;
 mod sim_models;
