@@ -86,8 +86,10 @@ async fn resolve(live: Live) {
         live.sleep(2 * HOUR).await;
         let Ok(view) = live.engine().view(live.run_id()).await else { return };
         for step in view.in_doubt() {
-            let value = aether::Payload::encode("ann").unwrap();
-            let invocation = step.invocation.clone().unwrap();
+            let (Ok(value), Some(invocation)) = (aether::Payload::encode("ann"), step.invocation.clone())
+            else {
+                continue;
+            };
             let _ended =
                 live.engine().resolve(live.run_id(), &invocation, Resolution::Happened(value), "bob").await;
         }
@@ -104,6 +106,27 @@ async fn an_operator_decides_after_a_crash() {
     report.assert_calls::<pay_or_ask>(1);
     let sim = Sim::new::<asked>().in_doubt::<pay_or_ask>().meanwhile(resolve);
     sim.crash_at_every_append(()).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_run_pays_at_most_once_whenever_it_crashes() {
+    let cancel = async |live: Live| {
+        live.sleep(HOUR / 2).await;
+        let _ended = live.cancel("enough", "ann").await;
+    };
+    let sim = Sim::new::<asked>().stub::<pay_or_ask>(Ok).meanwhile(cancel);
+    let report = sim.run(()).await;
+    assert!(matches!(report.result, Err(RunError::Cancelled { .. })), "{:?}", report.result);
+    // A dead process is gone for longer than the sleep, so that the run may also end before it is cancelled.
+    for write in 1..=4 {
+        for point in [CrashPoint::Before(write), CrashPoint::After(write)] {
+            let report = sim.clone().crash(point).run(()).await;
+            assert!(report.calls::<pay_or_ask>() <= 1, "{point}");
+            let ended = matches!(report.result, Ok(_) | Err(RunError::Cancelled { .. }));
+            assert!(ended, "{point}: {:?}", report.result);
+            assert!(report.view.illegal.is_empty(), "{point}: {:?}", report.view.illegal);
+        }
+    }
 }
 
 /// A tool that fails at first.
