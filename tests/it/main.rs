@@ -2,4 +2,5 @@
 
 mod kill_sweep;
 mod sim;
+mod sim_models;
 mod ui;
