@@ -1,4 +1,5 @@
 //! The integration tests, in one program.
 
+mod examples;
 mod kill_sweep;
 mod ui;
