@@ -395,7 +395,14 @@ impl Performance {
         let host = &self.run.host;
         let intercepted = host.interceptor.as_ref().and_then(|interceptor| {
             let (run, command) = (&self.run.id, &self.command);
-            let call = BodyCall { run, command, path: &self.path, attempt: self.attempt, args: &self.args };
+            let call = BodyCall {
+                run,
+                command,
+                path: &self.path,
+                options: &self.options,
+                attempt: self.attempt,
+                args: &self.args,
+            };
             interceptor.intercept(&call, &cx)
         });
         let body = match intercepted {

@@ -1,6 +1,8 @@
 //! HTTP through a real engine and real sockets: recorded once, replayed without the network, secrets kept out, and
 //! lost answers told apart from requests that were never sent.
 
+#![allow(clippy::unwrap_used)] // In functions that tests share.
+
 mod kit;
 
 use std::sync::atomic::Ordering;
@@ -51,7 +53,11 @@ async fn shop() -> MockServer {
         .respond_with(answer)
         .mount(&server)
         .await;
-    Mock::given(method("POST")).and(path("/orders")).respond_with(ResponseTemplate::new(201)).mount(&server).await;
+    Mock::given(method("POST"))
+        .and(path("/orders"))
+        .respond_with(ResponseTemplate::new(201))
+        .mount(&server)
+        .await;
     server
 }
 
@@ -213,7 +219,8 @@ async fn a_status_becomes_an_error_only_when_asked_and_with_the_right_class() {
         headers: [("retry-after".to_owned(), "7".to_owned())].into(),
         body: Body::Text("no".into()),
     };
-    let class = |method, status| Failure::from(response(method, status).error_for_status().unwrap_err()).class();
+    let class =
+        |method, status| Failure::from(response(method, status).error_for_status().unwrap_err()).class();
     for status in [408, 425, 429, 503] {
         assert_eq!(class("POST", status), FailureClass::Retryable, "{status}");
     }
@@ -257,12 +264,17 @@ async fn a_steps_exchanges_are_noted_without_large_bodies_and_have_keys_of_their
 
     let key = store.entries(run.id()).await.unwrap()[0].key.to_string();
     let requests = server.received_requests().await.unwrap();
-    let keys: Vec<_> =
-        requests.iter().map(|request| request.headers["idempotency-key"].to_str().unwrap().to_owned()).collect();
+    let keys: Vec<_> = requests
+        .iter()
+        .map(|request| request.headers["idempotency-key"].to_str().unwrap().to_owned())
+        .collect();
     assert_eq!(keys, [key.clone(), format!("{key}:1")]);
     let text = recorded_text(&store, run.id()).await;
     assert_eq!(text.matches("http_recorded").count(), 2);
-    assert!(text.contains(r#""body_bytes":5000"#) && !text.contains("yyyy") && !text.contains("very-secret"), "{text}");
+    assert!(
+        text.contains(r#""body_bytes":5000"#) && !text.contains("yyyy") && !text.contains("very-secret"),
+        "{text}"
+    );
     verify(&engine, run.id()).await;
     assert_eq!(server.received_requests().await.unwrap().len(), 2);
 }
@@ -275,7 +287,10 @@ async fn a_step_whose_post_is_lost_is_in_doubt() {
     let run = engine.start::<CallStep>(url).await.unwrap();
     let Err(RunError::Failed(failure)) = run.result().await else { panic!("the run must fail") };
     assert_eq!(failure.class(), FailureClass::Unknown);
-    assert!(failure.to_string().starts_with(&StepError::<Failure>::InDoubt(Failure::new("")).to_string()), "{failure}");
+    assert!(
+        failure.to_string().starts_with(&StepError::<Failure>::InDoubt(Failure::new("")).to_string()),
+        "{failure}"
+    );
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
 
@@ -308,11 +323,41 @@ async fn provided_credentials_are_sent_to_their_host_only() {
         .respond_with(ResponseTemplate::new(200))
         .mount(&server)
         .await;
-    let client = HttpClient::builder().bearer("127.0.0.1", "very-secret-key").bearer("other", "x").build().unwrap();
+    let client =
+        HttpClient::builder().bearer("127.0.0.1", "very-secret-key").bearer("other", "x").build().unwrap();
     let store = MemoryStore::new();
     let engine = builder(&store).provide(client).start().await.unwrap();
     let run = engine.start::<Get>(server.uri()).await.unwrap();
     assert_eq!(run.result().await.unwrap().status, 200);
     assert!(!recorded_text(&store, run.id()).await.contains("very-secret"));
     assert!(HttpClient::builder().bearer("h", "line\nbreak").build().is_err());
+}
+
+#[tokio::test]
+async fn redirects_take_no_secret_to_another_host_and_no_post_anywhere() {
+    let (there, here) = (MockServer::start().await, MockServer::start().await);
+    Mock::given(path("/end")).respond_with(ResponseTemplate::new(200)).mount(&there).await;
+    Mock::given(path("/end")).respond_with(ResponseTemplate::new(200)).mount(&here).await;
+    let to = |url: String| ResponseTemplate::new(307).insert_header("location", &*url);
+    Mock::given(path("/away")).respond_with(to(format!("{}/end", there.uri()))).mount(&here).await;
+    Mock::given(path("/stay")).respond_with(to("/end".into())).mount(&here).await;
+    Mock::given(path("/round")).respond_with(to("/round".into())).mount(&here).await;
+    let get = async |client: Option<HttpClient>, path: &str| {
+        let builder = builder(&MemoryStore::new());
+        let builder = if let Some(client) = client { builder.provide(client) } else { builder };
+        let engine = builder.start().await.unwrap();
+        let run = engine.start::<Get>(format!("{}{path}", here.uri())).await.unwrap();
+        run.result().await.map(|response| response.status).map_err(|error| error.to_string())
+    };
+    let keyed = || HttpClient::builder().credential("127.0.0.1", "x-key", "very-secret").build().ok();
+    assert_eq!(get(keyed(), "/stay").await, Ok(200));
+    assert_eq!(get(keyed(), "/away").await, Ok(307));
+    assert_eq!(there.received_requests().await.unwrap().len(), 0);
+    assert_eq!(get(None, "/away").await, Ok(200));
+    assert!(get(None, "/round").await.unwrap_err().contains("too many redirects"));
+    assert!(get(keyed(), "/round").await.unwrap_err().contains("too many redirects"));
+
+    let engine = builder(&MemoryStore::new()).start().await.unwrap();
+    let run = engine.start::<Post>(format!("{}/stay", here.uri())).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 307);
 }

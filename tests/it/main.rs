@@ -1,5 +1,7 @@
-//! The integration tests, in one program.
+//! The integration tests: one program, a module a subject.
 
 mod examples;
 mod kill_sweep;
+mod sim;
+mod sim_models;
 mod ui;

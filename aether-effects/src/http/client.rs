@@ -20,6 +20,8 @@ use crate::secret::Secret;
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time to make a connection; an exchange that ends here has sent nothing.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Redirects that are followed, one after the other.
+const REDIRECTS: usize = 10;
 /// Default limit of a response's body, in bytes.
 const MAX_BODY: usize = 8 << 20;
 
@@ -39,7 +41,9 @@ const MAX_BODY: usize = 8 << 20;
 pub struct HttpClient {
     /// Follows redirects.
     safe: reqwest::Client,
-    /// Does not: a request that changes the world goes to one place.
+    /// Follows redirects to the same host: what is secret is for this host only.
+    secretive: reqwest::Client,
+    /// Follows none: a request that changes the world goes to one place.
     changing: reqwest::Client,
     pub(crate) settings: Arc<Settings>,
 }
@@ -87,9 +91,15 @@ impl HttpClient {
         self.changing.clone()
     }
 
-    /// The connections for `method`.
-    pub(crate) fn for_method(&self, method: &Method) -> &reqwest::Client {
-        if method.is_safe() { &self.safe } else { &self.changing }
+    /// The connections for a request of `method` with `headers`.
+    pub(crate) fn connections_for(&self, method: &Method, headers: &HeaderMap) -> &reqwest::Client {
+        if !method.is_safe() {
+            &self.changing
+        } else if headers.values().any(HeaderValue::is_sensitive) {
+            &self.secretive
+        } else {
+            &self.safe
+        }
     }
 
     /// Adds the credentials of the URL's host that the request does not bring itself.
@@ -162,20 +172,36 @@ impl HttpClientBuilder {
                 format!("the credential for `{}` cannot be a header's value", credential.host)
             })?;
         }
+        let tls = tls()?;
         let connections = |redirects| {
             reqwest::Client::builder()
                 .connect_timeout(CONNECT_TIMEOUT)
                 .redirect(redirects)
                 .user_agent(concat!("aether/", env!("CARGO_PKG_VERSION")))
-                .tls_backend_preconfigured(tls()?)
+                .tls_backend_preconfigured(tls.clone())
                 .build()
                 .map_err(|error| chain(&error))
         };
         Ok(HttpClient {
-            safe: connections(redirect::Policy::limited(10))?,
+            safe: connections(redirect::Policy::limited(REDIRECTS))?,
+            secretive: connections(redirect::Policy::custom(within_one_host))?,
             changing: connections(redirect::Policy::none())?,
             settings: Arc::new(self.settings),
         })
+    }
+}
+
+/// Follows a redirect that leads to where the request went.
+fn within_one_host(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let origin =
+        |url: &Url| (url.scheme() == "https", url.host_str().map(str::to_owned), url.port_or_known_default());
+    let first = attempt.previous().first().map(origin);
+    if attempt.previous().len() > REDIRECTS {
+        attempt.error("too many redirects")
+    } else if first == Some(origin(attempt.url())) {
+        attempt.follow()
+    } else {
+        attempt.stop()
     }
 }
 

@@ -133,7 +133,7 @@ impl Classify for HttpError {
     }
 }
 
-aether_core::private::inventory::submit! {
+inventory::submit! {
     KnownError(|error| error.downcast_ref::<HttpError>().map(Classify::class))
 }
 

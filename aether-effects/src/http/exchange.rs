@@ -20,11 +20,9 @@ pub(crate) async fn send(client: &HttpClient, draft: &Draft) -> Result<HttpRespo
     let timeout = draft.timeout.unwrap_or(settings.timeout);
     let mut headers = draft.headers.clone();
     client.authorize(url, &mut headers);
-    let mut request = client
-        .for_method(&draft.method)
-        .request(draft.method.clone(), url.clone())
-        .headers(headers)
-        .timeout(timeout);
+    let connections = client.connections_for(&draft.method, &headers);
+    let mut request =
+        connections.request(draft.method.clone(), url.clone()).headers(headers).timeout(timeout);
     if let Some(body) = &draft.body {
         request = request.body(body.clone());
     }
@@ -59,7 +57,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Option<re
 fn told(exchange: Exchange, timeout: Duration, error: reqwest::Error) -> HttpError {
     let error = error.without_url();
     let reason = chain(&error);
-    if error.is_builder() {
+    if error.is_builder() || error.is_redirect() {
         HttpError::Invalid { exchange, reason }
     } else if error.is_connect() {
         HttpError::NotConnected { exchange, reason }

@@ -45,6 +45,11 @@ const SECRET_NAMES: [&str; 8] = ["auth", "credentials", "key", "pass", "pwd", "s
 const SECRET_PARTS: [&str; 8] =
     ["token", "secret", "password", "passwd", "signature", "credential", "apikey", "authorization"];
 
+/// Whether a header holds credentials by its name.
+pub(crate) fn is_forbidden(header: &str) -> bool {
+    FORBIDDEN.contains(&header)
+}
+
 fn is_secret(parameter: &str) -> bool {
     let name: String =
         parameter.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect();
@@ -83,7 +88,7 @@ pub(crate) fn headers(headers: &HeaderMap, extra: &BTreeSet<String>, base: &Url)
     for name in headers.keys() {
         let text = name.as_str();
         let allowed = ALLOWED.contains(&text) || extra.contains(text);
-        if !allowed || FORBIDDEN.contains(&text) {
+        if !allowed || is_forbidden(text) {
             continue;
         }
         let values: Vec<_> = headers

@@ -108,7 +108,7 @@ impl Draft {
     pub(crate) fn header(&mut self, name: &str, value: &str, secret: bool) {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
-                value.set_sensitive(secret);
+                value.set_sensitive(secret || mask::is_forbidden(name.as_str()));
                 self.headers.append(name, value);
             }
             (Err(_), _) => self.fail(format!("{name:?} is not the name of a header")),

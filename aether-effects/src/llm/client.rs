@@ -138,7 +138,7 @@ impl Classify for ModelError {
     }
 }
 
-aether_core::private::inventory::submit! {
+inventory::submit! {
     KnownError(|error| error.downcast_ref::<ModelError>().map(Classify::class))
 }
 

@@ -6,7 +6,7 @@ use ::genai::chat::{
     ChatMessage as TheirMessage, ChatOptions, ChatRequest as TheirRequest, ChatResponse as TheirResponse,
     ChatResponseFormat, ContentPart, JsonSpec, MessageContent, Tool, ToolCall as TheirCall, ToolResponse,
 };
-use ::genai::{Client, Error};
+use ::genai::{Client, ClientBuilder, Error};
 use futures_util::future::BoxFuture;
 use reqwest::header::RETRY_AFTER;
 use serde_json::Value;
@@ -29,15 +29,18 @@ impl GenAiClient {
     /// # Errors
     /// [`ModelError::Setup`] when there is no TLS.
     pub fn new(model: impl Into<String>) -> Result<Self, ModelError> {
-        let connections = HttpClient::shared().map_err(ModelError::Setup)?.connections();
-        let client = Client::builder().with_reqwest(connections).build();
-        let client = client.map_err(|error| ModelError::Setup(error.to_string()))?;
-        Ok(Self::of(client, model))
+        Self::with(Client::builder(), model)
     }
 
-    /// Uses a client that is set up otherwise.
-    pub fn of(client: Client, model: impl Into<String>) -> Self {
-        Self { client, model: model.into() }
+    /// The same with endpoints, keys and defaults of your own.
+    ///
+    /// # Errors
+    /// [`ModelError::Setup`] when there is no TLS, or the client cannot be built.
+    pub fn with(builder: ClientBuilder, model: impl Into<String>) -> Result<Self, ModelError> {
+        let connections = HttpClient::shared().map_err(ModelError::Setup)?.connections();
+        let client = builder.with_reqwest(connections).build();
+        let client = client.map_err(|error| ModelError::Setup(error.to_string()))?;
+        Ok(Self { client, model: model.into() })
     }
 
     async fn ask(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
@@ -55,14 +58,12 @@ impl ModelClient for GenAiClient {
 }
 
 fn options(request: &ChatRequest) -> ChatOptions {
-    let mut options = ChatOptions::default();
-    options.temperature = request.temperature;
-    options.max_tokens = request.max_tokens;
-    if let Some(schema) = &request.response_schema {
-        let spec = JsonSpec::new(super::openai::schema_name(&request.call), schema.clone());
-        options.response_format = Some(ChatResponseFormat::JsonSpec(spec));
-    }
-    options
+    let response_format = request.response_schema.as_ref().map(|schema| {
+        let name = super::openai::schema_name(&request.call);
+        ChatResponseFormat::JsonSpec(JsonSpec::new(name, schema.clone()))
+    });
+    let (temperature, max_tokens) = (request.temperature, request.max_tokens);
+    ChatOptions { temperature, max_tokens, response_format, ..ChatOptions::default() }
 }
 
 fn theirs(request: ChatRequest) -> TheirRequest {

@@ -203,7 +203,8 @@ struct Choice {
 
 #[derive(Deserialize)]
 struct WireMessage {
-    content: Option<String>,
+    /// A text by the protocol; some servers send a list of parts.
+    content: Option<Value>,
     refusal: Option<String>,
     tool_calls: Option<Vec<WireCall>>,
 }
@@ -243,11 +244,23 @@ fn read(text: &str, asked: String) -> Result<ChatResponse, ModelError> {
     let calls = message.tool_calls.unwrap_or_default();
     Ok(ChatResponse {
         model: completion.model.unwrap_or(asked),
-        content: message.content.or(message.refusal),
+        content: message.content.and_then(plain).or(message.refusal),
         tool_calls: calls.into_iter().enumerate().map(|(number, call)| tool_call(number, call)).collect(),
         finish_reason,
         usage,
     })
+}
+
+/// The text of a content, where there is one.
+fn plain(content: Value) -> Option<String> {
+    match content {
+        Value::String(text) => Some(text),
+        Value::Array(parts) => {
+            let texts: Vec<_> = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
+            (!texts.is_empty()).then(|| texts.concat())
+        }
+        _ => None,
+    }
 }
 
 fn tool_call(number: usize, WireCall { id, function }: WireCall) -> ToolCall {

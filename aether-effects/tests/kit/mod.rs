@@ -2,16 +2,19 @@
 
 #![allow(dead_code)]
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use aether_core::engine::{Engine, EngineBuilder};
 use aether_core::event::Event;
-use aether_core::id::RunId;
-use aether_core::journal::read_verified;
+use aether_core::id::{RunId, WorkerId};
+use aether_core::journal::{Frame, StoredFrame, read_verified};
 use aether_core::memory::MemoryStore;
-use aether_core::store::Store;
+use aether_core::store::{Ack, Append, Created, NewRun, Store, Tail};
+use aether_effects::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, ToolCall, Usage};
 use aether_effects::world::SystemWorld;
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -36,10 +39,14 @@ macro_rules! workflow {
             type Input = $in;
             type Output = $out;
             type Error = aether_core::failure::Failure;
-            fn encode(input: &$in) -> Result<aether_core::payload::Payload, aether_core::payload::PayloadError> {
+            fn encode(
+                input: &$in,
+            ) -> Result<aether_core::payload::Payload, aether_core::payload::PayloadError> {
                 aether_core::payload::Payload::encode(input)
             }
-            fn decode(input: &aether_core::payload::Payload) -> Result<$in, aether_core::payload::PayloadError> {
+            fn decode(
+                input: &aether_core::payload::Payload,
+            ) -> Result<$in, aether_core::payload::PayloadError> {
                 input.decode()
             }
             fn run(
@@ -94,38 +101,38 @@ macro_rules! step {
 }
 
 /// A builder over `store` in the real world.
-pub fn builder(store: &MemoryStore) -> EngineBuilder {
+pub(crate) fn builder(store: &MemoryStore) -> EngineBuilder {
     EngineBuilder::new(Arc::new(SystemWorld)).store(Arc::new(store.clone()))
 }
 
 /// The events of a run, their hash chain checked.
-pub async fn events(store: &MemoryStore, run: &RunId) -> Vec<Event> {
+pub(crate) async fn events(store: &MemoryStore, run: &RunId) -> Vec<Event> {
     read_verified(&store.load(run, 0).await.unwrap()).unwrap()
 }
 
 /// The journal and the ledger of a run as text.
-pub async fn recorded_text(store: &MemoryStore, run: &RunId) -> String {
+pub(crate) async fn recorded_text(store: &MemoryStore, run: &RunId) -> String {
     let frames = store.load(run, 0).await.unwrap();
     let journal: String = frames.iter().map(|frame| frame.text.to_string()).collect();
     format!("{journal}{:?}", store.entries(run).await.unwrap())
 }
 
 /// Checks that a replay matches and asks for all that is recorded.
-pub async fn verify(engine: &Engine, run: &RunId) {
+pub(crate) async fn verify(engine: &Engine, run: &RunId) {
     let verified = engine.verify(run).await.unwrap();
     assert_eq!(verified.recorded, verified.matched);
 }
 
 /// What a peer does once it has read a request.
 #[derive(Clone, Copy, Debug)]
-pub enum Manner {
+pub(crate) enum Manner {
     Hangs,
     Closes,
     Says(&'static str),
 }
 
 /// A peer with bad manners; the counter says how many requests it read.
-pub async fn peer(manner: Manner) -> (String, Arc<AtomicUsize>) {
+pub(crate) async fn peer(manner: Manner) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let requests = Arc::new(AtomicUsize::new(0));
@@ -154,7 +161,88 @@ async fn behave(mut stream: TcpStream, manner: Manner, counter: Arc<AtomicUsize>
 }
 
 /// The URL of a port where nobody listens.
-pub async fn nobody() -> String {
+pub(crate) async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
+}
+
+/// A model that says what it is told to say, and remembers what it was asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script(Arc<Mutex<(VecDeque<ChatResponse>, Vec<ChatRequest>)>>);
+
+impl Script {
+    pub(crate) fn new(answers: impl IntoIterator<Item = ChatResponse>) -> Self {
+        Self(Arc::new(Mutex::new((answers.into_iter().collect(), Vec::new()))))
+    }
+
+    pub(crate) fn asked(&self) -> Vec<ChatRequest> {
+        self.0.lock().unwrap().1.clone()
+    }
+}
+
+impl ModelClient for Script {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
+        let mut script = self.0.lock().unwrap();
+        script.1.push(request);
+        let answer = script.0.pop_front().ok_or_else(|| ModelError::Setup("the script is at its end".into()));
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// An answer in text.
+pub(crate) fn says(text: &str) -> ChatResponse {
+    let usage = Usage { input_tokens: 10, output_tokens: 1 };
+    ChatResponse { model: "script-1".into(), content: Some(text.into()), usage, ..ChatResponse::default() }
+}
+
+/// An answer that asks for tools: name and arguments.
+pub(crate) fn calls(calls: &[(&str, &str)]) -> ChatResponse {
+    let call = |(number, (name, arguments)): (usize, &(&str, &str))| ToolCall {
+        id: format!("c{number}"),
+        name: (*name).into(),
+        arguments: (*arguments).into(),
+    };
+    let tool_calls = calls.iter().enumerate().map(call).collect();
+    ChatResponse { content: None, tool_calls, ..says("") }
+}
+
+/// Copies a run's journal up to the outcome of the step at `last`, as a crash right behind it would have left it.
+pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId, last: &str) {
+    let record = from.run(run).await.unwrap().unwrap();
+    let frames = from.load(run, 0).await.unwrap();
+    let end = frames.iter().position(|frame| {
+        let events = frame.events().unwrap();
+        events.iter().any(|event| matches!(event, Event::StepCommitted(e) if e.command.as_str() == last))
+    });
+    let kept = &frames[..=end.unwrap()];
+    assert!(kept.len() < frames.len());
+    let frame = |stored: &StoredFrame| Frame::encode(&stored.events().unwrap()).unwrap();
+    let new = NewRun {
+        id: run.clone(),
+        workflow: record.workflow,
+        version: record.version,
+        digest: record.digest,
+        parent: None,
+        frame: frame(&kept[0]),
+        at: kept[0].at,
+        owner: Some(WorkerId::from("worker-dead".to_owned())),
+        lease_until: kept[0].at,
+    };
+    assert_eq!(to.create(new).await.unwrap(), Created::New);
+    for stored in &kept[1..] {
+        let (ack, reply) = Ack::awaited(run.clone(), 0, Arc::new(Tail::default()));
+        to.append(Append {
+            run: run.clone(),
+            epoch: 1,
+            expected: stored.position,
+            at: stored.at,
+            frame: frame(stored),
+            acquire: None,
+            ledger: Vec::new(),
+            status: None,
+            consumed: Vec::new(),
+            ack,
+        });
+        let _acquired = reply.await.unwrap();
+    }
 }
