@@ -1,5 +1,6 @@
 //! The integration tests: one program, a module a subject.
 
+mod examples;
 mod kill_sweep;
 mod sim;
 mod sim_crashes;
