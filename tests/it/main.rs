@@ -1,6 +1,7 @@
 //! The integration tests: one program, a module a subject.
 
 mod examples;
+mod hostile;
 mod kill_sweep;
 mod sim;
 mod sim_crashes;
