@@ -176,7 +176,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
             // Held before the run can end, so that its end is not forgotten.
             let handle = self.engine.handle_of(id.clone());
-            if let Created::Existing(existing) = create(inner, def, id, input, None).await? {
+            if let Created::Existing(existing) = create_whole(inner, def, id, input).await? {
                 same_run(&existing, workflow, &digest)?;
                 inner.kick.notify_one();
             }
@@ -211,6 +211,26 @@ pub(super) struct NewRunDef {
     pub(super) fingerprint: &'static str,
     /// Whether the run's id was made for it, so that no other run can have it.
     pub(super) unique: bool,
+}
+
+/// Creates a run in a task of its own: a caller that goes away between the creation and its answer must not leave a
+/// run that this worker holds and does not advance.
+async fn create_whole(
+    inner: &Arc<Inner>,
+    def: NewRunDef,
+    id: RunId,
+    input: Payload,
+) -> Result<Created, StoreError> {
+    if def.unique {
+        return create(inner, def, id, input, None).await;
+    }
+    let creation = tokio::spawn({
+        let inner = Arc::clone(inner);
+        async move { create(&inner, def, id, input, None).await }
+    });
+    creation.await.unwrap_or_else(|error| {
+        Err(StoreError::Unavailable { store: inner.host.store.describe(), reason: error.to_string() })
+    })
 }
 
 /// Creates a run and begins to advance it, unless its id is taken.
