@@ -281,8 +281,10 @@ impl Run {
         };
         let answered = matches!(matched, Matched::Answered);
         let verdict = self.consult(command, class, answered, side).await;
-        // The effect gate looks at history again before it calls a body: see `Run::has_answer`.
-        if answered && verdict == Verdict::Execute { Matched::New } else { matched }
+        // The effect gate looks at history again before it calls a body: see `Run::has_answer`. Draws, timers, races
+        // and child runs do not pass that gate.
+        let gated = class.changes_world() || matches!(class, EffectClass::Read | EffectClass::Llm);
+        if answered && gated && verdict == Verdict::Execute { Matched::New } else { matched }
     }
 
     /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.
