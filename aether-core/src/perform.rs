@@ -191,7 +191,11 @@ impl Performance {
         if let Some((outcome, result)) = invocation.finished.clone() {
             return self.catch_up(&invocation, outcome, result);
         }
-        let entry = match self.run.host.store.entry(&invocation.key).await {
+        let looked = {
+            let _busy = self.run.busy();
+            self.run.host.store.entry(&invocation.key).await
+        };
+        let entry = match looked {
             Ok(entry) => entry,
             Err(error) => return self.run.stop(error).await,
         };
