@@ -395,8 +395,11 @@ async fn a_start_that_is_given_up_leaves_no_run_that_nobody_advances() {
     let engine = builder(sqlite(&folder.path().join("a.db")), &stage).start().await.unwrap();
     let _busy = engine.start::<one_act>("long".into()).id("busy").await.unwrap();
     stage.entered().await;
-    let given_up = timeout(Duration::ZERO, engine.start::<quick>(4).id("r")).await;
-    assert!(given_up.is_err());
+    tokio::select! {
+        biased;
+        _ = async { engine.start::<quick>(4).id("r").await } => {}
+        () = std::future::ready(()) => {}
+    }
     sleep(50 * MS).await;
     let run = engine.start::<quick>(4).id("r").await.unwrap();
     let result = timeout(Duration::from_secs(3), run.result()).await.expect("nobody advances the run");
@@ -664,4 +667,182 @@ async fn a_probe_that_always_says_no_does_not_send_for_ever() {
     assert!(matches!(error, RunError::Failed(_)), "{error}");
     assert!(stage.calls() < 20, "{} calls", stage.calls());
     soon(engine.verify(run.id())).await.unwrap();
+}
+
+/// Ten thousand at once.
+#[workflow]
+async fn crowd(cx: &mut Cx, n: u64) -> Result<u64> {
+    let drawn = cx.each(0..n, async |cx: &mut Cx, i| look(cx, i % 2).await).await;
+    let mut sum = 0;
+    for looked in drawn {
+        sum += looked?;
+    }
+    Ok(sum)
+}
+
+#[tokio::test]
+async fn ten_thousand_items_at_once_run_replay_and_recover() {
+    let store = Arc::new(MemoryStore::new());
+    let engine = builder(store.clone(), &Stage::new()).start().await.unwrap();
+    let run = engine.start::<crowd>(10_000).id("r").await.unwrap();
+    assert_eq!(soon(run.result()).await.unwrap(), 5_000);
+    let verified = soon(engine.verify(run.id())).await.unwrap();
+    assert_eq!(verified.matched, 10_000);
+    engine.shutdown().await.unwrap();
+    store.truncate(&run_id("r"), 20_000).unwrap();
+    let engine = builder(store, &Stage::new()).start().await.unwrap();
+    assert_eq!(soon(engine.handle::<crowd>("r").await.unwrap().result()).await.unwrap(), 5_000);
+}
+
+/// Timers in the past, and one that nobody lives to see.
+#[workflow]
+async fn timers(cx: &mut Cx) -> Result<u64> {
+    cx.sleep_until(Timestamp::MIN).await;
+    cx.sleep(Duration::ZERO).await;
+    cx.race((
+        async |cx: &mut Cx| {
+            cx.sleep(Duration::MAX).await;
+            0
+        },
+        async |cx: &mut Cx| {
+            cx.sleep(5 * MS).await;
+            1
+        },
+    ))
+    .await;
+    cx.sleep_until(Timestamp::MAX).await;
+    Ok(1)
+}
+
+#[tokio::test]
+async fn timers_at_the_ends_of_time_wait_without_noise_and_can_be_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let stage = Stage::new();
+    let engine =
+        builder(sqlite(&folder.path().join("a.db")), &stage).eviction_grace(MS).start().await.unwrap();
+    let run = engine.start::<timers>(()).id("r").await.unwrap();
+    soon(async {
+        while run.status().await.unwrap() != Status::Waiting
+            || count(&**engine.store(), run.id(), "timer_scheduled").await < 5
+        {
+            sleep(5 * MS).await;
+        }
+    })
+    .await;
+    sleep(100 * MS).await;
+    let waits = count(&**engine.store(), run.id(), "run_waiting").await;
+    assert!(waits <= 3, "{waits}");
+    run.cancel("enough", "ann").await.unwrap();
+    assert!(matches!(soon(run.result()).await, Err(RunError::Cancelled { .. })));
+    soon(engine.verify(run.id())).await.unwrap();
+    assert_eq!(run.cancel("again", "bob").await.unwrap(), Sent::Duplicate);
+}
+
+/// A change of the world that loses a race.
+#[workflow]
+async fn lost_race(cx: &mut Cx) -> Result<u64> {
+    cx.race((
+        async |cx: &mut Cx| act(cx, "slow").await.map(|_| 0).map_err(Failure::from),
+        async |cx: &mut Cx| look(cx, 30).await.map_err(Failure::from),
+    ))
+    .await
+}
+
+#[tokio::test]
+async fn a_call_that_loses_a_race_is_surfaced_and_replay_does_not_miss_it() {
+    let store = Arc::new(MemoryStore::new());
+    let stage = Stage::new();
+    let engine = builder(store.clone(), &stage).start().await.unwrap();
+    let run = engine.start::<lost_race>(()).id("r").await.unwrap();
+    assert_eq!(soon(run.result()).await.unwrap(), 30);
+    assert_eq!(count(&*store, run.id(), "invocation_abandoned").await, 1);
+    assert_eq!(engine.view(run.id()).await.unwrap().in_doubt().len(), 1);
+    soon(engine.verify(run.id())).await.unwrap();
+    for cut in [2, 3, 4, 5, 6, 7] {
+        store.truncate(run.id(), cut).unwrap();
+        let again = builder(store.clone(), &stage).start().await.unwrap();
+        let handle = again.handle::<lost_race>("r").await.unwrap();
+        let end = soon(handle.result()).await;
+        assert!(end.as_ref().is_ok_and(|v| *v == 30) || end.is_err(), "{end:?}");
+        soon(again.verify(run.id())).await.unwrap();
+        again.shutdown().await.unwrap();
+    }
+    assert!(stage.calls() <= 2, "{}", stage.calls());
+}
+
+#[tokio::test]
+async fn a_cancelled_run_names_what_was_in_flight_and_verifies() {
+    let store = Arc::new(MemoryStore::new());
+    let stage = Stage::new();
+    let engine = builder(store.clone(), &stage).start().await.unwrap();
+    let run = engine.start::<one_act>("pay".into()).id("r").await.unwrap();
+    stage.entered().await;
+    run.cancel("stop", "ann").await.unwrap();
+    assert!(matches!(soon(run.result()).await, Err(RunError::Cancelled { actor, .. }) if actor == "ann"));
+    assert_eq!(count(&*store, run.id(), "invocation_abandoned").await, 1);
+    soon(engine.verify(run.id())).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_observer_that_lags_holds_nobody_up() {
+    let store = Arc::new(MemoryStore::new());
+    let engine = builder(store, &Stage::new()).start().await.unwrap();
+    let mut watch = engine.watch();
+    let run = engine.start::<crowd>(5_000).id("r").await.unwrap();
+    assert_eq!(soon(run.result()).await.unwrap(), 2_500);
+    assert!(matches!(watch.recv().await, Err(tokio::sync::broadcast::error::RecvError::Lagged(_))));
+}
+
+#[tokio::test]
+async fn transient_store_errors_at_claim_load_and_create_lose_nothing() {
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let stage = Stage::new();
+    let store = FailingStore::new(Arc::clone(&memory)).create_fails(1, locked()).claim_fails(3, locked());
+    let engine = builder(Arc::new(store), &stage).start().await.unwrap();
+    assert!(engine.start::<quick>(1).id("r").await.is_err());
+    let run = engine.start::<one_act>("pay".into()).id("r").await.unwrap();
+    stage.entered().await;
+    soon(engine.shutdown_within(Duration::ZERO)).await.unwrap();
+    assert!(matches!(soon(run.result()).await, Err(RunError::Stopped { .. })));
+    let engine = builder(Arc::new(FailingStore::new(memory).claim_fails(3, locked())), &stage);
+    let engine = engine.start().await.unwrap();
+    let error = soon(engine.handle::<one_act>("r").await.unwrap().result()).await.unwrap_err();
+    assert!(error.to_string().contains("nobody knows"), "{error}");
+}
+
+/// A child for each item, and one that fails.
+#[workflow]
+async fn family(cx: &mut Cx) -> Result<u64> {
+    let ends = cx.each(1..6u64, async |cx: &mut Cx, n| cx.child::<quick>(n).await).await;
+    let mut sum = 0;
+    for end in ends {
+        sum += end?;
+    }
+    Ok(sum)
+}
+
+#[tokio::test]
+async fn children_are_found_again_from_every_prefix_of_the_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let stage = Stage::new();
+    let engine =
+        builder(sqlite(&folder.path().join("a.db")), &stage).max_active(1).eviction_grace(MS).start();
+    let engine = engine.await.unwrap();
+    let run = engine.start::<family>(()).id("r").await.unwrap();
+    assert_eq!(soon(run.result()).await.unwrap(), 30);
+    soon(engine.verify(run.id())).await.unwrap();
+    engine.shutdown().await.unwrap();
+
+    let store = Arc::new(MemoryStore::new());
+    let engine = builder(store.clone(), &stage).start().await.unwrap();
+    let run = engine.start::<family>(()).id("r").await.unwrap();
+    soon(run.result()).await.unwrap();
+    engine.shutdown().await.unwrap();
+    for cut in [2, 5, 11, 13, 17, 20] {
+        store.truncate(&run_id("r"), cut).unwrap();
+        let again = builder(store.clone(), &stage).start().await.unwrap();
+        assert_eq!(soon(again.handle::<family>("r").await.unwrap().result()).await.unwrap(), 30, "{cut}");
+        assert_eq!(again.runs(aether::store::RunFilter::default()).await.unwrap().len(), 6);
+        again.shutdown().await.unwrap();
+    }
 }
