@@ -18,6 +18,7 @@ use crate::contract::Status;
 use crate::event::{Event, InvocationAbandoned, RunCancelled, RunCompleted, RunFailed, RunWaiting};
 use crate::failure::Failure;
 use crate::fault::Fault;
+use crate::gate::PolledRun;
 use crate::id::{CommandId, RunId};
 use crate::payload::Payload;
 use crate::perform::panic_message;
@@ -94,7 +95,10 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         }
         let polled = match run.fault() {
             Some(_) => Ok(Poll::Pending),
-            None => std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_unpin(cx))),
+            None => {
+                let _polled = PolledRun::new(&run.id);
+                std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_unpin(cx)))
+            }
         };
         if let Some(fault) = run.fault() {
             return Poll::Ready(TurnEnd::Fault(fault));

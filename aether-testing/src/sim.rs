@@ -42,6 +42,7 @@ use self::script::{Behaviour, Scripts};
 pub use self::stage::CallRecord;
 pub use self::world::SimWorld;
 use crate::crash::CrashPoint;
+use crate::trap::{Skew, Trap};
 
 /// 2026-01-01T00:00:00Z, the time at which a simulation begins unless it is told another.
 const BEGINNING: i64 = 1_767_225_600;
@@ -64,6 +65,8 @@ struct Settings {
     crashes: Vec<CrashPoint>,
     meanwhile: Option<Meanwhile>,
     wrap: Option<Wrap>,
+    trap: Trap,
+    skew: Option<Skew>,
 }
 
 /// A simulation of workflow `W`, under construction.
@@ -117,6 +120,8 @@ impl Sim {
             crashes: Vec::new(),
             meanwhile: None,
             wrap: None,
+            trap: Trap::strict(),
+            skew: None,
         };
         Sim { settings, workflow: PhantomData }
     }
@@ -241,6 +246,12 @@ impl<W: Workflow> Sim<W> {
     /// Gives real bodies a value, which they get with `cx.dep::<T>()`.
     pub fn provide<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.with(|settings| settings.deps.insert(value))
+    }
+
+    /// What happens when workflow code calls libc for something that replay would not reproduce: by default the
+    /// simulation ends with an error that names the call; see [`Trap`].
+    pub fn trap(self, trap: Trap) -> Self {
+        self.with(|settings| settings.trap = trap)
     }
 
     /// Does something while the run goes on, for example cancels it. After a crash it is begun anew.

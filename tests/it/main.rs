@@ -3,4 +3,5 @@
 mod kill_sweep;
 mod sim;
 mod sim_models;
+mod trap;
 mod ui;

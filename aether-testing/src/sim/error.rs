@@ -9,6 +9,7 @@ use aether_core::payload::{Payload, PayloadError};
 use aether_core::store::StoreError;
 
 use crate::crash::CrashPoint;
+use crate::trap::TrapHit;
 
 /// Why a simulation came to no report.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -52,6 +53,9 @@ pub enum SimError {
         /// Number of answers.
         answers: usize,
     },
+    /// Workflow code did what a replay would not reproduce; see [`Trap`](crate::Trap).
+    #[error("{0}")]
+    Trapped(Box<TrapHit>),
     /// The run did not end in the time it was given.
     #[error("the run did not end within {within:?} of virtual time: it is {status}, {}", waits(waiting))]
     Unfinished {

@@ -24,6 +24,7 @@ use super::stage::Stage;
 use super::world::Entropy;
 use super::{Live, Settings, SimError, SimReport, SimWorld, model};
 use crate::crash::CrashStore;
+use crate::trap::{Armed, LastCommands};
 
 /// How long a claim lasts; also how much virtual time a crash costs.
 const LEASE: Duration = Duration::from_secs(3600);
@@ -56,6 +57,12 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
     let mut points = settings.crashes.iter().copied();
     let (mut at, mut crashes, mut writes) = (settings.at, 0, 0);
     let mut left = BTreeSet::new();
+    let armed = {
+        let stage = Arc::clone(&stage);
+        Armed::set(settings.trap.clone(), settings.skew, move |hit| {
+            stage.give_up(SimError::Trapped(Box::new(hit)))
+        })
+    };
     loop {
         let life = Life {
             settings,
@@ -77,7 +84,7 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
             }
             End::Ended(report) => {
                 let doubts = runtime.block_on(doubts(&*memory))?;
-                let report = SimReport { writes, crashes, ..*report };
+                let report = SimReport { writes, crashes, trapped: armed.hits(), ..*report };
                 return Ok(Simulated { report, left, doubts });
             }
         }
@@ -156,6 +163,7 @@ impl<W: Workflow> Life<'_, W> {
             .store(self.store.clone())
             .deps(self.deps())
             .interceptor(self.stage.clone())
+            .policy(LastCommands)
             .limits(settings.limits)
             .lease(LEASE)
             .poll_interval(POLL)
@@ -204,6 +212,7 @@ impl<W: Workflow> Life<'_, W> {
             verified,
             log: self.stage.calls(),
             slept,
+            trapped: Vec::new(),
             writes: 0,
             crashes: 0,
         })

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use super::script::{Behaviour, Script, Scripts};
 use super::{SimError, http};
+use crate::trap;
 
 /// One call of a body, real or not.
 #[derive(Clone, Debug)]
@@ -181,6 +182,10 @@ impl Stage {
 
 impl Interceptor for Stage {
     fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+        if trap::caught() {
+            // The simulation has ended; no body runs any more.
+            return Some(Box::pin(pending()));
+        }
         self.note(call, cx);
         match self.next(call, cx) {
             Ok(Behaviour::Answer(answer)) => Some(answer(cx.clone(), call.args.clone())),
