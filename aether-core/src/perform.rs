@@ -73,7 +73,7 @@ pub(crate) struct Performance {
     pub(crate) body: Arc<dyn Body>,
     digest: Digest,
     site: Option<String>,
-    notes: Vec<Event>,
+    pub(crate) notes: Vec<Event>,
     began: Option<Timestamp>,
     started: bool,
     emitted: bool,
@@ -454,7 +454,7 @@ impl Performance {
             Ended::Panicked(_) | Ended::Unrecordable(_) => FailureClass::Permanent,
         };
         let ended = match ended {
-            Ended::Value(value) => return Next::Done(self.commit_success(value)),
+            Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new())),
             ended => ended,
         };
         if class == FailureClass::Unknown && changes_world {
@@ -516,8 +516,8 @@ impl Performance {
         }
     }
 
-    /// The events after the body, one atomic append.
-    pub(crate) fn commit_success(&mut self, value: Payload) -> Answered {
+    /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
+    pub(crate) fn commit_success(&mut self, value: Payload, consumed: Vec<u64>) -> Answered {
         let outcome = Outcome::of_success(self.options.class);
         // An HTTP exchange that is the whole value stands in the journal once; replay takes the last one.
         let exchanged = self.notes.iter().rev().find_map(|event| match event {
@@ -526,7 +526,7 @@ impl Performance {
         });
         let mut result = (exchanged != Some(true)).then(|| value.clone());
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = Riders { consumed, ..Riders::default() };
         let mut key = None;
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(outcome, result.take(), None));

@@ -14,6 +14,7 @@ use aether_core::event::Event;
 use aether_core::failure::{Failure, StepError};
 use aether_core::memory::MemoryStore;
 use aether_core::outcome::{EffectClass, FailureClass};
+use aether_core::step::Workflow;
 use aether_core::step_cx::StepCx;
 use aether_core::store::Store;
 use aether_effects::http::{Body, CxHttp, HttpClient, HttpResponse, StepHttp};
@@ -360,4 +361,35 @@ async fn redirects_take_no_secret_to_another_host_and_no_post_anywhere() {
     let engine = builder(&MemoryStore::new()).start().await.unwrap();
     let run = engine.start::<Post>(format!("{}/stay", here.uri())).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 307);
+}
+
+/// Starts a POST at a peer that never answers, stops the engine, and starts another one on the same store.
+async fn interrupted<W>(manner: Manner) -> (Result<u16, RunError<Failure>>, usize, usize)
+where
+    W: Workflow<Input = String, Output = u16, Error = Failure>,
+{
+    let (url, requests) = peer(manner).await;
+    let store = MemoryStore::new();
+    let engine = builder(&store).start().await.unwrap();
+    engine.start::<W>(url).id("run").await.unwrap();
+    while requests.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    engine.shutdown(Duration::ZERO).await.unwrap();
+    let before = requests.load(Ordering::SeqCst);
+    let engine =
+        builder(&store).register::<W>().poll_interval(Duration::from_millis(5)).start().await.unwrap();
+    let result = engine.handle::<W>("run").await.unwrap().result().await;
+    (result, before, requests.load(Ordering::SeqCst))
+}
+
+#[tokio::test]
+async fn a_post_that_was_in_flight_when_the_process_died_is_not_sent_again_unless_it_may_be() {
+    let (result, before, after) = interrupted::<Post>(Manner::Hangs).await;
+    let Err(RunError::Failed(failure)) = result else { panic!("the run must fail: {result:?}") };
+    assert_eq!((failure.class(), before, after), (FailureClass::Unknown, 1, 1));
+
+    let (result, before, after) = interrupted::<PostIdempotent>(Manner::Hangs).await;
+    assert!(result.is_err(), "the peer never answers");
+    assert!(before == 1 && after > 1, "{before} {after}");
 }

@@ -342,6 +342,12 @@ impl<W: Workflow> Sim<W> {
     }
 }
 
+impl<W> Clone for Sim<W> {
+    fn clone(&self) -> Self {
+        Self { settings: self.settings.clone(), workflow: PhantomData }
+    }
+}
+
 impl<W: Workflow> fmt::Debug for Sim<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sim")

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use aether::event::Event;
 use aether::id::{CommandId, RunId};
-use aether::{EffectClass, Failure, Observed, Payload, StepError};
+use aether::{Failure, Observed, Payload, StepError};
 use serde_json::Value;
 
 /// Longest text shown of a value, in characters.
@@ -15,8 +15,8 @@ const SHOWN: usize = 72;
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
-    /// What each open command is, and what it was given.
-    open: HashMap<CommandId, (EffectClass, String)>,
+    /// What the commands were given.
+    open: HashMap<CommandId, String>,
 }
 
 impl Progress {
@@ -44,7 +44,7 @@ impl Progress {
             Event::RunWaiting(_) => "run waits".into(),
             Event::NodeStarted(e) => {
                 let input = e.input.as_ref().map(shown).unwrap_or_default();
-                self.open.insert(e.command.clone(), (e.class, input));
+                self.open.insert(e.command.clone(), input);
                 return None;
             }
             Event::CommandEmitted(e) if e.attempt == 0 => "… asking the model".into(),
@@ -57,7 +57,7 @@ impl Progress {
                 format!("↻ {}: attempt {} failed: {}", e.command.name(), e.attempt + 1, why(&e.error))
             }
             Event::TimerScheduled(e) => format!("… waits until {}", e.due),
-            Event::CommandCommitted(e) => self.done(&e.command, e.result.as_ref(), e.error.as_ref())?,
+            Event::CommandCommitted(e) => self.done(&e.command, e.result.as_ref(), e.error.as_ref()),
             Event::RunCompleted(_) => "run completed".into(),
             Event::RunFailed(e) => format!("run failed: {}", e.message),
             _ => return None,
@@ -65,19 +65,14 @@ impl Progress {
     }
 
     /// The line of a command that came to its end.
-    fn done(
-        &mut self,
-        command: &CommandId,
-        result: Option<&Payload>,
-        error: Option<&Payload>,
-    ) -> Option<String> {
-        let (class, input) = self.open.get(command).cloned().unwrap_or((EffectClass::Pure, String::new()));
+    fn done(&mut self, command: &CommandId, result: Option<&Payload>, error: Option<&Payload>) -> String {
+        let input = self.open.get(command).map_or("", String::as_str);
         let name = command.name();
-        Some(match (error, result) {
+        match (error, result) {
             (Some(error), _) => format!("✗ {name} {input}: {}", why(error)),
-            (None, Some(result)) if class == EffectClass::Llm => format!("✓ model: {}", answer(result)),
+            (None, Some(result)) if name.starts_with("llm.") => format!("✓ model: {}", answer(result)),
             _ => format!("✓ {name} {input}"),
-        })
+        }
     }
 }
 

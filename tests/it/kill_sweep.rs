@@ -11,12 +11,14 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
+
+use crate::examples::program;
 
 /// Points that are tried at the same time: each one mostly waits for a dead process's lease to run out.
 const LANES: usize = 4;
@@ -129,21 +131,8 @@ impl Place {
     }
 }
 
-/// The program, built once.
-fn example() -> &'static Path {
-    static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
-    EXAMPLE.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().and_then(Path::parent).unwrap();
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--example", "research"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        let built = build.env("CARGO_TARGET_DIR", profile.parent().unwrap()).status().unwrap();
-        assert!(built.success(), "the research example does not build");
-        profile.join("examples").join("research")
-    })
+fn example() -> PathBuf {
+    program("research")
 }
 
 /// Dies as told, then runs undisturbed.

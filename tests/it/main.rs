@@ -1,7 +1,9 @@
 //! The integration tests: one program, a module a subject.
 
+mod examples;
 mod kill_sweep;
 mod sim;
+mod sim_crashes;
 mod sim_models;
 mod trap;
 mod ui;

@@ -2,9 +2,7 @@
 
 use aether::RunError;
 use aether::prelude::*;
-use aether_effects::agent::CxAgent as _;
-use aether_effects::http::CxHttp as _;
-use aether_effects::llm::{ChatResponse, CxLlm as _, ModelError, ToolCall};
+use aether_effects::llm::{ChatResponse, ModelError, ToolCall};
 use aether_testing::{Sim, SimError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -53,7 +53,7 @@ pub struct HttpResponse {
     pub url: String,
     /// Status code.
     pub status: u16,
-    /// Allow-listed headers, names in lower case.
+    /// Allow-listed headers, names in lower case; `location` with its secrets masked.
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: Body,

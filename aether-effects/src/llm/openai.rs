@@ -18,6 +18,11 @@ use crate::secret::Secret;
 /// Default time for one answer.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Where OpenAI itself answers.
+const OPENAI: &str = "https://api.openai.com/v1";
+/// The model asked where neither the call nor the environment names one.
+const DEFAULT_MODEL: &str = "gpt-4o-mini";
+
 /// A client for OpenAI and for servers that speak its chat completions.
 #[derive(Clone, Debug)]
 pub struct OpenAiClient {
@@ -44,7 +49,8 @@ impl OpenAiClient {
         }
     }
 
-    /// Reads `OPENAI_API_KEY`, `OPENAI_MODEL` and `OPENAI_BASE_URL` (default `https://api.openai.com/v1`).
+    /// Reads `OPENAI_BASE_URL` (default `https://api.openai.com/v1`), `OPENAI_API_KEY` (may be missing where the base
+    /// URL is another than the default), and `OPENAI_MODEL` (default `gpt-4o-mini`).
     ///
     /// # Errors
     /// [`ModelError::Setup`] naming the variable that is missing.
@@ -53,8 +59,15 @@ impl OpenAiClient {
             let value = env::var(name).ok().filter(|value| !value.is_empty());
             value.ok_or_else(|| ModelError::Setup(format!("environment variable `{name}` is not set")))
         };
-        let base_url = variable("OPENAI_BASE_URL").unwrap_or_else(|_| "https://api.openai.com/v1".into());
-        Ok(Self::new(base_url, variable("OPENAI_API_KEY")?, variable("OPENAI_MODEL")?))
+        let base_url = variable("OPENAI_BASE_URL").unwrap_or_else(|_| OPENAI.into());
+        let key = match variable("OPENAI_API_KEY") {
+            Ok(key) => key,
+            // Servers of one's own often want no key.
+            Err(_) if base_url != OPENAI => String::new(),
+            Err(error) => return Err(error),
+        };
+        let model = variable("OPENAI_MODEL").unwrap_or_else(|_| DEFAULT_MODEL.into());
+        Ok(Self::new(base_url, key, model))
     }
 
     /// Time for one answer. Default 120 s.
@@ -79,7 +92,9 @@ impl OpenAiClient {
         let model = request.model.clone().unwrap_or_else(|| self.model.clone());
         let mut draft = Draft::new(Method::POST, &format!("{}/chat/completions", self.base_url));
         draft.timeout(self.timeout);
-        draft.header("authorization", &format!("Bearer {}", self.key.expose()), true);
+        if !self.key.expose().is_empty() {
+            draft.header("authorization", &format!("Bearer {}", self.key.expose()), true);
+        }
         draft.json(&self.body(&model, request));
         let response = send(&client, &draft).await.map_err(of_http)?;
         let text = self.without_key(&response.text());

@@ -10,6 +10,9 @@ use std::time::Duration;
 use aether_core::contract::Status;
 use aether_core::deps::Deps;
 use aether_core::engine::{Engine, EngineBuilder, RunHandle};
+use aether_core::event::{
+    Event, InvocationAbandoned, InvocationResolved, ToolInvocationFinished, ToolInvocationStarted,
+};
 use aether_core::id::{CommandId, InvocationId, RunId};
 use aether_core::memory::MemoryStore;
 use aether_core::payload::Payload;
@@ -42,7 +45,7 @@ pub(super) struct Doubt {
 /// What a simulation left.
 pub(super) struct Simulated<W: Workflow> {
     pub(super) report: SimReport<W>,
-    /// In doubt when a process died.
+    /// Begun and not decided when a process died.
     pub(super) left: BTreeSet<Doubt>,
     /// In doubt at the end.
     pub(super) doubts: BTreeSet<Doubt>,
@@ -79,7 +82,7 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
         match end {
             End::Crashed(when) => {
                 crashes += 1;
-                left.append(&mut runtime.block_on(doubts(&*memory))?);
+                left.append(&mut runtime.block_on(cut_off(&*memory))?);
                 at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
             }
             End::Ended(report) => {
@@ -110,6 +113,36 @@ async fn doubts(store: &dyn Store) -> Result<BTreeSet<Doubt>, StoreError> {
         }));
     }
     Ok(doubts)
+}
+
+/// The invocations of all runs that were begun, and of whose end or decision the journal does not tell.
+async fn cut_off(store: &dyn Store) -> Result<BTreeSet<Doubt>, SimError> {
+    let mut open = BTreeSet::new();
+    for record in store.runs(RunFilter::default()).await? {
+        let run = record.id;
+        for event in journal_of(store, &run).await? {
+            match event {
+                Event::ToolInvocationStarted(ToolInvocationStarted { command, invocation, .. }) => {
+                    open.insert(Doubt { run: run.clone(), command, invocation });
+                }
+                Event::ToolInvocationFinished(ToolInvocationFinished { command, invocation, .. })
+                | Event::InvocationAbandoned(InvocationAbandoned { command, invocation })
+                | Event::InvocationResolved(InvocationResolved { command, invocation, .. }) => {
+                    open.remove(&Doubt { run: run.clone(), command, invocation });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(open)
+}
+
+async fn journal_of(store: &dyn Store, run: &RunId) -> Result<Vec<Event>, SimError> {
+    let mut events = Vec::new();
+    for frame in store.load(run, 0).await? {
+        events.extend(frame.events().map_err(|error| SimError::Broken(error.to_string()))?);
+    }
+    Ok(events)
 }
 
 /// How a life ended.
@@ -196,11 +229,7 @@ impl<W: Workflow> Life<'_, W> {
     ) -> Result<SimReport<W>, SimError> {
         let slept = Duration::try_from(world.now().duration_since(self.settings.at)).unwrap_or_default();
         let store = engine.store();
-        let mut events = Vec::new();
-        for frame in store.load(run, 0).await? {
-            let frame = frame.events().map_err(|error| SimError::Broken(error.to_string()))?;
-            events.extend(frame);
-        }
+        let events = journal_of(&**store, run).await?;
         let view = engine.view(run).await?;
         let ended = matches!(view.status, Status::Completed | Status::Failed);
         let verified = if ended { Some(engine.verify(run).await) } else { None };
