@@ -61,7 +61,7 @@ pub use aether_core::view;
 pub use aether_core::world::World;
 pub use aether_core::{RunEnd, def::Probe};
 pub use aether_effects::world::SystemWorld;
-pub use aether_macros::{step, workflow};
+pub use aether_macros::{step, workflow, workflow_mod};
 #[cfg(feature = "sqlite")]
 pub use aether_sqlite::SqliteStore;
 pub use engine::{Engine, EngineBuilder};

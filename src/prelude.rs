@@ -6,4 +6,4 @@ pub use aether_core::def::Probe;
 pub use aether_core::engine::RunHandle;
 pub use aether_core::failure::{Context as _, Failure, Result, StepError};
 pub use aether_core::step_cx::StepCx;
-pub use aether_macros::{step, workflow};
+pub use aether_macros::{step, workflow, workflow_mod};
