@@ -1,11 +1,13 @@
 //! The trap on the simulation: what it catches from std, tokio and uuid, what it lets pass, and what it says.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use aether::prelude::*;
-use aether_testing::{Door, Sim, SimError, Trap, TrapHit};
+use aether_testing::{Comparison, Door, Sim, SimError, Trap, TrapHit};
 
 /// A step before and after the act.
 #[step(effect = "read")]
@@ -60,6 +62,23 @@ fn perform(deed: &str) -> u64 {
             drop(tokio::task::spawn_blocking(|| 0));
             0
         }
+        "hash order" => {
+            let map: HashMap<u32, u64> = (0..64).map(|key| (key, u64::from(key))).collect();
+            map.into_values().next().unwrap_or(0)
+        }
+        "thread id" => {
+            let id = format!("{:?}", std::thread::current().id());
+            id.bytes().fold(0, |sum, byte| (sum * 31 + u64::from(byte)) % 1_000_003)
+        }
+        "static" => {
+            static CALLS: AtomicU64 = AtomicU64::new(0);
+            CALLS.fetch_add(1, Ordering::Relaxed)
+        }
+        "thread-local" => {
+            thread_local! { static CALLS: Cell<u64> = const { Cell::new(0) }; }
+            CALLS.replace(CALLS.get() + 1)
+        }
+        "heap address" => std::ptr::from_ref(&*Box::new(7_u64)).addr() as u64 % 1_000_003,
         "HashMap" => HashMap::from([(1, 2)]).len() as u64,
         "tracing" => {
             tracing::warn!(deed, "logged");
@@ -184,4 +203,61 @@ async fn a_named_frame_passes_and_an_open_trap_catches_nothing() {
 #[should_panic(expected = "trap: `clock_gettime` called in workflow code: it read the clock (run `sim`")]
 async fn a_caught_call_panics_out_of_run() {
     Sim::new::<act>().real::<look>().run("SystemTime::now".into()).await;
+}
+
+async fn apart(deed: &str) -> Option<Comparison> {
+    let sim = Sim::new::<act>().stub::<look>(Ok).trap(Trap::off());
+    match sim.try_check_deterministic(deed.into()).await {
+        Ok(report) => {
+            report.assert_completed();
+            None
+        }
+        Err(SimError::Nondeterministic { between, .. }) => Some(between),
+        Err(other) => panic!("{deed}: {other}"),
+    }
+}
+
+#[tokio::test]
+async fn the_double_run_finds_what_the_trap_cannot_see() {
+    let deeds = [
+        "hash order",
+        "thread id",
+        "static",
+        "thread-local",
+        "heap address",
+        "env::var",
+        "process::id",
+        "jiff::Timestamp::now",
+        "Uuid::new_v4",
+    ];
+    let mut unseen = Vec::new();
+    for deed in deeds {
+        if apart(deed).await.is_none() {
+            unseen.push(deed);
+        }
+    }
+    assert!(unseen.is_empty(), "{unseen:?}");
+    assert_eq!(apart("nothing").await, None);
+}
+
+#[tokio::test]
+async fn the_double_run_of_a_deterministic_workflow_says_nothing() {
+    // Stubs may count: in the second run they answer what they answered in the first.
+    let calls = AtomicU64::new(0);
+    let sim = Sim::new::<act>().stub::<look>(move |_| Ok(calls.fetch_add(1, Ordering::Relaxed) as u32));
+    assert_eq!(sim.check_deterministic("nothing".into()).await.assert_completed(), &1);
+}
+
+#[tokio::test]
+async fn a_double_run_names_both_sides() {
+    let sim = Sim::new::<act>().stub::<look>(Ok);
+    let Err(error) = sim.try_check_deterministic("static".into()).await else { panic!("not found") };
+    let text = error.to_string();
+    for part in [
+        "first:  run_completed result=",
+        "second: run_completed result=",
+        "after `1:look` at tests/it/trap.rs:",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

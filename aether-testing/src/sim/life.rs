@@ -49,13 +49,15 @@ pub(super) struct Simulated<W: Workflow> {
     pub(super) left: BTreeSet<Doubt>,
     /// In doubt at the end.
     pub(super) doubts: BTreeSet<Doubt>,
+    /// What it was kept in.
+    pub(super) store: Arc<dyn Store>,
 }
 
 /// Runs a whole simulation on this thread, which must not belong to a runtime.
 pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Result<Simulated<W>, SimError> {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let store = settings.wrap.as_ref().map_or_else(|| Arc::clone(&memory), |wrap| wrap(Arc::clone(&memory)));
-    let stage = Arc::new(Stage::new(Arc::clone(&settings.scripts)));
+    let stage = Arc::new(Stage::new(Arc::clone(&settings.scripts), settings.tape.clone()));
     let entropy = Entropy::new(settings.seed);
     let mut points = settings.crashes.iter().copied();
     let (mut at, mut crashes, mut writes) = (settings.at, 0, 0);
@@ -88,13 +90,13 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
             End::Ended(report) => {
                 let doubts = runtime.block_on(doubts(&*memory))?;
                 let report = SimReport { writes, crashes, trapped: armed.hits(), ..*report };
-                return Ok(Simulated { report, left, doubts });
+                return Ok(Simulated { report, left, doubts, store: memory });
             }
         }
     }
 }
 
-fn runtime() -> Result<Runtime, SimError> {
+pub(super) fn runtime() -> Result<Runtime, SimError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(true).build().map_err(|error| SimError::Broken(error.to_string()))
 }
