@@ -94,6 +94,12 @@ impl EngineBuilder {
         self.with(|core| core.provide(value))
     }
 
+    /// Gives `cx.llm(..)` and `cx.agent(..)` this model; for one model by call name, provide a
+    /// [`Models`](crate::llm::Models).
+    pub fn model(self, client: impl aether_effects::llm::ModelClient) -> Self {
+        self.provide(aether_effects::llm::Models::new(client))
+    }
+
     /// Registers a workflow that is not registered by itself, such as an instance of a generic one.
     pub fn register<W: Workflow>(self) -> Self {
         self.with(CoreBuilder::register::<W>)

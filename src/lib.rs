@@ -60,6 +60,10 @@ pub use aether_core::unknown::Resolution;
 pub use aether_core::view;
 pub use aether_core::world::World;
 pub use aether_core::{RunEnd, def::Probe};
+pub use aether_effects::agent;
+pub use aether_effects::http;
+pub use aether_effects::llm;
+pub use aether_effects::secret::Secret;
 pub use aether_effects::world::SystemWorld;
 pub use aether_macros::{step, workflow, workflow_mod};
 #[cfg(feature = "sqlite")]

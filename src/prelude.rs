@@ -6,4 +6,7 @@ pub use aether_core::def::Probe;
 pub use aether_core::engine::RunHandle;
 pub use aether_core::failure::{Context as _, Failure, Result, StepError};
 pub use aether_core::step_cx::StepCx;
+pub use aether_effects::agent::CxAgent as _;
+pub use aether_effects::http::{CxHttp as _, StepHttp as _};
+pub use aether_effects::llm::CxLlm as _;
 pub use aether_macros::{step, workflow, workflow_mod};

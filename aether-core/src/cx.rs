@@ -286,6 +286,24 @@ impl Cx {
         })
     }
 
+    /// Runs `body` in a scope of its own below this one: for crates whose effect is made of several commands. The
+    /// scope counts its own commands, so how many of them `body` makes changes no id outside.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let sum: u64 = cx.scoped(|mut cx| async move { cx.random().await / 2 + cx.random().await / 2 }).await;
+    /// # }
+    /// ```
+    pub fn scoped<'c, T, F>(&'c mut self, body: impl FnOnce(Self) -> F) -> BoxEffect<'c, T>
+    where
+        T: Send,
+        F: Future<Output = T> + Send + 'c,
+    {
+        let def = self.def;
+        inline_workflow(self, def, body)
+    }
+
     /// Calls a tool with arguments as JSON, as a model asks for it; the value comes back as JSON.
     pub fn call_tool(
         &mut self,

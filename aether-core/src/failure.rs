@@ -2,7 +2,6 @@
 //!
 //! Promise: an error is recorded and decoded like any other value, so a replay sees the error the first run saw.
 
-use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -115,20 +114,33 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// Any error becomes a `Failure`; a `StepError` keeps its class.
+/// Any error becomes a `Failure`; a `StepError` and a [`KnownError`] keep their class, also as the source of another.
 impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut sources = Vec::new();
+        let mut class = known_class(&error);
         let mut next = error.source();
         while let Some(source) = next {
             sources.push(source.to_string());
+            class = class.or_else(|| known_class(source));
             next = source.source();
         }
-        let any: &dyn Any = &error;
-        let class =
-            any.downcast_ref::<StepError<Failure>>().map_or(FailureClass::Unclassified, Classify::class);
-        Self { message: error.to_string(), sources, class }
+        Self { message: error.to_string(), sources, class: class.unwrap_or_default() }
     }
+}
+
+/// Tells the class of an error type of another crate, so that `?` keeps it. Register one with `inventory::submit!`.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownError(pub fn(&(dyn StdError + 'static)) -> Option<FailureClass>);
+
+inventory::collect!(KnownError);
+
+/// The class of an error that says what it is; the nearest in a chain of sources counts.
+fn known_class(error: &(dyn StdError + 'static)) -> Option<FailureClass> {
+    if let Some(error) = error.downcast_ref::<StepError<Failure>>() {
+        return Some(error.class());
+    }
+    inventory::iter::<KnownError>.into_iter().find_map(|known| known.0(error))
 }
 
 /// Why a step call gave no value.

@@ -45,6 +45,21 @@ impl<'c, T> BoxEffect<'c, T> {
     pub(crate) fn boxed(future: impl Future<Output = T> + Send + 'c) -> Self {
         Self { state: None, future: Box::pin(future) }
     }
+
+    /// The same effect, with `compute` applied to its value: for crates that add effects. It runs as workflow code
+    /// does, first run and replay alike, so its result must follow from the value alone.
+    pub fn map<U>(self, compute: impl FnOnce(T) -> U + Send + 'c) -> BoxEffect<'c, U>
+    where
+        T: 'c,
+    {
+        let Self { state, future } = self;
+        let mapped = async move {
+            let value = future.await;
+            let _entered = Entered::new(Phase::Workflow, None);
+            compute(value)
+        };
+        Effect { state, future: Box::pin(mapped) }
+    }
 }
 
 impl<F: ?Sized> Sealed for Effect<F> {}

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::def::{Edge, EdgeKind, END, START, State, StateKind, WorkflowDef};
+use crate::def::{END, Edge, EdgeKind, START, State, StateKind, WorkflowDef};
 
 impl WorkflowDef {
     /// The state machine as a [Mermaid](https://mermaid.js.org) flow chart. Branch closures are drawn as boxes of
@@ -35,7 +35,10 @@ impl WorkflowDef {
             for (number, state) in states {
                 let (open, close) = mermaid_shape(state.kind);
                 let name = mermaid_text(state.name);
-                put(&mut text, format_args!("{indent}s{number}{open}\"{name}<br/>:{}\"{close}\n", state.line));
+                put(
+                    &mut text,
+                    format_args!("{indent}s{number}{open}\"{name}<br/>:{}\"{close}\n", state.line),
+                );
             }
             if branch.is_some() {
                 text.push_str("    end\n");
@@ -45,7 +48,9 @@ impl WorkflowDef {
             let (from, to) = (node(edge.from), node(edge.to));
             match label(edge.kind) {
                 "" => put(&mut text, format_args!("    {from} --> {to}\n")),
-                label if is_dotted(edge.kind) => put(&mut text, format_args!("    {from} -. {label} .-> {to}\n")),
+                label if is_dotted(edge.kind) => {
+                    put(&mut text, format_args!("    {from} -. {label} .-> {to}\n"))
+                }
                 label => put(&mut text, format_args!("    {from} -- {label} --> {to}\n")),
             }
         }
@@ -60,7 +65,10 @@ impl WorkflowDef {
         for (branch, states) in self.by_branch() {
             let indent = if branch.is_some() { "        " } else { "    " };
             if let Some(branch) = branch {
-                put(&mut text, format_args!("    subgraph cluster_b{branch} {{\n        label=\"branch {branch}\";\n"));
+                put(
+                    &mut text,
+                    format_args!("    subgraph cluster_b{branch} {{\n        label=\"branch {branch}\";\n"),
+                );
             }
             for (number, state) in states {
                 let shape = dot_shape(state.kind);
@@ -110,7 +118,9 @@ impl WorkflowDef {
         let mut branches: Vec<Option<u16>> = self.states.iter().map(|state| state.branch).collect();
         branches.sort_unstable();
         branches.dedup();
-        let of = |branch| self.states.iter().enumerate().filter(move |(_, state)| state.branch == branch).collect();
+        let of = |branch| {
+            self.states.iter().enumerate().filter(move |(_, state)| state.branch == branch).collect()
+        };
         branches.into_iter().map(|branch| (branch, of(branch))).collect()
     }
 }

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
+use crate::def::StepOptions;
 use crate::deps::Deps;
 use crate::event::Event;
 use crate::id::{CommandId, RunId, WorkerId};
@@ -44,6 +45,8 @@ pub struct BodyCall<'a> {
     pub command: &'a CommandId,
     /// Unique name of the step: module path and name, or the effect's name.
     pub path: &'a str,
+    /// How the step is executed.
+    pub options: &'a StepOptions,
     /// Logical attempt, from 0.
     pub attempt: u32,
     /// The recorded arguments.

@@ -73,7 +73,8 @@ pub(crate) struct Performance {
     pub(crate) body: Arc<dyn Body>,
     digest: Digest,
     site: Option<String>,
-    notes: Vec<Event>,
+    pub(crate) notes: Vec<Event>,
+    began: Option<Timestamp>,
     started: bool,
     emitted: bool,
     pub(crate) attempt: u32,
@@ -105,6 +106,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         digest,
         site,
         notes: Vec::new(),
+        began: None,
         started: false,
         emitted: false,
         attempt: 0,
@@ -303,6 +305,8 @@ impl Performance {
                 return Err(Next::Done(Err(step_error(&error))));
             }
         };
+        let started_at = self.run.now();
+        self.began = Some(started_at);
         let entry = LedgerEntry {
             key: key.clone(),
             run: self.run.id.clone(),
@@ -316,7 +320,7 @@ impl Performance {
             error: None,
             committed: false,
             epoch: self.run.epoch,
-            started_at: self.run.now(),
+            started_at,
             finished_at: None,
         };
         let acquire = Some(Acquire { entry, otherwise });
@@ -368,18 +372,18 @@ impl Performance {
 
     /// Runs a body that may change the world.
     pub(crate) async fn call_with(&mut self, intent: DurableIntent) -> Ended {
-        let started_at = self.started_at(&intent).await;
+        let started_at = match self.began {
+            Some(began) => began,
+            None => self.began_before(&intent).await,
+        };
         self.run.took_off(&self.command, &self.invocation());
         let cx =
             StepCx::new(&self.run, &self.command, self.options.class, self.attempt, started_at, Some(intent));
         self.call(cx).await
     }
 
-    /// The recorded start of an invocation: a body that is sent again sees the same clock.
-    async fn started_at(&self, intent: &DurableIntent) -> Timestamp {
-        if self.unknown_tries == 0 {
-            return self.run.now();
-        }
+    /// The recorded start of an invocation: a body that is sent again after a crash sees the same clock.
+    async fn began_before(&self, intent: &DurableIntent) -> Timestamp {
         match self.run.host.store.entry(intent.key()).await {
             Ok(entry) => entry.map_or_else(|| self.run.now(), |entry| entry.started_at),
             Err(error) => self.run.stop(error).await,
@@ -391,7 +395,14 @@ impl Performance {
         let host = &self.run.host;
         let intercepted = host.interceptor.as_ref().and_then(|interceptor| {
             let (run, command) = (&self.run.id, &self.command);
-            let call = BodyCall { run, command, path: &self.path, attempt: self.attempt, args: &self.args };
+            let call = BodyCall {
+                run,
+                command,
+                path: &self.path,
+                options: &self.options,
+                attempt: self.attempt,
+                args: &self.args,
+            };
             interceptor.intercept(&call, &cx)
         });
         let body = match intercepted {
@@ -443,7 +454,7 @@ impl Performance {
             Ended::Panicked(_) | Ended::Unrecordable(_) => FailureClass::Permanent,
         };
         let ended = match ended {
-            Ended::Value(value) => return Next::Done(self.commit_success(value)),
+            Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new())),
             ended => ended,
         };
         if class == FailureClass::Unknown && changes_world {
@@ -505,14 +516,17 @@ impl Performance {
         }
     }
 
-    /// The events after the body, one atomic append.
-    pub(crate) fn commit_success(&mut self, value: Payload) -> Answered {
+    /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
+    pub(crate) fn commit_success(&mut self, value: Payload, consumed: Vec<u64>) -> Answered {
         let outcome = Outcome::of_success(self.options.class);
-        let noted = |event: &Event| matches!(event, Event::HttpRecorded(e) if e.response == value);
-        // An HTTP exchange that is the whole value stands in the journal once.
-        let mut result = (!self.notes.iter().any(noted)).then(|| value.clone());
+        // An HTTP exchange that is the whole value stands in the journal once; replay takes the last one.
+        let exchanged = self.notes.iter().rev().find_map(|event| match event {
+            Event::HttpRecorded(exchange) => Some(exchange.response == value),
+            _ => None,
+        });
+        let mut result = (exchanged != Some(true)).then(|| value.clone());
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = Riders { consumed, ..Riders::default() };
         let mut key = None;
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(outcome, result.take(), None));

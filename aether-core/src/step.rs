@@ -150,6 +150,14 @@ pub trait Body: Send + Sync + 'static {
     /// Calls the body with recorded arguments.
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult>;
 
+    /// Tells whether a call with `args` could be made, without making it.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when they do not fit the function's signature.
+    fn check(&self, _args: &Payload) -> Result<(), PayloadError> {
+        Ok(())
+    }
+
     /// The business key of a call.
     ///
     /// # Errors
@@ -200,6 +208,10 @@ impl<S: Step> Body for StepBody<S> {
             }
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
+    }
+
+    fn check(&self, args: &Payload) -> Result<(), PayloadError> {
+        S::decode(args).map(drop)
     }
 
     fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {

@@ -35,6 +35,7 @@ struct StepScope {
     intent: Option<DurableIntent>,
     draws: AtomicU32,
     exchanges: AtomicU32,
+    requests: AtomicU32,
     notes: Mutex<Vec<Event>>,
 }
 
@@ -59,6 +60,7 @@ impl StepCx {
                 intent,
                 draws: AtomicU32::new(0),
                 exchanges: AtomicU32::new(0),
+                requests: AtomicU32::new(0),
                 notes: Mutex::default(),
             }),
         }
@@ -89,6 +91,17 @@ impl StepCx {
         match &self.scope.intent {
             Some(intent) => intent.key().clone(),
             None => IdempotencyKey::new(&self.scope.run, &self.scope.command, self.scope.attempt),
+        }
+    }
+
+    /// The key for the next request of this body that changes the world: that of the attempt for the first request,
+    /// and with the request's number behind it for each later one, so that a receiver does not take two different
+    /// requests of one step for repeats. For effect crates.
+    pub fn next_request_key(&self) -> String {
+        let key = self.idempotency_key();
+        match self.scope.requests.fetch_add(1, Ordering::Relaxed) {
+            0 => key.to_string(),
+            number => format!("{key}:{number}"),
         }
     }
 

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use crate::def::StepDef;
+use crate::payload::{Payload, PayloadError};
 use crate::step::{Body, Step, StepBody};
 
 /// A step that a model may call.
@@ -23,6 +24,14 @@ impl Tool {
     /// The tool of `S` with the schema of its arguments.
     pub fn of<S: Step>(schema: ToolSchema) -> Self {
         Self { def: S::DEF, schema: schema.finish(), body: StepBody::<S>::shared() }
+    }
+
+    /// Tells whether a call with `args` could be made, without making it.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when they do not fit the step's signature; its text is fit for the model that sent them.
+    pub fn check(&self, args: &Payload) -> Result<(), PayloadError> {
+        self.body.check(args)
     }
 
     /// The name a model calls it by.

@@ -180,10 +180,10 @@ impl Performance {
         actor: &str,
         consumed: Vec<u64>,
     ) -> Next {
-        let mut events = self.start_events();
-        events.push(self.decision(invocation, Decision::Happened, actor));
-        self.run.append(events, Riders { consumed, ..Riders::default() });
-        Next::Done(self.commit_success(value))
+        // In the append of the outcome: a decision without its value could not be taken up again.
+        let decision = self.decision(invocation, Decision::Happened, actor);
+        self.notes.push(decision);
+        Next::Done(self.commit_success(value, consumed))
     }
 
     /// A definite failure: the next attempt gets a new key.

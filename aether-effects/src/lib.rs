@@ -1,3 +1,10 @@
-//! Effects on the world outside: clock and entropy.
+//! Contact with the world, recorded: HTTP, language models, agents, and the real clock.
+//!
+//! Promise: every exchange goes through the effect gate of `aether-core`, so a replay makes none; secrets never reach
+//! the journal; a malformed, hanging or lost answer is a typed error and never a panic.
 
+pub mod agent;
+pub mod http;
+pub mod llm;
+pub mod secret;
 pub mod world;

@@ -3,8 +3,8 @@
 //! Promise: what would break replay and can be seen in the source does not compile, every mistake is told once with
 //! its reason and its remedy, and generated code is thin: behaviour lives in `aether-core`.
 //!
-//! Three phases, three types: [`parse`] makes an item of tokens, [`check`] makes a plan of an item or says everything
-//! that is wrong with it, [`expand`] makes code of a plan and cannot fail.
+//! Three phases, three types: `parse` makes an item of tokens, `check` makes a plan of an item or says everything
+//! that is wrong with it, `expand` makes code of a plan and cannot fail.
 
 mod awaits;
 mod block;

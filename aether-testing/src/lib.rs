@@ -1,3 +1,12 @@
-//! Tools for testing what is built with and for Aether.
+//! Tools for testing what is built with and for Aether: simulated runs with stubs and virtual time, crashes at every
+//! write, faulty stores, and the rules that every store must keep.
 
 pub mod conformance;
+pub mod crash;
+pub mod failing;
+mod gated;
+pub mod sim;
+
+pub use crash::{CrashPoint, CrashStore};
+pub use failing::FailingStore;
+pub use sim::{CrashReport, Live, Sim, SimError, SimReport, SimWorld};

@@ -1,3 +1,8 @@
-//! The integration tests, in one program.
+//! The integration tests: one program, a module a subject.
 
+mod examples;
+mod kill_sweep;
+mod sim;
+mod sim_crashes;
+mod sim_models;
 mod ui;

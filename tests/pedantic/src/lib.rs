@@ -59,7 +59,11 @@ async fn was_sent(_: &mut StepCx, order: Order) -> Result<Probe<u64>> {
 /// # Errors
 /// Never.
 #[step(effect = "read")]
-pub async fn keep<T: Clone>(cx: &mut StepCx, value: T, text: impl ToString + aether::Recordable) -> Result<T> {
+pub async fn keep<T: Clone>(
+    cx: &mut StepCx,
+    value: T,
+    text: impl ToString + aether::Recordable,
+) -> Result<T> {
     let _ = (cx.now(), text.to_string());
     Ok(value)
 }

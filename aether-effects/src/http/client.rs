@@ -1,0 +1,223 @@
+//! The shared HTTP client: connections, TLS, limits, and the credentials of hosts.
+//!
+//! Promise: TLS uses its own provider (ring) and the platform's certificates, whatever the program installed; a peer
+//! that hangs is cut off by a timeout, one that floods by a limit.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url, redirect};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::Verifier;
+
+use super::error::chain;
+use crate::secret::Secret;
+
+/// Default time for one whole exchange.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest time to make a connection; an exchange that ends here has sent nothing.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Redirects that are followed, one after the other.
+const REDIRECTS: usize = 10;
+/// Default limit of a response's body, in bytes.
+const MAX_BODY: usize = 8 << 20;
+
+/// Connections and settings for `cx.http()`. Give the engine one with `.provide(..)` to change what is the default;
+/// cheap to clone.
+///
+/// ```
+/// use aether_effects::http::HttpClient;
+/// let client = HttpClient::builder()
+///     .timeout(std::time::Duration::from_secs(5))
+///     .bearer("api.example.com", "the token")
+///     .record_header("x-ratelimit-remaining")
+///     .build()?;
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone)]
+pub struct HttpClient {
+    /// Follows redirects.
+    safe: reqwest::Client,
+    /// Follows redirects to the same host: what is secret is for this host only.
+    secretive: reqwest::Client,
+    /// Follows none: a request that changes the world goes to one place.
+    changing: reqwest::Client,
+    pub(crate) settings: Arc<Settings>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) timeout: Duration,
+    pub(crate) max_body: usize,
+    pub(crate) recorded: BTreeSet<String>,
+    credentials: Vec<Credential>,
+}
+
+#[derive(Clone, Debug)]
+struct Credential {
+    host: String,
+    name: String,
+    value: Secret<String>,
+}
+
+impl HttpClient {
+    /// A client with settings of your own.
+    pub fn builder() -> HttpClientBuilder {
+        HttpClientBuilder {
+            settings: Settings {
+                timeout: TIMEOUT,
+                max_body: MAX_BODY,
+                recorded: BTreeSet::new(),
+                credentials: Vec::new(),
+            },
+        }
+    }
+
+    /// The client that is used where the program provides none.
+    ///
+    /// # Errors
+    /// Why TLS cannot be set up, the same text every time.
+    pub fn shared() -> Result<Self, String> {
+        static SHARED: OnceLock<Result<HttpClient, String>> = OnceLock::new();
+        SHARED.get_or_init(|| Self::builder().build()).clone()
+    }
+
+    /// The connections, for other clients of ours.
+    #[cfg(feature = "genai")]
+    pub(crate) fn connections(&self) -> reqwest::Client {
+        self.changing.clone()
+    }
+
+    /// The connections for a request of `method` with `headers`.
+    pub(crate) fn connections_for(&self, method: &Method, headers: &HeaderMap) -> &reqwest::Client {
+        if !method.is_safe() {
+            &self.changing
+        } else if headers.values().any(HeaderValue::is_sensitive) {
+            &self.secretive
+        } else {
+            &self.safe
+        }
+    }
+
+    /// Adds the credentials of the URL's host that the request does not bring itself.
+    pub(crate) fn authorize(&self, url: &Url, headers: &mut HeaderMap) {
+        let host = url.host_str().unwrap_or_default();
+        for credential in self.settings.credentials.iter().filter(|credential| credential.host == host) {
+            let name = HeaderName::from_bytes(credential.name.as_bytes());
+            if let (Ok(name), Ok(mut value)) = (name, HeaderValue::from_str(credential.value.expose())) {
+                value.set_sensitive(true);
+                headers.entry(name).or_insert(value);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Settings of an [`HttpClient`].
+#[must_use = "call `.build()`"]
+#[derive(Clone, Debug)]
+pub struct HttpClientBuilder {
+    settings: Settings,
+}
+
+impl HttpClientBuilder {
+    /// Time for one whole exchange. Default 30 s.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = timeout;
+        self
+    }
+
+    /// Largest body of a response, in bytes. Default 8 MiB.
+    pub fn max_body(mut self, bytes: usize) -> Self {
+        self.settings.max_body = bytes;
+        self
+    }
+
+    /// Records this header besides the usual ones. Credentials (`authorization`, `cookie`, ...) stay unrecorded.
+    pub fn record_header(mut self, name: &str) -> Self {
+        self.settings.recorded.insert(name.to_ascii_lowercase());
+        self
+    }
+
+    /// Sends `value` as header `name` with every request to `host` that does not set this header itself. Not recorded.
+    pub fn credential(mut self, host: &str, name: &str, value: impl Into<Secret<String>>) -> Self {
+        let (host, name) = (host.to_ascii_lowercase(), name.to_ascii_lowercase());
+        self.settings.credentials.push(Credential { host, name, value: value.into() });
+        self
+    }
+
+    /// Sends `token` as a bearer token with every request to `host`. Not recorded.
+    pub fn bearer(self, host: &str, token: impl Into<Secret<String>>) -> Self {
+        let token = format!("Bearer {}", token.into().expose());
+        self.credential(host, "authorization", token)
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// Why TLS cannot be set up, or which credential cannot be a header.
+    pub fn build(self) -> Result<HttpClient, String> {
+        for credential in &self.settings.credentials {
+            HeaderName::from_bytes(credential.name.as_bytes())
+                .map_err(|_| format!("{:?} is not the name of a header", credential.name))?;
+            HeaderValue::from_str(credential.value.expose()).map_err(|_| {
+                format!("the credential for `{}` cannot be a header's value", credential.host)
+            })?;
+        }
+        let tls = tls()?;
+        let connections = |redirects| {
+            reqwest::Client::builder()
+                .connect_timeout(CONNECT_TIMEOUT)
+                .redirect(redirects)
+                .user_agent(concat!("aether/", env!("CARGO_PKG_VERSION")))
+                .tls_backend_preconfigured(tls.clone())
+                .build()
+                .map_err(|error| chain(&error))
+        };
+        Ok(HttpClient {
+            safe: connections(redirect::Policy::limited(REDIRECTS))?,
+            secretive: connections(redirect::Policy::custom(within_one_host))?,
+            changing: connections(redirect::Policy::none())?,
+            settings: Arc::new(self.settings),
+        })
+    }
+}
+
+/// Follows a redirect that leads to where the request went.
+fn within_one_host(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let origin =
+        |url: &Url| (url.scheme() == "https", url.host_str().map(str::to_owned), url.port_or_known_default());
+    let first = attempt.previous().first().map(origin);
+    if attempt.previous().len() > REDIRECTS {
+        attempt.error("too many redirects")
+    } else if first == Some(origin(attempt.url())) {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
+/// TLS with ring, checking certificates as the platform does.
+fn tls() -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(match Verifier::new(provider) {
+        Ok(verifier) => {
+            config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+        }
+        Err(error) => {
+            tracing::warn!(%error, "no certificates on this system: every https connection will be refused");
+            config.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+        }
+    })
+}

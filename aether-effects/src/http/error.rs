@@ -1,0 +1,158 @@
+//! Why an HTTP exchange gave no usable answer, and what that says about the world.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use aether_core::failure::KnownError;
+use aether_core::outcome::{Classify, FailureClass};
+
+/// Which exchange: method and masked URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The method.
+    pub method: String,
+    /// The URL, with its secrets masked.
+    pub url: String,
+}
+
+impl Exchange {
+    /// Whether a request of this method may change the world.
+    pub fn changes_world(&self) -> bool {
+        !matches!(&*self.method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
+    }
+}
+
+impl fmt::Display for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.url)
+    }
+}
+
+/// Why an HTTP exchange gave no usable answer. `?` turns it into a `Failure` of the right class.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// The request cannot be built; nothing was sent.
+    #[error("{exchange}: the request cannot be built: {reason}")]
+    Invalid {
+        /// Which exchange.
+        exchange: Exchange,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No connection came about: refused, unknown host, no agreement on TLS. Nothing was sent.
+    #[error("{exchange}: no connection: {reason}")]
+    NotConnected {
+        /// Which exchange.
+        exchange: Exchange,
+        /// Why not.
+        reason: String,
+    },
+    /// No whole answer within the timeout; the request may have been received.
+    #[error("{exchange}: no answer within {timeout:?}")]
+    Timeout {
+        /// Which exchange.
+        exchange: Exchange,
+        /// The timeout.
+        timeout: Duration,
+    },
+    /// The connection broke before the whole answer was there; the request may have been received.
+    #[error("{exchange}: the connection broke before the answer was complete: {reason}")]
+    Lost {
+        /// Which exchange.
+        exchange: Exchange,
+        /// What broke.
+        reason: String,
+    },
+    /// The answer is over the limit.
+    #[error(
+        "{exchange}: the body of the answer is over the limit of {limit} bytes (`HttpClientBuilder::max_body`)"
+    )]
+    TooLarge {
+        /// Which exchange.
+        exchange: Exchange,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The server answered with an error status. Made by `error_for_status` only.
+    #[error("{exchange}: status {status}; the body starts {start:?}")]
+    Status {
+        /// Which exchange.
+        exchange: Exchange,
+        /// The status.
+        status: u16,
+        /// How long the server asks to wait, if it said so in seconds.
+        retry_after: Option<Duration>,
+        /// First characters of the body.
+        start: String,
+    },
+    /// The body is not what was asked for.
+    #[error("{exchange}: the answer is not a `{wanted}`: {reason}; it starts {start:?}")]
+    Shape {
+        /// Which exchange.
+        exchange: Exchange,
+        /// Rust type that was asked for.
+        wanted: &'static str,
+        /// What the decoder said.
+        reason: String,
+        /// First characters of the body.
+        start: String,
+    },
+}
+
+impl HttpError {
+    /// Which exchange failed.
+    pub fn exchange(&self) -> &Exchange {
+        match self {
+            Self::Invalid { exchange, .. }
+            | Self::NotConnected { exchange, .. }
+            | Self::Timeout { exchange, .. }
+            | Self::Lost { exchange, .. }
+            | Self::TooLarge { exchange, .. }
+            | Self::Status { exchange, .. }
+            | Self::Shape { exchange, .. } => exchange,
+        }
+    }
+}
+
+impl Classify for HttpError {
+    /// A request that may have changed the world without telling how is `Unknown`: its outcome must not be taken for
+    /// a failure.
+    fn class(&self) -> FailureClass {
+        let changes_world = self.exchange().changes_world();
+        match self {
+            Self::Invalid { .. } => FailureClass::Permanent,
+            Self::NotConnected { .. } => FailureClass::Retryable,
+            Self::Status { status: 408 | 425 | 429 | 503, .. } => FailureClass::Retryable,
+            Self::Status { status, .. } if *status < 500 => FailureClass::Permanent,
+            _ if changes_world => FailureClass::Unknown,
+            Self::Timeout { .. } | Self::Lost { .. } | Self::Status { .. } => FailureClass::Retryable,
+            Self::TooLarge { .. } | Self::Shape { .. } => FailureClass::Permanent,
+        }
+    }
+}
+
+inventory::submit! {
+    KnownError(|error| error.downcast_ref::<HttpError>().map(Classify::class))
+}
+
+/// What an error of the transport says, with its causes.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let said = source.to_string();
+        if !text.ends_with(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        next = source.source();
+    }
+    text
+}
+
+/// First characters of a text, for messages.
+pub(crate) fn start_of(text: &str) -> String {
+    text.chars().take(200).collect()
+}

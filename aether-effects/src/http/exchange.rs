@@ -1,0 +1,69 @@
+//! One exchange on the wire, bounded in time and size, with errors that tell whether anything was sent.
+
+use std::time::Duration;
+
+use reqwest::Response;
+
+use super::client::HttpClient;
+use super::error::{Exchange, HttpError, chain};
+use super::mask;
+use super::request::Draft;
+use super::response::{Body, HttpResponse};
+
+/// Sends `draft` and reads the whole answer.
+pub(crate) async fn send(client: &HttpClient, draft: &Draft) -> Result<HttpResponse, HttpError> {
+    let url = match (&draft.url, &draft.problem) {
+        (Ok(url), None) => url,
+        (_, problem) => return Err(draft.invalid(problem.as_deref().unwrap_or("not a URL"))),
+    };
+    let settings = &client.settings;
+    let timeout = draft.timeout.unwrap_or(settings.timeout);
+    let mut headers = draft.headers.clone();
+    client.authorize(url, &mut headers);
+    let connections = client.connections_for(&draft.method, &headers);
+    let mut request =
+        connections.request(draft.method.clone(), url.clone()).headers(headers).timeout(timeout);
+    if let Some(body) = &draft.body {
+        request = request.body(body.clone());
+    }
+    let failed = |error| told(draft.exchange(), timeout, error);
+    let response = request.send().await.map_err(failed)?;
+    let (status, headers) =
+        (response.status().as_u16(), mask::headers(response.headers(), &settings.recorded, response.url()));
+    let body = read(response, settings.max_body).await.map_err(|error| match error {
+        Some(error) => failed(error),
+        None => HttpError::TooLarge { exchange: draft.exchange(), limit: settings.max_body },
+    })?;
+    let Exchange { method, url } = draft.exchange();
+    Ok(HttpResponse { method, url, status, headers, body: Body::of(body) })
+}
+
+/// Reads a body; `None` as the error says that it is over the limit.
+async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Option<reqwest::Error>> {
+    if response.content_length().is_some_and(|length| length > limit as u64) {
+        return Err(None);
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(Some)? {
+        if body.len() + chunk.len() > limit {
+            return Err(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// What an error of the transport means. Its own text may hold the URL, secrets included.
+fn told(exchange: Exchange, timeout: Duration, error: reqwest::Error) -> HttpError {
+    let error = error.without_url();
+    let reason = chain(&error);
+    if error.is_builder() || error.is_redirect() {
+        HttpError::Invalid { exchange, reason }
+    } else if error.is_connect() {
+        HttpError::NotConnected { exchange, reason }
+    } else if error.is_timeout() {
+        HttpError::Timeout { exchange, timeout }
+    } else {
+        HttpError::Lost { exchange, reason }
+    }
+}

@@ -1,0 +1,142 @@
+//! What of an exchange may stand in a journal: URLs with their secrets masked, and allow-listed headers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reqwest::Url;
+use reqwest::header::{HeaderMap, LOCATION};
+
+const MASK: &str = "***";
+
+/// Headers that are recorded; all others are left out.
+const ALLOWED: [&str; 15] = [
+    "accept",
+    "cache-control",
+    "content-language",
+    "content-length",
+    "content-type",
+    "date",
+    "etag",
+    "if-match",
+    "if-none-match",
+    "idempotency-key",
+    "last-modified",
+    "location",
+    "retry-after",
+    "x-correlation-id",
+    "x-request-id",
+];
+
+/// Headers that are never recorded, whatever a program allows.
+const FORBIDDEN: [&str; 8] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "set-cookie",
+    "x-api-key",
+    "api-key",
+    "x-auth-token",
+    "x-amz-security-token",
+];
+
+/// Query parameters that hold secrets, by name.
+const SECRET_NAMES: [&str; 8] = ["auth", "credentials", "key", "pass", "pwd", "session", "sid", "sig"];
+
+/// Query parameters that hold secrets, by a part of their name without `-` and `_`.
+const SECRET_PARTS: [&str; 8] =
+    ["token", "secret", "password", "passwd", "signature", "credential", "apikey", "authorization"];
+
+/// Whether a header holds credentials by its name.
+pub(crate) fn is_forbidden(header: &str) -> bool {
+    FORBIDDEN.contains(&header)
+}
+
+fn is_secret(parameter: &str) -> bool {
+    let name: String =
+        parameter.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect();
+    SECRET_NAMES.contains(&&*name) || SECRET_PARTS.iter().any(|part| name.contains(part))
+}
+
+/// `url` without user name, password, fragment and the values of secret query parameters.
+pub(crate) fn url(url: &Url) -> String {
+    let mut masked = url.clone();
+    masked.set_fragment(None);
+    if !url.username().is_empty() || url.password().is_some() {
+        // Only URLs without a host refuse this, and they hold no credentials.
+        let _ = masked.set_password(None);
+        let _ = masked.set_username(MASK);
+    }
+    if url.query_pairs().any(|(name, _)| is_secret(&name)) {
+        let mut pairs = masked.query_pairs_mut();
+        pairs.clear();
+        for (name, value) in url.query_pairs() {
+            pairs.append_pair(&name, if is_secret(&name) { MASK } else { &value });
+        }
+    }
+    masked.to_string()
+}
+
+/// A text that should have been a URL, cut before anything that may be secret.
+pub(crate) fn unparsable(text: &str) -> String {
+    let end = text.find(['?', '#']).unwrap_or(text.len());
+    let text = &text[..end];
+    text.rsplit_once('@').map_or(text, |(_, host)| host).chars().take(100).collect()
+}
+
+/// The headers that may be recorded; `extra` are allowed besides the usual ones.
+pub(crate) fn headers(headers: &HeaderMap, extra: &BTreeSet<String>, base: &Url) -> BTreeMap<String, String> {
+    let mut recorded = BTreeMap::new();
+    for name in headers.keys() {
+        let text = name.as_str();
+        let allowed = ALLOWED.contains(&text) || extra.contains(text);
+        if !allowed || is_forbidden(text) {
+            continue;
+        }
+        let values: Vec<_> = headers
+            .get_all(name)
+            .iter()
+            .filter(|value| !value.is_sensitive())
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .map(|value| if name == LOCATION { location(&value, base) } else { value })
+            .collect();
+        if !values.is_empty() {
+            recorded.insert(text.to_owned(), values.join(", "));
+        }
+    }
+    recorded
+}
+
+fn location(value: &str, base: &Url) -> String {
+    base.join(value).map_or_else(|_| unparsable(value), |target| url(&target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masked(text: &str) -> String {
+        url(&Url::parse(text).unwrap())
+    }
+
+    #[test]
+    fn secrets_of_a_url_are_masked_and_the_rest_stays() {
+        assert_eq!(masked("https://me:pw@h.example/p?a=1#frag"), "https://***@h.example/p?a=1");
+        assert_eq!(masked("https://h/?q=x&api_key=s3cret"), "https://h/?q=x&api_key=***");
+        assert_eq!(masked("https://h/?X-Amz-Signature=s&b=2"), "https://h/?X-Amz-Signature=***&b=2");
+        assert_eq!(masked("https://h/?monkey=1"), "https://h/?monkey=1");
+        assert_eq!(unparsable("user:pw@host/path?token=1"), "host/path");
+    }
+
+    #[test]
+    fn no_program_can_allow_a_credential() {
+        let base = Url::parse("https://h/").unwrap();
+        let mut all = HeaderMap::new();
+        for name in ["authorization", "set-cookie", "x-other", "etag"] {
+            all.insert(name, "v".parse().unwrap());
+        }
+        all.insert(LOCATION, "/next?token=t".parse().unwrap());
+        let extra = ["authorization", "set-cookie", "x-other"].map(str::to_owned).into();
+        let recorded = headers(&all, &extra, &base);
+        assert_eq!(recorded.keys().collect::<Vec<_>>(), ["etag", "location", "x-other"]);
+        assert_eq!(recorded["location"], "https://h/next?token=***");
+    }
+}

@@ -1,0 +1,125 @@
+//! The answer of an HTTP exchange, as it stands in the journal.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::error::{Exchange, HttpError, start_of};
+
+/// A body: text where it is UTF-8, else base64.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Body {
+    /// UTF-8 text.
+    Text(String),
+    /// Anything else, in standard base64 with padding.
+    Base64(String),
+}
+
+impl Body {
+    /// The body of `bytes`.
+    pub fn of(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::Text(text),
+            Err(error) => Self::Base64(STANDARD.encode(error.as_bytes())),
+        }
+    }
+
+    /// The bytes as they were sent.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.clone().into_bytes(),
+            Self::Base64(text) => STANDARD.decode(text).unwrap_or_default(),
+        }
+    }
+
+    /// The size in the record, in bytes.
+    pub(crate) fn recorded_len(&self) -> usize {
+        let (Self::Text(text) | Self::Base64(text)) = self;
+        text.len()
+    }
+}
+
+/// A recorded HTTP response.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpResponse {
+    /// Method of the request.
+    pub method: String,
+    /// URL of the request, with its secrets masked.
+    pub url: String,
+    /// Status code.
+    pub status: u16,
+    /// Allow-listed headers, names in lower case; `location` with its secrets masked.
+    pub headers: BTreeMap<String, String>,
+    /// The body.
+    pub body: Body,
+}
+
+impl HttpResponse {
+    /// Whether the status is 200 to 299.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// A recorded header; `name` in any case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(&name.to_ascii_lowercase()).map(String::as_str)
+    }
+
+    /// How long the server asks to wait, if it said so in seconds.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.header("retry-after")?.trim().parse().ok().map(Duration::from_secs)
+    }
+
+    /// The body as text; bytes that are not UTF-8 are replaced.
+    pub fn text(&self) -> String {
+        match &self.body {
+            Body::Text(text) => text.clone(),
+            binary @ Body::Base64(_) => String::from_utf8_lossy(&binary.bytes()).into_owned(),
+        }
+    }
+
+    /// The body as bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.body.bytes()
+    }
+
+    /// The body, decoded from JSON.
+    ///
+    /// # Errors
+    /// [`HttpError::Shape`] when it is not the JSON of a `T`.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, HttpError> {
+        let text = self.text();
+        serde_json::from_str(&text).map_err(|error| HttpError::Shape {
+            exchange: self.exchange(),
+            wanted: std::any::type_name::<T>(),
+            reason: error.to_string(),
+            start: start_of(&text),
+        })
+    }
+
+    /// The response itself, if its status is below 400.
+    ///
+    /// # Errors
+    /// [`HttpError::Status`] otherwise. 408, 425, 429 and 503 are retryable and other 4xx permanent; any other 5xx
+    /// is retryable for a safe method, and leaves the outcome unknown for one that may have changed the world.
+    pub fn error_for_status(self) -> Result<Self, HttpError> {
+        if self.status < 400 {
+            return Ok(self);
+        }
+        Err(HttpError::Status {
+            exchange: self.exchange(),
+            status: self.status,
+            retry_after: self.retry_after(),
+            start: start_of(&self.text()),
+        })
+    }
+
+    fn exchange(&self) -> Exchange {
+        Exchange { method: self.method.clone(), url: self.url.clone() }
+    }
+}

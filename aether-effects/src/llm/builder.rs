@@ -1,0 +1,242 @@
+//! `cx.llm(..)`: building a question, asking it as a recorded effect, and reading the answer as text or as a type.
+
+use std::any::type_name;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::cx::Cx;
+use aether_core::def::StepOptions;
+use aether_core::failure::{Failure, StepError};
+use aether_core::gate::BoxEffect;
+use aether_core::outcome::EffectClass;
+use aether_core::payload::{Payload, PayloadError};
+use aether_core::step::{Body, BodyResult, Recordable};
+use aether_core::step_cx::StepCx;
+use futures_util::future::BoxFuture;
+use schemars::{JsonSchema, schema_for};
+use serde::de::DeserializeOwned;
+
+use super::chat::{ChatMessage, ChatRequest, ChatResponse};
+use super::client::{ModelError, Models};
+use crate::http::{body_error, start_of};
+
+/// A model's answer, or why there is none.
+pub(crate) type Answer<T> = Result<T, StepError<Failure>>;
+
+/// Models for workflows.
+pub trait CxLlm {
+    /// Begins a question. `call` names the place that asks; it chooses the client and stands in the journal.
+    fn llm(&mut self, call: impl Into<String>) -> LlmRequest<'_>;
+}
+
+impl CxLlm for Cx {
+    fn llm(&mut self, call: impl Into<String>) -> LlmRequest<'_> {
+        let request = ChatRequest { call: call.into(), ..ChatRequest::default() };
+        LlmRequest { cx: self, request, timeout: None }
+    }
+}
+
+/// A question under construction.
+#[must_use = "a model is asked by `.send()`, `.text()` or `.json()`"]
+#[derive(Debug)]
+pub struct LlmRequest<'c> {
+    cx: &'c mut Cx,
+    request: ChatRequest,
+    timeout: Option<Duration>,
+}
+
+impl<'c> LlmRequest<'c> {
+    /// Asks this model instead of the client's own.
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.request.model = Some(model.into());
+        self
+    }
+
+    /// Says what the model is to do and to be.
+    pub fn system(self, content: impl Into<String>) -> Self {
+        self.message(ChatMessage::system(content))
+    }
+
+    /// Says something as the user.
+    pub fn user(self, content: impl Into<String>) -> Self {
+        self.message(ChatMessage::user(content))
+    }
+
+    /// Adds a message of any kind.
+    pub fn message(mut self, message: ChatMessage) -> Self {
+        self.request.messages.push(message);
+        self
+    }
+
+    /// Sampling temperature.
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.request.temperature = Some(temperature);
+        self
+    }
+
+    /// Longest answer, in tokens.
+    pub fn max_tokens(mut self, tokens: u32) -> Self {
+        self.request.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Time for one attempt. Without it, the client's own timeout holds.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Asks, and gives the whole answer.
+    pub fn send(self) -> BoxEffect<'c, Answer<ChatResponse>> {
+        self.ask(Expect::Anything)
+    }
+
+    /// Asks, and gives the text of the answer. An answer without text is asked for again.
+    pub fn text(self) -> BoxEffect<'c, Answer<String>> {
+        self.ask(Expect::Text).map(|answer| Ok(answer?.content.unwrap_or_default()))
+    }
+
+    /// Asks for JSON after the schema of `T`, and gives it. A code fence around it is tolerated; an answer that is no
+    /// `T` is asked for again, and after the last attempt the error shows its start.
+    pub fn json<T: Recordable + JsonSchema>(mut self) -> BoxEffect<'c, Answer<T>> {
+        self.request.response_schema = Some(schema_for!(T).to_value());
+        self.ask(Expect::Json(|answer| parse::<T>(answer).map(drop)))
+            .map(|answer| parse(&answer?).map_err(|error| StepError::App(Failure::from(error))))
+    }
+
+    fn ask(self, expect: Expect) -> BoxEffect<'c, Answer<ChatResponse>> {
+        ask(self.cx, self.request, expect, self.timeout)
+    }
+}
+
+/// What an answer must be; anything else is a failed attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Expect {
+    Anything,
+    Text,
+    TextOrCalls,
+    Json(fn(&ChatResponse) -> Result<(), ModelError>),
+}
+
+impl Expect {
+    fn check(self, answer: &ChatResponse) -> Result<(), ModelError> {
+        match self {
+            Self::Anything => Ok(()),
+            Self::TextOrCalls if !answer.tool_calls.is_empty() => Ok(()),
+            Self::Text | Self::TextOrCalls => text_of(answer, "text").map(drop),
+            Self::Json(check) => check(answer),
+        }
+    }
+}
+
+/// Asks a model as the next command of `cx`.
+pub(crate) fn ask(
+    cx: &mut Cx,
+    request: ChatRequest,
+    expect: Expect,
+    timeout: Option<Duration>,
+) -> BoxEffect<'_, Answer<ChatResponse>> {
+    let options = StepOptions { timeout, ..StepOptions::of(EffectClass::Llm) };
+    let name = format!("llm.{}", request.call);
+    let args = Payload::encode(&request);
+    cx.effect(name, options, args, Arc::new(Question { expect }))
+}
+
+/// The body of a question: asks the client that the program provided.
+#[derive(Debug)]
+struct Question {
+    expect: Expect,
+}
+
+impl Body for Question {
+    fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
+        let (request, expect) = (args.decode::<ChatRequest>(), self.expect);
+        Box::pin(async move {
+            match answer(&cx, request?, expect).await {
+                Ok(answer) => Ok(Ok(Payload::encode(&answer)?)),
+                Err(error) => Ok(Err(body_error(error)?)),
+            }
+        })
+    }
+
+    fn check(&self, args: &Payload) -> Result<(), PayloadError> {
+        args.decode::<ChatRequest>().map(drop)
+    }
+}
+
+async fn answer(cx: &StepCx, request: ChatRequest, expect: Expect) -> Result<ChatResponse, ModelError> {
+    let models = cx.dep::<Models>().map_err(|error| ModelError::Setup(error.to_string()))?;
+    let answer = models.client(&request.call).chat(request).await?;
+    expect.check(&answer)?;
+    Ok(answer)
+}
+
+fn text_of<'a>(answer: &'a ChatResponse, wanted: &str) -> Result<&'a str, ModelError> {
+    match answer.content.as_deref().map(str::trim) {
+        Some(text) if !text.is_empty() => Ok(text),
+        _ => Err(ModelError::WrongAnswer {
+            model: answer.model.clone(),
+            wanted: wanted.into(),
+            reason: match &answer.finish_reason {
+                Some(reason) => format!("there is no text in it (it ended with `{reason}`)"),
+                None => "there is no text in it".into(),
+            },
+            start: String::new(),
+        }),
+    }
+}
+
+/// Reads the text of an answer as a `T`.
+fn parse<T: DeserializeOwned>(answer: &ChatResponse) -> Result<T, ModelError> {
+    let text = text_of(answer, type_name::<T>())?;
+    let whole = match serde_json::from_str(text) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let fenced = fenced(text).map(serde_json::from_str);
+    let error = match fenced {
+        Some(Ok(value)) => return Ok(value),
+        Some(Err(error)) => error,
+        None => whole,
+    };
+    Err(ModelError::WrongAnswer {
+        model: answer.model.clone(),
+        wanted: type_name::<T>().into(),
+        reason: error.to_string(),
+        start: start_of(text),
+    })
+}
+
+/// What stands in the first code fence of `text`.
+fn fenced(text: &str) -> Option<&str> {
+    let (_, after) = text.split_once("```")?;
+    let (_language, block) = after.split_once('\n')?;
+    Some(block.split_once("```").map_or(block, |(block, _)| block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<u8>, ModelError> {
+        parse(&ChatResponse { model: "m".into(), content: Some(text.into()), ..ChatResponse::default() })
+    }
+
+    #[test]
+    fn a_code_fence_is_tolerated() {
+        for text in
+            ["[1,2]", " [1,2]\n", "```json\n[1,2]\n```", "Sure:\n```\n[1,2]\n```\nDone.", "```json\n[1,2]"]
+        {
+            assert_eq!(read(text), Ok(vec![1, 2]), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn any_other_answer_is_an_error_that_shows_its_start() {
+        for text in ["", "```", "no idea", "{\"a\":1}", "```json\nnope\n```"] {
+            let error = read(text).unwrap_err();
+            assert!(matches!(error, ModelError::WrongAnswer { .. }), "{error}");
+        }
+        assert!(read("no idea").unwrap_err().to_string().contains("no idea"));
+    }
+}

@@ -1,0 +1,170 @@
+//! Every provider that the `genai` crate speaks to, behind the same trait.
+//!
+//! Promise: its types stop here; what is recorded is ours.
+
+use ::genai::chat::{
+    ChatMessage as TheirMessage, ChatOptions, ChatRequest as TheirRequest, ChatResponse as TheirResponse,
+    ChatResponseFormat, ContentPart, JsonSpec, MessageContent, Tool, ToolCall as TheirCall, ToolResponse,
+};
+use ::genai::{Client, ClientBuilder, Error};
+use futures_util::future::BoxFuture;
+use reqwest::header::RETRY_AFTER;
+use serde_json::Value;
+
+use super::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, Usage};
+use super::client::{ModelClient, ModelError};
+use crate::http::{HttpClient, start_of};
+
+/// A client for the providers of `genai`: it finds the provider by the name of the model, and the provider's key in
+/// the environment.
+#[derive(Clone, Debug)]
+pub struct GenAiClient {
+    client: Client,
+    model: String,
+}
+
+impl GenAiClient {
+    /// Asks `model` where a call names none, over the shared connections.
+    ///
+    /// # Errors
+    /// [`ModelError::Setup`] when there is no TLS.
+    pub fn new(model: impl Into<String>) -> Result<Self, ModelError> {
+        Self::with(Client::builder(), model)
+    }
+
+    /// The same with endpoints, keys and defaults of your own.
+    ///
+    /// # Errors
+    /// [`ModelError::Setup`] when there is no TLS, or the client cannot be built.
+    pub fn with(builder: ClientBuilder, model: impl Into<String>) -> Result<Self, ModelError> {
+        let connections = HttpClient::shared().map_err(ModelError::Setup)?.connections();
+        let client = builder.with_reqwest(connections).build();
+        let client = client.map_err(|error| ModelError::Setup(error.to_string()))?;
+        Ok(Self { client, model: model.into() })
+    }
+
+    async fn ask(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+        let model = request.model.clone().unwrap_or_else(|| self.model.clone());
+        let options = options(&request);
+        let answer = self.client.exec_chat(&model, theirs(request), Some(&options)).await;
+        answer.map(ours).map_err(|error| of_error(&error))
+    }
+}
+
+impl ModelClient for GenAiClient {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
+        Box::pin(self.ask(request))
+    }
+}
+
+fn options(request: &ChatRequest) -> ChatOptions {
+    let response_format = request.response_schema.as_ref().map(|schema| {
+        let name = super::openai::schema_name(&request.call);
+        ChatResponseFormat::JsonSpec(JsonSpec::new(name, schema.clone()))
+    });
+    let (temperature, max_tokens) = (request.temperature, request.max_tokens);
+    ChatOptions { temperature, max_tokens, response_format, ..ChatOptions::default() }
+}
+
+fn theirs(request: ChatRequest) -> TheirRequest {
+    let messages = request.messages.into_iter().map(message).collect();
+    let tools = request.tools.into_iter();
+    let tools: Vec<_> = tools
+        .map(|tool| Tool::new(tool.name).with_description(tool.description).with_schema(tool.schema))
+        .collect();
+    let theirs = TheirRequest::from_messages(messages);
+    if tools.is_empty() { theirs } else { theirs.with_tools(tools) }
+}
+
+fn message(message: ChatMessage) -> TheirMessage {
+    match message {
+        ChatMessage::System { content } => TheirMessage::system(content),
+        ChatMessage::User { content } => TheirMessage::user(content),
+        ChatMessage::Assistant { content, tool_calls } => {
+            let text = content.filter(|text| !text.is_empty()).map(ContentPart::Text);
+            let calls = tool_calls.into_iter().map(|call| ContentPart::ToolCall(their_call(call)));
+            TheirMessage::assistant(MessageContent::from_parts(
+                text.into_iter().chain(calls).collect::<Vec<_>>(),
+            ))
+        }
+        ChatMessage::Tool { call_id, name, content } => {
+            TheirMessage::tool(ToolResponse::new(call_id, content).with_fn_name(name))
+        }
+    }
+}
+
+/// Arguments that are not JSON go as text: the model wrote them and may see them again.
+fn their_call(ToolCall { id, name, arguments }: ToolCall) -> TheirCall {
+    let fn_arguments = serde_json::from_str(&arguments).unwrap_or(Value::String(arguments));
+    TheirCall { call_id: id, fn_name: name, fn_arguments, thought_signatures: None }
+}
+
+fn ours(answer: TheirResponse) -> ChatResponse {
+    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(0);
+    let text = answer.content.texts().concat();
+    ChatResponse {
+        model: answer.provider_model_iden.model_name.to_string(),
+        content: (!text.is_empty()).then_some(text),
+        tool_calls: answer.content.tool_calls().into_iter().map(our_call).collect(),
+        finish_reason: answer.stop_reason.as_ref().map(|reason| reason.raw().to_owned()),
+        usage: Usage {
+            input_tokens: count(answer.usage.prompt_tokens),
+            output_tokens: count(answer.usage.completion_tokens),
+        },
+    }
+}
+
+fn our_call(call: &TheirCall) -> ToolCall {
+    let arguments = match &call.fn_arguments {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    ToolCall { id: call.call_id.clone(), name: call.fn_name.clone(), arguments }
+}
+
+fn of_error(error: &Error) -> ModelError {
+    use ::genai::webc::Error as Web;
+    if let Some(status) = error.status().map(|status| status.as_u16()) {
+        return of_status(status, error);
+    }
+    let message = start_of(&error.to_string());
+    match error {
+        Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => match webc_error
+        {
+            Web::Reqwest(error) if error.is_timeout() => ModelError::Timeout { message },
+            Web::Reqwest(_) => ModelError::Network { message },
+            Web::ResponseFailedNotJson { body, .. } | Web::ResponseFailedInvalidJson { body, .. } => {
+                ModelError::NotJson {
+                    reason: "the provider's answer does not parse".into(),
+                    start: start_of(body),
+                }
+            }
+            _ => ModelError::WrongShape { reason: message, start: String::new() },
+        },
+        Error::RequiresApiKey { .. } | Error::NoAuthResolver { .. } | Error::NoAuthData { .. } => {
+            ModelError::Setup(message)
+        }
+        Error::Resolver { .. } | Error::ModelMapperFailed { .. } => ModelError::Setup(message),
+        Error::ChatResponseGeneration { cause, response_body, .. } => {
+            ModelError::WrongShape { reason: start_of(cause), start: start_of(&response_body.to_string()) }
+        }
+        Error::NoChatResponse { .. }
+        | Error::InvalidJsonResponseElement { .. }
+        | Error::JsonValueExt(_)
+        | Error::SerdeJson(_) => ModelError::WrongShape { reason: message, start: String::new() },
+        _ => ModelError::Setup(message),
+    }
+}
+
+fn of_status(status: u16, error: &Error) -> ModelError {
+    let message = start_of(&error.to_string());
+    let seconds = || error.headers()?.get(RETRY_AFTER)?.to_str().ok()?.parse().ok();
+    match status {
+        401 | 403 => ModelError::Unauthorized { status, message },
+        429 => {
+            ModelError::RateLimited { retry_after: seconds().map(std::time::Duration::from_secs), message }
+        }
+        408 | 425 | 500.. => ModelError::Overloaded { status, message },
+        _ => ModelError::BadRequest { status, message },
+    }
+}

@@ -1,0 +1,289 @@
+//! Chat completions as OpenAI defined them and many servers speak them.
+//!
+//! Promise: whatever the peer answers or does not answer is a value or a [`ModelError`]; the key is in no message.
+
+use std::env;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec, Usage};
+use super::client::{ModelClient, ModelError};
+use crate::http::{Draft, HttpClient, HttpError, HttpResponse, send, start_of};
+use crate::secret::Secret;
+
+/// Default time for one answer.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Where OpenAI itself answers.
+const OPENAI: &str = "https://api.openai.com/v1";
+/// The model asked where neither the call nor the environment names one.
+const DEFAULT_MODEL: &str = "gpt-4o-mini";
+
+/// A client for OpenAI and for servers that speak its chat completions.
+#[derive(Clone, Debug)]
+pub struct OpenAiClient {
+    base_url: String,
+    key: Secret<String>,
+    model: String,
+    timeout: Duration,
+    http: Option<HttpClient>,
+}
+
+impl OpenAiClient {
+    /// Speaks to `base_url` (up to and including `/v1`), with `model` where a call names none.
+    pub fn new(
+        base_url: impl Into<String>,
+        key: impl Into<Secret<String>>,
+        model: impl Into<String>,
+    ) -> Self {
+        Self {
+            base_url: base_url.into().trim_end_matches('/').to_owned(),
+            key: key.into(),
+            model: model.into(),
+            timeout: TIMEOUT,
+            http: None,
+        }
+    }
+
+    /// Reads `OPENAI_BASE_URL` (default `https://api.openai.com/v1`), `OPENAI_API_KEY` (may be missing where the base
+    /// URL is another than the default), and `OPENAI_MODEL` (default `gpt-4o-mini`).
+    ///
+    /// # Errors
+    /// [`ModelError::Setup`] naming the variable that is missing.
+    pub fn from_env() -> Result<Self, ModelError> {
+        let variable = |name: &str| {
+            let value = env::var(name).ok().filter(|value| !value.is_empty());
+            value.ok_or_else(|| ModelError::Setup(format!("environment variable `{name}` is not set")))
+        };
+        let base_url = variable("OPENAI_BASE_URL").unwrap_or_else(|_| OPENAI.into());
+        let key = match variable("OPENAI_API_KEY") {
+            Ok(key) => key,
+            // Servers of one's own often want no key.
+            Err(_) if base_url != OPENAI => String::new(),
+            Err(error) => return Err(error),
+        };
+        let model = variable("OPENAI_MODEL").unwrap_or_else(|_| DEFAULT_MODEL.into());
+        Ok(Self::new(base_url, key, model))
+    }
+
+    /// Time for one answer. Default 120 s.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Uses these connections instead of the shared ones.
+    #[must_use]
+    pub fn http(mut self, client: HttpClient) -> Self {
+        self.http = Some(client);
+        self
+    }
+
+    async fn ask(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+        let client = match &self.http {
+            Some(client) => client.clone(),
+            None => HttpClient::shared().map_err(ModelError::Setup)?,
+        };
+        let model = request.model.clone().unwrap_or_else(|| self.model.clone());
+        let mut draft = Draft::new(Method::POST, &format!("{}/chat/completions", self.base_url));
+        draft.timeout(self.timeout);
+        if !self.key.expose().is_empty() {
+            draft.header("authorization", &format!("Bearer {}", self.key.expose()), true);
+        }
+        draft.json(&self.body(&model, request));
+        let response = send(&client, &draft).await.map_err(of_http)?;
+        let text = self.without_key(&response.text());
+        if !response.is_success() {
+            return Err(of_status(&response, &text));
+        }
+        read(&text, model)
+    }
+
+    fn body(&self, model: &str, request: ChatRequest) -> Value {
+        let mut body = Map::new();
+        body.insert("model".into(), model.into());
+        body.insert("messages".into(), request.messages.into_iter().map(message).collect());
+        if !request.tools.is_empty() {
+            body.insert("tools".into(), request.tools.into_iter().map(tool).collect());
+        }
+        if let Some(temperature) = request.temperature {
+            body.insert("temperature".into(), temperature.into());
+        }
+        if let Some(tokens) = request.max_tokens {
+            // OpenAI's own newer models refuse the older name, and other servers may not know the newer one.
+            let own = self.base_url.starts_with("https://api.openai.com/");
+            let name = if own { "max_completion_tokens" } else { "max_tokens" };
+            body.insert(name.into(), tokens.into());
+        }
+        if let Some(schema) = request.response_schema {
+            let schema = json!({ "name": schema_name(&request.call), "schema": schema });
+            body.insert("response_format".into(), json!({ "type": "json_schema", "json_schema": schema }));
+        }
+        body.into()
+    }
+
+    /// A server may repeat the key in what it says.
+    fn without_key(&self, text: &str) -> String {
+        let key = self.key.expose();
+        if key.len() < 8 { text.to_owned() } else { text.replace(key.as_str(), "***") }
+    }
+}
+
+impl ModelClient for OpenAiClient {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
+        Box::pin(self.ask(request))
+    }
+}
+
+/// Schema names may hold letters, digits, `_` and `-`, at most 64 of them.
+pub(super) fn schema_name(call: &str) -> String {
+    let name: String =
+        call.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
+    if name.is_empty() { "answer".into() } else { name }
+}
+
+fn message(message: ChatMessage) -> Value {
+    match message {
+        ChatMessage::System { content } => json!({ "role": "system", "content": content }),
+        ChatMessage::User { content } => json!({ "role": "user", "content": content }),
+        ChatMessage::Assistant { content, tool_calls } if tool_calls.is_empty() => {
+            json!({ "role": "assistant", "content": content.unwrap_or_default() })
+        }
+        ChatMessage::Assistant { content, tool_calls } => {
+            let calls: Value = tool_calls
+                .into_iter()
+                .map(|ToolCall { id, name, arguments }| {
+                    json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
+                })
+                .collect();
+            json!({ "role": "assistant", "content": content, "tool_calls": calls })
+        }
+        ChatMessage::Tool { call_id, content, .. } => {
+            json!({ "role": "tool", "tool_call_id": call_id, "content": content })
+        }
+    }
+}
+
+fn tool(ToolSpec { name, description, schema }: ToolSpec) -> Value {
+    json!({ "type": "function", "function": { "name": name, "description": description, "parameters": schema } })
+}
+
+fn of_http(error: HttpError) -> ModelError {
+    let message = error.to_string();
+    match error {
+        HttpError::Invalid { .. } => ModelError::Setup(message),
+        HttpError::Timeout { .. } => ModelError::Timeout { message },
+        HttpError::TooLarge { .. } => ModelError::TooLarge { message },
+        _ => ModelError::Network { message },
+    }
+}
+
+fn of_status(response: &HttpResponse, text: &str) -> ModelError {
+    let (status, message) = (response.status, said(text));
+    match status {
+        401 | 403 => ModelError::Unauthorized { status, message },
+        429 => ModelError::RateLimited { retry_after: response.retry_after(), message },
+        408 | 425 | 500.. => ModelError::Overloaded { status, message },
+        _ => ModelError::BadRequest { status, message },
+    }
+}
+
+/// The message of an error answer, or the start of it where it has none.
+fn said(text: &str) -> String {
+    let message = serde_json::from_str::<Value>(text).ok().and_then(|answer| {
+        let error = answer.get("error")?;
+        error.get("message").unwrap_or(error).as_str().map(start_of)
+    });
+    message.unwrap_or_else(|| start_of(text))
+}
+
+/// An answer as the protocol defines it; all that servers are known to leave out is optional.
+#[derive(Deserialize)]
+struct Completion {
+    model: Option<String>,
+    choices: Option<Vec<Choice>>,
+    usage: Option<WireUsage>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: WireMessage,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct WireMessage {
+    /// A text by the protocol; some servers send a list of parts.
+    content: Option<Value>,
+    refusal: Option<String>,
+    tool_calls: Option<Vec<WireCall>>,
+}
+
+#[derive(Deserialize)]
+struct WireCall {
+    id: Option<String>,
+    function: WireFunction,
+}
+
+#[derive(Deserialize)]
+struct WireFunction {
+    name: String,
+    /// A text by the protocol; some servers send the object itself.
+    #[serde(default)]
+    arguments: Value,
+}
+
+#[derive(Deserialize)]
+struct WireUsage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+}
+
+/// Reads an answer. `asked` is the model that was asked, where the answer names none.
+fn read(text: &str, asked: String) -> Result<ChatResponse, ModelError> {
+    let wrong = |reason: String| ModelError::WrongShape { reason, start: start_of(text) };
+    let json: Value = serde_json::from_str(text)
+        .map_err(|error| ModelError::NotJson { reason: error.to_string(), start: start_of(text) })?;
+    let completion: Completion = serde_json::from_value(json).map_err(|error| wrong(error.to_string()))?;
+    let choice = completion.choices.and_then(|choices| choices.into_iter().next());
+    let Choice { message, finish_reason } = choice.ok_or_else(|| wrong("it has no choices".into()))?;
+    let usage = completion.usage.map_or_else(Usage::default, |usage| Usage {
+        input_tokens: usage.prompt_tokens.unwrap_or(0),
+        output_tokens: usage.completion_tokens.unwrap_or(0),
+    });
+    let calls = message.tool_calls.unwrap_or_default();
+    Ok(ChatResponse {
+        model: completion.model.unwrap_or(asked),
+        content: message.content.and_then(plain).or(message.refusal),
+        tool_calls: calls.into_iter().enumerate().map(|(number, call)| tool_call(number, call)).collect(),
+        finish_reason,
+        usage,
+    })
+}
+
+/// The text of a content, where there is one.
+fn plain(content: Value) -> Option<String> {
+    match content {
+        Value::String(text) => Some(text),
+        Value::Array(parts) => {
+            let texts: Vec<_> = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
+            (!texts.is_empty()).then(|| texts.concat())
+        }
+        _ => None,
+    }
+}
+
+fn tool_call(number: usize, WireCall { id, function }: WireCall) -> ToolCall {
+    let arguments = match function.arguments {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    let id = id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{number}"));
+    ToolCall { id, name: function.name, arguments }
+}

@@ -1,0 +1,248 @@
+//! What the tests share: workflows and steps written by hand, a real engine over a memory store, and rude peers.
+
+#![allow(dead_code)]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use aether_core::engine::{Engine, EngineBuilder};
+use aether_core::event::Event;
+use aether_core::id::{RunId, WorkerId};
+use aether_core::journal::{Frame, StoredFrame, read_verified};
+use aether_core::memory::MemoryStore;
+use aether_core::store::{Ack, Append, Created, NewRun, Store, Tail};
+use aether_effects::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, ToolCall, Usage};
+use aether_effects::world::SystemWorld;
+use futures_util::future::BoxFuture;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Implements `Workflow` for a unit struct, as `#[workflow]` would, without its state machine.
+#[macro_export]
+macro_rules! workflow {
+    ($name:ident($cx:ident, $input:ident: $in:ty) -> $out:ty $body:block) => {
+        struct $name;
+        impl aether_core::step::Workflow for $name {
+            const DEF: &'static aether_core::def::WorkflowDef = &aether_core::def::WorkflowDef {
+                name: stringify!($name),
+                module: module_path!(),
+                doc: "",
+                version: 1,
+                fingerprint: "0000000000000000",
+                file: file!(),
+                line: line!(),
+                states: &[],
+                edges: &[],
+                allows: &[],
+            };
+            type Input = $in;
+            type Output = $out;
+            type Error = aether_core::failure::Failure;
+            fn encode(
+                input: &$in,
+            ) -> Result<aether_core::payload::Payload, aether_core::payload::PayloadError> {
+                aether_core::payload::Payload::encode(input)
+            }
+            fn decode(
+                input: &aether_core::payload::Payload,
+            ) -> Result<$in, aether_core::payload::PayloadError> {
+                input.decode()
+            }
+            fn run(
+                mut cx: aether_core::cx::Cx,
+                $input: $in,
+            ) -> futures_util::future::BoxFuture<'static, aether_core::failure::Result<$out>> {
+                Box::pin(async move {
+                    let $cx = &mut cx;
+                    $body
+                })
+            }
+        }
+    };
+}
+
+/// Implements `Step` for a unit struct with one argument, as `#[step]` would.
+#[macro_export]
+macro_rules! step {
+    ($(#[doc = $doc:literal])? $name:ident($cx:ident, $arg:ident: $in:ty) -> $out:ty, $options:expr, $body:block) => {
+        #[allow(non_camel_case_types)]
+        struct $name;
+        impl aether_core::step::Step for $name {
+            const DEF: &'static aether_core::def::StepDef = &aether_core::def::StepDef {
+                name: stringify!($name),
+                path: concat!(module_path!(), "::", stringify!($name)),
+                doc: concat!($($doc)?),
+                file: file!(),
+                line: line!(),
+                options: $options,
+                allows: &[],
+            };
+            type Args = $in;
+            type Output = $out;
+            type Error = aether_core::failure::Failure;
+            fn encode(arg: &$in) -> Result<aether_core::payload::Payload, aether_core::payload::PayloadError> {
+                aether_core::step::ArgsEncoder::new().field(stringify!($arg), arg).finish()
+            }
+            fn decode(args: &aether_core::payload::Payload) -> Result<$in, aether_core::payload::PayloadError> {
+                aether_core::step::ArgsDecoder::new(args)?.field(stringify!($arg))
+            }
+            fn call(
+                $cx: aether_core::step_cx::StepCx,
+                $arg: $in,
+            ) -> futures_util::future::BoxFuture<'static, aether_core::failure::Result<$out>> {
+                Box::pin(async move { $body })
+            }
+            fn classify(error: &aether_core::failure::Failure) -> aether_core::outcome::FailureClass {
+                error.class()
+            }
+        }
+    };
+}
+
+/// A builder over `store` in the real world.
+pub(crate) fn builder(store: &MemoryStore) -> EngineBuilder {
+    EngineBuilder::new(Arc::new(SystemWorld)).store(Arc::new(store.clone()))
+}
+
+/// The events of a run, their hash chain checked.
+pub(crate) async fn events(store: &MemoryStore, run: &RunId) -> Vec<Event> {
+    read_verified(&store.load(run, 0).await.unwrap()).unwrap()
+}
+
+/// The journal and the ledger of a run as text.
+pub(crate) async fn recorded_text(store: &MemoryStore, run: &RunId) -> String {
+    let frames = store.load(run, 0).await.unwrap();
+    let journal: String = frames.iter().map(|frame| frame.text.to_string()).collect();
+    format!("{journal}{:?}", store.entries(run).await.unwrap())
+}
+
+/// Checks that a replay matches and asks for all that is recorded.
+pub(crate) async fn verify(engine: &Engine, run: &RunId) {
+    let verified = engine.verify(run).await.unwrap();
+    assert_eq!(verified.recorded, verified.matched);
+}
+
+/// What a peer does once it has read a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Manner {
+    Hangs,
+    Closes,
+    Says(&'static str),
+}
+
+/// A peer with bad manners; the counter says how many requests it read.
+pub(crate) async fn peer(manner: Manner) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&requests);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(behave(stream, manner, Arc::clone(&counter)));
+        }
+    });
+    (url, requests)
+}
+
+async fn behave(mut stream: TcpStream, manner: Manner, counter: Arc<AtomicUsize>) {
+    let mut bytes = [0; 64 << 10];
+    if stream.read(&mut bytes).await.is_ok_and(|read| read > 0) {
+        counter.fetch_add(1, Ordering::SeqCst);
+    }
+    match manner {
+        Manner::Hangs => std::future::pending().await,
+        Manner::Closes => {}
+        Manner::Says(text) => {
+            let _ = stream.write_all(text.as_bytes()).await;
+            let _ = stream.flush().await;
+        }
+    }
+}
+
+/// The URL of a port where nobody listens.
+pub(crate) async fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+/// A model that says what it is told to say, and remembers what it was asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script(Arc<Mutex<(VecDeque<ChatResponse>, Vec<ChatRequest>)>>);
+
+impl Script {
+    pub(crate) fn new(answers: impl IntoIterator<Item = ChatResponse>) -> Self {
+        Self(Arc::new(Mutex::new((answers.into_iter().collect(), Vec::new()))))
+    }
+
+    pub(crate) fn asked(&self) -> Vec<ChatRequest> {
+        self.0.lock().unwrap().1.clone()
+    }
+}
+
+impl ModelClient for Script {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
+        let mut script = self.0.lock().unwrap();
+        script.1.push(request);
+        let answer = script.0.pop_front().ok_or_else(|| ModelError::Setup("the script is at its end".into()));
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// An answer in text.
+pub(crate) fn says(text: &str) -> ChatResponse {
+    let usage = Usage { input_tokens: 10, output_tokens: 1 };
+    ChatResponse { model: "script-1".into(), content: Some(text.into()), usage, ..ChatResponse::default() }
+}
+
+/// An answer that asks for tools: name and arguments.
+pub(crate) fn calls(calls: &[(&str, &str)]) -> ChatResponse {
+    let call = |(number, (name, arguments)): (usize, &(&str, &str))| ToolCall {
+        id: format!("c{number}"),
+        name: (*name).into(),
+        arguments: (*arguments).into(),
+    };
+    let tool_calls = calls.iter().enumerate().map(call).collect();
+    ChatResponse { content: None, tool_calls, ..says("") }
+}
+
+/// Copies a run's journal up to the outcome of the step at `last`, as a crash right behind it would have left it.
+pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId, last: &str) {
+    let record = from.run(run).await.unwrap().unwrap();
+    let frames = from.load(run, 0).await.unwrap();
+    let end = frames.iter().position(|frame| {
+        let events = frame.events().unwrap();
+        events.iter().any(|event| matches!(event, Event::StepCommitted(e) if e.command.as_str() == last))
+    });
+    let kept = &frames[..=end.unwrap()];
+    assert!(kept.len() < frames.len());
+    let frame = |stored: &StoredFrame| Frame::encode(&stored.events().unwrap()).unwrap();
+    let new = NewRun {
+        id: run.clone(),
+        workflow: record.workflow,
+        version: record.version,
+        digest: record.digest,
+        parent: None,
+        frame: frame(&kept[0]),
+        at: kept[0].at,
+        owner: Some(WorkerId::from("worker-dead".to_owned())),
+        lease_until: kept[0].at,
+    };
+    assert_eq!(to.create(new).await.unwrap(), Created::New);
+    for stored in &kept[1..] {
+        let (ack, reply) = Ack::awaited(run.clone(), 0, Arc::new(Tail::default()));
+        to.append(Append {
+            run: run.clone(),
+            epoch: 1,
+            expected: stored.position,
+            at: stored.at,
+            frame: frame(stored),
+            acquire: None,
+            ledger: Vec::new(),
+            status: None,
+            consumed: Vec::new(),
+            ack,
+        });
+        let _acquired = reply.await.unwrap();
+    }
+}

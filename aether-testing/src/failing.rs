@@ -1,0 +1,131 @@
+//! A store that answers chosen calls with an error, as a full disk or a broken connection would.
+//!
+//! Promise: a failed call does nothing in the inner store; every other call reaches it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aether_core::store::{AppendError, Store, StoreError};
+
+use crate::gated::{Ask, Decision, Gate, Gated};
+
+/// A store that fails as told.
+///
+/// ```
+/// use std::sync::Arc;
+/// use aether_core::memory::MemoryStore;
+/// use aether_core::store::StoreError;
+/// use aether_testing::failing::FailingStore;
+///
+/// let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
+/// let store = FailingStore::new(Arc::new(MemoryStore::new())).append_fails(2, full);
+/// assert_eq!(store.appends(), 0);
+/// ```
+pub type FailingStore = Gated<Faults>;
+
+/// What is still to fail.
+#[derive(Debug, Default)]
+pub struct Faults(Mutex<Planned>);
+
+#[derive(Debug, Default)]
+struct Planned {
+    appends: u64,
+    /// Number of the first and of the last append that fail, and how.
+    append: Option<(u64, u64, AppendError)>,
+    create: Series,
+    load: Series,
+    claim: Series,
+}
+
+/// Calls that are still to fail.
+#[derive(Debug, Default)]
+struct Series {
+    left: u64,
+    error: Option<StoreError>,
+}
+
+impl Series {
+    fn next(&mut self) -> Decision {
+        match &self.error {
+            Some(error) if self.left > 0 => {
+                self.left -= 1;
+                Decision::Fail(AppendError::Store(error.clone()))
+            }
+            _ => Decision::Pass,
+        }
+    }
+}
+
+impl Faults {
+    fn plan(&self) -> MutexGuard<'_, Planned> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gate for Faults {
+    fn decide(&self, ask: Ask) -> Decision {
+        let mut plan = self.plan();
+        match ask {
+            Ask::Append => {
+                plan.appends += 1;
+                let number = plan.appends;
+                match &plan.append {
+                    Some((first, last, error)) if (*first..=*last).contains(&number) => {
+                        Decision::Fail(error.clone())
+                    }
+                    _ => Decision::Pass,
+                }
+            }
+            Ask::Create => plan.create.next(),
+            Ask::Load => plan.load.next(),
+            Ask::Claim => plan.claim.next(),
+            Ask::Write | Ask::Read => Decision::Pass,
+        }
+    }
+}
+
+impl FailingStore {
+    /// A store that fails nowhere yet.
+    pub fn new(inner: Arc<dyn Store>) -> Self {
+        Self::behind(inner, Faults::default())
+    }
+
+    fn with(self, change: impl FnOnce(&mut Planned)) -> Self {
+        change(&mut self.gate.plan());
+        self
+    }
+
+    /// The append of this number (from 1) fails; later ones do not.
+    #[must_use]
+    pub fn append_fails(self, number: u64, error: impl Into<AppendError>) -> Self {
+        self.with(|plan| plan.append = Some((number, number, error.into())))
+    }
+
+    /// The append of this number (from 1) fails, and every later one.
+    #[must_use]
+    pub fn appends_fail_from(self, number: u64, error: impl Into<AppendError>) -> Self {
+        self.with(|plan| plan.append = Some((number, u64::MAX, error.into())))
+    }
+
+    /// The next `times` creations of runs fail.
+    #[must_use]
+    pub fn create_fails(self, times: u64, error: StoreError) -> Self {
+        self.with(|plan| plan.create = Series { left: times, error: Some(error) })
+    }
+
+    /// The next `times` loads of a journal fail.
+    #[must_use]
+    pub fn load_fails(self, times: u64, error: StoreError) -> Self {
+        self.with(|plan| plan.load = Series { left: times, error: Some(error) })
+    }
+
+    /// The next `times` claims fail.
+    #[must_use]
+    pub fn claim_fails(self, times: u64, error: StoreError) -> Self {
+        self.with(|plan| plan.claim = Series { left: times, error: Some(error) })
+    }
+
+    /// Number of appends that were asked for.
+    pub fn appends(&self) -> u64 {
+        self.gate.plan().appends
+    }
+}

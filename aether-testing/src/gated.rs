@@ -1,0 +1,220 @@
+//! A store behind a gate that decides about every write and read: what the faulty stores of this crate are made of.
+//!
+//! Promise: what the gate lets pass reaches the inner store unchanged; a frozen call never answers, and an append
+//! whose acknowledgement is withheld stays unanswered until the store is dropped.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aether_core::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::journal::StoredFrame;
+use aether_core::ledger::LedgerEntry;
+use aether_core::store::{
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter,
+    RunRecord, Sent, Snapshot, Store, StoreError, Tail,
+};
+use futures_util::future::{BoxFuture, pending, ready};
+use jiff::Timestamp;
+
+/// What is asked of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// To append to a run.
+    Append,
+    /// To create a run.
+    Create,
+    /// To load a run's frames.
+    Load,
+    /// To claim runs.
+    Claim,
+    /// Any other change.
+    Write,
+    /// Any other question.
+    Read,
+}
+
+/// What the gate decides.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// The inner store answers.
+    Pass,
+    /// Nothing is done, and this is the answer.
+    Fail(AppendError),
+    /// Nothing is done, and no answer comes.
+    Freeze,
+    /// It is done, and no answer comes.
+    Unacknowledged,
+}
+
+/// Decides about every call.
+pub trait Gate: Send + Sync + Debug + 'static {
+    /// What is to happen with the next call.
+    fn decide(&self, ask: Ask) -> Decision;
+}
+
+/// A store behind a gate.
+#[derive(Debug)]
+pub struct Gated<G> {
+    inner: Arc<dyn Store>,
+    pub(crate) gate: G,
+    withheld: Mutex<Vec<Ack>>,
+}
+
+impl<G: Gate> Gated<G> {
+    pub(crate) fn behind(inner: Arc<dyn Store>, gate: G) -> Self {
+        Self { inner, gate, withheld: Mutex::default() }
+    }
+
+    fn withhold(&self, ack: Ack) {
+        self.withheld.lock().unwrap_or_else(PoisonError::into_inner).push(ack);
+    }
+
+    fn ask<'a, T: Send + 'a>(
+        &self,
+        ask: Ask,
+        answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        match self.gate.decide(ask) {
+            Decision::Pass => answer(),
+            Decision::Fail(error) => Box::pin(ready(Err(self.store_error(error)))),
+            Decision::Freeze => Box::pin(pending()),
+            Decision::Unacknowledged => {
+                let answer = answer();
+                Box::pin(async move {
+                    let _lost = answer.await;
+                    pending().await
+                })
+            }
+        }
+    }
+
+    fn store_error(&self, error: AppendError) -> StoreError {
+        match error {
+            AppendError::Store(error) => error,
+            other => StoreError::Unavailable { store: self.inner.describe(), reason: other.to_string() },
+        }
+    }
+}
+
+impl<G: Gate> Store for Gated<G> {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.register(worker)
+    }
+
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.ask(Ask::Create, || self.inner.create(new))
+    }
+
+    fn append(&self, append: Append) {
+        match self.gate.decide(Ask::Append) {
+            Decision::Pass => self.inner.append(append),
+            Decision::Fail(error) => append.ack.failed(error),
+            Decision::Freeze => self.withhold(append.ack),
+            Decision::Unacknowledged => {
+                let next = append.expected + Position::from(append.frame.count);
+                let unheard = Ack::silent(append.run.clone(), next, Arc::new(Tail::default()));
+                let Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack } =
+                    append;
+                self.withhold(ack);
+                let ack = unheard;
+                self.inner.append(Append {
+                    run,
+                    epoch,
+                    expected,
+                    at,
+                    frame,
+                    acquire,
+                    ledger,
+                    status,
+                    consumed,
+                    ack,
+                });
+            }
+        }
+    }
+
+    fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
+        self.ask(Ask::Load, || self.inner.load(run, from))
+    }
+
+    fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.last_frame(run))
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.run(run))
+    }
+
+    fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.runs(filter))
+    }
+
+    fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
+        self.ask(Ask::Claim, || self.inner.claim(request))
+    }
+
+    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(Ask::Write, || self.inner.renew(worker, until))
+    }
+
+    fn release(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(Ask::Write, || self.inner.release(run, epoch, wake_at))
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.next_wake())
+    }
+
+    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.entry(key))
+    }
+
+    fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.entries(run))
+    }
+
+    fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
+        self.ask(Ask::Write, || self.inner.send(run, message))
+    }
+
+    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.inbox(run))
+    }
+
+    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(Ask::Write, || self.inner.put_blob(hash, bytes))
+    }
+
+    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.blob(hash))
+    }
+
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(Ask::Write, || self.inner.save_snapshot(run, snapshot))
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.snapshot(run))
+    }
+
+    fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(Ask::Write, || self.inner.delete_snapshots())
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(Ask::Write, || self.inner.close())
+    }
+}

@@ -1,0 +1,120 @@
+//! Why a simulation came to no report.
+
+use std::time::Duration;
+
+use aether_core::contract::Status;
+use aether_core::engine::{BuildError, StartError};
+use aether_core::id::CommandId;
+use aether_core::payload::{Payload, PayloadError};
+use aether_core::store::StoreError;
+
+use crate::crash::CrashPoint;
+
+/// Why a simulation came to no report.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// A step was called that has no stub.
+    #[error(
+        "step `{asked}` was called and has no stub (command `{command}`, arguments {args:?})\n  stubs: {}\n  help: {}",
+        listed(stubs),
+        advice(asked)
+    )]
+    MissingStub {
+        /// Unique name of the step.
+        asked: String,
+        /// The command that called it.
+        command: CommandId,
+        /// Its arguments.
+        args: Payload,
+        /// The steps that have a stub.
+        stubs: Vec<String>,
+    },
+    /// A step was called more often than its stub has answers.
+    #[error(
+        "step `{asked}` was called once more than its stub has answers ({answers}), by command `{command}`\n  help: add answers to `.stub_seq`, or a `.stub` that answers every further call"
+    )]
+    StubUsedUp {
+        /// Unique name of the step.
+        asked: String,
+        /// The command that called it.
+        command: CommandId,
+        /// Number of answers.
+        answers: usize,
+    },
+    /// A model was asked more often than its script has answers.
+    #[error(
+        "the model was asked by `{call}` once more than its script has answers ({answers})\n  help: add answers to `.model_seq`, or a `.model` that answers every further question"
+    )]
+    ModelUsedUp {
+        /// Name of the call.
+        call: String,
+        /// Number of answers.
+        answers: usize,
+    },
+    /// The run did not end in the time it was given.
+    #[error("the run did not end within {within:?} of virtual time: it is {status}, {}", waits(waiting))]
+    Unfinished {
+        /// How long the simulation was, in virtual time.
+        within: Duration,
+        /// Where the run stands.
+        status: Status,
+        /// Commands that have no outcome.
+        waiting: Vec<CommandId>,
+    },
+    /// The input cannot be recorded.
+    #[error("the input cannot be recorded: {0}")]
+    Input(PayloadError),
+    /// The engine cannot be started.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The run cannot be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The simulation itself panicked, or its thread could not be started.
+    #[error("the simulation broke down: {0}")]
+    Broken(String),
+    /// A crash changed what must not change.
+    #[error("crash {point}: {broken}\n  reproduce with: {reproduce}\n  journal afterwards:\n{journal}")]
+    Crash {
+        /// Where the process died.
+        point: CrashPoint,
+        /// What is wrong.
+        broken: String,
+        /// How to see it again.
+        reproduce: String,
+        /// The run's journal afterwards.
+        journal: String,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+/// What to add for a step, or for an effect of the context.
+fn advice(asked: &str) -> String {
+    if let Some(call) = asked.strip_prefix("llm.") {
+        return format!("add `.model(|request| ..)`, or `.model_seq(\"{call}\", [..])` for this call alone");
+    }
+    if asked.starts_with("http.") {
+        return "add `.http(method, url, |request| ..)`; an url that ends in `*` stands for all that begin so".into();
+    }
+    match asked.rsplit_once("::") {
+        Some((_, name)) => {
+            format!("add `.stub::<{name}>(|args| ..)`, or `.real::<{name}>()` to run its body")
+        }
+        None => format!("add `.stub_effect(\"{asked}\", |args| ..)`"),
+    }
+}
+
+fn waits(waiting: &[CommandId]) -> String {
+    if waiting.is_empty() {
+        return "and no command of it is open".into();
+    }
+    let waiting: Vec<_> = waiting.iter().map(CommandId::as_str).collect();
+    format!("without an outcome of {}", waiting.join(", "))
+}

@@ -1,0 +1,240 @@
+//! The lives of a simulated engine: each one begins on what the last one left in the store.
+//!
+//! Promise: a simulation runs on a thread and a clock of its own; the next life begins after the lease of the last.
+
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::contract::Status;
+use aether_core::deps::Deps;
+use aether_core::engine::{Engine, EngineBuilder, RunHandle};
+use aether_core::event::{
+    Event, InvocationAbandoned, InvocationResolved, ToolInvocationFinished, ToolInvocationStarted,
+};
+use aether_core::id::{CommandId, InvocationId, RunId};
+use aether_core::memory::MemoryStore;
+use aether_core::payload::Payload;
+use aether_core::step::Workflow;
+use aether_core::store::{RunFilter, Store, StoreError};
+use aether_core::view::RunView;
+use aether_core::world::World as _;
+use jiff::Timestamp;
+use tokio::runtime::Runtime;
+
+use super::stage::Stage;
+use super::world::Entropy;
+use super::{Live, Settings, SimError, SimReport, SimWorld, model};
+use crate::crash::CrashStore;
+
+/// How long a claim lasts; also how much virtual time a crash costs.
+const LEASE: Duration = Duration::from_secs(3600);
+/// How often the engine looks for work that nobody told it of.
+const POLL: Duration = Duration::from_secs(3600);
+
+/// An invocation of which nobody knows whether it happened.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Doubt {
+    pub(super) run: RunId,
+    pub(super) command: CommandId,
+    pub(super) invocation: InvocationId,
+}
+
+/// What a simulation left.
+pub(super) struct Simulated<W: Workflow> {
+    pub(super) report: SimReport<W>,
+    /// Begun and not decided when a process died.
+    pub(super) left: BTreeSet<Doubt>,
+    /// In doubt at the end.
+    pub(super) doubts: BTreeSet<Doubt>,
+}
+
+/// Runs a whole simulation on this thread, which must not belong to a runtime.
+pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Result<Simulated<W>, SimError> {
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store = settings.wrap.as_ref().map_or_else(|| Arc::clone(&memory), |wrap| wrap(Arc::clone(&memory)));
+    let stage = Arc::new(Stage::new(Arc::clone(&settings.scripts)));
+    let entropy = Entropy::new(settings.seed);
+    let mut points = settings.crashes.iter().copied();
+    let (mut at, mut crashes, mut writes) = (settings.at, 0, 0);
+    let mut left = BTreeSet::new();
+    loop {
+        let life = Life {
+            settings,
+            input,
+            at,
+            store: Arc::new(CrashStore::new(Arc::clone(&store), points.next())),
+            stage: Arc::clone(&stage),
+            entropy: entropy.clone(),
+            workflow: PhantomData,
+        };
+        let runtime = runtime()?;
+        let end = runtime.block_on(life.live())?;
+        writes += life.store.writes();
+        match end {
+            End::Crashed(when) => {
+                crashes += 1;
+                left.append(&mut runtime.block_on(cut_off(&*memory))?);
+                at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
+            }
+            End::Ended(report) => {
+                let doubts = runtime.block_on(doubts(&*memory))?;
+                let report = SimReport { writes, crashes, ..*report };
+                return Ok(Simulated { report, left, doubts });
+            }
+        }
+    }
+}
+
+fn runtime() -> Result<Runtime, SimError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().map_err(|error| SimError::Broken(error.to_string()))
+}
+
+/// The invocations of all runs of which nobody knows whether they happened.
+async fn doubts(store: &dyn Store) -> Result<BTreeSet<Doubt>, StoreError> {
+    let mut doubts = BTreeSet::new();
+    for record in store.runs(RunFilter::default()).await? {
+        let view = RunView::load(store, &record.id).await?;
+        doubts.extend(view.in_doubt().into_iter().filter_map(|step| {
+            Some(Doubt {
+                run: record.id.clone(),
+                command: step.command.clone(),
+                invocation: step.invocation.clone()?,
+            })
+        }));
+    }
+    Ok(doubts)
+}
+
+/// The invocations of all runs that were begun, and of whose end or decision the journal does not tell.
+async fn cut_off(store: &dyn Store) -> Result<BTreeSet<Doubt>, SimError> {
+    let mut open = BTreeSet::new();
+    for record in store.runs(RunFilter::default()).await? {
+        let run = record.id;
+        for event in journal_of(store, &run).await? {
+            match event {
+                Event::ToolInvocationStarted(ToolInvocationStarted { command, invocation, .. }) => {
+                    open.insert(Doubt { run: run.clone(), command, invocation });
+                }
+                Event::ToolInvocationFinished(ToolInvocationFinished { command, invocation, .. })
+                | Event::InvocationAbandoned(InvocationAbandoned { command, invocation })
+                | Event::InvocationResolved(InvocationResolved { command, invocation, .. }) => {
+                    open.remove(&Doubt { run: run.clone(), command, invocation });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(open)
+}
+
+async fn journal_of(store: &dyn Store, run: &RunId) -> Result<Vec<Event>, SimError> {
+    let mut events = Vec::new();
+    for frame in store.load(run, 0).await? {
+        events.extend(frame.events().map_err(|error| SimError::Broken(error.to_string()))?);
+    }
+    Ok(events)
+}
+
+/// How a life ended.
+enum End<W: Workflow> {
+    Ended(Box<SimReport<W>>),
+    Crashed(Timestamp),
+}
+
+/// One engine, from its start to the run's end or to its crash.
+struct Life<'a, W> {
+    settings: &'a Settings,
+    input: &'a Payload,
+    at: Timestamp,
+    store: Arc<CrashStore>,
+    stage: Arc<Stage>,
+    entropy: Entropy,
+    workflow: PhantomData<fn() -> W>,
+}
+
+impl<W: Workflow> Life<'_, W> {
+    async fn live(&self) -> Result<End<W>, SimError> {
+        let world = SimWorld::with_entropy(self.at, self.entropy.clone());
+        self.stage.begin_life();
+        tokio::select! {
+            biased;
+            error = self.stage.trouble.wait() => Err(error),
+            () = self.store.crashed() => Ok(End::Crashed(world.now())),
+            report = self.run(&world) => report.map(|report| End::Ended(Box::new(report))),
+        }
+    }
+
+    async fn run(&self, world: &SimWorld) -> Result<SimReport<W>, SimError> {
+        let engine = self.engine(world).await?;
+        let input = W::decode(self.input).map_err(SimError::Input)?;
+        let handle = engine.start::<W>(input).id(self.settings.id.as_str()).await?;
+        if let Some(meanwhile) = &self.settings.meanwhile {
+            tokio::spawn(meanwhile(Live::new(engine.clone(), handle.id().clone(), world.clone())));
+        }
+        let deadline = self.settings.at.saturating_add(self.settings.within).unwrap_or(Timestamp::MAX);
+        let result = tokio::select! {
+            biased;
+            result = handle.result() => result,
+            () = world.sleep_until(deadline) => return Err(self.unfinished(&engine, &handle).await?),
+        };
+        self.report(world, &engine, handle.id(), result).await
+    }
+
+    async fn engine(&self, world: &SimWorld) -> Result<Engine, SimError> {
+        let settings = self.settings;
+        let engine = EngineBuilder::new(Arc::new(world.clone()))
+            .store(self.store.clone())
+            .deps(self.deps())
+            .interceptor(self.stage.clone())
+            .limits(settings.limits)
+            .lease(LEASE)
+            .poll_interval(POLL)
+            .register::<W>();
+        Ok(engine.start().await?)
+    }
+
+    /// What was provided, and the scripted models.
+    fn deps(&self) -> Deps {
+        let mut deps = self.settings.deps.clone();
+        if let Some(models) = model::scripted(&self.stage) {
+            deps.insert(models);
+        }
+        deps
+    }
+
+    async fn unfinished(&self, engine: &Engine, handle: &RunHandle<W>) -> Result<SimError, SimError> {
+        let status = handle.status().await?;
+        let view = engine.view(handle.id()).await?;
+        let open = view.steps.iter().filter(|step| step.outcome.is_none()).map(|step| step.command.clone());
+        Ok(SimError::Unfinished { within: self.settings.within, status, waiting: open.collect() })
+    }
+
+    async fn report(
+        &self,
+        world: &SimWorld,
+        engine: &Engine,
+        run: &RunId,
+        result: Result<W::Output, aether_core::engine::RunError<W::Error>>,
+    ) -> Result<SimReport<W>, SimError> {
+        let slept = Duration::try_from(world.now().duration_since(self.settings.at)).unwrap_or_default();
+        let store = engine.store();
+        let events = journal_of(&**store, run).await?;
+        let view = engine.view(run).await?;
+        let ended = matches!(view.status, Status::Completed | Status::Failed);
+        let verified = if ended { Some(engine.verify(run).await) } else { None };
+        Ok(SimReport {
+            result,
+            view,
+            events,
+            ledger: store.entries(run).await?,
+            verified,
+            log: self.stage.calls(),
+            slept,
+            writes: 0,
+            crashes: 0,
+        })
+    }
+}

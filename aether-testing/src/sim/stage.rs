@@ -1,0 +1,195 @@
+//! The stage of one simulation: answers bodies from their scripts and writes down every call.
+//!
+//! Promise: a call that no script answers stops the simulation; nothing real runs unasked, except `pure` bodies.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use aether_core::def::StepOptions;
+use aether_core::host::{BodyCall, Interceptor};
+use aether_core::id::{CommandId, IdempotencyKey, RunId};
+use aether_core::outcome::EffectClass;
+use aether_core::payload::Payload;
+use aether_core::step::BodyResult;
+use aether_core::step_cx::StepCx;
+use futures_util::future::{BoxFuture, pending};
+use tokio::sync::Notify;
+
+use super::script::{Behaviour, Script, Scripts};
+use super::{SimError, http};
+
+/// One call of a body, real or not.
+#[derive(Clone, Debug)]
+pub struct CallRecord {
+    /// Unique name of the step, or name of the effect.
+    pub path: String,
+    /// The run.
+    pub run: RunId,
+    /// The command.
+    pub command: CommandId,
+    /// Logical attempt, from 0.
+    pub attempt: u32,
+    /// How the step is executed.
+    pub options: StepOptions,
+    /// The arguments.
+    pub args: Payload,
+    /// The key that the outside would see.
+    pub key: IdempotencyKey,
+}
+
+/// A value that is set once and waited for.
+#[derive(Debug)]
+pub(super) struct Signal<T> {
+    value: OnceLock<T>,
+    set: Notify,
+}
+
+impl<T: Clone + Debug> Signal<T> {
+    fn new() -> Self {
+        Self { value: OnceLock::new(), set: Notify::new() }
+    }
+
+    fn set(&self, value: T) {
+        let _first_counts = self.value.set(value);
+        self.set.notify_one();
+    }
+
+    pub(super) async fn wait(&self) -> T {
+        loop {
+            if let Some(value) = self.value.get() {
+                return value.clone();
+            }
+            self.set.notified().await;
+        }
+    }
+}
+
+/// Answers bodies during one simulation, over all its crashes.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) scripts: Arc<Scripts>,
+    state: Mutex<State>,
+    pub(super) trouble: Signal<SimError>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Number of this process, from 1.
+    life: usize,
+    /// Answers given, by path.
+    used: BTreeMap<String, usize>,
+    /// For each path and key, the process that got an answer last, and which.
+    turns: BTreeMap<(String, String), (usize, usize)>,
+    /// The newest question of each call of a model.
+    asked: BTreeMap<String, usize>,
+    calls: Vec<CallRecord>,
+}
+
+impl Stage {
+    pub(super) fn new(scripts: Arc<Scripts>) -> Self {
+        Self { scripts, state: Mutex::default(), trouble: Signal::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every call so far, in order.
+    pub(super) fn calls(&self) -> Vec<CallRecord> {
+        self.state().calls.clone()
+    }
+
+    fn note(&self, call: &BodyCall<'_>, cx: &StepCx) {
+        self.state().calls.push(CallRecord {
+            path: call.path.into(),
+            run: call.run.clone(),
+            command: call.command.clone(),
+            attempt: call.attempt,
+            options: *call.options,
+            args: call.args.clone(),
+            key: cx.idempotency_key(),
+        });
+    }
+
+    /// What the script says about this call.
+    fn next(&self, call: &BodyCall<'_>, cx: &StepCx) -> Result<Behaviour, SimError> {
+        if let Some(script) = self.scripts.get(call.path) {
+            return self.next_of(script, call, self.turn(call, cx));
+        }
+        if call.options.class == EffectClass::Pure {
+            return Ok(Behaviour::Real);
+        }
+        if let Some(name) = self.scripts.models.answered_call(call.path) {
+            let turn = self.turn(call, cx);
+            self.state().asked.insert(name.into(), turn);
+            return Ok(Behaviour::Real);
+        }
+        if let Some(answer) = http::answer(&self.scripts.http, call) {
+            return Ok(answer);
+        }
+        Err(SimError::MissingStub {
+            asked: call.path.into(),
+            command: call.command.clone(),
+            args: call.args.clone(),
+            stubs: self.scripts.names(),
+        })
+    }
+
+    fn next_of(&self, script: &Script, call: &BodyCall<'_>, turn: usize) -> Result<Behaviour, SimError> {
+        let behaviour = script.first.get(turn).or(script.then.as_ref());
+        behaviour.cloned().ok_or_else(|| SimError::StubUsedUp {
+            asked: call.path.into(),
+            command: call.command.clone(),
+            answers: script.first.len(),
+        })
+    }
+
+    /// Number of the answer that is this call's turn. A call whose answer a crash took along gets the same one again.
+    fn turn(&self, call: &BodyCall<'_>, cx: &StepCx) -> usize {
+        let mut state = self.state();
+        let (life, path) = (state.life, call.path.to_owned());
+        if let Some((given_in, turn)) = state.turns.get_mut(&(path.clone(), cx.idempotency_key().to_string()))
+            && *given_in < life
+        {
+            *given_in = life;
+            return *turn;
+        }
+        let used = state.used.entry(path.clone()).or_default();
+        let turn = *used;
+        *used += 1;
+        state.turns.insert((path, cx.idempotency_key().to_string()), (life, turn));
+        turn
+    }
+
+    /// Begins to answer the next process.
+    pub(super) fn begin_life(&self) {
+        self.state().life += 1;
+    }
+
+    /// Number of the answer to the question that this call of a model is about to ask. The body asks as soon as it
+    /// was let through, so that no other question of this name comes between.
+    pub(super) fn model_turn(&self, call: &str) -> usize {
+        self.state().asked.get(call).copied().unwrap_or_default()
+    }
+
+    /// Ends the simulation.
+    pub(super) fn give_up(&self, error: SimError) {
+        self.trouble.set(error);
+    }
+}
+
+impl Interceptor for Stage {
+    fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+        self.note(call, cx);
+        match self.next(call, cx) {
+            Ok(Behaviour::Answer(answer)) => Some(answer(cx.clone(), call.args.clone())),
+            Ok(Behaviour::Real) => None,
+            Ok(Behaviour::Never) => Some(Box::pin(pending())),
+            Err(error) => {
+                self.give_up(error);
+                Some(Box::pin(pending()))
+            }
+        }
+    }
+}

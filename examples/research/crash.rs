@@ -1,0 +1,148 @@
+//! A store that ends the process at a chosen append: how this example shows what a crash at any instant does.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether::journal::StoredFrame;
+use aether::ledger::LedgerEntry;
+use aether::store::{
+    Ack, Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent,
+    Snapshot, Store, StoreError, Tail,
+};
+use jiff::Timestamp;
+
+/// When to end the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CrashPoint {
+    /// Instead of the N-th append of this process.
+    At(u64),
+    /// When the N-th append of this process is durable, before anybody learns of it.
+    After(u64),
+}
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Another store, up to the chosen append.
+#[derive(Debug)]
+pub(crate) struct CrashingStore {
+    inner: Arc<dyn Store>,
+    point: CrashPoint,
+    /// Whether the run exists: then its creation writes nothing and is no append.
+    exists: bool,
+    appends: AtomicU64,
+}
+
+impl CrashingStore {
+    /// `inner`, until `point`.
+    pub(crate) fn new(inner: Arc<dyn Store>, point: CrashPoint, exists: bool) -> Self {
+        Self { inner, point, exists, appends: AtomicU64::new(0) }
+    }
+
+    /// Counts an append. Does not return at [`CrashPoint::At`]; tells whether this is the one of [`CrashPoint::After`].
+    fn count(&self) -> bool {
+        let number = self.appends.fetch_add(1, Ordering::SeqCst) + 1;
+        match self.point {
+            CrashPoint::At(at) if at == number => crash(),
+            CrashPoint::At(_) => false,
+            CrashPoint::After(after) => after == number,
+        }
+    }
+}
+
+/// No destructor runs and nothing is flushed, as with `kill -9`.
+fn crash() -> ! {
+    eprintln!("  -- crash on request: the process ends here --");
+    std::process::abort()
+}
+
+impl Store for CrashingStore {
+    fn create(&self, new: NewRun) -> Answer<'_, Created> {
+        let last = !self.exists && self.count();
+        let created = self.inner.create(new);
+        Box::pin(async move {
+            let created = created.await;
+            if last { crash() } else { created }
+        })
+    }
+
+    fn append(&self, mut append: Append) {
+        if self.count() {
+            let next = append.expected + u64::from(append.frame.count);
+            let (ack, durable) = Ack::awaited(append.run.clone(), next, Arc::new(Tail::default()));
+            let kept_back = std::mem::replace(&mut append.ack, ack);
+            tokio::spawn(async move {
+                let _durable_or_lost = durable.await;
+                let _never_answered = kept_back;
+                crash()
+            });
+        }
+        self.inner.append(append);
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+    fn register(&self, worker: &WorkerId) -> Answer<'_, ()> {
+        self.inner.register(worker)
+    }
+    fn load(&self, run: &RunId, from: Position) -> Answer<'_, Vec<StoredFrame>> {
+        self.inner.load(run, from)
+    }
+    fn last_frame(&self, run: &RunId) -> Answer<'_, Option<StoredFrame>> {
+        self.inner.last_frame(run)
+    }
+    fn run(&self, run: &RunId) -> Answer<'_, Option<RunRecord>> {
+        self.inner.run(run)
+    }
+    fn runs(&self, filter: RunFilter) -> Answer<'_, Vec<RunRecord>> {
+        self.inner.runs(filter)
+    }
+    fn claim(&self, request: ClaimRequest) -> Answer<'_, Vec<Lease>> {
+        self.inner.claim(request)
+    }
+    fn renew(&self, worker: &WorkerId, until: Timestamp) -> Answer<'_, ()> {
+        self.inner.renew(worker, until)
+    }
+    fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Answer<'_, ()> {
+        self.inner.release(run, epoch, wake_at)
+    }
+    fn next_wake(&self) -> Answer<'_, Option<Timestamp>> {
+        self.inner.next_wake()
+    }
+    fn entry(&self, key: &IdempotencyKey) -> Answer<'_, Option<LedgerEntry>> {
+        self.inner.entry(key)
+    }
+    fn entries(&self, run: &RunId) -> Answer<'_, Vec<LedgerEntry>> {
+        self.inner.entries(run)
+    }
+    fn send(&self, run: &RunId, message: Message) -> Answer<'_, Sent> {
+        self.inner.send(run, message)
+    }
+    fn inbox(&self, run: &RunId) -> Answer<'_, Vec<Message>> {
+        self.inner.inbox(run)
+    }
+    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> Answer<'_, ()> {
+        self.inner.put_blob(hash, bytes)
+    }
+    fn blob(&self, hash: &str) -> Answer<'_, Option<Vec<u8>>> {
+        self.inner.blob(hash)
+    }
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> Answer<'_, ()> {
+        self.inner.save_snapshot(run, snapshot)
+    }
+    fn snapshot(&self, run: &RunId) -> Answer<'_, Option<Snapshot>> {
+        self.inner.snapshot(run)
+    }
+    fn delete_snapshots(&self) -> Answer<'_, ()> {
+        self.inner.delete_snapshots()
+    }
+    fn close(&self) -> Answer<'_, ()> {
+        self.inner.close()
+    }
+}

@@ -1,0 +1,243 @@
+//! Crashes at every write of workflows that are hard to get right: races lost in flight, operators, retried tools,
+//! irreversible steps, children with tools, and one crash after another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether::prelude::*;
+use aether::store::StoreError;
+use aether::{Fault, Resolution, RunError};
+use aether_testing::{CrashPoint, FailingStore, Live, Sim};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn not_stubbed<T>(args: std::fmt::Arguments<'_>) -> Result<T> {
+    Err(Failure::permanent(format_args!("no stub for {args}")))
+}
+
+/// Pay somebody.
+#[step(effect = "tool", timeout = "10m")]
+async fn pay(_cx: &mut StepCx, to: String) -> Result<String> {
+    not_stubbed(format_args!("{to}"))
+}
+
+/// Pay somebody; an operator decides when in doubt.
+#[step(effect = "tool", timeout = "10m", on_unknown = "ask")]
+async fn pay_or_ask(_cx: &mut StepCx, to: String) -> Result<String> {
+    not_stubbed(format_args!("{to}"))
+}
+
+/// Pay somebody, several times if need be.
+#[step(effect = "tool", idempotent, retry(max = 3, delay = "1s"))]
+async fn pay_again(_cx: &mut StepCx, to: String) -> Result<String> {
+    not_stubbed(format_args!("{to}"))
+}
+
+/// Delete an account, once.
+#[step(effect = "tool", irreversible)]
+async fn delete(_cx: &mut StepCx, account: String) -> Result<String> {
+    not_stubbed(format_args!("{account}"))
+}
+
+/// A payment that loses against a timer.
+#[workflow]
+async fn raced(cx: &mut Cx) -> Result<String> {
+    let first = cx
+        .race((
+            async |cx: &mut Cx| -> Result<String> { Ok(pay(cx, "slow".into()).await?) },
+            async |cx: &mut Cx| -> Result<String> {
+                cx.sleep(Duration::from_secs(60)).await;
+                Ok("timer".to_owned())
+            },
+        ))
+        .await?;
+    let paid = pay(cx, "quick".into()).await?;
+    cx.sleep(HOUR).await;
+    Ok(format!("{first} {paid}"))
+}
+
+#[tokio::test]
+async fn a_lost_race_stays_decided() {
+    let sim = Sim::new::<raced>().stub_async::<pay>(|_, to| {
+        Box::pin(async move {
+            if to == "slow" {
+                tokio::time::sleep(Duration::from_secs(300)).await;
+            }
+            Ok(to)
+        })
+    });
+    let report = sim.run(()).await;
+    assert_eq!(report.assert_completed(), "timer quick");
+    assert_eq!(report.view.in_doubt().len(), 1, "the payment that lost was in flight");
+    assert!(matches!(report.verified, Some(Ok(_))), "{:?}", report.verified);
+    sim.crash_at_every_append(()).await;
+}
+
+/// One payment that an operator may decide about.
+#[workflow]
+async fn asked(cx: &mut Cx) -> Result<String> {
+    let paid = pay_or_ask(cx, "ann".into()).await?;
+    cx.sleep(HOUR).await;
+    Ok(paid)
+}
+
+async fn resolve(live: Live) {
+    loop {
+        live.sleep(2 * HOUR).await;
+        let Ok(view) = live.engine().view(live.run_id()).await else { return };
+        for step in view.in_doubt() {
+            let (Ok(value), Some(invocation)) = (aether::Payload::encode("ann"), step.invocation.clone())
+            else {
+                continue;
+            };
+            let _ended =
+                live.engine().resolve(live.run_id(), &invocation, Resolution::Happened(value), "bob").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_operator_decides_after_a_crash() {
+    let sim = Sim::new::<asked>().stub::<pay_or_ask>(Ok).meanwhile(resolve);
+    let report = sim.crash_at_every_append(()).await;
+    assert!(!report.in_doubt.is_empty(), "{report:?}");
+    let report = Sim::new::<asked>().in_doubt::<pay_or_ask>().meanwhile(resolve).run(()).await;
+    assert_eq!(report.assert_completed(), "ann");
+    report.assert_calls::<pay_or_ask>(1);
+    let sim = Sim::new::<asked>().in_doubt::<pay_or_ask>().meanwhile(resolve);
+    sim.crash_at_every_append(()).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_run_pays_at_most_once_whenever_it_crashes() {
+    let cancel = async |live: Live| {
+        live.sleep(HOUR / 2).await;
+        let _ended = live.cancel("enough", "ann").await;
+    };
+    let sim = Sim::new::<asked>().stub::<pay_or_ask>(Ok).meanwhile(cancel);
+    let report = sim.run(()).await;
+    assert!(matches!(report.result, Err(RunError::Cancelled { .. })), "{:?}", report.result);
+    // A dead process is gone for longer than the sleep, so that the run may also end before it is cancelled.
+    for write in 1..=4 {
+        for point in [CrashPoint::Before(write), CrashPoint::After(write)] {
+            let report = sim.clone().crash(point).run(()).await;
+            assert!(report.calls::<pay_or_ask>() <= 1, "{point}");
+            let ended = matches!(report.result, Ok(_) | Err(RunError::Cancelled { .. }));
+            assert!(ended, "{point}: {:?}", report.result);
+            assert!(report.view.illegal.is_empty(), "{point}: {:?}", report.view.illegal);
+        }
+    }
+}
+
+/// A tool that fails at first.
+#[workflow]
+async fn retried(cx: &mut Cx) -> Result<String> {
+    Ok(pay_again(cx, "ann".into()).await?)
+}
+
+#[tokio::test]
+async fn a_retried_tool_gets_a_new_key_only_after_a_definite_failure() {
+    let sim =
+        Sim::new::<retried>().fail_times::<pay_again>(2, Failure::retryable("busy")).stub::<pay_again>(Ok);
+    let report = sim.run(()).await;
+    report.assert_completed();
+    report.assert_calls::<pay_again>(3);
+    let keys: std::collections::BTreeSet<_> = report.log.iter().map(|call| call.key.clone()).collect();
+    assert_eq!(keys.len(), 3);
+    sim.crash_at_every_append(()).await;
+}
+
+/// Deletes twice; the second is refused.
+#[workflow]
+async fn deleted(cx: &mut Cx) -> Result<String> {
+    let first = delete(cx, "a1".into()).await?;
+    match delete(cx, "a1".into()).await {
+        Err(StepError::Rejected(_)) => Ok(format!("{first}, once")),
+        Err(error) => Err(error.into()),
+        Ok(again) => Ok(format!("{first} and {again}")),
+    }
+}
+
+#[tokio::test]
+async fn an_irreversible_step_is_done_once() {
+    let sim = Sim::new::<deleted>().stub::<delete>(Ok);
+    let report = sim.run(()).await;
+    assert_eq!(report.assert_completed(), "a1, once");
+    report.assert_calls::<delete>(1);
+    sim.crash_at_every_append(()).await;
+}
+
+/// A child that pays, twice.
+#[workflow]
+async fn child(cx: &mut Cx, to: String) -> Result<String> {
+    let first = pay(cx, to.clone()).await?;
+    cx.sleep(HOUR).await;
+    let second = pay(cx, format!("{to} again")).await?;
+    Ok(format!("{first}, {second}"))
+}
+
+/// Children side by side, and the same workflow inline.
+#[workflow]
+async fn parent(cx: &mut Cx) -> Result<Vec<String>> {
+    let mut paid = Vec::new();
+    let children =
+        cx.each(["a".to_owned(), "b".to_owned()], async |cx: &mut Cx, to| cx.child::<child>(to).await).await;
+    for child in children {
+        paid.push(child?);
+    }
+    paid.push(child(cx, "c".into()).await?);
+    Ok(paid)
+}
+
+#[tokio::test]
+async fn children_with_tools_survive() {
+    let sim = Sim::new::<parent>().stub::<pay>(Ok);
+    let report = sim.run(()).await;
+    assert_eq!(report.assert_completed(), &["a, a again", "b, b again", "c, c again"]);
+    report.assert_calls::<pay>(6);
+    let report = sim.crash_at_every_append(()).await;
+    assert!(!report.in_doubt.is_empty(), "{report:?}");
+}
+
+#[tokio::test]
+async fn two_crashes_are_no_worse_than_one() {
+    let sim = || Sim::new::<parent>().stub::<pay>(Ok);
+    let writes = sim().run(()).await.writes;
+    for first in (1..=writes).step_by(3) {
+        for second in (1..=writes).step_by(4) {
+            let points = [CrashPoint::After(first), CrashPoint::Before(second)];
+            let report = sim().crash(points[0]).crash(points[1]).run(()).await;
+            let mut keys: Vec<_> = report.log.iter().map(|call| call.key.as_str()).collect();
+            let calls = keys.len();
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len(), calls, "a body was called twice under one key: {points:?}");
+            match &report.result {
+                Ok(paid) => assert_eq!(paid, &["a, a again", "b, b again", "c, c again"], "{points:?}"),
+                Err(RunError::Failed(failure)) => {
+                    assert!(failure.to_string().contains("in doubt"), "{points:?}: {failure}");
+                }
+                Err(other) => panic!("{points:?}: {other}"),
+            }
+            assert!(matches!(report.verified, Some(Ok(_))), "{points:?}: {:?}", report.verified);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_for_a_while_loses_nothing() {
+    let locked = StoreError::Locked { store: "disk".into(), reason: "busy".into() };
+    let (for_claims, for_loads) = (locked.clone(), locked.clone());
+    let sim = Sim::new::<parent>().stub::<pay>(Ok);
+    let sim =
+        sim.wrap_store(move |store| Arc::new(FailingStore::new(store).claim_fails(3, for_claims.clone())));
+    assert!(sim.run(()).await.result.is_ok());
+
+    let sim = Sim::new::<asked>().stub::<pay_or_ask>(Ok);
+    let sim =
+        sim.wrap_store(move |store| Arc::new(FailingStore::new(store).load_fails(1, for_loads.clone())));
+    let report = sim.run(()).await;
+    let Err(RunError::Stopped { fault, .. }) = &report.result else { panic!("{:?}", report.result) };
+    assert_eq!(**fault, Fault::Store(locked));
+    report.assert_calls::<pay_or_ask>(1);
+}
