@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::def::{END, Edge, EdgeKind, START, State, StateKind, WorkflowDef};
 
+/// The number of a branch closure and its states, each with its number.
+type Branch = (Option<u16>, Vec<(usize, &'static State)>);
+
 impl WorkflowDef {
     /// The state machine as a [Mermaid](https://mermaid.js.org) flow chart. Branch closures are drawn as boxes of
     /// their own.
@@ -114,7 +117,7 @@ impl WorkflowDef {
     }
 
     /// The states of the body, then those of each branch closure, each with its number.
-    fn by_branch(&self) -> Vec<(Option<u16>, Vec<(usize, &'static State)>)> {
+    fn by_branch(&self) -> Vec<Branch> {
         let mut branches: Vec<Option<u16>> = self.states.iter().map(|state| state.branch).collect();
         branches.sort_unstable();
         branches.dedup();

@@ -27,7 +27,7 @@ pub async fn look(
     flag: bool,
 ) -> Result<Vec<String>> {
     let _ = (cx.attempt(), order.id, note, flag);
-    let name = path.file_name().context("no name")?;
+    let name = path.file_name().ok_or_else(|| Failure::permanent("no name"))?;
     Ok(names.iter().map(|known| format!("{known} {}", name.display())).collect())
 }
 
@@ -50,6 +50,7 @@ pub async fn send(cx: &mut StepCx, order: Order) -> Result<u64> {
     Ok(order.id)
 }
 
+#[allow(clippy::unused_async)]
 async fn was_sent(_: &mut StepCx, order: Order) -> Result<Probe<u64>> {
     Ok(if order.id > 0 { Probe::Happened(order.id) } else { Probe::Unknown })
 }

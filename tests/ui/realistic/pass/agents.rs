@@ -169,7 +169,7 @@ async fn fastest_model(cx: &mut Cx, prompt: String) -> Result<String> {
             },
         ))
         .await;
-    answer.context("no model answered within a minute")
+    answer.ok_or_else(|| Failure::retryable("no model answered within a minute"))
 }
 
 // 6
