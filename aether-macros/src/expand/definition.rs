@@ -4,7 +4,9 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use super::private;
-use crate::ir::{Allow, Edge, EdgeKind, Effect, OnUnknown, Retry, Shape, State, StateKind, StepPlan, Timeout};
+use crate::ir::{
+    Allow, Edge, EdgeKind, Effect, OnUnknown, Retry, Shape, State, StateKind, StepPlan, Timeout,
+};
 
 pub(super) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
     let p = private(shape);

@@ -106,6 +106,7 @@ fn a_module_passes_on_what_names_mean() {
             async fn flow(cx: &mut Cx) -> Result<()> { Ok(()) }
         }
     "#;
-    let tokens = crate::module::compile(&"allow(env, reason = \"same\")".parse().unwrap(), item.parse().unwrap());
+    let tokens =
+        crate::module::compile(&"allow(env, reason = \"same\")".parse().unwrap(), item.parse().unwrap());
     compare("module", &prettyplease::unparse(&syn::parse2(tokens).unwrap()));
 }
