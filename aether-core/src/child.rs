@@ -18,7 +18,7 @@ use crate::payload::{Digest, Payload, PayloadError};
 use crate::perform::{Answered, at, step_error};
 use crate::replay::Answer;
 use crate::run::{Matched, Riders, Run};
-use crate::step::{RecordableError, Workflow};
+use crate::step::{RecordableError, RegisteredWorkflow, Workflow};
 use crate::store::StoreError;
 
 /// How a child ended, as its parent sees it.
@@ -39,9 +39,7 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
         &self,
         parent: RunId,
         child: RunId,
-        workflow: &'static str,
-        version: u32,
-        fingerprint: &'static str,
+        workflow: RegisteredWorkflow,
         input: Payload,
     ) -> BoxFuture<'static, Result<(), StoreError>>;
 
@@ -122,9 +120,8 @@ impl ChildCall<'_> {
                 let link = ChildStarted { command: command.clone(), child: child.clone() };
                 run.append_durably(vec![started.into(), link.into()], None, Riders::default()).await;
             }
-            let def = W::DEF;
-            let start =
-                children.start(run.id.clone(), child.clone(), def.name, def.version, def.fingerprint, input);
+            let workflow = RegisteredWorkflow::of::<W>();
+            let start = children.start(run.id.clone(), child.clone(), workflow, input);
             if let Err(error) = start.await {
                 return run.stop(error).await;
             }

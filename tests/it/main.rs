@@ -2,6 +2,7 @@
 
 mod examples;
 mod kill_sweep;
+mod names;
 mod sim;
 mod sim_crashes;
 mod sim_models;
