@@ -107,7 +107,7 @@ impl Run {
                 inbox: origin.inbox,
                 ..State::default()
             }),
-            tail: Arc::default(),
+            tail: Arc::new(Tail::from(origin.next)),
             fault: OnceLock::new(),
             root: AtomicWaker::new(),
             poked: Notify::new(),
@@ -248,7 +248,7 @@ impl Run {
                 .await;
         }
         let durable = self.tail.durable();
-        if durable > 0 && next.saturating_sub(durable) > BACKPRESSURE {
+        if next.saturating_sub(durable) > BACKPRESSURE {
             let _failure_is_the_runs_fault = self.tail.reached(next - BACKPRESSURE / 2).await;
         }
     }
