@@ -74,6 +74,7 @@ pub(crate) struct Performance {
     digest: Digest,
     site: Option<String>,
     notes: Vec<Event>,
+    began: Option<Timestamp>,
     started: bool,
     emitted: bool,
     pub(crate) attempt: u32,
@@ -105,6 +106,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         digest,
         site,
         notes: Vec::new(),
+        began: None,
         started: false,
         emitted: false,
         attempt: 0,
@@ -303,6 +305,8 @@ impl Performance {
                 return Err(Next::Done(Err(step_error(&error))));
             }
         };
+        let started_at = self.run.now();
+        self.began = Some(started_at);
         let entry = LedgerEntry {
             key: key.clone(),
             run: self.run.id.clone(),
@@ -316,7 +320,7 @@ impl Performance {
             error: None,
             committed: false,
             epoch: self.run.epoch,
-            started_at: self.run.now(),
+            started_at,
             finished_at: None,
         };
         let acquire = Some(Acquire { entry, otherwise });
@@ -368,18 +372,18 @@ impl Performance {
 
     /// Runs a body that may change the world.
     pub(crate) async fn call_with(&mut self, intent: DurableIntent) -> Ended {
-        let started_at = self.started_at(&intent).await;
+        let started_at = match self.began {
+            Some(began) => began,
+            None => self.began_before(&intent).await,
+        };
         self.run.took_off(&self.command, &self.invocation());
         let cx =
             StepCx::new(&self.run, &self.command, self.options.class, self.attempt, started_at, Some(intent));
         self.call(cx).await
     }
 
-    /// The recorded start of an invocation: a body that is sent again sees the same clock.
-    async fn started_at(&self, intent: &DurableIntent) -> Timestamp {
-        if self.unknown_tries == 0 {
-            return self.run.now();
-        }
+    /// The recorded start of an invocation: a body that is sent again after a crash sees the same clock.
+    async fn began_before(&self, intent: &DurableIntent) -> Timestamp {
         match self.run.host.store.entry(intent.key()).await {
             Ok(entry) => entry.map_or_else(|| self.run.now(), |entry| entry.started_at),
             Err(error) => self.run.stop(error).await,

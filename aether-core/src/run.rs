@@ -143,8 +143,10 @@ impl Run {
         &self.root
     }
 
+    /// The time now, in whole microseconds: what every store keeps.
     pub(crate) fn now(&self) -> Timestamp {
-        self.host.world.now()
+        let now = self.host.world.now();
+        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
     /// Appends without waiting. Errors surface as the run's fault, through its tail.

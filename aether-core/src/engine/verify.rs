@@ -1,6 +1,7 @@
 //! Verification: replaying a recorded run without executing anything.
 
 use super::{Engine, worker};
+use crate::event::Event;
 use crate::fault::Fault;
 use crate::id::RunId;
 use crate::turn::{RunEnd, TurnEnd, terminal};
@@ -38,8 +39,11 @@ impl Engine {
     /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
         let (replayed, recorded, end) = worker::replay(&self.inner, run).await?;
+        let cancelled = matches!(recorded, Some(Event::RunCancelled(_)));
         let again = match end {
             TurnEnd::Done(completion) => RunEnd::of(&terminal(&replayed, completion)),
+            // Code goes on where a cancellation cut history off.
+            TurnEnd::Fault(Fault::Unrecorded { .. }) if cancelled => None,
             TurnEnd::Fault(fault) => return Err(fault.into()),
             TurnEnd::Panicked(message) => match recorded.as_ref().and_then(RunEnd::of) {
                 Some(RunEnd::Failed { message: known, .. }) if known.contains(&message) => None,

@@ -19,7 +19,7 @@ use crate::policy::Mode;
 use crate::replay::History;
 use crate::run::{Origin, Riders, Run};
 use crate::step::{Completion, RegisteredWorkflow};
-use crate::store::{AppendError, ClaimRequest, Lease, StatusChange, StoreError};
+use crate::store::{AppendError, ClaimRequest, Lease, RunFilter, StatusChange, StoreError};
 use crate::turn::{RunEnd, TurnEnd, conclude, suspend, turn};
 use crate::world::later;
 
@@ -37,6 +37,7 @@ pub(super) fn begin(inner: &Arc<Inner>) {
 /// Claims what is due, until the engine stops; then lets go of everything.
 async fn schedule(inner: Arc<Inner>) {
     let host = Arc::clone(&inner.host);
+    warn_of_unlinked(&inner).await;
     while !inner.is_stopping() {
         let kicked = inner.kick.notified();
         let mut wake = later(host.world.now(), inner.settings.poll);
@@ -55,6 +56,19 @@ async fn schedule(inner: Arc<Inner>) {
     }
     if !inner.active().is_empty() {
         let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
+    }
+}
+
+/// Says which open runs this program cannot advance.
+async fn warn_of_unlinked(inner: &Inner) {
+    for status in [Status::Pending, Status::Running, Status::Waiting] {
+        let filter = RunFilter { status: Some(status), limit: 1_000, ..RunFilter::default() };
+        for run in inner.host.store.runs(filter).await.unwrap_or_default() {
+            if inner.workflow(&run.workflow).is_none() {
+                let fault = not_linked(inner, &run.id, &run.workflow);
+                tracing::warn!(run = %run.id, %fault, "an open run is left alone");
+            }
+        }
     }
 }
 
