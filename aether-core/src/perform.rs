@@ -188,17 +188,19 @@ impl Performance {
             return self.attempts().await;
         };
         self.attempt = invocation.attempt;
-        if let Some((outcome, result)) = invocation.finished.clone() {
-            return self.catch_up(&invocation, outcome, result);
-        }
         let entry = match self.run.host.store.entry(&invocation.key).await {
             Ok(entry) => entry,
             Err(error) => return self.run.stop(error).await,
         };
+        if let Some((outcome, result)) = invocation.finished.clone() {
+            // The journal is the truth: a row that lags behind follows it, a missing one is not needed.
+            let lags = entry.is_some_and(|entry| !entry.committed);
+            return self.catch_up(&invocation, outcome, result, lags);
+        }
         match entry {
             Some(entry) if entry.committed => {
                 let (outcome, result) = recorded_outcome(entry);
-                self.catch_up(&invocation, outcome, result)
+                self.catch_up(&invocation, outcome, result, false)
             }
             None if invocation.refused => self.refuse(&invocation.key),
             _ => match self.unknown(&invocation.id, &invocation.key, invocation.decision).await {
@@ -337,7 +339,7 @@ impl Performance {
                     decision: None,
                     refused: false,
                 };
-                Err(Next::Done(self.catch_up(&invocation, outcome, result)))
+                Err(Next::Done(self.catch_up(&invocation, outcome, result, false)))
             }
             Some(LedgerAnswer::InFlight(_)) => Err(self.unknown(&invocation, &key, None).await),
             Some(LedgerAnswer::Refused(_)) | None => Err(Next::Done(self.refuse(&key))),
@@ -560,8 +562,15 @@ impl Performance {
             .into()
     }
 
-    /// Takes over an outcome that was known before the crash; the body is not called.
-    fn catch_up(&mut self, invocation: &Invocation, outcome: Outcome, result: Answered) -> Answered {
+    /// Takes over an outcome that was known before the crash; the body is not called. `ledger_lags` where the ledger
+    /// has a row that does not hold it yet.
+    fn catch_up(
+        &mut self,
+        invocation: &Invocation,
+        outcome: Outcome,
+        result: Answered,
+        ledger_lags: bool,
+    ) -> Answered {
         let (value, error) = match &result {
             Ok(value) => (Some(value.clone()), None),
             Err(error) => (None, Some(error.clone())),
@@ -580,7 +589,8 @@ impl Performance {
                 }
                 .into(),
             );
-        } else {
+        }
+        if ledger_lags {
             let status = if result.is_ok() { LedgerStatus::Succeeded } else { LedgerStatus::Failed };
             let key = invocation.key.clone();
             riders.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
