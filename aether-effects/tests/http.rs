@@ -51,7 +51,11 @@ async fn shop() -> MockServer {
         .respond_with(answer)
         .mount(&server)
         .await;
-    Mock::given(method("POST")).and(path("/orders")).respond_with(ResponseTemplate::new(201)).mount(&server).await;
+    Mock::given(method("POST"))
+        .and(path("/orders"))
+        .respond_with(ResponseTemplate::new(201))
+        .mount(&server)
+        .await;
     server
 }
 
@@ -213,7 +217,8 @@ async fn a_status_becomes_an_error_only_when_asked_and_with_the_right_class() {
         headers: [("retry-after".to_owned(), "7".to_owned())].into(),
         body: Body::Text("no".into()),
     };
-    let class = |method, status| Failure::from(response(method, status).error_for_status().unwrap_err()).class();
+    let class =
+        |method, status| Failure::from(response(method, status).error_for_status().unwrap_err()).class();
     for status in [408, 425, 429, 503] {
         assert_eq!(class("POST", status), FailureClass::Retryable, "{status}");
     }
@@ -257,12 +262,17 @@ async fn a_steps_exchanges_are_noted_without_large_bodies_and_have_keys_of_their
 
     let key = store.entries(run.id()).await.unwrap()[0].key.to_string();
     let requests = server.received_requests().await.unwrap();
-    let keys: Vec<_> =
-        requests.iter().map(|request| request.headers["idempotency-key"].to_str().unwrap().to_owned()).collect();
+    let keys: Vec<_> = requests
+        .iter()
+        .map(|request| request.headers["idempotency-key"].to_str().unwrap().to_owned())
+        .collect();
     assert_eq!(keys, [key.clone(), format!("{key}:1")]);
     let text = recorded_text(&store, run.id()).await;
     assert_eq!(text.matches("http_recorded").count(), 2);
-    assert!(text.contains(r#""body_bytes":5000"#) && !text.contains("yyyy") && !text.contains("very-secret"), "{text}");
+    assert!(
+        text.contains(r#""body_bytes":5000"#) && !text.contains("yyyy") && !text.contains("very-secret"),
+        "{text}"
+    );
     verify(&engine, run.id()).await;
     assert_eq!(server.received_requests().await.unwrap().len(), 2);
 }
@@ -275,7 +285,10 @@ async fn a_step_whose_post_is_lost_is_in_doubt() {
     let run = engine.start::<CallStep>(url).await.unwrap();
     let Err(RunError::Failed(failure)) = run.result().await else { panic!("the run must fail") };
     assert_eq!(failure.class(), FailureClass::Unknown);
-    assert!(failure.to_string().starts_with(&StepError::<Failure>::InDoubt(Failure::new("")).to_string()), "{failure}");
+    assert!(
+        failure.to_string().starts_with(&StepError::<Failure>::InDoubt(Failure::new("")).to_string()),
+        "{failure}"
+    );
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
 
@@ -308,7 +321,8 @@ async fn provided_credentials_are_sent_to_their_host_only() {
         .respond_with(ResponseTemplate::new(200))
         .mount(&server)
         .await;
-    let client = HttpClient::builder().bearer("127.0.0.1", "very-secret-key").bearer("other", "x").build().unwrap();
+    let client =
+        HttpClient::builder().bearer("127.0.0.1", "very-secret-key").bearer("other", "x").build().unwrap();
     let store = MemoryStore::new();
     let engine = builder(&store).provide(client).start().await.unwrap();
     let run = engine.start::<Get>(server.uri()).await.unwrap();

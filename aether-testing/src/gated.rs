@@ -10,8 +10,8 @@ use aether_core::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent,
-    Snapshot, Store, StoreError, Tail,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter,
+    RunRecord, Sent, Snapshot, Store, StoreError, Tail,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -121,10 +121,22 @@ impl<G: Gate> Store for Gated<G> {
             Decision::Unacknowledged => {
                 let next = append.expected + Position::from(append.frame.count);
                 let unheard = Ack::silent(append.run.clone(), next, Arc::new(Tail::default()));
-                let Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack } = append;
+                let Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack } =
+                    append;
                 self.withhold(ack);
                 let ack = unheard;
-                self.inner.append(Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack });
+                self.inner.append(Append {
+                    run,
+                    epoch,
+                    expected,
+                    at,
+                    frame,
+                    acquire,
+                    ledger,
+                    status,
+                    consumed,
+                    ack,
+                });
             }
         }
     }

@@ -34,9 +34,9 @@ use jiff::Timestamp;
 pub use self::crashes::CrashReport;
 pub use self::error::SimError;
 pub use self::report::SimReport;
+use self::script::{Behaviour, Scripts};
 pub use self::stage::CallRecord;
 pub use self::world::SimWorld;
-use self::script::{Behaviour, Scripts};
 use crate::crash::CrashPoint;
 
 /// 2026-01-01T00:00:00Z, the time at which a simulation begins unless it is told another.
@@ -144,7 +144,10 @@ impl<W: Workflow> Sim<W> {
     /// with `tokio::time::sleep`, in virtual time.
     pub fn stub_async<S: Step>(
         self,
-        answer: impl Fn(StepCx, S::Args) -> BoxFuture<'static, Result<S::Output, S::Error>> + Send + Sync + 'static,
+        answer: impl Fn(StepCx, S::Args) -> BoxFuture<'static, Result<S::Output, S::Error>>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         self.then::<S>(script::typed_async::<S>(answer))
     }
@@ -270,7 +273,8 @@ impl<W: Workflow> Sim<W> {
     /// # Errors
     /// [`SimError`] when there is nothing to report, for example because a step has no stub.
     pub async fn try_run(&self, input: W::Input) -> Result<SimReport<W>, SimError> {
-        self.apart(input, |settings, input| life::simulate::<W>(settings, input).map(|done| done.report)).await
+        self.apart(input, |settings, input| life::simulate::<W>(settings, input).map(|done| done.report))
+            .await
     }
 
     /// Runs the workflow once, and then twice for each of its writes: the process dies before the write, and between

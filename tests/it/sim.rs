@@ -153,7 +153,8 @@ async fn attempts_end() {
 
 #[tokio::test]
 async fn answers_come_in_order_and_run_out() {
-    let sim = Sim::new::<answer>().stub_seq::<search>(vec![Err(Failure::new("no")), Ok(vec![hit(1), hit(2)])]);
+    let sim =
+        Sim::new::<answer>().stub_seq::<search>(vec![Err(Failure::new("no")), Ok(vec![hit(1), hit(2)])]);
     let report = sim.stub::<send_email>(|(_, body)| Ok(body)).run("abc".into()).await;
     assert_eq!(report.assert_completed(), "hit 1, hit 2");
 
@@ -223,7 +224,9 @@ async fn a_run_is_cancelled_while_it_sleeps() {
         live.cancel("no longer needed", "ann").await.unwrap();
     });
     let report = sim.run("abc".into()).await;
-    let Err(RunError::Cancelled { reason, actor, .. }) = &report.result else { panic!("{:?}", report.result) };
+    let Err(RunError::Cancelled { reason, actor, .. }) = &report.result else {
+        panic!("{:?}", report.result)
+    };
     assert_eq!((reason.as_str(), actor.as_str()), ("no longer needed", "ann"));
     report.assert_calls::<send_email>(0);
     assert!(report.slept < 4 * DAY, "{:?}", report.slept);
@@ -262,7 +265,14 @@ async fn draws(cx: &mut Cx) -> Result<Vec<String>> {
             },
         ))
         .await;
-    Ok(vec![opened.to_string(), id.to_string(), slow.to_string(), fast.to_string(), format!("{items:?}"), won])
+    Ok(vec![
+        opened.to_string(),
+        id.to_string(),
+        slow.to_string(),
+        fast.to_string(),
+        format!("{items:?}"),
+        won,
+    ])
 }
 
 fn draw() -> Sim<draws> {
@@ -396,9 +406,8 @@ async fn a_full_store_stops_a_run_before_the_tool() {
     let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
     let error = full.clone();
     // Appends: the read, the timer, the suspension, the resumption, the timer's end, the tool's intent.
-    let sim = answers().wrap_store(move |store| {
-        Arc::new(FailingStore::new(store).append_fails(6, error.clone()))
-    });
+    let sim =
+        answers().wrap_store(move |store| Arc::new(FailingStore::new(store).append_fails(6, error.clone())));
     let report = sim.run("abc".into()).await;
     let Err(RunError::Stopped { fault, .. }) = &report.result else { panic!("{:?}", report.journal()) };
     assert_eq!(**fault, Fault::Append(full.into()));

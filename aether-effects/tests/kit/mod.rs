@@ -36,10 +36,14 @@ macro_rules! workflow {
             type Input = $in;
             type Output = $out;
             type Error = aether_core::failure::Failure;
-            fn encode(input: &$in) -> Result<aether_core::payload::Payload, aether_core::payload::PayloadError> {
+            fn encode(
+                input: &$in,
+            ) -> Result<aether_core::payload::Payload, aether_core::payload::PayloadError> {
                 aether_core::payload::Payload::encode(input)
             }
-            fn decode(input: &aether_core::payload::Payload) -> Result<$in, aether_core::payload::PayloadError> {
+            fn decode(
+                input: &aether_core::payload::Payload,
+            ) -> Result<$in, aether_core::payload::PayloadError> {
                 input.decode()
             }
             fn run(

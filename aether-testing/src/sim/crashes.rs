@@ -26,7 +26,10 @@ pub struct CrashReport {
 }
 
 /// Runs once without a crash, and then twice for each of its writes.
-pub(super) fn at_every_write<W: Workflow>(settings: &Settings, input: &Payload) -> Result<CrashReport, SimError> {
+pub(super) fn at_every_write<W: Workflow>(
+    settings: &Settings,
+    input: &Payload,
+) -> Result<CrashReport, SimError> {
     let settings = Settings { crashes: Vec::new(), ..settings.clone() };
     let reference = simulate::<W>(&settings, input)?;
     let writes = reference.report.writes;

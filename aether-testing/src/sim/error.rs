@@ -17,7 +17,9 @@ pub enum SimError {
     /// A step was called that has no stub.
     #[error(
         "step `{asked}` was called and has no stub (command `{command}`, arguments {args:?})\n  stubs: {}\n  help: add `.stub::<{}>(|args| ..)`, or `.real::<{}>()` to run its body; for an effect that is not a step, `.stub_effect(\"{asked}\", ..)`",
-        listed(stubs), last(asked), last(asked)
+        listed(stubs),
+        last(asked),
+        last(asked)
     )]
     MissingStub {
         /// Unique name of the step.

@@ -26,7 +26,8 @@ pub(super) fn journal_text(events: &[Event]) -> String {
 
 fn fields(event: &Event) -> BTreeMap<String, Value> {
     let json = serde_json::to_string(event).unwrap_or_default();
-    let mut by_kind: BTreeMap<String, BTreeMap<String, Value>> = serde_json::from_str(&json).unwrap_or_default();
+    let mut by_kind: BTreeMap<String, BTreeMap<String, Value>> =
+        serde_json::from_str(&json).unwrap_or_default();
     let mut fields = by_kind.pop_first().map(|(_, fields)| fields).unwrap_or_default();
     fields.retain(|name, _| !VOLATILE.contains(&name.as_str()));
     fields
@@ -37,8 +38,10 @@ fn sorted(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
             let fields: BTreeMap<_, _> = fields.iter().collect();
-            let fields: Vec<_> =
-                fields.into_iter().map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), sorted(value))).collect();
+            let fields: Vec<_> = fields
+                .into_iter()
+                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), sorted(value)))
+                .collect();
             format!("{{{}}}", fields.join(","))
         }
         Value::Array(items) => format!("[{}]", items.iter().map(sorted).collect::<Vec<_>>().join(",")),
@@ -54,7 +57,9 @@ pub(super) fn difference<'a>(expected: &[&'a str], found: &[&'a str]) -> Vec<(ch
         if left < expected.len() && right < found.len() && expected[left] == found[right] {
             steps.push((' ', expected[left]));
             (left, right) = (left + 1, right + 1);
-        } else if right == found.len() || (left < expected.len() && common[left + 1][right] >= common[left][right + 1]) {
+        } else if right == found.len()
+            || (left < expected.len() && common[left + 1][right] >= common[left][right + 1])
+        {
             steps.push(('-', expected[left]));
             left += 1;
         } else {
@@ -70,8 +75,11 @@ fn common_lengths(a: &[&str], b: &[&str]) -> Vec<Vec<usize>> {
     let mut lengths = vec![vec![0; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
-            lengths[i][j] =
-                if a[i] == b[j] { lengths[i + 1][j + 1] + 1 } else { lengths[i + 1][j].max(lengths[i][j + 1]) };
+            lengths[i][j] = if a[i] == b[j] {
+                lengths[i + 1][j + 1] + 1
+            } else {
+                lengths[i + 1][j].max(lengths[i][j + 1])
+            };
         }
     }
     lengths
