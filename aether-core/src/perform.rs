@@ -77,6 +77,7 @@ pub(crate) struct Performance {
     began: Option<Timestamp>,
     started: bool,
     emitted: bool,
+    in_ledger: bool,
     pub(crate) attempt: u32,
     pub(crate) unknown_tries: u32,
 }
@@ -109,6 +110,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         began: None,
         started: false,
         emitted: false,
+        in_ledger: false,
         attempt: 0,
         unknown_tries: 0,
     };
@@ -192,6 +194,7 @@ impl Performance {
             Ok(entry) => entry,
             Err(error) => return self.run.stop(error).await,
         };
+        self.in_ledger = entry.is_some();
         if let Some((outcome, result)) = invocation.finished.clone() {
             // The journal is the truth: a row that lags behind follows it, a missing one is not needed.
             let lags = entry.is_some_and(|entry| !entry.committed);
@@ -327,6 +330,7 @@ impl Performance {
         };
         let acquire = Some(Acquire { entry, otherwise });
         let receipt = self.run.append_durably(events, acquire, Riders::default()).await;
+        self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {
             Some(LedgerAnswer::Execute(intent)) => Ok(intent),
             Some(LedgerAnswer::Recorded(row)) => {
@@ -367,8 +371,10 @@ impl Performance {
 
     /// Runs a body that leaves the world as it is.
     async fn call_safely(&mut self) -> Ended {
-        let cx =
-            StepCx::new(&self.run, &self.command, self.options.class, self.attempt, self.run.now(), None);
+        let class = self.options.class;
+        // A pure body runs again on replay, where nobody looks at the clock; it has no use for it either.
+        let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
+        let cx = StepCx::new(&self.run, &self.command, class, self.attempt, began, None);
         self.call(cx).await
     }
 
@@ -495,7 +501,7 @@ impl Performance {
         let mut riders = Riders::default();
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
-            riders.ledger.push(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
+            riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
         events.push(StepRetried { command, attempt, error, due }.into());
@@ -525,7 +531,7 @@ impl Performance {
         let mut key = None;
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(outcome, result.take(), None));
-            riders.ledger.push(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
+            riders.ledger.extend(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
             key = Some(self.key());
         }
         let command = self.command.clone();
@@ -549,7 +555,7 @@ impl Performance {
         let mut repeated = Some(error.clone());
         if let (Some(status), true) = (ledger, self.options.class.changes_world()) {
             events.push(self.invocation_finished(outcome, None, repeated.take()));
-            riders.ledger.push(self.ledger_update(status, None, Some(error.clone())));
+            riders.ledger.extend(self.ledger_update(status, None, Some(error.clone())));
         }
         events.push(self.failed(outcome, repeated));
         events.push(NodeFinished { command: self.command.clone() }.into());
@@ -626,13 +632,15 @@ impl Performance {
         .into()
     }
 
+    /// The change of this attempt's ledger row. A row that is missing is not needed: the journal is the truth.
     pub(crate) fn ledger_update(
         &self,
         status: LedgerStatus,
         result: Option<Payload>,
         error: Option<Payload>,
-    ) -> LedgerUpdate {
-        LedgerUpdate { key: self.key(), status, result, error, committed: status != LedgerStatus::InDoubt }
+    ) -> Option<LedgerUpdate> {
+        let committed = status != LedgerStatus::InDoubt;
+        self.in_ledger.then(|| LedgerUpdate { key: self.key(), status, result, error, committed })
     }
 }
 
