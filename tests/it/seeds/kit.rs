@@ -211,13 +211,18 @@ impl Journal {
 
     /// Writes these events as a process that then died would have: due, and owned by nobody.
     pub(crate) async fn plant(&self, store: &Arc<dyn Store>, rows: Rows) {
+        self.hold(store, rows).await.let_go().await;
+    }
+
+    /// Writes these events, and keeps the run.
+    pub(crate) async fn hold(&self, store: &Arc<dyn Store>, rows: Rows) -> Hand {
         let mut hand = Hand::create(store, &self.run, &self.events[0]).await;
         for event in &self.events[1..] {
             let acquire = self.acquire(event).filter(|_| rows == Rows::Follow);
             let update = self.update(event).filter(|_| rows == Rows::Follow);
             hand.append(std::slice::from_ref(event), acquire, update.into_iter().collect()).await;
         }
-        hand.let_go().await;
+        hand
     }
 
     /// The ledger row that a started event comes with.

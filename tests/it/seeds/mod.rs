@@ -5,8 +5,10 @@
 mod chain;
 mod contracts;
 mod effects;
+mod everything;
 mod kit;
 mod ledger;
 mod processes;
 mod replay;
 mod sandbox;
+mod unknown;
