@@ -6,6 +6,7 @@ mod chain;
 mod contracts;
 mod effects;
 mod everything;
+mod histories;
 mod kit;
 mod ledger;
 mod processes;
