@@ -7,7 +7,7 @@ mod contracts;
 mod effects;
 mod everything;
 mod histories;
-mod kit;
+pub(crate) mod kit;
 mod ledger;
 mod processes;
 mod replay;
