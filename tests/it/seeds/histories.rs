@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use aether::event::Event;
 use aether::journal::{Frame, StoredFrame, read_verified};
-use aether::prelude::*;
 use aether::view::RunView;
 use jiff::Timestamp;
 use serde::Deserialize;

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A store, and the folder it lives in.
 pub(crate) struct Place {
     pub(crate) store: Arc<dyn Store>,
-    folder: Option<tempfile::TempDir>,
+    _folder: Option<tempfile::TempDir>,
 }
 
 /// Makes an empty place in each kind of store.
@@ -30,18 +30,13 @@ pub(crate) const STORES: [fn() -> Place; 2] = [Place::memory, Place::sqlite];
 
 impl Place {
     pub(crate) fn memory() -> Self {
-        Self { store: Arc::new(MemoryStore::new()), folder: None }
+        Self { store: Arc::new(MemoryStore::new()), _folder: None }
     }
 
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("agent.db")).unwrap();
-        Self { store: Arc::new(store), folder: Some(folder) }
-    }
-
-    /// Whether nothing survives the process.
-    pub(crate) fn is_memory(&self) -> bool {
-        self.folder.is_none()
+        Self { store: Arc::new(store), _folder: Some(folder) }
     }
 }
 

@@ -82,7 +82,7 @@ async fn s018_a_ledger_record_keeps_all_its_fields() {
         hand.append(&whole.of("act")[..2], Some(with_two(acquire)), Vec::new()).await;
         let get = async || place.store.entry(&started.key).await.unwrap().unwrap();
         assert_eq!(get().await, started);
-        assert_eq!(place.store.entries(&run_id("once")).await.unwrap(), [started.clone()]);
+        assert_eq!(place.store.entries(&run_id("once")).await.unwrap(), std::slice::from_ref(&started));
         let update = LedgerUpdate {
             key: started.key.clone(),
             status: LedgerStatus::Succeeded,
