@@ -281,8 +281,8 @@ impl Run {
         };
         let answered = matches!(matched, Matched::Answered);
         let verdict = self.consult(command, class, answered, side).await;
-        // The effect gate looks at history again before it calls a body: see `Run::has_answer`.
-        if answered && verdict == Verdict::Execute { Matched::New } else { matched }
+        // Where there is a body, the effect gate looks at history again before it calls it: see `Run::has_answer`.
+        if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
     }
 
     /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.
@@ -520,6 +520,24 @@ impl Run {
         (size > limit).then(|| {
             format!("the value has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)")
         })
+    }
+}
+
+/// Whether a command of this class is answered by a body, behind the effect gate.
+const fn has_body(class: EffectClass) -> bool {
+    match class {
+        EffectClass::Read
+        | EffectClass::Llm
+        | EffectClass::Tool
+        | EffectClass::External
+        | EffectClass::Http => true,
+        // The answer of a race is recorded as that of a pure command; a pure step is computed without being matched.
+        EffectClass::Pure
+        | EffectClass::Time
+        | EffectClass::Uuid
+        | EffectClass::Random
+        | EffectClass::Human
+        | EffectClass::Workflow => false,
     }
 }
 
