@@ -5,3 +5,4 @@ mod sim;
 mod sim_crashes;
 mod sim_models;
 mod ui;
+mod waits;
