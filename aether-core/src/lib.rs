@@ -33,6 +33,7 @@ pub mod tool;
 mod turn;
 pub mod unknown;
 pub mod view;
+mod wait;
 pub mod world;
 
 pub use turn::RunEnd;

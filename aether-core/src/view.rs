@@ -237,14 +237,16 @@ impl RunView {
                 self.go(&command, Trigger::Resume);
                 self.commit(position, &command, Outcome::Success, None);
             }
-            Event::WaitStarted(_) | Event::ApprovalRequested(_) => self.go(&command, Trigger::Suspend),
-            Event::WaitCompleted(e) => {
-                self.go(&command, if e.value.is_some() { Trigger::Resume } else { Trigger::Timeout });
-                if let Some(value) = e.value {
+            Event::WaitStarted(_) => self.suspend(&command, None),
+            Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
+            Event::WaitCompleted(e) => match e.value {
+                Some(value) => {
+                    self.resume(&command);
                     self.commit(position, &command, Outcome::Success, Some(Ok(value)));
                 }
-            }
-            Event::ApprovalDecided(_) => self.go(&command, Trigger::Resume),
+                None => self.go(&command, Trigger::Timeout),
+            },
+            Event::ApprovalDecided(_) => self.resume(&command),
             _ => {}
         }
     }
@@ -306,6 +308,23 @@ impl RunView {
             Ok(status) => step.status = status,
             Err(IllegalTransition { from, .. }) if from == Status::Running && trigger == Trigger::Start => {}
             Err(illegal) => self.illegal.push(format!("{command}: {illegal}")),
+        }
+    }
+
+    fn suspend(&mut self, command: &CommandId, asked: Option<Payload>) {
+        let step = self.step_mut(command, EffectClass::Human);
+        if step.input.is_none() {
+            step.input = asked;
+        }
+        if step.status == Status::Pending {
+            self.go(command, Trigger::Start);
+        }
+        self.go(command, Trigger::Suspend);
+    }
+
+    fn resume(&mut self, command: &CommandId) {
+        if self.step_mut(command, EffectClass::Human).status == Status::Waiting {
+            self.go(command, Trigger::Resume);
         }
     }
 

@@ -11,3 +11,4 @@ mod sim;
 mod sim_crashes;
 mod sim_models;
 mod ui;
+mod waits;
