@@ -344,6 +344,7 @@ pub(crate) fn created(workflow: &str, input: &str) -> Event {
     let input = json(input);
     let digest = Digest::of(&input).unwrap();
     RunCreated {
+        module: String::new(),
         workflow: workflow.into(),
         version: 1,
         fingerprint: String::new(),
