@@ -41,7 +41,7 @@ pub(crate) struct Run {
     state: Mutex<State>,
     tail: Arc<Tail>,
     fault: OnceLock<Fault>,
-    root: AtomicWaker,
+    root: Arc<AtomicWaker>,
     poked: Notify,
 }
 
@@ -109,7 +109,7 @@ impl Run {
             }),
             tail: Arc::new(Tail::from(origin.next)),
             fault: OnceLock::new(),
-            root: AtomicWaker::new(),
+            root: Arc::default(),
             poked: Notify::new(),
         })
     }
@@ -139,7 +139,7 @@ impl Run {
         &self.tail
     }
 
-    pub(crate) fn root(&self) -> &AtomicWaker {
+    pub(crate) fn root(&self) -> &Arc<AtomicWaker> {
         &self.root
     }
 

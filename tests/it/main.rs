@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod examples;
+mod hostile;
 mod kill_sweep;
 mod names;
 mod seeds;
