@@ -34,6 +34,7 @@ pub mod tool;
 mod turn;
 pub mod unknown;
 pub mod view;
+mod wait;
 pub mod world;
 
 pub use turn::RunEnd;
