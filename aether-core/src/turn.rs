@@ -7,10 +7,12 @@ use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::task::AtomicWaker;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -84,20 +86,38 @@ impl RunEnd {
     }
 }
 
+/// Wakes the turn of a run, and remembers that it did.
+struct Woken(AtomicBool, Arc<AtomicWaker>);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+        self.1.wake();
+    }
+}
+
 /// Polls `body` until the turn ends.
 pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion>) -> TurnEnd {
     let mut broken = pin!(run.tail().failed());
     let mut grace: Option<BoxFuture<'static, ()>> = None;
+    let woken = Arc::new(Woken(AtomicBool::new(false), Arc::clone(run.root())));
+    let waker = Waker::from(Arc::clone(&woken));
     poll_fn(|cx| {
         run.root().register(cx.waker());
         if let Poll::Ready(error) = broken.as_mut().poll(cx) {
             return Poll::Ready(TurnEnd::Fault(run.fault().unwrap_or(Fault::Append(error))));
         }
+        woken.0.store(false, Ordering::Release);
         let polled = match run.fault() {
             Some(_) => Ok(Poll::Pending),
             None => {
                 let _polled = PolledRun::new(&run.id);
-                std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_unpin(cx)))
+                let mut cx = Context::from_waker(&waker);
+                std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_unpin(&mut cx)))
             }
         };
         if let Some(fault) = run.fault() {
@@ -107,6 +127,10 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
             Ok(Poll::Ready(completion)) => return Poll::Ready(TurnEnd::Done(completion)),
             Ok(Poll::Pending) => {}
             Err(panic) => return Poll::Ready(TurnEnd::Panicked(panic_message(&*panic))),
+        }
+        // Part of the workflow wants to be polled again, or was not reached yet: nothing can be said of the whole.
+        if woken.0.load(Ordering::Acquire) {
+            return Poll::Pending;
         }
         if let Some(fault) = run.stuck() {
             return Poll::Ready(TurnEnd::Fault(fault));

@@ -80,7 +80,8 @@ impl Performance {
         events.push(self.decision(invocation, Decision::InDoubt, actor));
         events.push(self.failed(Outcome::PermanentFailure, Some(error.clone())));
         events.push(NodeFinished { command: self.command.clone() }.into());
-        let ledger = vec![self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone()))];
+        let update = self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone()));
+        let ledger = update.into_iter().collect();
         self.run.append(events, Riders { ledger, consumed, status: None });
         Next::Done(Err(error))
     }
@@ -144,7 +145,8 @@ impl Performance {
                 if !asked_before {
                     let mut events = self.start_events();
                     events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
-                    let ledger = vec![self.ledger_update(LedgerStatus::InDoubt, None, None)];
+                    let update = self.ledger_update(LedgerStatus::InDoubt, None, None);
+                    let ledger = update.into_iter().collect();
                     self.run.append(events, Riders { ledger, ..Riders::default() });
                 }
                 let _waiting = self.run.wait(self.command.clone(), None);
@@ -190,7 +192,7 @@ impl Performance {
     fn did_not_happen(&mut self, invocation: &InvocationId, actor: &str, consumed: Vec<u64>) -> Next {
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::DidNotHappen, actor));
-        let ledger = vec![self.ledger_update(LedgerStatus::Failed, None, None)];
+        let ledger = self.ledger_update(LedgerStatus::Failed, None, None).into_iter().collect();
         self.run.append(events, Riders { ledger, consumed, status: None });
         self.attempt += 1;
         self.unknown_tries = 0;

@@ -34,6 +34,7 @@ struct Planned {
     create: Series,
     load: Series,
     claim: Series,
+    release: Series,
 }
 
 /// Calls that are still to fail.
@@ -78,6 +79,7 @@ impl Gate for Faults {
             Ask::Create => plan.create.next(),
             Ask::Load => plan.load.next(),
             Ask::Claim => plan.claim.next(),
+            Ask::Release => plan.release.next(),
             Ask::Write | Ask::Read => Decision::Pass,
         }
     }
@@ -122,6 +124,12 @@ impl FailingStore {
     #[must_use]
     pub fn claim_fails(self, times: u64, error: StoreError) -> Self {
         self.with(|plan| plan.claim = Series { left: times, error: Some(error) })
+    }
+
+    /// The next `times` attempts to give a run back fail.
+    #[must_use]
+    pub fn release_fails(self, times: u64, error: StoreError) -> Self {
+        self.with(|plan| plan.release = Series { left: times, error: Some(error) })
     }
 
     /// Number of appends that were asked for.

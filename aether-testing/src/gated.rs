@@ -27,6 +27,8 @@ pub enum Ask {
     Load,
     /// To claim runs.
     Claim,
+    /// To give a run back.
+    Release,
     /// Any other change.
     Write,
     /// Any other question.
@@ -171,7 +173,7 @@ impl<G: Gate> Store for Gated<G> {
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Write, || self.inner.release(run, epoch, wake_at))
+        self.ask(Ask::Release, || self.inner.release(run, epoch, wake_at))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {

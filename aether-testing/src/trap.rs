@@ -4,6 +4,7 @@
 //! Promise: calls by bodies of steps, by stubs, by the engine, by logging and by panics are never caught. What reaches
 //! the world without a call of libc is not seen:
 //!
+//! * code that is not polled as the workflow's own, such as a task that workflow code spawned;
 //! * generators that were seeded before, and keys of hash maps, which a thread draws once;
 //! * `std::env::vars` and `std::env::args`, which read memory, not `getenv`;
 //! * statics, thread-locals, addresses and thread ids, which are memory of this process;

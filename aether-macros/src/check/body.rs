@@ -120,6 +120,15 @@ impl Place {
     }
 }
 
+/// A path that is judged.
+struct Found {
+    verdict: Verdict,
+    /// What the path means.
+    path: Vec<String>,
+    /// Whether it is a raw HTTP client.
+    client: bool,
+}
+
 struct Judge<'a> {
     place: Place,
     allows: &'a [Allow],
@@ -160,13 +169,18 @@ impl Judge<'_> {
 
     fn value(&mut self, path: &Path, arguments: Option<usize>) {
         let written = segments(path);
-        if let Some((verdict, client)) = self.verdict(written.clone(), arguments) {
-            self.tell(path, verdict, &written.join("::"), client);
+        if let Some(found) = self.verdict(written.clone(), arguments) {
+            let written = written.join("::");
+            let what = match found.path.join("::") {
+                meant if meant.ends_with(&written) => written,
+                meant => format!("{written}`, which is `{meant}"),
+            };
+            self.tell(path, found.verdict, &what, found.client);
         }
     }
 
     /// What naming a value by this path is, and whether it is a raw HTTP client.
-    fn verdict(&self, written: Vec<String>, arguments: Option<usize>) -> Option<(Verdict, bool)> {
+    fn verdict(&self, written: Vec<String>, arguments: Option<usize>) -> Option<Found> {
         let bare = written.len() == 1;
         if bare && self.locals.contains(&written[0]) {
             return None;
@@ -180,8 +194,9 @@ impl Judge<'_> {
             Meaning::Path(path) => vec![path],
             Meaning::Maybe(paths) => paths,
         };
-        let judged = |path: &Vec<String>| Some((rules::judge(path)?, rules::is_http_client(path)));
-        paths.iter().find_map(judged)
+        paths.into_iter().find_map(|path| {
+            Some(Found { verdict: rules::judge(&path)?, client: rules::is_http_client(&path), path })
+        })
     }
 
     fn ty(&mut self, ty: &Type) {
@@ -204,16 +219,12 @@ impl Judge<'_> {
     }
 
     /// Going through a parameter that is a hash collection.
-    fn iterated(&mut self, root: &Expr, at: &dyn ToTokens) {
+    fn iterated(&mut self, root: &Expr, at: &dyn ToTokens, how: &str) {
         if let Expr::Path(path) = places::place(root)
             && let Some(name) = path.path.get_ident().map(ToString::to_string)
             && self.hashed.contains(&name)
         {
-            self.report(
-                at.to_token_stream(),
-                Verdict::Wrong(code::HASH_ORDER),
-                &format!("iterating `{name}`"),
-            );
+            self.report(at.to_token_stream(), Verdict::Wrong(code::HASH_ORDER), &how.replace("{}", &name));
         }
     }
 
@@ -304,14 +315,14 @@ impl<'ast> Visit<'ast> for Judge<'_> {
             self.report(&call.method, verdict, &format!(".{name}(..)"));
         }
         if rules::iterates(&name) {
-            self.iterated(&call.receiver, &call.method);
+            self.iterated(&call.receiver, &call.method, &format!("{{}}.{name}()"));
         }
         self.used_static(&call.receiver, &call.method, &name, count);
         visit::visit_expr_method_call(self, call);
     }
 
     fn visit_expr_for_loop(&mut self, expr: &'ast ExprForLoop) {
-        self.iterated(&expr.expr, &expr.expr);
+        self.iterated(&expr.expr, &expr.expr, "for .. in {}");
         visit::visit_expr_for_loop(self, expr);
     }
 
@@ -360,9 +371,10 @@ impl<'ast> Visit<'ast> for Judge<'_> {
         if let Some(code) = rules::macro_named(&name) {
             self.report(&mac.path, Verdict::Wrong(code), &format!("{name}!"));
         } else if mac.path.segments.len() > 1
-            && let Some((verdict, client)) = self.verdict(segments(&mac.path), None)
+            && let Some(found) = self.verdict(segments(&mac.path), None)
         {
-            self.tell(&mac.path, verdict, &format!("{}!", segments(&mac.path).join("::")), client);
+            let what = format!("{}!", segments(&mac.path).join("::"));
+            self.tell(&mac.path, found.verdict, &what, found.client);
         } else {
             self.foreign_macro(mac);
         }

@@ -140,6 +140,7 @@ pub(super) fn with_lifetime(ty: &Type, name: &str) -> Type {
 pub(super) fn without_self(signature: &Signature, owner: Option<&Owner>) -> Signature {
     struct Namer<'a>(&'a Type);
     impl VisitMut for Namer<'_> {
+        fn visit_receiver_mut(&mut self, _: &mut syn::Receiver) {}
         fn visit_type_mut(&mut self, ty: &mut Type) {
             match ty {
                 Type::Path(path) if path.path.is_ident("Self") => *ty = self.0.clone(),

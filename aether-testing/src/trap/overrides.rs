@@ -101,6 +101,8 @@ overrides! {
         fn lstat(path: *const c_char, buffer: *mut libc::stat) -> c_int = -1;
         fn lstat64(path: *const c_char, buffer: *mut libc::stat64) -> c_int = -1;
         fn statx(dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, buffer: *mut libc::statx) -> c_int = -1;
+        fn read(file: c_int, buffer: *mut c_void, length: size_t) -> ssize_t = -1;
+        fn pread64(file: c_int, buffer: *mut c_void, length: size_t, at: libc::off64_t) -> ssize_t = -1;
         fn access(path: *const c_char, mode: c_int) -> c_int = -1;
         fn readlink(path: *const c_char, buffer: *mut c_char, length: size_t) -> ssize_t = -1;
         fn realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char = null_mut();
@@ -114,6 +116,8 @@ overrides! {
         fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = -1;
         fn connect(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int = -1;
         fn bind(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int = -1;
+        fn recv(socket: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t = -1;
+        fn send(socket: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t = -1;
         fn getaddrinfo(
             node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo,
         ) -> c_int = libc::EAI_SYSTEM;

@@ -7,7 +7,7 @@ macro_rules! later {
 #[workflow(macros(later))]
 async fn flow(cx: &mut Cx) -> Result<()> {
     let _ = &cx;
-    later!(let x = cx.random().await; x);
+    later!(x <- cx.random().await => 3);
     Ok(())
 }
 

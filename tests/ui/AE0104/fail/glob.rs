@@ -3,11 +3,11 @@ use aether::prelude::*;
 #[workflow_mod]
 mod agent {
     use aether::prelude::*;
-    use fastrand::*;
+    use std::env::*;
 
     #[workflow]
     pub(crate) async fn flow(cx: &mut Cx) -> Result<()> {
-        let _ = (cx, alphanumeric());
+        let _ = (cx, var("HOME"));
         Ok(())
     }
 }
