@@ -3,6 +3,8 @@
 //! `cargo test --test sins` compiles and plays every file of `corpus` and compares the table in `docs/determinism.md`
 //! with what it found; with `AETHER_BLESS=1` it writes the table.
 
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
 mod compile;
 mod table;
 

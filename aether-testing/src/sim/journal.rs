@@ -22,7 +22,7 @@ pub(super) fn journal_text(events: &[Event]) -> String {
 
 /// Kind, and fields in alphabetical order.
 pub(super) fn event_text(event: &Event) -> String {
-    let mut text = String::from(event.kind());
+    let mut text = event.kind();
     for (field, value) in fields(event) {
         let _writing_to_a_string = write!(text, " {field}={}", sorted(&value));
     }
