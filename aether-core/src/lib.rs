@@ -14,6 +14,7 @@ pub mod event;
 pub mod failure;
 pub mod fault;
 pub mod gate;
+pub mod graph;
 pub mod host;
 pub mod id;
 pub mod journal;
