@@ -111,6 +111,12 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         if let Poll::Ready(error) = broken.as_mut().poll(cx) {
             return Poll::Ready(TurnEnd::Fault(run.fault().unwrap_or(Fault::Append(error))));
         }
+        // Before replay: a run that does not fit its code any more can still be cancelled.
+        if run.fault().is_none()
+            && let Some(end) = asked_to_end(run)
+        {
+            return Poll::Ready(end);
+        }
         woken.0.store(false, Ordering::Release);
         let polled = match run.fault() {
             Some(_) => Ok(Poll::Pending),
