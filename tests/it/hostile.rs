@@ -503,10 +503,10 @@ async fn two_engines_on_one_file_start_one_run_once() {
     let two = builder(sqlite(&path), &stage).start().await.unwrap();
     for round in 0..5 {
         let id = format!("r{round}");
-        let (a, b) = tokio::join!(
-            async { one.start::<one_act>("pay".into()).id(&id).await.unwrap() },
-            async { two.start::<one_act>("pay".into()).id(&id).await.unwrap() }
-        );
+        let (a, b) =
+            tokio::join!(async { one.start::<one_act>("pay".into()).id(&id).await.unwrap() }, async {
+                two.start::<one_act>("pay".into()).id(&id).await.unwrap()
+            });
         let (a, b) = (soon(a.result()).await.unwrap(), soon(b.result()).await.unwrap());
         assert_eq!(a, b);
     }
@@ -593,9 +593,8 @@ async fn hostile_draws(cx: &mut Cx) -> Result<String> {
     let uuid = cx.uuid().await;
     let random = cx.random().await;
     cx.sleep(MS).await;
-    let first = cx
-        .race((async |cx: &mut Cx| look(cx, 1).await, async |cx: &mut Cx| look(cx, 500).await))
-        .await?;
+    let first =
+        cx.race((async |cx: &mut Cx| look(cx, 1).await, async |cx: &mut Cx| look(cx, 500).await)).await?;
     let child = cx.child::<quick>(4).await?;
     Ok(format!("{now} {uuid} {random} {first} {child}"))
 }
