@@ -23,7 +23,7 @@ struct Agent_look {}
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Step for Agent_look {
     const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
-        name: "Agent.look",
+        name: "Agent_look",
         path: ::core::concat!(::core::module_path!(), "::", "Agent::look"),
         doc: "Looks.",
         file: ::core::file!(),
@@ -74,7 +74,7 @@ impl ::aether::__private::Step for Agent_look {
     }
 }
 impl Agent_look {
-    ///The step `Agent.look` as a tool for a model.
+    ///The step `Agent_look` as a tool for a model.
     #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic)]
     #[must_use]
     fn tool() -> ::aether::__private::Tool
@@ -109,7 +109,7 @@ pub struct Agent_run {}
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Workflow for Agent_run {
     const DEF: &'static ::aether::__private::WorkflowDef = &::aether::__private::WorkflowDef {
-        name: "Agent.run",
+        name: "Agent_run",
         module: ::core::module_path!(),
         doc: "",
         version: 1u32,

@@ -65,7 +65,7 @@ pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
 /// On `impl Agent { .. }`, every `async fn` whose first parameter is `cx: &mut Cx` becomes a workflow and every
 /// function with `#[step(..)]` a step; all others stay as they are. None of them takes `self`. Calls are
 /// `Agent::triage(cx, ..)` and `Self::triage(cx, ..)`; the types are named `Agent_triage`
-/// (`engine.start::<Agent_triage>(..)`), and the journal says `Agent.triage`. Options of the block (`allow`, `macros`,
+/// (`engine.start::<Agent_triage>(..)`), and so are they in the journal. Options of the block (`allow`, `macros`,
 /// `crate`) hold for every function in it; a function may have its own `#[workflow(version = 2)]`.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
+mod definitions;
 mod examples;
 mod hostile;
 mod kill_sweep;

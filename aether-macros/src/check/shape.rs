@@ -70,7 +70,7 @@ fn shape(
     Shape {
         vis: function.vis.clone(),
         name: common.name.unwrap_or_else(|| match &owner {
-            Some(owner) => format!("{}.{}", owner.name.unraw(), sig.ident.unraw()),
+            Some(owner) => format!("{}_{}", owner.name.unraw(), sig.ident.unraw()),
             None => sig.ident.unraw().to_string(),
         }),
         ident: match &owner {

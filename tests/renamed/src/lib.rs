@@ -76,6 +76,6 @@ mod tests {
         let engine = Engine::builder().memory().start().await.unwrap();
         let run = engine.start::<deliver>("aether".to_owned()).id("renamed").await.unwrap();
         assert_eq!(run.result().await.unwrap(), 6);
-        assert_eq!(counted::Counter_count::DEF.name, "Counter.count");
+        assert_eq!(counted::Counter_count::DEF.name, "Counter_count");
     }
 }

@@ -41,7 +41,7 @@ impl Agent {
 
 fn main() {
     use aether::{Step, Workflow};
-    assert_eq!(<Agent_triage as Workflow>::DEF.name, "Agent.triage");
+    assert_eq!(<Agent_triage as Workflow>::DEF.name, "Agent_triage");
     assert_eq!(<Agent_again as Workflow>::DEF.version, 2);
     assert!(<Agent_search as Step>::DEF.path.ends_with("::Agent::search"));
     let _ = Agent_search::tool();
