@@ -65,7 +65,7 @@ pub use aether_effects::http;
 pub use aether_effects::llm;
 pub use aether_effects::secret::Secret;
 pub use aether_effects::world::SystemWorld;
-pub use aether_macros::{step, workflow};
+pub use aether_macros::{step, workflow, workflow_mod};
 #[cfg(feature = "sqlite")]
 pub use aether_sqlite::SqliteStore;
 pub use engine::{Engine, EngineBuilder};

@@ -202,7 +202,7 @@ impl Cx {
     pub fn each<I, T, F, R>(&mut self, items: I, body: F) -> Each<impl Future<Output = Vec<R>>>
     where
         I: IntoIterator<Item = T>,
-        F: AsyncFn(&mut Cx, T) -> R,
+        F: AsyncFnOnce(&mut Cx, T) -> R + Clone,
     {
         let (mut ticket, fork) = self.fork("each");
         let items: Vec<T> = items.into_iter().collect();
@@ -211,10 +211,10 @@ impl Cx {
         let effect = Effect::new(async move {
             ticket.enter().await;
             fork.check().await;
-            let body = &body;
             let mut values: Vec<Option<R>> = items.iter().map(|_| None).collect();
             let mut waiting = items.into_iter().enumerate().map(|(number, item)| {
                 let mut cx = fork.branch('i', number);
+                let body = body.clone();
                 WorkflowCode::new(async move { (number, body(&mut cx, item).await) })
             });
             let limit = chosen.load(Ordering::Relaxed).max(1);

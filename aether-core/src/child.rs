@@ -9,16 +9,16 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::cx::Cx;
-use crate::event::{ChildStarted, CommandCommitted, NodeFinished, NodeStarted};
+use crate::event::{ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted};
 use crate::failure::{Failure, StepError};
 use crate::gate::BoxEffect;
 use crate::id::{CommandId, RunId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::perform::{Answered, at, step_error};
-use crate::replay::Answer;
+use crate::replay::{Answer, Recorded};
 use crate::run::{Matched, Riders, Run};
-use crate::step::{RecordableError, Workflow};
+use crate::step::{RecordableError, RegisteredWorkflow, Workflow};
 use crate::store::StoreError;
 
 /// How a child ended, as its parent sees it.
@@ -39,9 +39,7 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
         &self,
         parent: RunId,
         child: RunId,
-        workflow: &'static str,
-        version: u32,
-        fingerprint: &'static str,
+        workflow: RegisteredWorkflow,
         input: Payload,
     ) -> BoxFuture<'static, Result<(), StoreError>>;
 
@@ -89,13 +87,26 @@ impl ChildCall<'_> {
     async fn answer<W: Workflow>(self) -> Answered {
         let class = EffectClass::Workflow;
         match self.run.request(self.command, class, Some(&self.digest), self.site.clone()).await {
-            Matched::Answered => match self.run.turn(self.command).await.answer {
-                Some(Answer::Step(result)) => result,
-                answer => self.run.mismatched(self.command, class, answer).await,
-            },
+            Matched::Answered => {
+                let record = self.run.turn(self.command).await;
+                match record.answer.clone() {
+                    Some(Answer::Step(result)) => self.inject::<W>(&record, result),
+                    answer => self.run.mismatched(self.command, class, answer).await,
+                }
+            }
             Matched::Begun(record) => self.follow::<W>(record.child.is_some()).await,
             Matched::New => self.follow::<W>(false).await,
         }
+    }
+
+    /// Hands out what is recorded; completes the step's events where they were cut off.
+    fn inject<W: Workflow>(&self, record: &Recorded, result: Answered) -> Answered {
+        if !record.finished {
+            let mut events = ending::<W>(self.command, &result);
+            events.retain(|event| !(record.committed && matches!(event, Event::StepCommitted(_))));
+            self.run.append(events, Riders::default());
+        }
+        result
     }
 
     /// Starts the child unless it exists, and waits for its end.
@@ -122,9 +133,8 @@ impl ChildCall<'_> {
                 let link = ChildStarted { command: command.clone(), child: child.clone() };
                 run.append_durably(vec![started.into(), link.into()], None, Riders::default()).await;
             }
-            let def = W::DEF;
-            let start =
-                children.start(run.id.clone(), child.clone(), def.name, def.version, def.fingerprint, input);
+            let workflow = RegisteredWorkflow::of::<W>();
+            let start = children.start(run.id.clone(), child.clone(), workflow, input);
             if let Err(error) = start.await {
                 return run.stop(error).await;
             }
@@ -135,7 +145,7 @@ impl ChildCall<'_> {
             ChildEnd::Failed(error) => Err(step_error(&StepError::App(error))),
             ChildEnd::Cancelled(reason) => Err(step_error(&StepError::Cancelled(Failure::permanent(reason)))),
         };
-        commit(run, command, &answered);
+        commit::<W>(run, command, &answered);
         answered
     }
 }
@@ -154,12 +164,23 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
     }
 }
 
-fn commit(run: &Run, command: &CommandId, answered: &Answered) {
+fn commit<W: Workflow>(run: &Run, command: &CommandId, answered: &Answered) {
     let (outcome, result, error) = match answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),
     };
     let committed = CommandCommitted { command: command.clone(), outcome, result, error, caught_up: false };
-    let finished = NodeFinished { command: command.clone() };
-    run.append(vec![committed.into(), finished.into()], Riders::default());
+    let mut events = vec![committed.into()];
+    events.append(&mut ending::<W>(command, answered));
+    run.append(events, Riders::default());
+}
+
+/// The events after the outcome.
+fn ending<W: Workflow>(command: &CommandId, answered: &Answered) -> Vec<Event> {
+    let mut events = vec![NodeFinished { command: command.clone() }.into()];
+    if answered.is_ok() {
+        let (command, step) = (command.clone(), W::DEF.name.into());
+        events.push(StepCommitted { command, step, key: None }.into());
+    }
+    events
 }

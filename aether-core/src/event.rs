@@ -55,6 +55,9 @@ events! {
     1 RunCreated {
         /// Name of the workflow.
         workflow: String,
+        /// Module of the workflow's function; tells workflows of one name apart.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        module: String,
         /// Version of the workflow's definition.
         version: u32,
         /// Fingerprint of the workflow's source.

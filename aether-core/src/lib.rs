@@ -14,6 +14,7 @@ pub mod event;
 pub mod failure;
 pub mod fault;
 pub mod gate;
+pub mod graph;
 pub mod host;
 pub mod id;
 pub mod journal;
@@ -33,6 +34,7 @@ pub mod tool;
 mod turn;
 pub mod unknown;
 pub mod view;
+mod wait;
 pub mod world;
 
 pub use turn::RunEnd;

@@ -77,6 +77,7 @@ pub(crate) struct Performance {
     began: Option<Timestamp>,
     started: bool,
     emitted: bool,
+    in_ledger: bool,
     pub(crate) attempt: u32,
     pub(crate) unknown_tries: u32,
 }
@@ -109,6 +110,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         began: None,
         started: false,
         emitted: false,
+        in_ledger: false,
         attempt: 0,
         unknown_tries: 0,
     };
@@ -188,9 +190,6 @@ impl Performance {
             return self.attempts().await;
         };
         self.attempt = invocation.attempt;
-        if let Some((outcome, result)) = invocation.finished.clone() {
-            return self.catch_up(&invocation, outcome, result);
-        }
         let looked = {
             let _busy = self.run.busy();
             self.run.host.store.entry(&invocation.key).await
@@ -199,10 +198,16 @@ impl Performance {
             Ok(entry) => entry,
             Err(error) => return self.run.stop(error).await,
         };
+        self.in_ledger = entry.is_some();
+        if let Some((outcome, result)) = invocation.finished.clone() {
+            // The journal is the truth: a row that lags behind follows it, a missing one is not needed.
+            let lags = entry.is_some_and(|entry| !entry.committed);
+            return self.catch_up(&invocation, outcome, result, lags);
+        }
         match entry {
             Some(entry) if entry.committed => {
                 let (outcome, result) = recorded_outcome(entry);
-                self.catch_up(&invocation, outcome, result)
+                self.catch_up(&invocation, outcome, result, false)
             }
             None if invocation.refused => self.refuse(&invocation.key),
             _ => match self.unknown(&invocation.id, &invocation.key, invocation.decision).await {
@@ -329,6 +334,7 @@ impl Performance {
         };
         let acquire = Some(Acquire { entry, otherwise });
         let receipt = self.run.append_durably(events, acquire, Riders::default()).await;
+        self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {
             Some(LedgerAnswer::Execute(intent)) => Ok(intent),
             Some(LedgerAnswer::Recorded(row)) => {
@@ -341,7 +347,7 @@ impl Performance {
                     decision: None,
                     refused: false,
                 };
-                Err(Next::Done(self.catch_up(&invocation, outcome, result)))
+                Err(Next::Done(self.catch_up(&invocation, outcome, result, false)))
             }
             Some(LedgerAnswer::InFlight(_)) => Err(self.unknown(&invocation, &key, None).await),
             Some(LedgerAnswer::Refused(_)) | None => Err(Next::Done(self.refuse(&key))),
@@ -369,8 +375,10 @@ impl Performance {
 
     /// Runs a body that leaves the world as it is.
     async fn call_safely(&mut self) -> Ended {
-        let cx =
-            StepCx::new(&self.run, &self.command, self.options.class, self.attempt, self.run.now(), None);
+        let class = self.options.class;
+        // A pure body runs again on replay, where nobody looks at the clock; it has no use for it either.
+        let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
+        let cx = StepCx::new(&self.run, &self.command, class, self.attempt, began, None);
         self.call(cx).await
     }
 
@@ -504,7 +512,7 @@ impl Performance {
         let mut riders = Riders::default();
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
-            riders.ledger.push(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
+            riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
         events.push(StepRetried { command, attempt, error, due }.into());
@@ -534,7 +542,7 @@ impl Performance {
         let mut key = None;
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(outcome, result.take(), None));
-            riders.ledger.push(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
+            riders.ledger.extend(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
             key = Some(self.key());
         }
         let command = self.command.clone();
@@ -558,7 +566,7 @@ impl Performance {
         let mut repeated = Some(error.clone());
         if let (Some(status), true) = (ledger, self.options.class.changes_world()) {
             events.push(self.invocation_finished(outcome, None, repeated.take()));
-            riders.ledger.push(self.ledger_update(status, None, Some(error.clone())));
+            riders.ledger.extend(self.ledger_update(status, None, Some(error.clone())));
         }
         events.push(self.failed(outcome, repeated));
         events.push(NodeFinished { command: self.command.clone() }.into());
@@ -571,8 +579,15 @@ impl Performance {
             .into()
     }
 
-    /// Takes over an outcome that was known before the crash; the body is not called.
-    fn catch_up(&mut self, invocation: &Invocation, outcome: Outcome, result: Answered) -> Answered {
+    /// Takes over an outcome that was known before the crash; the body is not called. `ledger_lags` where the ledger
+    /// has a row that does not hold it yet.
+    fn catch_up(
+        &mut self,
+        invocation: &Invocation,
+        outcome: Outcome,
+        result: Answered,
+        ledger_lags: bool,
+    ) -> Answered {
         let (value, error) = match &result {
             Ok(value) => (Some(value.clone()), None),
             Err(error) => (None, Some(error.clone())),
@@ -591,7 +606,8 @@ impl Performance {
                 }
                 .into(),
             );
-        } else {
+        }
+        if ledger_lags {
             let status = if result.is_ok() { LedgerStatus::Succeeded } else { LedgerStatus::Failed };
             let key = invocation.key.clone();
             riders.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
@@ -627,13 +643,15 @@ impl Performance {
         .into()
     }
 
+    /// The change of this attempt's ledger row. A row that is missing is not needed: the journal is the truth.
     pub(crate) fn ledger_update(
         &self,
         status: LedgerStatus,
         result: Option<Payload>,
         error: Option<Payload>,
-    ) -> LedgerUpdate {
-        LedgerUpdate { key: self.key(), status, result, error, committed: status != LedgerStatus::InDoubt }
+    ) -> Option<LedgerUpdate> {
+        let committed = status != LedgerStatus::InDoubt;
+        self.in_ledger.then(|| LedgerUpdate { key: self.key(), status, result, error, committed })
     }
 }
 

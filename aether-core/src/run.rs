@@ -107,7 +107,7 @@ impl Run {
                 inbox: origin.inbox,
                 ..State::default()
             }),
-            tail: Arc::default(),
+            tail: Arc::new(Tail::from(origin.next)),
             fault: OnceLock::new(),
             root: Arc::default(),
             poked: Notify::new(),
@@ -248,7 +248,7 @@ impl Run {
                 .await;
         }
         let durable = self.tail.durable();
-        if durable > 0 && next.saturating_sub(durable) > BACKPRESSURE {
+        if next.saturating_sub(durable) > BACKPRESSURE {
             let _failure_is_the_runs_fault = self.tail.reached(next - BACKPRESSURE / 2).await;
         }
     }
@@ -281,10 +281,8 @@ impl Run {
         };
         let answered = matches!(matched, Matched::Answered);
         let verdict = self.consult(command, class, answered, side).await;
-        // The effect gate looks at history again before it calls a body: see `Run::has_answer`. Draws, timers, races
-        // and child runs do not pass that gate.
-        let gated = class.changes_world() || matches!(class, EffectClass::Read | EffectClass::Llm);
-        if answered && gated && verdict == Verdict::Execute { Matched::New } else { matched }
+        // Where there is a body, the effect gate looks at history again before it calls it: see `Run::has_answer`.
+        if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
     }
 
     /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.
@@ -522,6 +520,24 @@ impl Run {
         (size > limit).then(|| {
             format!("the value has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)")
         })
+    }
+}
+
+/// Whether a command of this class is answered by a body, behind the effect gate.
+const fn has_body(class: EffectClass) -> bool {
+    match class {
+        EffectClass::Read
+        | EffectClass::Llm
+        | EffectClass::Tool
+        | EffectClass::External
+        | EffectClass::Http => true,
+        // The answer of a race is recorded as that of a pure command; a pure step is computed without being matched.
+        EffectClass::Pure
+        | EffectClass::Time
+        | EffectClass::Uuid
+        | EffectClass::Random
+        | EffectClass::Human
+        | EffectClass::Workflow => false,
     }
 }
 

@@ -257,6 +257,7 @@ pub struct RegisteredWorkflow {
     /// Its state machine.
     pub def: &'static WorkflowDef,
     run: fn(Cx, &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError>,
+    type_id: fn() -> std::any::TypeId,
 }
 
 inventory::collect!(RegisteredWorkflow);
@@ -264,7 +265,12 @@ inventory::collect!(RegisteredWorkflow);
 impl RegisteredWorkflow {
     /// The erased form of `W`.
     pub const fn of<W: Workflow>() -> Self {
-        Self { def: W::DEF, run: run_erased::<W> }
+        Self { def: W::DEF, run: run_erased::<W>, type_id: std::any::TypeId::of::<W> }
+    }
+
+    /// Whether both are one function.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (self.type_id)() == (other.type_id)()
     }
 
     /// Starts the body in the root scope.

@@ -168,6 +168,11 @@ pub struct Tail {
 }
 
 impl Tail {
+    /// The tail of a claim whose journal already holds every event below `position`.
+    pub fn from(position: Position) -> Self {
+        Self { durable: position.into(), ..Self::default() }
+    }
+
     /// Every event below this position is durable.
     pub fn durable(&self) -> Position {
         self.durable.load(Ordering::Acquire)

@@ -20,6 +20,7 @@ use crate::contract::Status;
 use crate::event::{Event, InvocationAbandoned, RunCancelled, RunCompleted, RunFailed, RunWaiting};
 use crate::failure::Failure;
 use crate::fault::Fault;
+use crate::gate::PolledRun;
 use crate::id::{CommandId, RunId};
 use crate::payload::Payload;
 use crate::perform::panic_message;
@@ -120,6 +121,7 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         let polled = match run.fault() {
             Some(_) => Ok(Poll::Pending),
             None => {
+                let _polled = PolledRun::new(&run.id);
                 let mut cx = Context::from_waker(&waker);
                 std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_unpin(&mut cx)))
             }

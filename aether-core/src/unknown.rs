@@ -80,7 +80,8 @@ impl Performance {
         events.push(self.decision(invocation, Decision::InDoubt, actor));
         events.push(self.failed(Outcome::PermanentFailure, Some(error.clone())));
         events.push(NodeFinished { command: self.command.clone() }.into());
-        let ledger = vec![self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone()))];
+        let update = self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone()));
+        let ledger = update.into_iter().collect();
         self.run.append(events, Riders { ledger, consumed, status: None });
         Next::Done(Err(error))
     }
@@ -160,7 +161,7 @@ impl Performance {
         let error = StepError::TimedOut(at(&self.run, &self.command, reason));
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::DidNotHappen, "probe"));
-        let ledger = vec![self.ledger_update(LedgerStatus::Failed, None, None)];
+        let ledger = self.ledger_update(LedgerStatus::Failed, None, None).into_iter().collect();
         self.run.append(events, Riders { ledger, ..Riders::default() });
         Next::Done(self.commit_failure(Outcome::PermanentFailure, &error, None))
     }
@@ -175,7 +176,8 @@ impl Performance {
                 if !asked_before {
                     let mut events = self.start_events();
                     events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
-                    let ledger = vec![self.ledger_update(LedgerStatus::InDoubt, None, None)];
+                    let update = self.ledger_update(LedgerStatus::InDoubt, None, None);
+                    let ledger = update.into_iter().collect();
                     self.run.append(events, Riders { ledger, ..Riders::default() });
                 }
                 let _waiting = self.run.wait(self.command.clone(), None);
@@ -221,7 +223,7 @@ impl Performance {
     fn did_not_happen(&mut self, invocation: &InvocationId, actor: &str, consumed: Vec<u64>) -> Next {
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::DidNotHappen, actor));
-        let ledger = vec![self.ledger_update(LedgerStatus::Failed, None, None)];
+        let ledger = self.ledger_update(LedgerStatus::Failed, None, None).into_iter().collect();
         self.run.append(events, Riders { ledger, consumed, status: None });
         self.attempt += 1;
         self.unknown_tries = 0;

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{IllegalTransition, Status, Trigger};
@@ -61,6 +62,9 @@ pub struct StepView {
     pub result: Option<Result<Payload, Payload>>,
     /// Attempts that were begun, as far as the journal tells.
     pub attempts: u32,
+    /// When the next attempt is due, while one is.
+    #[serde(default)]
+    pub retry_due: Option<Timestamp>,
     /// The newest invocation, for world-changing steps.
     pub invocation: Option<InvocationId>,
     /// Its idempotency key.
@@ -183,10 +187,12 @@ impl RunView {
                 let step = self.step_mut(&command, EffectClass::Llm);
                 step.input = Some(e.input);
                 step.attempts = e.attempt + 1;
+                step.retry_due = None;
             }
             Event::ToolInvocationStarted(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
                 step.attempts = e.attempt + 1;
+                step.retry_due = None;
                 step.invocation = Some(e.invocation);
                 step.key = Some(e.key);
                 step.in_doubt = true;
@@ -204,6 +210,7 @@ impl RunView {
             Event::StepRetried(e) => {
                 let step = self.step_mut(&command, EffectClass::Read);
                 step.attempts = e.attempt + 1;
+                step.retry_due = Some(e.due);
                 step.in_doubt = false;
             }
             Event::HttpRecorded(e) => {
@@ -231,14 +238,16 @@ impl RunView {
                 self.go(&command, Trigger::Resume);
                 self.commit(position, &command, Outcome::Success, None);
             }
-            Event::WaitStarted(_) | Event::ApprovalRequested(_) => self.go(&command, Trigger::Suspend),
-            Event::WaitCompleted(e) => {
-                self.go(&command, if e.value.is_some() { Trigger::Resume } else { Trigger::Timeout });
-                if let Some(value) = e.value {
+            Event::WaitStarted(_) => self.suspend(&command, None),
+            Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
+            Event::WaitCompleted(e) => match e.value {
+                Some(value) => {
+                    self.resume(&command);
                     self.commit(position, &command, Outcome::Success, Some(Ok(value)));
                 }
-            }
-            Event::ApprovalDecided(_) => self.go(&command, Trigger::Resume),
+                None => self.go(&command, Trigger::Timeout),
+            },
+            Event::ApprovalDecided(_) => self.resume(&command),
             _ => {}
         }
     }
@@ -282,6 +291,7 @@ impl RunView {
                 input: None,
                 result: None,
                 attempts: 0,
+                retry_due: None,
                 invocation: None,
                 key: None,
                 in_doubt: false,
@@ -299,6 +309,23 @@ impl RunView {
             Ok(status) => step.status = status,
             Err(IllegalTransition { from, .. }) if from == Status::Running && trigger == Trigger::Start => {}
             Err(illegal) => self.illegal.push(format!("{command}: {illegal}")),
+        }
+    }
+
+    fn suspend(&mut self, command: &CommandId, asked: Option<Payload>) {
+        let step = self.step_mut(command, EffectClass::Human);
+        if step.input.is_none() {
+            step.input = asked;
+        }
+        if step.status == Status::Pending {
+            self.go(command, Trigger::Start);
+        }
+        self.go(command, Trigger::Suspend);
+    }
+
+    fn resume(&mut self, command: &CommandId) {
+        if self.step_mut(command, EffectClass::Human).status == Status::Waiting {
+            self.go(command, Trigger::Resume);
         }
     }
 
@@ -324,6 +351,8 @@ impl RunView {
     ) {
         let step = self.step_mut(command, EffectClass::Pure);
         let result = given.or(step.result.take()).unwrap_or(Ok(Payload::null()));
+        // The beginning of a read's attempt is not in the journal; its end is.
+        step.attempts += u32::from(step.retry_due.take().is_some());
         step.outcome = Some(outcome);
         step.result = Some(result.clone());
         let (class, input) = (step.class, step.input.clone());

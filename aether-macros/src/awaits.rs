@@ -21,6 +21,7 @@ pub(crate) fn gate(
     body: &mut Block,
     krate: &Path,
     context: Option<Ident>,
+    macros: &[String],
     diagnostics: &mut Diagnostics,
 ) -> Vec<State> {
     let contexts = context.into_iter().collect();
@@ -31,6 +32,7 @@ pub(crate) fn gate(
         branch: None,
         branches: 0,
         in_plain_closure: false,
+        macros,
         diagnostics,
     };
     gates.visit_block_mut(body);
@@ -71,6 +73,8 @@ struct Gates<'a> {
     branches: u16,
     /// In a closure that is not async itself: an async block in it belongs to it.
     in_plain_closure: bool,
+    /// Macros that the user vouches for.
+    macros: &'a [String],
     diagnostics: &'a mut Diagnostics,
 }
 
@@ -160,8 +164,10 @@ impl Gates<'_> {
     /// Rewrites awaits in the arguments of a macro that is known to evaluate them.
     fn look_into(&mut self, mac: &mut Macro) {
         let mut arguments = Arguments::of(mac);
-        if !hidden::is_transparent(mac) || arguments.hides_await() {
-            let message = format!("an await inside `{}!`", hidden::name(mac));
+        let name = hidden::name(mac);
+        let known = hidden::is_transparent(mac) || self.macros.contains(&name);
+        if !known || arguments.hides_await() {
+            let message = format!("an await inside `{name}!`");
             self.diagnostics.report(&mac.path, code::HIDDEN_AWAIT, message);
             return;
         }

@@ -2,18 +2,36 @@
 //!
 //! Promise: cannot fail, and emits thin code: names, literals and calls of `aether::__private`.
 
+mod definition;
+
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{GenericParam, Lifetime};
 
-use crate::ir::{
-    Allow, Arg, Edge, EdgeKind, Effect, Key, OnUnknown, Pass, Plan, Rejected, Retry, Shape, State, StateKind,
-    StepPlan, Stub, Timeout, WorkflowPlan,
-};
+use self::definition::{options, step_def, workflow_def};
+use crate::ir::{Arg, Key, Owner, Pass, Plan, Rejected, Shape, StepPlan, Stub, Warning, WorkflowPlan};
+
+/// Generated code, by where it goes.
+#[derive(Default)]
+pub(crate) struct Code {
+    /// Beside the function, or beside the `impl` block it stands in.
+    pub(crate) outside: TokenStream,
+    /// Into the `impl` block of an associated function.
+    pub(crate) inside: TokenStream,
+}
+
+impl Code {
+    /// Everything, for a function that stands alone.
+    pub(crate) fn together(self) -> TokenStream {
+        let Self { mut outside, inside } = self;
+        outside.extend(inside);
+        outside
+    }
+}
 
 /// The code of a checked item.
-pub(crate) fn plan(plan: &Plan) -> TokenStream {
+pub(crate) fn plan(plan: &Plan) -> Code {
     match plan {
         Plan::Step(step) => step_item(step),
         Plan::Workflow(workflow) => workflow_item(workflow),
@@ -21,14 +39,18 @@ pub(crate) fn plan(plan: &Plan) -> TokenStream {
 }
 
 /// The messages, and an item of the same public shape.
-pub(crate) fn rejected(rejected: &Rejected) -> TokenStream {
+pub(crate) fn rejected(rejected: &Rejected) -> Code {
     let errors = &rejected.errors;
-    let form = match &rejected.form {
-        Stub::Method(function) => function.clone(),
+    let mut code = match &rejected.form {
+        Stub::Method(function, true) => Code { inside: function.clone(), ..Code::default() },
+        Stub::Method(function, false) => Code { outside: function.clone(), ..Code::default() },
         Stub::Step(shape) => step_stub(shape),
         Stub::Workflow(shape) => workflow_stub(shape),
     };
-    quote!(#errors #form)
+    // A message inside an `impl` block would have to be an item of it.
+    let outside = code.outside;
+    code.outside = quote!(#errors #outside);
+    code
 }
 
 /// Names that generated code introduces; hygiene keeps them apart from the user's.
@@ -56,19 +78,65 @@ fn private(shape: &Shape) -> TokenStream {
     quote!(#krate::__private)
 }
 
-fn step_item(plan: &StepPlan) -> TokenStream {
+fn step_item(plan: &StepPlan) -> Code {
     let shape = &plan.shape;
-    let parts = [
+    let outside = [
         registration(shape, "RegisteredStep", |name, p| quote!((<#name as #p::Step>::DEF))),
         type_item(shape),
         step_impl(plan),
-        inherent(shape, &body_function(shape, &plan.body), &tool(shape)),
-        step_call(shape, &recorded_call(shape)),
+        warnings(shape),
     ];
-    quote!(#(#parts)*)
+    placed(
+        shape,
+        &outside,
+        &body_function(shape, &plan.body),
+        &tool(shape),
+        step_call(shape, &recorded_call(shape)),
+    )
 }
 
-fn step_stub(shape: &Shape) -> TokenStream {
+/// Puts the parts of an item where they belong.
+fn placed(
+    shape: &Shape,
+    outside: &[TokenStream],
+    body: &TokenStream,
+    tool: &TokenStream,
+    call: TokenStream,
+) -> Code {
+    let nothing = TokenStream::new();
+    match &shape.owner {
+        None => {
+            let inherent = inherent(shape, body, tool);
+            Code { outside: quote!(#(#outside)* #inherent), inside: call }
+        }
+        Some(_) => {
+            let inherent = (!tool.is_empty()).then(|| inherent(shape, &nothing, tool));
+            let cfgs = &shape.attrs.cfgs;
+            let body = (!body.is_empty()).then(|| quote!(#(#cfgs)* #body));
+            Code { outside: quote!(#(#outside)* #inherent), inside: quote!(#body #call) }
+        }
+    }
+}
+
+/// The suspicious places, as uses of deprecated constants: the one way to a warning on stable Rust.
+fn warnings(shape: &Shape) -> TokenStream {
+    let cfgs = &shape.attrs.cfgs;
+    let each = shape.warnings.iter().map(|Warning { span, text }| {
+        let used = Ident::new("suspicious", *span);
+        quote! {
+            #(#cfgs)*
+            const _: () = {
+                #[deprecated(note = #text)]
+                #[allow(non_upper_case_globals)]
+                const suspicious: () = ();
+                #used
+            };
+        }
+    });
+    quote!(#(#each)*)
+}
+
+fn step_stub(shape: &Shape) -> Code {
     let p = private(shape);
     let Names { cx, args, error, .. } = names();
     let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name);
@@ -80,28 +148,24 @@ fn step_stub(shape: &Shape) -> TokenStream {
             -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { ::core::unreachable!() }
         fn classify(#error: &Self::Error) -> #p::FailureClass { ::core::unreachable!() }
     };
-    let parts = [
-        type_item(shape),
-        trait_impl(shape, "Step", &body),
-        inherent(shape, &TokenStream::new(), &stub_tool(shape)),
-        unused(step_call(shape, &quote!(::core::unreachable!()))),
-    ];
-    quote!(#(#parts)*)
+    let outside = [type_item(shape), trait_impl(shape, "Step", &body)];
+    let call = unused(step_call(shape, &quote!(::core::unreachable!())));
+    placed(shape, &outside, &TokenStream::new(), &stub_tool(shape), call)
 }
 
-fn workflow_item(plan: &WorkflowPlan) -> TokenStream {
+fn workflow_item(plan: &WorkflowPlan) -> Code {
     let shape = &plan.shape;
-    let parts = [
+    let outside = [
         registration(shape, "RegisteredWorkflow", |name, _| quote!(::of::<#name>())),
         type_item(shape),
         workflow_impl(plan),
-        inherent(shape, &body_function(shape, &plan.body), &TokenStream::new()),
-        workflow_call(shape, &inline_call(shape)),
+        warnings(shape),
     ];
-    quote!(#(#parts)*)
+    let body = body_function(shape, &plan.body);
+    placed(shape, &outside, &body, &TokenStream::new(), workflow_call(shape, &inline_call(shape)))
 }
 
-fn workflow_stub(shape: &Shape) -> TokenStream {
+fn workflow_stub(shape: &Shape) -> Code {
     let p = private(shape);
     let Names { cx, args, .. } = names();
     let def = workflow_def(shape, 1, "", &[], &[]);
@@ -112,12 +176,9 @@ fn workflow_stub(shape: &Shape) -> TokenStream {
         fn run(#cx: #p::Cx, #args: Self::Input)
             -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { ::core::unreachable!() }
     };
-    let parts = [
-        type_item(shape),
-        trait_impl(shape, "Workflow", &body),
-        unused(workflow_call(shape, &quote!(::core::unreachable!()))),
-    ];
-    quote!(#(#parts)*)
+    let outside = [type_item(shape), trait_impl(shape, "Workflow", &body)];
+    let call = unused(workflow_call(shape, &quote!(::core::unreachable!())));
+    placed(shape, &outside, &TokenStream::new(), &TokenStream::new(), call)
 }
 
 /// A function that uses none of its parameters.
@@ -193,6 +254,7 @@ fn inherent(shape: &Shape, body: &TokenStream, tool: &TokenStream) -> TokenStrea
 /// The user's function.
 fn body_function(shape: &Shape, body: &syn::Block) -> TokenStream {
     let attrs = &shape.attrs.body;
+    let name = body_name(shape);
     let context = shape.context.iter().map(|context| &context.param);
     let args = shape.args.iter().map(|Arg { ident, mutable, ty, .. }| {
         let mutability = mutable.then(|| quote!(mut));
@@ -208,7 +270,24 @@ fn body_function(shape: &Shape, body: &syn::Block) -> TokenStream {
         #[allow(clippy::unused_async, clippy::needless_pass_by_value, clippy::trivially_copy_pass_by_ref)]
         #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
         #(#attrs)*
-        async fn __body(#(#params),*) -> #ret #block
+        async fn #name(#(#params),*) -> #ret #block
+    }
+}
+
+/// The name of the user's function in generated code.
+fn body_name(shape: &Shape) -> Ident {
+    match &shape.owner {
+        Some(_) => format_ident!("__body_{}", shape.function, span = Span::call_site()),
+        None => format_ident!("__body", span = Span::call_site()),
+    }
+}
+
+/// The path of the user's function, where `this` is the type of the item.
+fn body_path(shape: &Shape, this: &TokenStream) -> TokenStream {
+    let name = body_name(shape);
+    match &shape.owner {
+        Some(Owner { ty, .. }) => quote!(<#ty>::#name),
+        None => quote!(#this::#name),
     }
 }
 
@@ -306,7 +385,8 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let associated = associated(shape, &quote!(Args), &codec(shape));
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
     let params = context.into_iter().chain(passed(shape));
-    let called = in_future(shape, &quote!(#p::Returns::into_result(Self::__body(#(#params),*).await)));
+    let path = body_path(shape, &quote!(Self));
+    let called = in_future(shape, &quote!(#p::Returns::into_result(#path(#(#params),*).await)));
     let args = names().args;
     let key = plan.options.key.as_ref().map(|key| business_key(shape, key));
     let probe = plan.options.probe.as_ref().map(|path| probe(shape, path));
@@ -370,86 +450,6 @@ fn probe(shape: &Shape, path: &syn::Path) -> TokenStream {
     }
 }
 
-fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
-    let p = private(shape);
-    let ident = shape.ident.to_string();
-    let (doc, line) = (&shape.attrs.doc, shape.line);
-    let allows = allows(&shape.allows, &p);
-    quote! {
-        &#p::StepDef {
-            name: #name,
-            path: ::core::concat!(::core::module_path!(), "::", #ident),
-            doc: #doc,
-            file: ::core::file!(),
-            line: #line,
-            options: #options,
-            allows: #allows,
-        }
-    }
-}
-
-fn allows(allows: &[Allow], p: &TokenStream) -> TokenStream {
-    let allows =
-        allows.iter().map(|Allow { what, reason }| quote!(#p::Allow { what: #what, reason: #reason }));
-    quote!(&[#(#allows),*])
-}
-
-/// The declared options over the defaults of the class.
-fn options(plan: &StepPlan) -> TokenStream {
-    let p = private(&plan.shape);
-    let options = &plan.options;
-    let class = class(options.effect);
-    let retry = options.retry.map(|retry| {
-        let retry = retry_literal(retry, &p);
-        quote!(retry: #retry,)
-    });
-    let timeout = options.timeout.map(|timeout| match timeout {
-        Timeout::None => quote!(timeout: ::core::option::Option::None,),
-        Timeout::Millis(millis) => {
-            quote!(timeout: ::core::option::Option::Some(::core::time::Duration::from_millis(#millis)),)
-        }
-    });
-    let on_unknown = options.on_unknown.map(|policy| {
-        let policy = policy_name(policy);
-        quote!(on_unknown: #p::OnUnknown::#policy,)
-    });
-    let flag = |name: &str, set: bool| {
-        let name = format_ident!("{name}");
-        set.then(|| quote!(#name: true,))
-    };
-    let irreversible = flag("irreversible", options.irreversible);
-    let idempotent = flag("idempotent", options.idempotent);
-    let keyed = flag("keyed", options.key.is_some());
-    quote! {
-        #p::StepOptions {
-            #retry #timeout #on_unknown #irreversible #idempotent #keyed
-            ..#p::StepOptions::of(#p::EffectClass::#class)
-        }
-    }
-}
-
-fn class(effect: Effect) -> Ident {
-    format_ident!("{}", format!("{effect:?}"))
-}
-
-fn policy_name(policy: OnUnknown) -> Ident {
-    format_ident!("{}", format!("{policy:?}"))
-}
-
-/// `max` counts retries in the attribute, and attempts in the definition.
-fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
-    let Retry { max, delay, factor, max_delay } = retry;
-    let attempts = max.saturating_add(1);
-    quote! {
-        #p::Retry {
-            max: #attempts,
-            delay: ::core::time::Duration::from_millis(#delay),
-            factor: #factor,
-            max_delay: ::core::time::Duration::from_millis(#max_delay),
-        }
-    }
-}
-
 /// `name::tool()`. The bound is deferred to the caller, so that a step whose arguments have no schema compiles.
 fn tool(shape: &Shape) -> TokenStream {
     let p = private(shape);
@@ -464,7 +464,7 @@ fn stub_tool(shape: &Shape) -> TokenStream {
 fn tool_function(shape: &Shape, body: &TokenStream) -> TokenStream {
     let p = private(shape);
     let vis = &shape.vis;
-    let doc = format!("The step [`{}`](fn@{0}) as a tool for a model.", shape.ident);
+    let doc = format!("The step `{}` as a tool for a model.", shape.name);
     let bounds =
         shape.args.iter().map(|Arg { owned, .. }| quote!(for<'__schema> #owned: #p::Describable<'__schema>));
     quote! {
@@ -524,7 +524,7 @@ fn call_function(
 ) -> TokenStream {
     let p = private(shape);
     let Names { cx, call, .. } = names();
-    let Shape { vis, ident, attrs, .. } = shape;
+    let Shape { vis, function: ident, attrs, .. } = shape;
     let (cfgs, docs, called) = (&attrs.cfgs, &attrs.docs, &attrs.call);
     let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
     let params: Vec<&GenericParam> = shape.generics.params.iter().collect();
@@ -552,10 +552,11 @@ fn inline_call(shape: &Shape) -> TokenStream {
     let args = shape.args.iter().map(|arg| &arg.ident);
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #scope));
     let params = context.into_iter().chain(args.map(ToTokens::to_token_stream));
+    let path = body_path(shape, &quote!(<#this>));
     quote! {
         #p::inline_workflow(#cx, <#this as #p::Workflow>::DEF, move |#scope: #p::Cx| async move {
             let mut #scope = #scope;
-            <#this>::__body(#(#params),*).await
+            #path(#(#params),*).await
         })
     }
 }
@@ -569,6 +570,7 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
     let params = context.into_iter().chain(passed(shape));
     let tuple = tuple(shape);
+    let path = body_path(shape, &quote!(Self));
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
         #associated
@@ -578,60 +580,12 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
             ::std::boxed::Box::pin(#p::workflow_code(async move {
                 let mut #cx = #cx;
                 let #tuple = #args;
-                #p::Returns::into_result(Self::__body(#(#params),*).await)
+                #p::Returns::into_result(#path(#(#params),*).await)
             }))
         }
     };
     trait_impl(shape, "Workflow", &body)
 }
 
-fn workflow_def(
-    shape: &Shape,
-    version: u32,
-    fingerprint: &str,
-    states: &[State],
-    edges: &[Edge],
-) -> TokenStream {
-    let p = private(shape);
-    let (name, doc, line) = (&shape.name, &shape.attrs.doc, shape.line);
-    let states = states.iter().map(|state| state_literal(state, &p));
-    let edges = edges.iter().map(|Edge { from, to, kind }| {
-        let kind = edge_kind(*kind);
-        quote!(#p::Edge { from: #from, to: #to, kind: #p::EdgeKind::#kind })
-    });
-    let allows = allows(&shape.allows, &p);
-    quote! {
-        &#p::WorkflowDef {
-            name: #name,
-            module: ::core::module_path!(),
-            doc: #doc,
-            version: #version,
-            fingerprint: #fingerprint,
-            file: ::core::file!(),
-            line: #line,
-            states: &[#(#states),*],
-            edges: &[#(#edges),*],
-            allows: #allows,
-        }
-    }
-}
-
-fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
-    let State { name, kind, line, column, branch } = state;
-    let kind = state_kind(*kind);
-    let branch = match branch {
-        Some(branch) => quote!(::core::option::Option::Some(#branch)),
-        None => quote!(::core::option::Option::None),
-    };
-    quote! {
-        #p::State { name: #name, kind: #p::StateKind::#kind, line: #line, column: #column, branch: #branch }
-    }
-}
-
-fn state_kind(kind: StateKind) -> Ident {
-    format_ident!("{}", format!("{kind:?}"))
-}
-
-fn edge_kind(kind: EdgeKind) -> Ident {
-    format_ident!("{}", format!("{kind:?}"))
-}
+#[cfg(test)]
+mod tests;

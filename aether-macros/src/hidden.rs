@@ -1,11 +1,11 @@
 //! Awaits inside macro invocations: where the arguments are known to be expressions they are looked into, and
 //! everywhere else a hidden await is a mistake.
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Literal, TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Macro, Token};
+use syn::{Block, Expr, Macro, Path, Token};
 
 /// Macros that evaluate their arguments as expressions in the enclosing function, and leave it only by panic.
 const TRANSPARENT: &[&str] = &[
@@ -78,6 +78,118 @@ const CONCURRENT: &[&str] = &[
     "join_all",
 ];
 
+/// Other macros whose expansion holds no await and nothing unrecorded of its own.
+const HARMLESS: &[&str] = &[
+    "addr_of",
+    "addr_of_mut",
+    "assert_matches",
+    "bstr",
+    "btreemap",
+    "btreeset",
+    "compile_error",
+    "concatcp",
+    "const_format",
+    "date",
+    "datetime",
+    "eyre",
+    "formatcp",
+    "formatdoc",
+    "hashmap",
+    "hashset",
+    "indoc",
+    "lazy_static",
+    "nanoid",
+    "pin",
+    "poll",
+    "smallvec",
+    "task_local",
+    "thread_local",
+    "time",
+    "try",
+    "uuid",
+    "writedoc",
+];
+
+/// Whether it is known that nothing hides in what the macro expands to but its arguments.
+pub(crate) fn is_known(mac: &Macro) -> bool {
+    let name = name(mac);
+    [TRANSPARENT, QUIET, LEAVING, CONCURRENT, HARMLESS].iter().any(|list| list.contains(&name.as_str()))
+}
+
+/// The paths in tokens that are no expression, as far as they can be told: two names or more.
+pub(crate) fn paths(tokens: &TokenStream) -> Vec<Path> {
+    let mut found = Vec::new();
+    let mut path = TokenStream::new();
+    let mut colons = 0;
+    let mut finish = |path: &mut TokenStream| {
+        let path = std::mem::take(path);
+        if let Ok(path) = Path::parse_mod_style.parse2(path)
+            && path.segments.len() > 1
+        {
+            found.push(path);
+        }
+    };
+    let mut inner = Vec::new();
+    for token in tokens.clone() {
+        match &token {
+            TokenTree::Ident(_) => {
+                if colons != 2 {
+                    finish(&mut path);
+                }
+                path.extend([token]);
+                colons = 0;
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ':' && !path.is_empty() && colons < 2 => {
+                colons += 1;
+                if colons == 2 {
+                    path.extend(<Token![::]>::default().to_token_stream());
+                }
+            }
+            other => {
+                finish(&mut path);
+                colons = 0;
+                if let TokenTree::Group(group) = other {
+                    inner.extend(paths(&group.stream()));
+                }
+            }
+        }
+    }
+    finish(&mut path);
+    found.extend(inner);
+    found
+}
+
+/// The first literal of a formatting macro that prints an address.
+pub(crate) fn address_format(mac: &Macro) -> Option<Literal> {
+    if !is_transparent(mac) && !QUIET.contains(&name(mac).as_str()) {
+        return None;
+    }
+    mac.tokens.clone().into_iter().find_map(|token| match token {
+        TokenTree::Literal(literal) if prints_address(&literal.to_string()) => Some(literal),
+        _ => None,
+    })
+}
+
+/// Whether a format string has a `{:p}`.
+fn prints_address(text: &str) -> bool {
+    let text = text.replace("{{", "");
+    text.starts_with(['"', 'r'])
+        && text
+            .split('{')
+            .skip(1)
+            .filter_map(|rest| rest.split_once('}'))
+            .any(|(hole, _)| hole.split_once(':').is_some_and(|(_, spec)| spec.trim_end().ends_with('p')))
+}
+
+/// The statements in a macro's braces, where its arguments are no expressions.
+pub(crate) fn statements(mac: &Macro) -> Option<Block> {
+    if Arguments::of(mac).pieces.iter().all(|piece| piece.expr.is_some()) {
+        return None;
+    }
+    let stmts = Block::parse_within.parse2(mac.tokens.clone()).ok()?;
+    Some(Block { brace_token: Default::default(), stmts })
+}
+
 /// Last segment of the macro's path.
 pub(crate) fn name(mac: &Macro) -> String {
     mac.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default()
@@ -122,7 +234,7 @@ pub(crate) struct Arguments {
 
 /// One argument: tokens before an expression, as in `name = %expr`, and the expression if it is one.
 pub(crate) struct Piece {
-    lead: TokenStream,
+    pub(crate) lead: TokenStream,
     pub(crate) expr: Option<Expr>,
 }
 
@@ -191,7 +303,7 @@ impl From<TokenStream> for Piece {
 }
 
 /// Splits at commas outside of groups.
-fn split(tokens: &TokenStream) -> Vec<TokenStream> {
+pub(crate) fn split(tokens: &TokenStream) -> Vec<TokenStream> {
     let mut pieces = Vec::new();
     let mut piece = TokenStream::new();
     for token in tokens.clone() {
@@ -264,6 +376,24 @@ mod tests {
         assert_eq!(seen("matches!(f(cx).await, Some(x) if x > 3)"), (1, false));
         assert_eq!(seen("info!(user = %f(cx).await?, a.b = ?g(cx).await, \"text\")"), (2, false));
         assert_eq!(seen("foo!(let x = f(cx).await;)"), (0, true));
+    }
+
+    #[test]
+    fn paths_in_opaque_tokens_are_found() {
+        let found: Vec<String> = paths(&"let t = a::b(c: d::e, [f::g::h]); i".parse().unwrap())
+            .iter()
+            .map(|path| path.to_token_stream().to_string().replace(' ', ""))
+            .collect();
+        assert_eq!(found, ["a::b", "d::e", "f::g::h"]);
+    }
+
+    #[test]
+    fn address_formats_are_seen() {
+        let seen = |text: &str| address_format(&syn::parse_str(text).unwrap()).is_some();
+        assert!(seen("format!(\"{:p}\", x)"));
+        assert!(seen("info!(\"{x:#p} {y}\")"));
+        assert!(!seen("format!(\"{{:p}} {p} {x:?}\", x)"));
+        assert!(!seen("format!(\"{}\", \"help\")"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Promise: only [`crate::check`] makes a plan, so expansion cannot fail.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Block, Expr, Generics, Ident, Path, Type, Visibility};
 
 /// A checked item.
@@ -23,7 +23,7 @@ pub(crate) enum Stub {
     Step(Box<Shape>),
     Workflow(Box<Shape>),
     /// The function without its body: a method cannot become a type.
-    Method(TokenStream),
+    Method(TokenStream, bool),
 }
 
 /// What steps and workflows have in common.
@@ -31,7 +31,12 @@ pub(crate) struct Shape {
     /// Path of the `aether` crate.
     pub(crate) krate: Path,
     pub(crate) vis: Visibility,
+    /// Name of the function that workflows call.
+    pub(crate) function: Ident,
+    /// Name of the type: the function's, or `Owner_function`.
     pub(crate) ident: Ident,
+    /// The type whose associated function it is.
+    pub(crate) owner: Option<Owner>,
     /// Name in the journal.
     pub(crate) name: String,
     pub(crate) line: u32,
@@ -43,6 +48,21 @@ pub(crate) struct Shape {
     pub(crate) args: Vec<Arg>,
     pub(crate) ret: Type,
     pub(crate) allows: Vec<Allow>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// The type of an `impl` block.
+#[derive(Clone)]
+pub(crate) struct Owner {
+    pub(crate) ty: Type,
+    /// Its last name.
+    pub(crate) name: Ident,
+}
+
+/// Something suspicious that compiles.
+pub(crate) struct Warning {
+    pub(crate) span: Span,
+    pub(crate) text: String,
 }
 
 /// The attributes of an item, sorted by where they go.

@@ -7,12 +7,14 @@
 //! that is wrong with it, `expand` makes code of a plan and cannot fail.
 
 mod awaits;
+mod block;
 mod check;
 mod code;
 mod expand;
 mod flow;
 mod hidden;
 mod ir;
+mod module;
 mod parse;
 mod report;
 
@@ -56,13 +58,35 @@ pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `name = ".."` | the name in the journal |
 /// | `version = 2` | the version of the definition, from 1 |
 /// | `allow(env, reason = "..")` | switches a check off, loudly |
+/// | `macros(my_macro)` | macros that evaluate their arguments in place and hide no await |
 /// | `crate = "path"` | where the `aether` crate is |
+///
+/// # Associated functions
+/// On `impl Agent { .. }`, every `async fn` whose first parameter is `cx: &mut Cx` becomes a workflow and every
+/// function with `#[step(..)]` a step; all others stay as they are. None of them takes `self`. Calls are
+/// `Agent::triage(cx, ..)` and `Self::triage(cx, ..)`; the types are named `Agent_triage`
+/// (`engine.start::<Agent_triage>(..)`), and so are they in the journal. Options of the block (`allow`, `macros`,
+/// `crate`) hold for every function in it; a function may have its own `#[workflow(version = 2)]`.
 ///
 /// # Errors
 /// Every compile error carries a code; `aether explain AE0101` tells more about it.
 #[proc_macro_attribute]
 pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     run(parse::Kind::Workflow, options, item)
+}
+
+/// Shows the imports of an inline module to the workflows and steps in it.
+///
+/// An attribute on a function does not see what the file imports. On `#[workflow_mod] mod agent { .. }` the checks
+/// `AE01xx` follow `use std::time::SystemTime as Clock;` and type aliases, know which statics of the module can change,
+/// and leave alone what the module declares itself. `allow(..)`, `macros(..)` and `crate = ".."` hold for everything in
+/// the module. An import alone is never judged.
+///
+/// # Errors
+/// `AE0018` on anything but a module with its items in braces.
+#[proc_macro_attribute]
+pub fn workflow_mod(options: TokenStream, item: TokenStream) -> TokenStream {
+    module::compile(&options.into(), item.into()).into()
 }
 
 fn run(kind: parse::Kind, options: TokenStream, item: TokenStream) -> TokenStream {
@@ -79,6 +103,11 @@ fn compile(
         Ok(parsed) => parsed,
         Err(refused) => return refused,
     };
+    function(parsed).together()
+}
+
+/// The last two.
+fn function(parsed: parse::Parsed) -> expand::Code {
     match check::check(parsed) {
         Ok(plan) => expand::plan(&plan),
         Err(rejected) => expand::rejected(&rejected),

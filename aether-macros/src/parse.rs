@@ -8,9 +8,11 @@ use syn::ext::IdentExt as _;
 use syn::parse::Parser as _;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, ItemFn, Token, token};
+use syn::{Expr, Ident, Item, ItemFn, ItemImpl, Token, token};
 
+use crate::block;
 use crate::code;
+use crate::ir::Owner;
 use crate::report::Diagnostics;
 
 /// Which attribute it is.
@@ -35,6 +37,8 @@ pub(crate) struct Parsed {
     /// An error when the options do not follow the grammar.
     pub(crate) options: syn::Result<Vec<Opt>>,
     pub(crate) function: ItemFn,
+    /// The type of the `impl` block it stands in.
+    pub(crate) owner: Option<Owner>,
 }
 
 /// One option of an attribute.
@@ -51,6 +55,8 @@ pub(crate) enum Value {
     Is(Box<Expr>),
     /// `name(option, ..)`
     List(Vec<Opt>),
+    /// `name { item .. }`: what `#[workflow_mod]` passes on.
+    Items(Vec<Item>),
 }
 
 impl Parse for Opt {
@@ -63,6 +69,14 @@ impl Parse for Opt {
             let list;
             syn::parenthesized!(list in input);
             Value::List(Punctuated::<Self, Token![,]>::parse_terminated(&list)?.into_iter().collect())
+        } else if input.peek(token::Brace) {
+            let items;
+            syn::braced!(items in input);
+            let mut all = Vec::new();
+            while !items.is_empty() {
+                all.push(items.parse()?);
+            }
+            Value::Items(all)
         } else {
             Value::Flag
         };
@@ -70,16 +84,29 @@ impl Parse for Opt {
     }
 }
 
-/// Reads attribute and item. The error is what to emit when the item is no function: the item and a message.
+/// Reads attribute and item. The error is what to emit when the item is no function: an `impl` block of workflows, or
+/// the item and a message.
 pub(crate) fn parse(kind: Kind, options: TokenStream, item: TokenStream) -> Result<Parsed, TokenStream> {
-    let function = match syn::parse2::<ItemFn>(item.clone()) {
-        Ok(function) => function,
-        Err(_) => return Err(not_a_function(kind, item)),
-    };
+    match syn::parse2::<ItemFn>(item.clone()) {
+        Ok(function) => Ok(function_of(kind, options, function, None)),
+        Err(_) => Err(match syn::parse2::<ItemImpl>(item.clone()) {
+            Ok(block) if kind == Kind::Workflow => block::compile(&options, block),
+            _ => not_a_function(kind, item),
+        }),
+    }
+}
+
+/// Reads the attribute of a function.
+pub(crate) fn function_of(
+    kind: Kind,
+    options: TokenStream,
+    function: ItemFn,
+    owner: Option<Owner>,
+) -> Parsed {
     let options = Punctuated::<Opt, Token![,]>::parse_terminated
         .parse2(options)
         .map(|options| options.into_iter().collect());
-    Ok(Parsed { kind, options, function })
+    Parsed { kind, options, function, owner }
 }
 
 fn not_a_function(kind: Kind, item: TokenStream) -> TokenStream {

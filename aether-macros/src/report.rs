@@ -4,14 +4,17 @@
 
 use std::fmt::Display;
 
+use proc_macro2::Span;
 use quote::ToTokens;
 
 use crate::code::Code;
+use crate::ir::Warning;
 
 /// Everything found wrong so far.
 #[derive(Default)]
 pub(crate) struct Diagnostics {
     error: Option<syn::Error>,
+    warnings: Vec<Warning>,
 }
 
 impl Diagnostics {
@@ -30,6 +33,19 @@ impl Diagnostics {
     ) {
         let text = format!("[{}] {message}\n  why: {}\n  help: {help}", code.id, code.why);
         self.add(syn::Error::new_spanned(at, text));
+    }
+
+    /// Adds something suspicious, which compiles with a warning.
+    pub(crate) fn warn(&mut self, at: impl ToTokens, code: &Code, message: impl Display, help: impl Display) {
+        let text = format!("[{}] {message}\n  why: {}\n  help: {help}", code.id, code.why);
+        // The last token, so that the warning does not underline a whole path.
+        let span = at.to_token_stream().into_iter().last().map_or_else(Span::call_site, |token| token.span());
+        self.warnings.push(Warning { span, text });
+    }
+
+    /// What is suspicious.
+    pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Adds an error that has its text already.

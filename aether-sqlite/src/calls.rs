@@ -117,7 +117,26 @@ impl Batch<'_> {
                     .collect::<Result<_, _>>()?
             }
         };
-        found.into_iter().map(|no| self.lease(no, request)).collect()
+        let mut leases = Vec::with_capacity(found.len());
+        for no in found {
+            match self.readable(no) {
+                Ok(()) => leases.push(self.lease(no, request)?),
+                // One damaged run must not keep the others from being taken up.
+                Err(Fault::Row(reason)) if request.only.is_none() => {
+                    tracing::warn!(number = no, %reason, "a damaged run is left alone");
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(leases)
+    }
+
+    /// Whether the row of a run can be read at all.
+    fn readable(&mut self, no: i64) -> Result<(), Fault> {
+        let mut statement =
+            self.conn.prepare_cached(&format!("SELECT {} FROM runs WHERE no = ?1", row::RUN))?;
+        let mut rows = statement.query(params![no])?;
+        rows.next()?.map_or(Ok(()), |row| row::run(row).map(drop))
     }
 
     fn lease(&mut self, no: i64, request: &ClaimRequest) -> Result<Lease, Fault> {

@@ -519,7 +519,7 @@ async fn two_engines_on_one_file_start_one_run_once() {
 static EXTRA: AtomicBool = AtomicBool::new(false);
 
 /// A workflow whose code was changed under a run.
-#[workflow]
+#[workflow(allow(static, reason = "stands for a change of the code"))]
 async fn changed(cx: &mut Cx) -> Result<u64> {
     if EXTRA.load(Ordering::SeqCst) {
         cx.random().await;

@@ -1,9 +1,17 @@
 //! The integration tests: one program, a module a subject.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod bad_input;
+mod definitions;
 mod examples;
 mod hostile;
 mod kill_sweep;
+mod names;
+mod seeds;
 mod sim;
 mod sim_crashes;
 mod sim_models;
+mod trap;
 mod ui;
+mod waits;

@@ -19,17 +19,19 @@ use crate::world::World;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Two workflows of one name.
+    /// Two workflows of one name in one module. In different modules they are told apart.
     #[error(
-        "two workflows are named `{name}`: in `{first}` and in `{second}`; give one another name with `#[workflow(name = \"..\")]`"
+        "module `{module}` has two workflows named `{name}`, in lines {first} and {second}; give one another name with `#[workflow(name = \"..\")]`"
     )]
     DuplicateWorkflow {
         /// The name.
         name: &'static str,
-        /// Module of the one.
-        first: &'static str,
-        /// Module of the other.
-        second: &'static str,
+        /// The module.
+        module: &'static str,
+        /// Line of the one.
+        first: u32,
+        /// Line of the other.
+        second: u32,
     },
     /// Production needs a store that survives a crash.
     #[error(
@@ -195,17 +197,26 @@ impl EngineBuilder {
     }
 }
 
-fn registry(extra: &[RegisteredWorkflow]) -> Result<HashMap<&'static str, RegisteredWorkflow>, BuildError> {
-    let mut registry = HashMap::new();
-    for workflow in inventory::iter::<RegisteredWorkflow>.into_iter().copied().chain(extra.iter().copied()) {
-        let name = workflow.def.name;
-        let former: Option<RegisteredWorkflow> = registry.insert(name, workflow);
-        if let Some(former) = former
-            .filter(|former| (former.def.module, former.def.line) != (workflow.def.module, workflow.def.line))
-        {
-            let (first, second) = (former.def.module, workflow.def.module);
-            return Err(BuildError::DuplicateWorkflow { name, first, second });
+fn registry(
+    extra: &[RegisteredWorkflow],
+) -> Result<HashMap<&'static str, Vec<RegisteredWorkflow>>, BuildError> {
+    let mut registry: HashMap<&'static str, Vec<RegisteredWorkflow>> = HashMap::new();
+    let linked = inventory::iter::<RegisteredWorkflow>.into_iter().copied();
+    for workflow in linked.chain(extra.iter().copied()) {
+        let (name, module) = (workflow.def.name, workflow.def.module);
+        let named = registry.entry(name).or_default();
+        if named.iter().any(|known| known.is_same(&workflow)) {
+            continue;
         }
+        if let Some(former) = named.iter().find(|known| known.def.module == module) {
+            return Err(BuildError::DuplicateWorkflow {
+                name,
+                module,
+                first: former.def.line,
+                second: workflow.def.line,
+            });
+        }
+        named.push(workflow);
     }
     Ok(registry)
 }

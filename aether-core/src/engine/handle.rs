@@ -171,12 +171,12 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             if inner.is_stopping() {
                 return Err(StartError::ShutDown { run: id });
             }
-            let (version, fingerprint) = (W::DEF.version, W::DEF.fingerprint);
-            let def = NewRunDef { name: workflow, version, fingerprint, unique };
             let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
+            let registered = RegisteredWorkflow::of::<W>();
+            let new = NewRunOf { workflow: registered, id: id.clone(), input, parent: None, unique };
             // Held before the run can end, so that its end is not forgotten.
-            let handle = self.engine.handle_of(id.clone());
-            if let Created::Existing(existing) = create_whole(inner, def, id, input).await? {
+            let handle = self.engine.handle_of(id);
+            if let Created::Existing(existing) = create_whole(inner, new).await? {
                 same_run(&existing, workflow, &digest)?;
                 inner.kick.notify_one();
             }
@@ -204,29 +204,25 @@ fn time_ordered_uuid(inner: &Inner) -> uuid::Uuid {
     uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
 }
 
-/// What a new run records of its workflow.
-pub(super) struct NewRunDef {
-    pub(super) name: &'static str,
-    pub(super) version: u32,
-    pub(super) fingerprint: &'static str,
+/// A run to be created.
+pub(super) struct NewRunOf {
+    pub(super) workflow: RegisteredWorkflow,
+    pub(super) id: RunId,
+    pub(super) input: Payload,
+    pub(super) parent: Option<RunId>,
     /// Whether the run's id was made for it, so that no other run can have it.
     pub(super) unique: bool,
 }
 
 /// Creates a run in a task of its own: a caller that goes away between the creation and its answer must not leave a
 /// run that this worker holds and does not advance.
-async fn create_whole(
-    inner: &Arc<Inner>,
-    def: NewRunDef,
-    id: RunId,
-    input: Payload,
-) -> Result<Created, StoreError> {
-    if def.unique {
-        return create(inner, def, id, input, None).await;
+async fn create_whole(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
+    if new.unique {
+        return create(inner, new).await;
     }
     let creation = tokio::spawn({
         let inner = Arc::clone(inner);
-        async move { create(&inner, def, id, input, None).await }
+        async move { create(&inner, new).await }
     });
     creation.await.unwrap_or_else(|error| {
         Err(StoreError::Unavailable { store: inner.host.store.describe(), reason: error.to_string() })
@@ -234,13 +230,9 @@ async fn create_whole(
 }
 
 /// Creates a run and begins to advance it, unless its id is taken.
-pub(super) async fn create(
-    inner: &Arc<Inner>,
-    def: NewRunDef,
-    id: RunId,
-    input: Payload,
-    parent: Option<RunId>,
-) -> Result<Created, StoreError> {
+pub(super) async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
+    let NewRunOf { workflow, id, input, parent, unique } = new;
+    let def = workflow.def;
     let host = &inner.host;
     let mut seed = [0; 16];
     host.world.fill_random(&mut seed);
@@ -250,6 +242,7 @@ pub(super) async fn create(
     let digest = Digest::of(&input).map_err(corrupt)?;
     let created = RunCreated {
         workflow: def.name.into(),
+        module: def.module.into(),
         version: def.version,
         fingerprint: def.fingerprint.into(),
         input: input.clone(),
@@ -273,7 +266,6 @@ pub(super) async fn create(
     });
     let launch = || {
         let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
-        let workflow = inner.workflow(def.name)?;
         let origin = Origin {
             id,
             def: workflow.def,
@@ -287,9 +279,8 @@ pub(super) async fn create(
         };
         host.observe(&origin.id, at, vec![created]);
         launch_run(inner, Launch { origin, workflow, input, parent });
-        Some(())
     };
-    if def.unique {
+    if unique {
         // Nobody else can have the id: the run begins while its first event is on its way to the disk. What leaves the
         // run waits for that event too, because a store keeps the order of appends.
         launch();
@@ -426,7 +417,7 @@ impl<W> RunHandle<W> {
             return Ok(Some(Fault::ShutDown { run: self.id.clone() }));
         }
         let record = self.inner.host.store.run(&self.id).await?;
-        let unlinked = record.filter(|record| self.inner.workflow(&record.workflow).is_none());
+        let unlinked = record.filter(|record| !self.inner.is_linked(&record.workflow));
         Ok(unlinked.map(|record| super::worker::not_linked(&self.inner, &self.id, &record.workflow)))
     }
 

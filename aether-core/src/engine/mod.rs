@@ -38,7 +38,7 @@ pub struct Engine {
 #[derive(Debug)]
 pub(crate) struct Inner {
     host: Arc<Host>,
-    registry: RwLock<HashMap<&'static str, RegisteredWorkflow>>,
+    registry: RwLock<HashMap<&'static str, Vec<RegisteredWorkflow>>>,
     active: Mutex<HashMap<RunId, Active>>,
     cells: Mutex<HashMap<RunId, Weak<Cell>>>,
     kick: Notify,
@@ -117,15 +117,26 @@ impl Inner {
     }
 
     fn register(&self, workflow: RegisteredWorkflow) {
-        self.registry
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(workflow.def.name)
-            .or_insert(workflow);
+        let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let named = registry.entry(workflow.def.name).or_default();
+        if !named.iter().any(|known| known.is_same(&workflow)) {
+            named.push(workflow);
+        }
     }
 
-    fn workflow(&self, name: &str) -> Option<RegisteredWorkflow> {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    /// The workflow of this name; of several, the only one in `module`.
+    fn workflow(&self, name: &str, module: &str) -> Option<RegisteredWorkflow> {
+        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        let named = registry.get(name)?;
+        if let [only] = named.as_slice() {
+            return Some(*only);
+        }
+        let mut here = named.iter().filter(|workflow| workflow.def.module == module);
+        here.next().copied().filter(|_| here.next().is_none())
+    }
+
+    fn is_linked(&self, name: &str) -> bool {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
     }
 
     fn workflow_names(&self) -> Vec<String> {

@@ -2,13 +2,14 @@
 
 use super::worker::{now, poke};
 use super::{Engine, RunHandle};
-use crate::id::{InvocationId, RunId};
+use crate::id::{CommandId, InvocationId, RunId};
 use crate::ledger::LedgerEntry;
 use crate::payload::Payload;
 use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
 use crate::turn::{CANCEL, CancelRequest};
 use crate::unknown::{Resolution, Resolved, topic};
 use crate::view::RunView;
+use crate::wait::{Answered, answer_topic, signal_topic};
 
 impl Engine {
     /// Runs in the store, newest first.
@@ -58,6 +59,37 @@ impl Engine {
         let resolved = Resolved { resolution, actor: actor.into() };
         let topic = topic(invocation);
         self.post(run, topic.clone(), topic, encode(&resolved)?).await
+    }
+
+    /// Sends a signal into a run, for `cx.signal(name)` to receive, now or later. A second signal of the same `id` to
+    /// the same run is dropped.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run, the value does not serialize, or the store fails.
+    pub async fn signal<T: serde::Serialize>(
+        &self,
+        run: &RunId,
+        name: &str,
+        id: &str,
+        value: &T,
+    ) -> Result<Sent, StoreError> {
+        self.post(run, format!("signal:{id}"), signal_topic(name), encode(value)?).await
+    }
+
+    /// Answers a question that `cx.ask` put to a person. `actor` is recorded. The first answer counts.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run, the value does not serialize, or the store fails.
+    pub async fn answer<T: serde::Serialize>(
+        &self,
+        run: &RunId,
+        question: &CommandId,
+        value: &T,
+        actor: &str,
+    ) -> Result<Sent, StoreError> {
+        let answered = Answered { value: encode(value)?, actor: actor.into() };
+        let topic = answer_topic(question);
+        self.post(run, topic.clone(), topic, encode(&answered)?).await
     }
 
     async fn post(

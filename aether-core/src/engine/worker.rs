@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, join_all, select};
 use jiff::Timestamp;
 
+use super::handle::NewRunOf;
 use super::{Active, Inner};
 use crate::child::{ChildEnd, Children};
 use crate::contract::Status;
@@ -64,7 +65,7 @@ async fn warn_of_unlinked(inner: &Inner) {
     for status in [Status::Pending, Status::Running, Status::Waiting] {
         let filter = RunFilter { status: Some(status), limit: 1_000, ..RunFilter::default() };
         for run in inner.host.store.runs(filter).await.unwrap_or_default() {
-            if inner.workflow(&run.workflow).is_none() {
+            if !inner.is_linked(&run.workflow) {
                 let fault = not_linked(inner, &run.id, &run.workflow);
                 tracing::warn!(run = %run.id, %fault, "an open run is left alone");
             }
@@ -170,7 +171,7 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let inbox = store.inbox(&record.id).await?;
     let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
     let recovered = read(&record.id, &frames)?;
-    let Some(workflow) = inner.workflow(&recovered.created.workflow) else {
+    let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {
         return Err(not_linked(inner, &record.id, &recovered.created.workflow));
     };
     Ok(Launch {
@@ -394,7 +395,7 @@ pub(super) async fn replay(
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
     let Read { created, next, history, end } = read(id, &frames)?;
-    let Some(workflow) = inner.workflow(&created.workflow) else {
+    let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
         return Err(not_linked(inner, id, &created.workflow));
     };
     let origin = Origin {
@@ -430,15 +431,13 @@ impl Children for ChildRuns {
         &self,
         parent: RunId,
         child: RunId,
-        workflow: &'static str,
-        version: u32,
-        fingerprint: &'static str,
+        workflow: RegisteredWorkflow,
         input: Payload,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
-            let def = super::handle::NewRunDef { name: workflow, version, fingerprint, unique: false };
-            super::handle::create(&inner, def, child, input, Some(parent)).await.map(|_| ())
+            let new = NewRunOf { workflow, id: child, input, parent: Some(parent), unique: false };
+            super::handle::create(&inner, new).await.map(|_| ())
         })
     }
 

@@ -22,6 +22,11 @@ const NAMES: &[(&str, &Code)] = &[
     ("hash", code::HASH_ORDER),
     ("print", code::OUTPUT),
     ("static", code::STATIC),
+    ("thread_local", code::THREAD_LOCAL),
+    ("address", code::ADDRESS),
+    ("blocking", code::BLOCKING),
+    ("http", code::RAW_HTTP),
+    ("macro", code::HIDDEN_AWAIT),
 ];
 
 /// Whether `code` was switched off.

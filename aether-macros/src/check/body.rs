@@ -1,36 +1,83 @@
 //! The rules of bodies: what is recorded nowhere, by the name it is used under.
 //!
-//! Promise: judged by use, never by what a file imports.
+//! Promise: judged by use, never by what a file imports; a name that the visible source declares itself is not
+//! mistaken for another crate's.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use quote::ToTokens;
-use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, Block, Expr, ExprMethodCall, ExprPath, GenericArgument, Item, Macro, Pat, Path, PathArguments,
-    Token, Type, TypePath,
+    Attribute, Block, Expr, ExprAssign, ExprBinary, ExprCall, ExprCast, ExprForLoop, ExprMethodCall,
+    ExprPath, ExprReference, ExprUnsafe, FnArg, GenericArgument, ImplItem, Item, Macro, Pat, PatIdent, Path,
+    Signature, Stmt, TraitItem, Type,
 };
 
 use super::allow::allowed;
+use super::names::{Meaning, Names, segments};
+use super::places::{self, hash_type, is_address, is_path_value, static_name};
+use super::rules::{self, Verdict};
 use crate::code::{self, Code};
 use crate::hidden::{self, Arguments};
 use crate::ir::{Allow, Effect};
 use crate::report::Diagnostics;
 
+/// What is known about a body besides its tokens.
+pub(super) struct Around<'a> {
+    pub(super) signature: &'a Signature,
+    pub(super) allows: &'a [Allow],
+    /// Macros that the user vouches for.
+    pub(super) macros: &'a [String],
+    /// The items of the module, where `#[workflow_mod]` shows them.
+    pub(super) module: &'a [Item],
+}
+
 /// Judges the body of a workflow.
-pub(super) fn workflow(body: &Block, allows: &[Allow], diagnostics: &mut Diagnostics) {
-    Judge { place: Place::Workflow, allows, diagnostics }.visit_block(body);
+pub(super) fn workflow(body: &Block, around: &Around<'_>, diagnostics: &mut Diagnostics) {
+    judge(body, Place::Workflow, around, diagnostics);
 }
 
 /// Judges the body of a step.
-pub(super) fn step(body: &Block, effect: Option<Effect>, allows: &[Allow], diagnostics: &mut Diagnostics) {
+pub(super) fn step(body: &Block, effect: Option<Effect>, around: &Around<'_>, diagnostics: &mut Diagnostics) {
     let place = match effect {
         Some(Effect::Pure) => Place::Pure,
+        Some(Effect::Http) => Place::Http,
         Some(_) => Place::Step,
         None => return,
     };
-    Judge { place, allows, diagnostics }.visit_block(body);
+    judge(body, place, around, diagnostics);
+}
+
+fn judge(body: &Block, place: Place, around: &Around<'_>, diagnostics: &mut Diagnostics) {
+    let mut names = Names::default();
+    names.enter(around.module);
+    let Around { allows, macros, .. } = *around;
+    let (locals, hashed) = bindings(around.signature, body);
+    Judge { place, allows, macros, names, locals, hashed, unsafety: false, diagnostics }.visit_block(body);
+}
+
+/// The names that parameters and patterns bind, and the parameters that are hash collections.
+fn bindings(signature: &Signature, body: &Block) -> (BTreeSet<String>, BTreeSet<String>) {
+    #[derive(Default)]
+    struct Binder(BTreeSet<String>);
+    impl<'ast> Visit<'ast> for Binder {
+        fn visit_pat_ident(&mut self, pat: &'ast PatIdent) {
+            self.0.insert(pat.ident.to_string());
+            visit::visit_pat_ident(self, pat);
+        }
+    }
+    let mut binder = Binder::default();
+    binder.visit_signature(signature);
+    binder.visit_block(body);
+    let hashed = signature.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(typed) => match (&*typed.pat, hash_type(&typed.ty)) {
+            (Pat::Ident(pat), true) => Some(pat.ident.to_string()),
+            _ => None,
+        },
+        FnArg::Receiver(_) => None,
+    });
+    (binder.0, hashed.collect())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,11 +85,18 @@ enum Place {
     Workflow,
     Pure,
     Step,
+    Http,
 }
 
 impl Place {
-    fn judges(self, code: &Code) -> bool {
-        self != Self::Step || [code::CLOCK, code::RANDOM, code::UUID].iter().any(|drawn| drawn.id == code.id)
+    /// What `code` is called here, if it is a mistake here.
+    fn judges(self, code: &'static Code, client: bool) -> Option<&'static Code> {
+        let drawn = [code::CLOCK, code::RANDOM, code::UUID].iter().any(|drawn| drawn.id == code.id);
+        match self {
+            Self::Step if client => Some(code::RAW_HTTP),
+            Self::Step | Self::Http => drawn.then_some(code),
+            Self::Workflow | Self::Pure => Some(code),
+        }
     }
 
     /// What to do instead, where the catalogue's answer is made for workflows.
@@ -53,55 +107,198 @@ impl Place {
                 "pass the value as an argument, or choose the effect class that says what the body does"
                     .into()
             }
-            Self::Step => code.help.replace(".await", "").into(),
+            Self::Step | Self::Http => code.help.replace(".await", "").into(),
         }
     }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Workflow => "a workflow",
+            Self::Pure => "a pure step",
+            Self::Step | Self::Http => "a step",
+        }
+    }
+}
+
+/// A path that is judged.
+struct Found {
+    verdict: Verdict,
+    /// What the path means.
+    path: Vec<String>,
+    /// Whether it is a raw HTTP client.
+    client: bool,
 }
 
 struct Judge<'a> {
     place: Place,
     allows: &'a [Allow],
+    macros: &'a [String],
+    names: Names,
+    /// Names bound by patterns.
+    locals: BTreeSet<String>,
+    /// Parameters that are hash collections.
+    hashed: BTreeSet<String>,
+    /// Inside `unsafe { .. }`.
+    unsafety: bool,
     diagnostics: &'a mut Diagnostics,
 }
 
 impl Judge<'_> {
-    fn report(&mut self, at: impl ToTokens, code: &Code, what: &str) {
-        if self.place.judges(code) && !allowed(code, self.allows) {
-            let place = match self.place {
-                Place::Workflow => "a workflow",
-                Place::Pure => "a pure step",
-                Place::Step => "a step",
-            };
-            let message = format!("`{what}` in {place}");
-            self.diagnostics.report_with(at, code, message, self.place.help(code));
+    fn deterministic(&self) -> bool {
+        matches!(self.place, Place::Workflow | Place::Pure)
+    }
+
+    fn report(&mut self, at: impl ToTokens, verdict: Verdict, what: &str) {
+        self.tell(at, verdict, what, false);
+    }
+
+    fn tell(&mut self, at: impl ToTokens, verdict: Verdict, what: &str, client: bool) {
+        let (Verdict::Wrong(code) | Verdict::Suspicious(code)) = verdict;
+        let Some(code) = self.place.judges(code, client) else { return };
+        if allowed(code, self.allows) {
+            return;
+        }
+        let message = format!("`{what}` in {}", self.place.name());
+        let help = self.place.help(code);
+        match verdict {
+            Verdict::Wrong(_) => self.diagnostics.report_with(at, code, message, help),
+            Verdict::Suspicious(_) if self.deterministic() => self.diagnostics.warn(at, code, message, help),
+            Verdict::Suspicious(_) => {}
         }
     }
 
-    fn value(&mut self, path: &Path) {
-        let names = names(path);
-        if let Some(code) = judge(&names) {
-            self.report(path, code, &names.join("::"));
+    fn value(&mut self, path: &Path, arguments: Option<usize>) {
+        let written = segments(path);
+        if let Some(found) = self.verdict(written.clone(), arguments) {
+            let written = written.join("::");
+            let what = match found.path.join("::") {
+                meant if meant.ends_with(&written) => written,
+                meant => format!("{written}`, which is `{meant}"),
+            };
+            self.tell(path, found.verdict, &what, found.client);
         }
+    }
+
+    /// What naming a value by this path is, and whether it is a raw HTTP client.
+    fn verdict(&self, written: Vec<String>, arguments: Option<usize>) -> Option<Found> {
+        let bare = written.len() == 1;
+        if bare && self.locals.contains(&written[0]) {
+            return None;
+        }
+        // A `Command` with other arguments than a program's name is a type of the user's own.
+        if written == ["Command", "new"] && arguments.is_some_and(|count| count != 1) {
+            return None;
+        }
+        let paths = match self.names.meaning(written) {
+            Meaning::Own => return None,
+            Meaning::Path(path) => vec![path],
+            Meaning::Maybe(paths) => paths,
+        };
+        paths.into_iter().find_map(|path| {
+            Some(Found { verdict: rules::judge(&path)?, client: rules::is_http_client(&path), path })
+        })
     }
 
     fn ty(&mut self, ty: &Type) {
-        struct Finder<'a, 'b>(&'a mut Judge<'b>);
-        impl<'ast> Visit<'ast> for Finder<'_, '_> {
-            fn visit_type_path(&mut self, ty: &'ast TypePath) {
-                if let Some(name) = hashed(&ty.path) {
-                    self.0.report(&ty.path, code::HASH_ORDER, &name);
-                }
-                visit::visit_type_path(self, ty);
+        for (path, name) in places::hash_types(ty) {
+            if self.names.meaning(segments(path)) != Meaning::Own {
+                self.report(path, Verdict::Wrong(code::HASH_ORDER), &name);
             }
         }
-        Finder(self).visit_type(ty);
+    }
+
+    /// A static that is read, locked or written.
+    fn used_static(&mut self, root: &Expr, at: &dyn ToTokens, method: &str, arguments: usize) {
+        let Some(name) = static_name(root) else { return };
+        if self.names.is_changing_static(&name) {
+            return;
+        }
+        if let Some(verdict) = rules::method_of_static(method, arguments) {
+            self.report(at.to_token_stream(), verdict, &format!("{name}.{method}(..)"));
+        }
+    }
+
+    /// Going through a parameter that is a hash collection.
+    fn iterated(&mut self, root: &Expr, at: &dyn ToTokens, how: &str) {
+        if let Expr::Path(path) = places::place(root)
+            && let Some(name) = path.path.get_ident().map(ToString::to_string)
+            && self.hashed.contains(&name)
+        {
+            self.report(at.to_token_stream(), Verdict::Wrong(code::HASH_ORDER), &how.replace("{}", &name));
+        }
+    }
+
+    /// A macro whose expansion is not known.
+    fn foreign_macro(&mut self, mac: &Macro) {
+        let name = hidden::name(mac);
+        let known = hidden::is_known(mac) || self.macros.contains(&name);
+        if self.place == Place::Workflow && !known && !hidden::awaits(&mac.tokens) {
+            let vouched = self.allows.iter().any(|allow| allow.what == "macro");
+            if !vouched {
+                let message = format!("what `{name}!` expands to is not seen in a workflow");
+                let help = format!(
+                    "if it hides no await and nothing unrecorded, write `#[workflow(macros({name}))]`; else use a function"
+                );
+                self.diagnostics.warn(&mac.path, code::HIDDEN_AWAIT, message, help);
+            }
+        }
+    }
+
+    /// Paths in tokens that are no expression.
+    fn opaque(&mut self, tokens: &proc_macro2::TokenStream) {
+        for path in hidden::paths(tokens) {
+            self.value(&path, None);
+        }
+    }
+
+    fn functions_of(&mut self, item: &Item) {
+        match item {
+            Item::Impl(item) => {
+                for item in &item.items {
+                    if let ImplItem::Fn(function) = item {
+                        self.visit_block(&function.block);
+                    }
+                }
+            }
+            Item::Trait(item) => {
+                for item in &item.items {
+                    if let TraitItem::Fn(function) = item {
+                        function.default.iter().for_each(|block| self.visit_block(block));
+                    }
+                }
+            }
+            Item::Mod(item) => {
+                let Some((_, items)) = &item.content else { return };
+                self.names.enter(items);
+                items.iter().for_each(|item| self.visit_item(item));
+                self.names.leave();
+            }
+            _ => {}
+        }
     }
 }
 
 impl<'ast> Visit<'ast> for Judge<'_> {
+    fn visit_block(&mut self, block: &'ast Block) {
+        let items = block.stmts.iter().filter_map(|stmt| match stmt {
+            Stmt::Item(item) => Some(item),
+            _ => None,
+        });
+        self.names.enter(items);
+        visit::visit_block(self, block);
+        self.names.leave();
+    }
+
     fn visit_expr_path(&mut self, path: &'ast ExprPath) {
-        self.value(&path.path);
-        visit::visit_expr_path(self, path);
+        self.qualified(path, None);
+    }
+
+    fn visit_expr_call(&mut self, call: &'ast ExprCall) {
+        match &*call.func {
+            Expr::Path(path) => self.qualified(path, Some(call.args.len())),
+            func => self.visit_expr(func),
+        }
+        call.args.iter().for_each(|argument| self.visit_expr(argument));
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
@@ -110,7 +307,56 @@ impl<'ast> Visit<'ast> for Judge<'_> {
                 self.ty(ty);
             }
         }
+        let name = call.method.to_string();
+        let count = call.args.len();
+        if count == 0 && rules::looks_at_files(&name) && is_path_value(&call.receiver) {
+            self.report(&call.method, Verdict::Wrong(code::FILES), &format!(".{name}()"));
+        } else if let Some(verdict) = rules::method(&name, count) {
+            self.report(&call.method, verdict, &format!(".{name}(..)"));
+        }
+        if rules::iterates(&name) {
+            self.iterated(&call.receiver, &call.method, &format!("{{}}.{name}()"));
+        }
+        self.used_static(&call.receiver, &call.method, &name, count);
         visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_expr_for_loop(&mut self, expr: &'ast ExprForLoop) {
+        self.iterated(&expr.expr, &expr.expr, "for .. in {}");
+        visit::visit_expr_for_loop(self, expr);
+    }
+
+    fn visit_expr_assign(&mut self, expr: &'ast ExprAssign) {
+        self.written(&expr.left);
+        visit::visit_expr_assign(self, expr);
+    }
+
+    fn visit_expr_binary(&mut self, expr: &'ast ExprBinary) {
+        if places::is_assignment(expr.op) {
+            self.written(&expr.left);
+        }
+        visit::visit_expr_binary(self, expr);
+    }
+
+    fn visit_expr_reference(&mut self, expr: &'ast ExprReference) {
+        if expr.mutability.is_some() && self.unsafety {
+            self.written(&expr.expr);
+        }
+        visit::visit_expr_reference(self, expr);
+    }
+
+    fn visit_expr_unsafe(&mut self, expr: &'ast ExprUnsafe) {
+        let outer = std::mem::replace(&mut self.unsafety, true);
+        visit::visit_expr_unsafe(self, expr);
+        self.unsafety = outer;
+    }
+
+    fn visit_expr_cast(&mut self, cast: &'ast ExprCast) {
+        if let Some(what) = is_address(cast) {
+            self.report(&cast.ty, Verdict::Wrong(code::ADDRESS), what);
+            return places::without_casts(&cast.expr, |inner| self.visit_expr(inner));
+        }
+        visit::visit_expr_cast(self, cast);
     }
 
     fn visit_pat(&mut self, pat: &'ast Pat) {
@@ -122,24 +368,40 @@ impl<'ast> Visit<'ast> for Judge<'_> {
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
         let name = hidden::name(mac);
-        match name.as_str() {
-            "print" | "println" | "eprint" | "eprintln" | "dbg" => {
-                self.report(&mac.path, code::OUTPUT, &format!("{name}!"));
-            }
-            "thread_local" => self.report(&mac.path, code::STATIC, "thread_local!"),
-            _ => {}
+        if let Some(code) = rules::macro_named(&name) {
+            self.report(&mac.path, Verdict::Wrong(code), &format!("{name}!"));
+        } else if mac.path.segments.len() > 1
+            && let Some(found) = self.verdict(segments(&mac.path), None)
+        {
+            let what = format!("{}!", segments(&mac.path).join("::"));
+            self.tell(&mac.path, found.verdict, &what, found.client);
+        } else {
+            self.foreign_macro(mac);
         }
-        for expr in Arguments::of(mac).pieces.iter().filter_map(|piece| piece.expr.as_ref()) {
-            self.visit_expr(expr);
+        if let Some(literal) = hidden::address_format(mac) {
+            self.report(literal, Verdict::Wrong(code::ADDRESS), "{:p}");
+        }
+        if let Some(statements) = hidden::statements(mac) {
+            return self.visit_block(&statements);
+        }
+        for piece in &Arguments::of(mac).pieces {
+            match &piece.expr {
+                Some(expr) => self.visit_expr(expr),
+                None => self.opaque(&piece.lead),
+            }
         }
     }
 
     fn visit_item(&mut self, item: &'ast Item) {
         match item {
-            Item::Static(item) => self.report(&item.ident, code::STATIC, &format!("static {}", item.ident)),
+            Item::Static(item) => {
+                let what = format!("static {}", item.ident);
+                self.report(&item.ident, Verdict::Wrong(code::STATIC), &what);
+            }
             Item::Fn(function) if !function.attrs.iter().any(is_ours) => self.visit_block(&function.block),
-            Item::Macro(item) if item.mac.path.is_ident("thread_local") => self.visit_macro(&item.mac),
-            _ => {}
+            Item::Macro(item) if item.ident.is_none() => self.visit_macro(&item.mac),
+            Item::Macro(item) => self.opaque(&item.mac.tokens),
+            item => self.functions_of(item),
         }
     }
 
@@ -150,179 +412,60 @@ impl<'ast> Visit<'ast> for Judge<'_> {
     }
 }
 
+impl Judge<'_> {
+    /// A path, with the type in front of it where it is `<Type>::name`.
+    fn qualified(&mut self, path: &ExprPath, arguments: Option<usize>) {
+        match &path.qself {
+            Some(qself) => {
+                let Type::Path(ty) = &*qself.ty else { return };
+                let mut whole = ty.path.clone();
+                whole.segments.extend(path.path.segments.iter().skip(qself.position).cloned());
+                self.value(&whole, arguments);
+            }
+            None => {
+                if !self.read_in_unsafe(path) {
+                    self.value(&path.path, arguments);
+                }
+            }
+        }
+        for segment in &path.path.segments {
+            if let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments {
+                for argument in &arguments.args {
+                    if let GenericArgument::Type(ty) = argument {
+                        self.ty(ty);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A name in capitals in an unsafe block is most likely a `static mut`.
+    fn read_in_unsafe(&mut self, path: &ExprPath) -> bool {
+        let Some(name) = static_name(&Expr::Path(path.clone())).filter(|name| places::is_capital(name))
+        else {
+            return false;
+        };
+        if self.names.is_changing_static(&name) {
+            self.report(path, Verdict::Wrong(code::STATIC), &name);
+            return true;
+        }
+        if self.unsafety {
+            self.report(path, Verdict::Suspicious(code::STATIC), &name);
+        }
+        self.unsafety
+    }
+
+    /// A name in capitals that is written to is a `static mut`.
+    fn written(&mut self, place: &Expr) {
+        if let Some(name) = static_name(place).filter(|name| places::is_capital(name))
+            && !self.names.is_changing_static(&name)
+        {
+            self.report(place, Verdict::Wrong(code::STATIC), &name);
+        }
+    }
+}
+
 /// A nested step or workflow is judged by its own attribute.
 fn is_ours(attr: &Attribute) -> bool {
     attr.path().segments.last().is_some_and(|last| last.ident == "step" || last.ident == "workflow")
-}
-
-fn names(path: &Path) -> Vec<String> {
-    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
-}
-
-/// The mistake that naming a value by this path is.
-fn judge(names: &[String]) -> Option<&'static Code> {
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (last, before) = names.split_last()?;
-    let owner = before.last().copied().unwrap_or_default();
-    let crate_name = before.first().copied().unwrap_or_default();
-    RULES.iter().find(|(_, rule)| rule(last, owner, before, crate_name)).map(|(code, _)| *code)
-}
-
-/// Last name, the one before it, all before the last, the first of these.
-type Rule = fn(&str, &str, &[&str], &str) -> bool;
-
-const RULES: &[(&Code, Rule)] = &[
-    (code::CLOCK, clock),
-    (code::UUID, |last, owner, _, _| {
-        owner == "Uuid" && matches!(last, "new_v4" | "now_v7" | "now_v6" | "now_v1")
-    }),
-    (code::RANDOM, random),
-    (code::ENVIRONMENT, |last, owner, before, first| {
-        (first == "std" && before.get(1) == Some(&"env"))
-            || owner == "env"
-                && (last.starts_with("var") || last.starts_with("args") || last.ends_with("_dir"))
-            || owner == "env" && last.ends_with("_var")
-    }),
-    (code::FILES, |last, owner, before, _| {
-        before.contains(&"fs") || owner == "OpenOptions" || owner == "File" && is_file(last)
-    }),
-    (code::NETWORK, network),
-    (code::PROCESS, |_, owner, before, _| before.contains(&"process") || owner == "Command"),
-    (code::SPAWN, |last, owner, _, first| {
-        let runtime = matches!(owner, "task" | "tokio" | "smol" | "async_std" | "runtime");
-        (last.starts_with("spawn") && runtime)
-            || first == "tokio" && owner == "task"
-            || matches!(last, "spawn_blocking" | "spawn_local" | "block_in_place")
-            || owner == "JoinSet"
-    }),
-    (code::THREAD, |_, owner, _, first| owner == "thread" || first == "rayon"),
-    (code::TIMER, |last, owner, _, _| {
-        owner == "time"
-            && matches!(last, "sleep" | "sleep_until" | "timeout" | "timeout_at" | "interval" | "interval_at")
-    }),
-    (code::HASH_ORDER, |last, owner, _, _| {
-        matches!(owner, "HashMap" | "HashSet" | "RandomState") && last != "with_hasher"
-    }),
-];
-
-fn clock(last: &str, owner: &str, _: &[&str], _: &str) -> bool {
-    match owner {
-        "SystemTime" | "Instant" | "Utc" | "Local" | "Timestamp" | "Zoned" => last == "now",
-        "OffsetDateTime" | "UtcDateTime" => matches!(last, "now_utc" | "now_local" | "now"),
-        _ => false,
-    }
-}
-
-fn random(last: &str, owner: &str, before: &[&str], first: &str) -> bool {
-    let drawn = matches!(first, "rand" | "fastrand" | "getrandom") && last.starts_with(char::is_lowercase);
-    let seeded = matches!(last, "from_os_rng" | "from_entropy" | "try_from_os_rng" | "from_rng");
-    let bare = before.is_empty() && matches!(last, "thread_rng" | "OsRng");
-    drawn && !before.contains(&"seq") && last != "seed_from_u64" && last != "from_seed"
-        || bare
-        || owner == "OsRng"
-        || seeded && owner.ends_with("Rng")
-}
-
-fn is_file(last: &str) -> bool {
-    matches!(last, "open" | "create" | "create_new" | "options" | "open_buffered" | "create_buffered")
-}
-
-fn network(last: &str, owner: &str, _: &[&str], first: &str) -> bool {
-    let socket = matches!(
-        owner,
-        "TcpStream"
-            | "TcpListener"
-            | "UdpSocket"
-            | "UnixStream"
-            | "UnixListener"
-            | "UnixDatagram"
-            | "TcpSocket"
-    );
-    let client = matches!(first, "reqwest" | "ureq" | "isahc")
-        && (last.starts_with(char::is_lowercase) || owner == "blocking")
-        && !matches!(owner, "StatusCode" | "Method" | "Url" | "Version" | "HeaderMap" | "header");
-    socket || client || owner == "net" && last == "lookup_host"
-}
-
-/// The name of a hash collection of the standard library with its default, randomly keyed hasher.
-fn hashed(path: &Path) -> Option<String> {
-    let last = path.segments.last()?;
-    let name = last.ident.to_string();
-    let default_arguments = match name.as_str() {
-        "HashMap" => 2,
-        "HashSet" => 1,
-        _ => return None,
-    };
-    match &last.arguments {
-        PathArguments::AngleBracketed(arguments) if count(&arguments.args) > default_arguments => None,
-        _ => Some(name),
-    }
-}
-
-fn count(arguments: &Punctuated<GenericArgument, Token![,]>) -> usize {
-    arguments.iter().filter(|argument| matches!(argument, GenericArgument::Type(_))).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(path: &str) -> Option<&'static str> {
-        let path: Path = syn::parse_str(path).unwrap();
-        judge(&names(&path)).map(|code| code.id)
-    }
-
-    #[test]
-    fn paths_are_judged_by_their_last_names() {
-        let cases = [
-            ("std::time::SystemTime::now", "AE0101"),
-            ("Utc::now", "AE0101"),
-            ("rand::random", "AE0102"),
-            ("rand::rng", "AE0102"),
-            ("thread_rng", "AE0102"),
-            ("uuid::Uuid::new_v4", "AE0103"),
-            ("std::env::var", "AE0104"),
-            ("env::args", "AE0104"),
-            ("std::fs::read_to_string", "AE0105"),
-            ("tokio::fs::read", "AE0105"),
-            ("File::open", "AE0105"),
-            ("reqwest::get", "AE0106"),
-            ("reqwest::Client::new", "AE0106"),
-            ("TcpStream::connect", "AE0106"),
-            ("std::process::Command::new", "AE0107"),
-            ("std::thread::sleep", "AE0108"),
-            ("thread::spawn", "AE0108"),
-            ("tokio::spawn", "AE0109"),
-            ("tokio::task::spawn_blocking", "AE0109"),
-            ("tokio::time::sleep", "AE0110"),
-            ("HashMap::new", "AE0111"),
-        ];
-        for (path, code) in cases {
-            assert_eq!(found(path), Some(code), "{path}");
-        }
-    }
-
-    #[test]
-    fn harmless_paths_pass() {
-        let paths = [
-            "Duration::from_secs",
-            "tokio::time::Duration::from_secs",
-            "SystemTime::UNIX_EPOCH",
-            "Uuid::parse_str",
-            "reqwest::StatusCode::OK",
-            "now",
-            "search",
-            "random",
-            "spawn",
-            "sleep",
-            "BTreeMap::new",
-            "HashMap::with_hasher",
-            "StdRng::seed_from_u64",
-            "env",
-            "std::net::Ipv4Addr::LOCALHOST",
-        ];
-        for path in paths {
-            assert_eq!(found(path), None, "{path}");
-        }
-    }
 }

@@ -4,32 +4,36 @@
 
 mod allow;
 mod body;
+mod names;
 mod options;
 mod own;
+mod places;
+mod rules;
 mod shape;
 
 use quote::quote;
 use syn::ItemFn;
 
+use self::body::Around;
 use crate::awaits;
 use crate::code;
 use crate::flow;
-use crate::ir::{Plan, Rejected, Shape, StepPlan, Stub, WorkflowPlan};
+use crate::ir::{Owner, Plan, Rejected, Shape, StepPlan, Stub, WorkflowPlan};
 use crate::parse::{Kind, Opt, Parsed};
 use crate::report::Diagnostics;
 
 /// Checks an item.
 pub(crate) fn check(parsed: Parsed) -> Result<Plan, Rejected> {
     let mut diagnostics = Diagnostics::default();
-    let Parsed { kind, options, function } = parsed;
+    let Parsed { kind, options, function, owner } = parsed;
     let readable = options.is_ok();
     let options = options.unwrap_or_else(|error| {
         diagnostics.add(error);
         Vec::new()
     });
     match kind {
-        Kind::Step => step(options, readable, function, diagnostics),
-        Kind::Workflow => workflow(options, function, diagnostics),
+        Kind::Step => step(options, readable, function, owner, diagnostics),
+        Kind::Workflow => workflow(options, function, owner, diagnostics),
     }
 }
 
@@ -37,15 +41,19 @@ fn step(
     options: Vec<Opt>,
     readable: bool,
     function: ItemFn,
+    owner: Option<Owner>,
     mut diagnostics: Diagnostics,
 ) -> Result<Plan, Rejected> {
-    let (common, options) = options::step(options, readable, &mut diagnostics);
+    let (mut common, options) = options::step(options, readable, &mut diagnostics);
     let effect = options.as_ref().map(|options| options.effect);
-    let shape = shape::step(&function, common, effect, &mut diagnostics);
+    let (macros, module) = (std::mem::take(&mut common.macros), std::mem::take(&mut common.module));
+    let mut shape = shape::step(&function, common, owner, effect, &mut diagnostics);
     if let Some(options) = &options {
         options::keyed_by_arguments(options, &shape, &mut diagnostics);
     }
-    body::step(&function.block, effect, &shape.allows, &mut diagnostics);
+    let around = Around { signature: &function.sig, allows: &shape.allows, macros: &macros, module: &module };
+    body::step(&function.block, effect, &around, &mut diagnostics);
+    shape.warnings = diagnostics.take_warnings();
     match options {
         Some(options) if diagnostics.is_empty() => {
             Ok(Plan::Step(Box::new(StepPlan { shape, options, body: *function.block })))
@@ -54,13 +62,21 @@ fn step(
     }
 }
 
-fn workflow(options: Vec<Opt>, mut function: ItemFn, mut diagnostics: Diagnostics) -> Result<Plan, Rejected> {
-    let (common, version) = options::workflow(options, &mut diagnostics);
-    let shape = shape::workflow(&function, common, &mut diagnostics);
-    body::workflow(&function.block, &shape.allows, &mut diagnostics);
+fn workflow(
+    options: Vec<Opt>,
+    mut function: ItemFn,
+    owner: Option<Owner>,
+    mut diagnostics: Diagnostics,
+) -> Result<Plan, Rejected> {
+    let (mut common, version) = options::workflow(options, &mut diagnostics);
+    let (macros, module) = (std::mem::take(&mut common.macros), std::mem::take(&mut common.module));
+    let mut shape = shape::workflow(&function, common, owner, &mut diagnostics);
+    let around = Around { signature: &function.sig, allows: &shape.allows, macros: &macros, module: &module };
+    body::workflow(&function.block, &around, &mut diagnostics);
+    shape.warnings = diagnostics.take_warnings();
     let fingerprint = awaits::fingerprint(&function);
     let context = shape.context.as_ref().map(|context| context.ident.clone());
-    let states = awaits::gate(&mut function.block, &shape.krate, context, &mut diagnostics);
+    let states = awaits::gate(&mut function.block, &shape.krate, context, &macros, &mut diagnostics);
     if states.len() >= usize::from(u16::MAX - 2) {
         diagnostics.report(
             &shape.ident,
@@ -86,9 +102,8 @@ fn rejected(function: &ItemFn, shape: Shape, kind: Kind, diagnostics: Diagnostic
     let form = match kind {
         _ if function.sig.receiver().is_some() => {
             let ItemFn { attrs, vis, sig, .. } = function;
-            Stub::Method(
-                quote!(#(#attrs)* #[allow(unused, clippy::all, clippy::pedantic)] #vis #sig { ::core::unreachable!() }),
-            )
+            let function = quote!(#(#attrs)* #[allow(unused, clippy::all, clippy::pedantic)] #vis #sig { ::core::unreachable!() });
+            Stub::Method(function, shape.owner.is_some())
         }
         Kind::Step => Stub::Step(Box::new(shape)),
         Kind::Workflow => Stub::Workflow(Box::new(shape)),

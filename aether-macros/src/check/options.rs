@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 use quote::ToTokens;
-use syn::{Expr, ExprClosure, Ident, Lit, Pat, Path, parse_quote};
+use syn::{Expr, ExprClosure, Ident, Item, Lit, Pat, Path, parse_quote};
 
 use super::allow;
 use crate::code;
@@ -15,11 +15,21 @@ pub(super) struct Common {
     pub(super) krate: Path,
     pub(super) name: Option<String>,
     pub(super) allows: Vec<Allow>,
+    /// Macros that the user vouches for.
+    pub(super) macros: Vec<String>,
+    /// The items of the module, where `#[workflow_mod]` shows them.
+    pub(super) module: Vec<Item>,
 }
 
 impl Default for Common {
     fn default() -> Self {
-        Self { krate: parse_quote!(::aether), name: None, allows: Vec::new() }
+        Self {
+            krate: parse_quote!(::aether),
+            name: None,
+            allows: Vec::new(),
+            macros: Vec::new(),
+            module: Vec::new(),
+        }
     }
 }
 
@@ -36,7 +46,9 @@ const STEP: &[&str] = &[
     "allow",
     "crate",
 ];
-const WORKFLOW: &[&str] = &["name", "version", "allow", "crate"];
+const WORKFLOW: &[&str] = &["name", "version", "allow", "macros", "crate"];
+/// What `#[workflow_mod]` passes on; not for people.
+const USES: &str = "__uses";
 
 /// The options as written, each with the place it stands at.
 #[derive(Default)]
@@ -110,6 +122,12 @@ fn read(options: Vec<Opt>, known: &[&str], diagnostics: &mut Diagnostics) -> (Co
     let mut seen: Vec<String> = Vec::new();
     for Opt { name, value } in options {
         let text = name.to_string();
+        if text == USES
+            && let Value::Items(items) = value
+        {
+            common.module = items;
+            continue;
+        }
         if !known.contains(&text.as_str()) {
             unknown(&name, known, diagnostics);
             continue;
@@ -140,6 +158,7 @@ fn one(name: Ident, value: Value, common: &mut Common, written: &mut Written, di
         "allow" => common.allows.extend(allow::read(&name, &value, d)),
         "name" => common.name = journal_name(&name, &value, d),
         "crate" => common.krate = crate_path(&name, &value, d).unwrap_or_else(|| Common::default().krate),
+        "macros" => common.macros = macros(&name, &value, d),
         "version" => written.version = Some(version(&name, &value, d)),
         "effect" => written.effect = Some(effect(&name, &value, d)),
         "retry" => {
@@ -289,6 +308,17 @@ fn crate_path(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Opt
         bad(at(name, value), "crate", "a path in quotes, for example `crate = \"my_aether\"`", diagnostics);
     }
     path
+}
+
+fn macros(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Vec<String> {
+    if let Value::List(list) = value
+        && !list.is_empty()
+        && list.iter().all(|opt| matches!(opt.value, Value::Flag))
+    {
+        return list.iter().map(|opt| opt.name.to_string()).collect();
+    }
+    bad(at(name, value), "macros", "the names of macros, for example `macros(my_macro)`", diagnostics);
+    Vec::new()
 }
 
 fn version(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> u32 {

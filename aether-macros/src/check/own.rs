@@ -6,9 +6,9 @@
 use proc_macro2::Span;
 use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
-use syn::{GenericArgument, Lifetime, PathArguments, Type, TypeReference, parse_quote};
+use syn::{GenericArgument, Lifetime, PathArguments, Signature, Type, TypeReference, parse_quote};
 
-use crate::ir::Pass;
+use crate::ir::{Owner, Pass};
 
 /// Why a type has no owned form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +134,25 @@ pub(super) fn with_lifetime(ty: &Type, name: &str) -> Type {
     let mut ty = ty.clone();
     Filler(Lifetime::new(name, Span::mixed_site())).visit_type_mut(&mut ty);
     ty
+}
+
+/// The signature with the owner's type in place of `Self`, which means another type in generated code.
+pub(super) fn without_self(signature: &Signature, owner: Option<&Owner>) -> Signature {
+    struct Namer<'a>(&'a Type);
+    impl VisitMut for Namer<'_> {
+        fn visit_receiver_mut(&mut self, _: &mut syn::Receiver) {}
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            match ty {
+                Type::Path(path) if path.path.is_ident("Self") => *ty = self.0.clone(),
+                ty => visit_mut::visit_type_mut(self, ty),
+            }
+        }
+    }
+    let mut signature = signature.clone();
+    if let Some(owner) = owner {
+        Namer(&owner.ty).visit_signature_mut(&mut signature);
+    }
+    signature
 }
 
 #[cfg(test)]

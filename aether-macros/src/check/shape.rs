@@ -13,25 +13,36 @@ use syn::{
 use super::options::Common;
 use super::own::{self, Borrowed};
 use crate::code;
-use crate::ir::{Arg, Attrs, Context, Effect, Pass, Shape};
+use crate::ir::{Arg, Attrs, Context, Effect, Owner, Pass, Shape};
 use crate::report::Diagnostics;
 
 /// The name of the lifetime of a call.
 pub(crate) const CALL: &str = "'__cx";
 
 /// The shape of a step. Without an effect, no rule about the context is judged.
-pub(super) fn step(function: &ItemFn, common: Common, effect: Option<Effect>, d: &mut Diagnostics) -> Shape {
+pub(super) fn step(
+    function: &ItemFn,
+    common: Common,
+    owner: Option<Owner>,
+    effect: Option<Effect>,
+    d: &mut Diagnostics,
+) -> Shape {
     let wanted = match effect {
         Some(Effect::Pure) => Wanted::Nothing,
         Some(_) => Wanted::Context("StepCx"),
         None => Wanted::Anything,
     };
-    shape(function, common, wanted, d)
+    shape(function, common, owner, wanted, d)
 }
 
 /// The shape of a workflow.
-pub(super) fn workflow(function: &ItemFn, common: Common, d: &mut Diagnostics) -> Shape {
-    shape(function, common, Wanted::Context("Cx"), d)
+pub(super) fn workflow(
+    function: &ItemFn,
+    common: Common,
+    owner: Option<Owner>,
+    d: &mut Diagnostics,
+) -> Shape {
+    shape(function, common, owner, Wanted::Context("Cx"), d)
 }
 
 /// What the first parameter has to be.
@@ -42,8 +53,14 @@ enum Wanted {
     Anything,
 }
 
-fn shape(function: &ItemFn, common: Common, wanted: Wanted, d: &mut Diagnostics) -> Shape {
-    let sig = &function.sig;
+fn shape(
+    function: &ItemFn,
+    common: Common,
+    owner: Option<Owner>,
+    wanted: Wanted,
+    d: &mut Diagnostics,
+) -> Shape {
+    let sig = &own::without_self(&function.sig, owner.as_ref());
     qualifiers(sig, d);
     let mut generics = generics(&sig.generics, d);
     let mut params = parameters(sig, d);
@@ -52,8 +69,17 @@ fn shape(function: &ItemFn, common: Common, wanted: Wanted, d: &mut Diagnostics)
     bind(&mut generics, &common.krate);
     Shape {
         vis: function.vis.clone(),
-        name: common.name.unwrap_or_else(|| sig.ident.unraw().to_string()),
-        ident: sig.ident.clone(),
+        name: common.name.unwrap_or_else(|| match &owner {
+            Some(owner) => format!("{}_{}", owner.name.unraw(), sig.ident.unraw()),
+            None => sig.ident.unraw().to_string(),
+        }),
+        ident: match &owner {
+            Some(owner) => format_ident!("{}_{}", owner.name, sig.ident, span = sig.ident.span()),
+            None => sig.ident.clone(),
+        },
+        function: sig.ident.clone(),
+        owner,
+        warnings: Vec::new(),
         line: line(&sig.ident),
         attrs: attributes(&function.attrs),
         generics,

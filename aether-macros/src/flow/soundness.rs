@@ -268,7 +268,8 @@ fn every_transition_of_a_run_has_an_edge() {
         text.push_str("; }");
         let mut body: Block = syn::parse_str(&text).unwrap();
         let cx = Some(syn::parse_quote!(cx));
-        let states = awaits::gate(&mut body, &syn::parse_quote!(aether), cx, &mut Diagnostics::default());
+        let states =
+            awaits::gate(&mut body, &syn::parse_quote!(aether), cx, &[], &mut Diagnostics::default());
         assert_eq!(states.len(), usize::from(awaits_in(&code)), "seed {seed}: {text}");
         let known: BTreeSet<(u16, u16)> = edges(&body, states.len()).iter().map(|e| (e.from, e.to)).collect();
         for _ in 0..200 {

@@ -9,7 +9,7 @@ fn graph(body: &str) -> String {
     let mut diagnostics = Diagnostics::default();
     let krate = syn::parse_quote!(aether);
     let cx = Some(syn::parse_quote!(cx));
-    let states = awaits::gate(&mut block, &krate, cx, &mut diagnostics);
+    let states = awaits::gate(&mut block, &krate, cx, &[], &mut diagnostics);
     assert!(diagnostics.is_empty());
     let name = |state: u16| match state {
         START => "s".into(),

@@ -1,0 +1,139 @@
+#[allow(
+    non_camel_case_types,
+    missing_docs,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unnameable_types,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery
+)]
+struct first<T, __otherwise1> {
+    __marker: ::core::marker::PhantomData<fn() -> (T, __otherwise1)>,
+}
+#[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
+impl<
+    T: Clone + ::aether::__private::Recordable,
+    __otherwise1: Into<T> + ::aether::__private::Recordable,
+> ::aether::__private::Step for first<T, __otherwise1> {
+    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
+        name: "first",
+        path: ::core::concat!(::core::module_path!(), "::", "first"),
+        doc: "",
+        file: ::core::file!(),
+        line: 1u32,
+        options: ::aether::__private::StepOptions {
+            ..::aether::__private::StepOptions::of(
+                ::aether::__private::EffectClass::Pure,
+            )
+        },
+        allows: &[],
+    };
+    type Args = (::std::vec::Vec<T>, __otherwise1);
+    type Output = <Result<T> as ::aether::__private::Returns>::Ok;
+    type Error = <Result<T> as ::aether::__private::Returns>::Err;
+    fn encode(
+        args: &(::std::vec::Vec<T>, __otherwise1),
+    ) -> ::core::result::Result<
+        ::aether::__private::Payload,
+        ::aether::__private::PayloadError,
+    > {
+        let (items, otherwise) = args;
+        ::aether::__private::ArgsEncoder::new()
+            .field::<::std::vec::Vec<T>>("items", items)
+            .field::<__otherwise1>("otherwise", otherwise)
+            .finish()
+    }
+    fn decode(
+        args: &::aether::__private::Payload,
+    ) -> ::core::result::Result<
+        (::std::vec::Vec<T>, __otherwise1),
+        ::aether::__private::PayloadError,
+    > {
+        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
+        ::core::result::Result::Ok((
+            decoder.field::<::std::vec::Vec<T>>("items")?,
+            decoder.field::<__otherwise1>("otherwise")?,
+        ))
+    }
+    fn call(
+        cx: ::aether::__private::StepCx,
+        args: Self::Args,
+    ) -> ::aether::__private::BoxFuture<
+        'static,
+        ::core::result::Result<Self::Output, Self::Error>,
+    > {
+        ::std::boxed::Box::pin(async move {
+            let mut cx = cx;
+            let (items, otherwise) = args;
+            ::aether::__private::Returns::into_result(
+                Self::__body(&items, otherwise).await,
+            )
+        })
+    }
+    fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).class_of()
+    }
+}
+impl<
+    T: Clone + ::aether::__private::Recordable,
+    __otherwise1: Into<T> + ::aether::__private::Recordable,
+> first<T, __otherwise1> {
+    #[doc(hidden)]
+    #[allow(
+        clippy::unused_async,
+        clippy::needless_pass_by_value,
+        clippy::trivially_copy_pass_by_ref
+    )]
+    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
+    async fn __body(items: &[T], otherwise: __otherwise1) -> Result<T> {
+        pick(items)
+    }
+    ///The step `first` as a tool for a model.
+    #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic)]
+    #[must_use]
+    fn tool() -> ::aether::__private::Tool
+    where
+        for<'__schema> ::std::vec::Vec<T>: ::aether::__private::Describable<'__schema>,
+        for<'__schema> __otherwise1: ::aether::__private::Describable<'__schema>,
+    {
+        ::aether::__private::Tool::of::<
+            Self,
+        >(
+            ::aether::__private::ToolSchema::new()
+                .field::<::std::vec::Vec<T>>("items", "")
+                .field::<__otherwise1>("otherwise", ""),
+        )
+    }
+}
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+fn first<
+    '__cx,
+    T: Clone + ::aether::__private::Recordable,
+    __otherwise1: Into<T> + ::aether::__private::Recordable,
+>(
+    cx: &'__cx mut ::aether::__private::Cx,
+    items: &[T],
+    otherwise: __otherwise1,
+) -> ::aether::__private::BoxEffect<
+    '__cx,
+    ::core::result::Result<
+        <Result<T> as ::aether::__private::Returns>::Ok,
+        ::aether::__private::StepError<<Result<T> as ::aether::__private::Returns>::Err>,
+    >,
+> {
+    ::aether::__private::call_step::<
+        first<T, __otherwise1>,
+    >(
+        cx,
+        ::aether::__private::ArgsEncoder::new()
+            .field::<&[T]>("items", &items)
+            .field::<__otherwise1>("otherwise", &otherwise)
+            .finish(),
+    )
+}

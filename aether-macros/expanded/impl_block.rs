@@ -1,0 +1,242 @@
+const _: () = {
+    ::aether::__private::inventory::submit! {
+        ::aether::__private::RegisteredStep(< Agent_look as ::aether::__private::Step >
+        ::DEF)
+    }
+};
+/// Looks.
+#[allow(
+    non_camel_case_types,
+    missing_docs,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unnameable_types,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery
+)]
+struct Agent_look {}
+#[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
+impl ::aether::__private::Step for Agent_look {
+    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
+        name: "Agent_look",
+        path: ::core::concat!(::core::module_path!(), "::", "Agent::look"),
+        doc: "Looks.",
+        file: ::core::file!(),
+        line: 5u32,
+        options: ::aether::__private::StepOptions {
+            ..::aether::__private::StepOptions::of(
+                ::aether::__private::EffectClass::Read,
+            )
+        },
+        allows: &[],
+    };
+    type Args = Agent;
+    type Output = <Result<u32> as ::aether::__private::Returns>::Ok;
+    type Error = <Result<u32> as ::aether::__private::Returns>::Err;
+    fn encode(
+        args: &Agent,
+    ) -> ::core::result::Result<
+        ::aether::__private::Payload,
+        ::aether::__private::PayloadError,
+    > {
+        let at = args;
+        ::aether::__private::ArgsEncoder::new().field::<Agent>("at", at).finish()
+    }
+    fn decode(
+        args: &::aether::__private::Payload,
+    ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
+        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
+        ::core::result::Result::Ok(decoder.field::<Agent>("at")?)
+    }
+    fn call(
+        cx: ::aether::__private::StepCx,
+        args: Self::Args,
+    ) -> ::aether::__private::BoxFuture<
+        'static,
+        ::core::result::Result<Self::Output, Self::Error>,
+    > {
+        ::std::boxed::Box::pin(async move {
+            let mut cx = cx;
+            let at = args;
+            ::aether::__private::Returns::into_result(
+                <Agent>::__body_look(&mut cx, &at).await,
+            )
+        })
+    }
+    fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).class_of()
+    }
+}
+impl Agent_look {
+    ///The step `Agent_look` as a tool for a model.
+    #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic)]
+    #[must_use]
+    fn tool() -> ::aether::__private::Tool
+    where
+        for<'__schema> Agent: ::aether::__private::Describable<'__schema>,
+    {
+        ::aether::__private::Tool::of::<
+            Self,
+        >(::aether::__private::ToolSchema::new().field::<Agent>("at", ""))
+    }
+}
+const _: () = {
+    ::aether::__private::inventory::submit! {
+        ::aether::__private::RegisteredWorkflow::of:: < Agent_run > ()
+    }
+};
+#[allow(
+    non_camel_case_types,
+    missing_docs,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unnameable_types,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery
+)]
+pub struct Agent_run {}
+#[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
+impl ::aether::__private::Workflow for Agent_run {
+    const DEF: &'static ::aether::__private::WorkflowDef = &::aether::__private::WorkflowDef {
+        name: "Agent_run",
+        module: ::core::module_path!(),
+        doc: "",
+        version: 1u32,
+        fingerprint: "a714e81cf3049504",
+        file: ::core::file!(),
+        line: 6u32,
+        states: &[
+            ::aether::__private::State {
+                name: "look",
+                kind: ::aether::__private::StateKind::Call,
+                line: 6u32,
+                column: 99u32,
+                branch: ::core::option::Option::None,
+            },
+        ],
+        edges: &[
+            ::aether::__private::Edge {
+                from: 0u16,
+                to: 65535u16,
+                kind: ::aether::__private::EdgeKind::Sequence,
+            },
+            ::aether::__private::Edge {
+                from: 0u16,
+                to: 65535u16,
+                kind: ::aether::__private::EdgeKind::EarlyReturn,
+            },
+            ::aether::__private::Edge {
+                from: 65534u16,
+                to: 0u16,
+                kind: ::aether::__private::EdgeKind::Sequence,
+            },
+        ],
+        allows: &[],
+    };
+    type Input = Agent;
+    type Output = <Result<u32> as ::aether::__private::Returns>::Ok;
+    type Error = <Result<u32> as ::aether::__private::Returns>::Err;
+    fn encode(
+        args: &Agent,
+    ) -> ::core::result::Result<
+        ::aether::__private::Payload,
+        ::aether::__private::PayloadError,
+    > {
+        let agent = args;
+        ::aether::__private::ArgsEncoder::new().field::<Agent>("agent", agent).finish()
+    }
+    fn decode(
+        args: &::aether::__private::Payload,
+    ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
+        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
+        ::core::result::Result::Ok(decoder.field::<Agent>("agent")?)
+    }
+    fn run(
+        cx: ::aether::__private::Cx,
+        args: Self::Input,
+    ) -> ::aether::__private::BoxFuture<
+        'static,
+        ::core::result::Result<Self::Output, Self::Error>,
+    > {
+        ::std::boxed::Box::pin(
+            ::aether::__private::workflow_code(async move {
+                let mut cx = cx;
+                let agent = args;
+                ::aether::__private::Returns::into_result(
+                    <Agent>::__body_run(&mut cx, agent).await,
+                )
+            }),
+        )
+    }
+}
+impl Agent {
+    #[doc(hidden)]
+    #[allow(
+        clippy::unused_async,
+        clippy::needless_pass_by_value,
+        clippy::trivially_copy_pass_by_ref
+    )]
+    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
+    async fn __body_look(cx: &mut StepCx, at: &Agent) -> Result<u32> {
+        Ok(at.0)
+    }
+    /// Looks.
+    #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+    fn look<'__cx>(
+        cx: &'__cx mut ::aether::__private::Cx,
+        at: &Agent,
+    ) -> ::aether::__private::BoxEffect<
+        '__cx,
+        ::core::result::Result<
+            <Result<u32> as ::aether::__private::Returns>::Ok,
+            ::aether::__private::StepError<
+                <Result<u32> as ::aether::__private::Returns>::Err,
+            >,
+        >,
+    > {
+        ::aether::__private::call_step::<
+            Agent_look,
+        >(
+            cx,
+            ::aether::__private::ArgsEncoder::new().field::<&Agent>("at", &at).finish(),
+        )
+    }
+    #[doc(hidden)]
+    #[allow(
+        clippy::unused_async,
+        clippy::needless_pass_by_value,
+        clippy::trivially_copy_pass_by_ref
+    )]
+    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
+    async fn __body_run(cx: &mut Cx, agent: Agent) -> Result<u32> {
+        Ok(::aether::__private::gate(Self::look(cx, &agent), 0u16).await?)
+    }
+    #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+    pub fn run<'__cx>(
+        cx: &'__cx mut ::aether::__private::Cx,
+        agent: Agent,
+    ) -> ::aether::__private::BoxEffect<'__cx, Result<u32>> {
+        ::aether::__private::inline_workflow(
+            cx,
+            <Agent_run as ::aether::__private::Workflow>::DEF,
+            move |scope: ::aether::__private::Cx| async move {
+                let mut scope = scope;
+                <Agent>::__body_run(&mut scope, agent).await
+            },
+        )
+    }
+    fn plain(&self) -> u32 {
+        self.0
+    }
+}

@@ -1,0 +1,67 @@
+::core::compile_error! {
+    "[AE0108] `std::thread::park` in a workflow\n  why: what another thread does is neither ordered nor recorded\n  help: use `cx.join`, `cx.race` or `cx.each`; to wait, `cx.sleep(..)`"
+}
+#[allow(
+    non_camel_case_types,
+    missing_docs,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unnameable_types,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery
+)]
+struct flow {}
+#[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
+impl ::aether::__private::Workflow for flow {
+    const DEF: &'static ::aether::__private::WorkflowDef = &::aether::__private::WorkflowDef {
+        name: "flow",
+        module: ::core::module_path!(),
+        doc: "",
+        version: 1u32,
+        fingerprint: "",
+        file: ::core::file!(),
+        line: 1u32,
+        states: &[],
+        edges: &[],
+        allows: &[],
+    };
+    type Input = u32;
+    type Output = <Result<u32> as ::aether::__private::Returns>::Ok;
+    type Error = <Result<u32> as ::aether::__private::Returns>::Err;
+    fn encode(
+        args: &u32,
+    ) -> ::core::result::Result<
+        ::aether::__private::Payload,
+        ::aether::__private::PayloadError,
+    > {
+        ::core::unreachable!()
+    }
+    fn decode(
+        args: &::aether::__private::Payload,
+    ) -> ::core::result::Result<u32, ::aether::__private::PayloadError> {
+        ::core::unreachable!()
+    }
+    fn run(
+        cx: ::aether::__private::Cx,
+        args: Self::Input,
+    ) -> ::aether::__private::BoxFuture<
+        'static,
+        ::core::result::Result<Self::Output, Self::Error>,
+    > {
+        ::core::unreachable!()
+    }
+}
+impl flow {}
+#[allow(unused_variables)]
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+fn flow<'__cx>(
+    cx: &'__cx mut ::aether::__private::Cx,
+    id: u32,
+) -> ::aether::__private::BoxEffect<'__cx, Result<u32>> {
+    ::core::unreachable!()
+}

@@ -1,0 +1,179 @@
+const _: () = {
+    ::aether::__private::inventory::submit! {
+        ::aether::__private::RegisteredStep(< send as ::aether::__private::Step > ::DEF)
+    }
+};
+/// Send an e-mail.
+#[allow(
+    non_camel_case_types,
+    missing_docs,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unnameable_types,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery
+)]
+pub struct send {}
+#[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
+impl ::aether::__private::Step for send {
+    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
+        name: "send",
+        path: ::core::concat!(::core::module_path!(), "::", "send"),
+        doc: "Send an e-mail.",
+        file: ::core::file!(),
+        line: 3u32,
+        options: ::aether::__private::StepOptions {
+            retry: ::aether::__private::Retry {
+                max: 3u32,
+                delay: ::core::time::Duration::from_millis(200u64),
+                factor: 2f64,
+                max_delay: ::core::time::Duration::from_millis(30000u64),
+            },
+            on_unknown: ::aether::__private::OnUnknown::Probe,
+            keyed: true,
+            ..::aether::__private::StepOptions::of(
+                ::aether::__private::EffectClass::Tool,
+            )
+        },
+        allows: &[
+            ::aether::__private::Allow {
+                what: "clock",
+                reason: "measures",
+            },
+        ],
+    };
+    type Args = (::std::string::String, ::core::option::Option<::std::string::String>);
+    type Output = <Result<Receipt> as ::aether::__private::Returns>::Ok;
+    type Error = <Result<Receipt> as ::aether::__private::Returns>::Err;
+    fn encode(
+        args: &(::std::string::String, ::core::option::Option<::std::string::String>),
+    ) -> ::core::result::Result<
+        ::aether::__private::Payload,
+        ::aether::__private::PayloadError,
+    > {
+        let (to, copies) = args;
+        ::aether::__private::ArgsEncoder::new()
+            .field::<::std::string::String>("to", to)
+            .field::<::core::option::Option<::std::string::String>>("copies", copies)
+            .finish()
+    }
+    fn decode(
+        args: &::aether::__private::Payload,
+    ) -> ::core::result::Result<
+        (::std::string::String, ::core::option::Option<::std::string::String>),
+        ::aether::__private::PayloadError,
+    > {
+        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
+        ::core::result::Result::Ok((
+            decoder.field::<::std::string::String>("to")?,
+            decoder.field::<::core::option::Option<::std::string::String>>("copies")?,
+        ))
+    }
+    fn call(
+        cx: ::aether::__private::StepCx,
+        args: Self::Args,
+    ) -> ::aether::__private::BoxFuture<
+        'static,
+        ::core::result::Result<Self::Output, Self::Error>,
+    > {
+        ::std::boxed::Box::pin(async move {
+            let mut cx = cx;
+            let (to, copies) = args;
+            ::aether::__private::Returns::into_result(
+                Self::__body(&mut cx, &to, copies.as_deref()).await,
+            )
+        })
+    }
+    fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).class_of()
+    }
+    fn business_key(args: &Self::Args) -> ::core::option::Option<::std::string::String> {
+        let (to, copies) = args;
+        ::core::option::Option::Some(::std::string::ToString::to_string(&to))
+    }
+    fn probe(
+        cx: ::aether::__private::StepCx,
+        args: Self::Args,
+    ) -> ::core::option::Option<
+        ::aether::__private::BoxFuture<
+            'static,
+            ::core::result::Result<
+                ::aether::__private::Probe<Self::Output>,
+                ::aether::__private::Failure,
+            >,
+        >,
+    > {
+        ::core::option::Option::Some(
+            ::std::boxed::Box::pin(async move {
+                let mut cx = cx;
+                let (to, copies) = args;
+                was_sent(&mut cx, &to, copies.as_deref())
+                    .await
+                    .map_err(::core::convert::Into::into)
+            }),
+        )
+    }
+}
+impl send {
+    #[doc(hidden)]
+    #[allow(
+        clippy::unused_async,
+        clippy::needless_pass_by_value,
+        clippy::trivially_copy_pass_by_ref
+    )]
+    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
+    async fn __body(cx: &mut StepCx, to: &str, copies: Option<&str>) -> Result<Receipt> {
+        post(cx, to).await
+    }
+    ///The step `send` as a tool for a model.
+    #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic)]
+    #[must_use]
+    pub fn tool() -> ::aether::__private::Tool
+    where
+        for<'__schema> ::std::string::String: ::aether::__private::Describable<
+            '__schema,
+        >,
+        for<'__schema> ::core::option::Option<
+            ::std::string::String,
+        >: ::aether::__private::Describable<'__schema>,
+    {
+        ::aether::__private::Tool::of::<
+            Self,
+        >(
+            ::aether::__private::ToolSchema::new()
+                .field::<::std::string::String>("to", "Address.")
+                .field::<::core::option::Option<::std::string::String>>("copies", ""),
+        )
+    }
+}
+/// Send an e-mail.
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+pub fn send<'__cx>(
+    cx: &'__cx mut ::aether::__private::Cx,
+    to: &str,
+    copies: Option<&str>,
+) -> ::aether::__private::BoxEffect<
+    '__cx,
+    ::core::result::Result<
+        <Result<Receipt> as ::aether::__private::Returns>::Ok,
+        ::aether::__private::StepError<
+            <Result<Receipt> as ::aether::__private::Returns>::Err,
+        >,
+    >,
+> {
+    ::aether::__private::call_step::<
+        send,
+    >(
+        cx,
+        ::aether::__private::ArgsEncoder::new()
+            .field::<&str>("to", &to)
+            .field::<Option<&str>>("copies", &copies)
+            .finish(),
+    )
+}

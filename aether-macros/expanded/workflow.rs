@@ -1,0 +1,229 @@
+const _: () = {
+    durable::__private::inventory::submit! {
+        durable::__private::RegisteredWorkflow::of:: < triage > ()
+    }
+};
+/// Triage.
+#[allow(
+    non_camel_case_types,
+    missing_docs,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unnameable_types,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery
+)]
+struct triage {}
+#[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
+impl durable::__private::Workflow for triage {
+    const DEF: &'static durable::__private::WorkflowDef = &durable::__private::WorkflowDef {
+        name: "triage",
+        module: ::core::module_path!(),
+        doc: "Triage.",
+        version: 2u32,
+        fingerprint: "06d39a1773fdcd9e",
+        file: ::core::file!(),
+        line: 3u32,
+        states: &[
+            durable::__private::State {
+                name: "search",
+                kind: durable::__private::StateKind::Call,
+                line: 4u32,
+                column: 49u32,
+                branch: ::core::option::Option::None,
+            },
+            durable::__private::State {
+                name: "cx.now",
+                kind: durable::__private::StateKind::Effect,
+                line: 10u32,
+                column: 46u32,
+                branch: ::core::option::Option::Some(0u16),
+            },
+            durable::__private::State {
+                name: "rank",
+                kind: durable::__private::StateKind::Call,
+                line: 11u32,
+                column: 52u32,
+                branch: ::core::option::Option::Some(1u16),
+            },
+            durable::__private::State {
+                name: "cx.join",
+                kind: durable::__private::StateKind::Join,
+                line: 12u32,
+                column: 16u32,
+                branch: ::core::option::Option::None,
+            },
+        ],
+        edges: &[
+            durable::__private::Edge {
+                from: 0u16,
+                to: 3u16,
+                kind: durable::__private::EdgeKind::Sequence,
+            },
+            durable::__private::Edge {
+                from: 0u16,
+                to: 3u16,
+                kind: durable::__private::EdgeKind::Branch,
+            },
+            durable::__private::Edge {
+                from: 0u16,
+                to: 3u16,
+                kind: durable::__private::EdgeKind::Loop,
+            },
+            durable::__private::Edge {
+                from: 0u16,
+                to: 65535u16,
+                kind: durable::__private::EdgeKind::EarlyReturn,
+            },
+            durable::__private::Edge {
+                from: 1u16,
+                to: 65535u16,
+                kind: durable::__private::EdgeKind::Sequence,
+            },
+            durable::__private::Edge {
+                from: 2u16,
+                to: 65535u16,
+                kind: durable::__private::EdgeKind::Sequence,
+            },
+            durable::__private::Edge {
+                from: 3u16,
+                to: 1u16,
+                kind: durable::__private::EdgeKind::Fork,
+            },
+            durable::__private::Edge {
+                from: 3u16,
+                to: 2u16,
+                kind: durable::__private::EdgeKind::Fork,
+            },
+            durable::__private::Edge {
+                from: 3u16,
+                to: 65535u16,
+                kind: durable::__private::EdgeKind::Sequence,
+            },
+            durable::__private::Edge {
+                from: 3u16,
+                to: 65535u16,
+                kind: durable::__private::EdgeKind::EarlyReturn,
+            },
+            durable::__private::Edge {
+                from: 65534u16,
+                to: 0u16,
+                kind: durable::__private::EdgeKind::Sequence,
+            },
+            durable::__private::Edge {
+                from: 65534u16,
+                to: 1u16,
+                kind: durable::__private::EdgeKind::Sequence,
+            },
+            durable::__private::Edge {
+                from: 65534u16,
+                to: 2u16,
+                kind: durable::__private::EdgeKind::Sequence,
+            },
+        ],
+        allows: &[],
+    };
+    type Input = (Ticket, ::std::string::String);
+    type Output = <Result<Verdict> as durable::__private::Returns>::Ok;
+    type Error = <Result<Verdict> as durable::__private::Returns>::Err;
+    fn encode(
+        args: &(Ticket, ::std::string::String),
+    ) -> ::core::result::Result<
+        durable::__private::Payload,
+        durable::__private::PayloadError,
+    > {
+        let (ticket, note) = args;
+        durable::__private::ArgsEncoder::new()
+            .field::<Ticket>("ticket", ticket)
+            .field::<::std::string::String>("note", note)
+            .finish()
+    }
+    fn decode(
+        args: &durable::__private::Payload,
+    ) -> ::core::result::Result<
+        (Ticket, ::std::string::String),
+        durable::__private::PayloadError,
+    > {
+        let decoder = durable::__private::ArgsDecoder::new(args)?;
+        ::core::result::Result::Ok((
+            decoder.field::<Ticket>("ticket")?,
+            decoder.field::<::std::string::String>("note")?,
+        ))
+    }
+    fn run(
+        cx: durable::__private::Cx,
+        args: Self::Input,
+    ) -> durable::__private::BoxFuture<
+        'static,
+        ::core::result::Result<Self::Output, Self::Error>,
+    > {
+        ::std::boxed::Box::pin(
+            durable::__private::workflow_code(async move {
+                let mut cx = cx;
+                let (ticket, note) = args;
+                durable::__private::Returns::into_result(
+                    Self::__body(&mut cx, ticket, &note).await,
+                )
+            }),
+        )
+    }
+}
+const _: () = {
+    #[deprecated(
+        note = "[AE0101] `.elapsed(..)` in a workflow\n  why: a replay or a retry would read another time than the first run did\n  help: use `cx.now().await`"
+    )]
+    #[allow(non_upper_case_globals)]
+    const suspicious: () = ();
+    suspicious
+};
+impl triage {
+    #[doc(hidden)]
+    #[allow(
+        clippy::unused_async,
+        clippy::needless_pass_by_value,
+        clippy::trivially_copy_pass_by_ref
+    )]
+    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
+    async fn __body(cx: &mut Cx, ticket: Ticket, note: &str) -> Result<Verdict> {
+        for hit in durable::__private::gate(search(cx, &ticket.text), 0u16).await? {
+            if hit.spent.elapsed() > LIMIT {
+                break;
+            }
+        }
+        let (a, b) = durable::__private::gate(
+                cx
+                    .join((
+                        async |cx: &mut Cx| {
+                            durable::__private::gate(cx.now(), 1u16).await
+                        },
+                        async |cx: &mut Cx| {
+                            durable::__private::gate(rank(cx, note), 2u16).await
+                        },
+                    )),
+                3u16,
+            )
+            .await;
+        Ok(judge(a, b?))
+    }
+}
+/// Triage.
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+fn triage<'__cx>(
+    cx: &'__cx mut durable::__private::Cx,
+    ticket: Ticket,
+    note: &'__cx str,
+) -> durable::__private::BoxEffect<'__cx, Result<Verdict>> {
+    durable::__private::inline_workflow(
+        cx,
+        <triage as durable::__private::Workflow>::DEF,
+        move |scope: durable::__private::Cx| async move {
+            let mut scope = scope;
+            <triage>::__body(&mut scope, ticket, note).await
+        },
+    )
+}

@@ -1,0 +1,169 @@
+//! What an expression or type is, as far as its shape tells: a static, a hash collection, an address, a file path.
+
+use syn::punctuated::Punctuated;
+use syn::visit::{self, Visit};
+use syn::{BinOp, Expr, ExprCast, GenericArgument, Path, PathArguments, Token, Type, TypePath};
+
+/// The expression behind parentheses, borrows, derefs, fields and indices.
+pub(super) fn place(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Paren(inner) => place(&inner.expr),
+        Expr::Group(inner) => place(&inner.expr),
+        Expr::Reference(inner) => place(&inner.expr),
+        Expr::RawAddr(inner) => place(&inner.expr),
+        Expr::Unary(inner) => place(&inner.expr),
+        expr => expr,
+    }
+}
+
+/// The last name of the path that a place begins with, if it looks like a static or constant.
+pub(super) fn static_name(expr: &Expr) -> Option<String> {
+    match place(expr) {
+        Expr::Field(field) => static_name(&field.base),
+        Expr::Index(index) => static_name(&index.expr),
+        Expr::Path(path) if path.qself.is_none() => {
+            let name = path.path.segments.last()?.ident.to_string();
+            is_capital(&name).then_some(name)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a name is written in capitals, as statics and constants are.
+pub(super) fn is_capital(name: &str) -> bool {
+    name.len() > 1
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+        && name.chars().any(|c| c.is_ascii_uppercase())
+}
+
+/// Whether a type is a hash collection, perhaps behind a reference.
+pub(super) fn hash_type(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(reference) => hash_type(&reference.elem),
+        Type::Paren(inner) => hash_type(&inner.elem),
+        Type::Path(path) => hashed(&path.path).is_some(),
+        _ => false,
+    }
+}
+
+/// The hash collections in a type, each with its name.
+pub(super) fn hash_types(ty: &Type) -> Vec<(&Path, String)> {
+    #[derive(Default)]
+    struct Finder<'ast>(Vec<(&'ast Path, String)>);
+    impl<'ast> Visit<'ast> for Finder<'ast> {
+        fn visit_type_path(&mut self, ty: &'ast TypePath) {
+            if let Some(name) = hashed(&ty.path) {
+                self.0.push((&ty.path, name));
+            }
+            visit::visit_type_path(self, ty);
+        }
+    }
+    let mut finder = Finder::default();
+    finder.visit_type(ty);
+    finder.0
+}
+
+/// The name of a hash collection of the standard library with its default, randomly keyed hasher.
+fn hashed(path: &Path) -> Option<String> {
+    let last = path.segments.last()?;
+    let name = last.ident.to_string();
+    let default_arguments = match name.as_str() {
+        "HashMap" => 2,
+        "HashSet" => 1,
+        _ => return None,
+    };
+    match &last.arguments {
+        PathArguments::AngleBracketed(arguments) if count(&arguments.args) > default_arguments => None,
+        _ => Some(name),
+    }
+}
+
+fn count(arguments: &Punctuated<GenericArgument, Token![,]>) -> usize {
+    arguments.iter().filter(|argument| matches!(argument, GenericArgument::Type(_))).count()
+}
+
+/// What makes a cast one to or from an address.
+pub(super) fn is_address(cast: &ExprCast) -> Option<&'static str> {
+    match &*cast.ty {
+        Type::Ptr(_) => Some("as *const _"),
+        ty if is_integer(ty) && points(&cast.expr) => Some("pointer as integer"),
+        _ => None,
+    }
+}
+
+fn is_integer(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    path.path.get_ident().is_some_and(|name| {
+        matches!(
+            name.to_string().as_str(),
+            "usize" | "u64" | "u128" | "isize" | "i64" | "i128" | "u32" | "i32"
+        )
+    })
+}
+
+fn points(expr: &Expr) -> bool {
+    match expr {
+        Expr::Paren(inner) => points(&inner.expr),
+        Expr::Group(inner) => points(&inner.expr),
+        Expr::RawAddr(_) => true,
+        Expr::Cast(cast) => matches!(&*cast.ty, Type::Ptr(_)) || points(&cast.expr),
+        Expr::MethodCall(call) => {
+            matches!(call.method.to_string().as_str(), "as_ptr" | "as_mut_ptr" | "cast" | "addr")
+        }
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => path.path.segments.last().is_some_and(|last| {
+                matches!(last.ident.to_string().as_str(), "as_ptr" | "into_raw" | "from_ref" | "from_mut")
+            }),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Visits what is cast, behind all casts.
+pub(super) fn without_casts<'a>(expr: &'a Expr, visit: impl FnOnce(&'a Expr)) {
+    match expr {
+        Expr::Paren(inner) => without_casts(&inner.expr, visit),
+        Expr::Cast(inner) => without_casts(&inner.expr, visit),
+        expr => visit(expr),
+    }
+}
+
+/// Whether an expression is surely a path in the file system.
+pub(super) fn is_path_value(expr: &Expr) -> bool {
+    match place(expr) {
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => path
+                .path
+                .segments
+                .iter()
+                .rev()
+                .nth(1)
+                .is_some_and(|owner| owner.ident == "Path" || owner.ident == "PathBuf"),
+            _ => false,
+        },
+        Expr::MethodCall(call) => {
+            matches!(call.method.to_string().as_str(), "join" | "with_extension" | "with_file_name")
+                && is_path_value(&call.receiver)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an operator writes its left side.
+pub(super) fn is_assignment(op: BinOp) -> bool {
+    use BinOp as Op;
+    matches!(
+        op,
+        Op::AddAssign(_)
+            | Op::SubAssign(_)
+            | Op::MulAssign(_)
+            | Op::DivAssign(_)
+            | Op::RemAssign(_)
+            | Op::BitXorAssign(_)
+            | Op::BitAndAssign(_)
+            | Op::BitOrAssign(_)
+            | Op::ShlAssign(_)
+            | Op::ShrAssign(_)
+    )
+}

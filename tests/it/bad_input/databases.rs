@@ -1,0 +1,139 @@
+//! Databases that are read-only, full, locked, damaged, altered or newer than this build.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether::journal::JournalError;
+use aether::prelude::*;
+use aether::store::{AppendError, Store, StoreError};
+use aether::{BuildError, EngineBuilder, Fault, SqliteStore, StartError, VerifyError};
+use aether_sqlite::SqliteOptions;
+use rusqlite::Connection;
+
+use super::{bad_fine, bad_large, serves_another, stopped};
+use crate::seeds::kit::{Calls, Journal, Rows, builder, in_time, run_id};
+
+fn database() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    (folder, path)
+}
+
+async fn refused(path: &Path) -> StoreError {
+    match Engine::builder().sqlite(path).start().await {
+        Err(BuildError::Store(error)) => error,
+        other => panic!("the store should have been refused: {other:?}"),
+    }
+}
+
+fn on(store: &Arc<dyn Store>) -> EngineBuilder {
+    builder(store, &Calls::default())
+}
+
+fn patient(path: &Path, options: SqliteOptions) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open_with(path, options).unwrap())
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_used_is_refused_at_the_start_and_says_why() {
+    let (_folder, path) = database();
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    assert!(matches!(refused(&path).await, StoreError::NewerSchema { found: 99, .. }));
+
+    std::fs::write(&path, "this is a letter to my grandmother, ".repeat(100)).unwrap();
+    assert!(matches!(refused(&path).await, StoreError::Corrupt { .. }));
+
+    let (_folder, path) = database();
+    drop(SqliteStore::open(&path).unwrap());
+    let uri = format!("file:{}?mode=ro", path.display());
+    let error = refused(Path::new(&uri)).await;
+    assert!(matches!(&error, StoreError::ReadOnly { store, .. } if store.contains("agent.db")), "{error}");
+
+    let (_folder, path) = database();
+    drop(SqliteStore::open(&path).unwrap());
+    let engine = Engine::builder().sqlite(&path).start().await.unwrap();
+    serves_another(&engine).await;
+}
+
+#[tokio::test]
+async fn a_full_database_stops_the_run_and_loses_nothing() {
+    let (_folder, path) = database();
+    let store = patient(&path, SqliteOptions { max_pages: Some(80), ..SqliteOptions::default() });
+    let engine = on(&store).start().await.unwrap();
+    let run = engine.start::<bad_large>(1 << 20).id("large").await.unwrap();
+    let fault = stopped(in_time(run.result()).await);
+    assert!(matches!(&fault, Fault::Append(AppendError::Store(StoreError::Full { .. }))), "{fault}");
+    let before = Journal::read(&store, "large").await;
+    assert_eq!(before.count("step_committed", "bad_fine_step"), 1);
+    serves_another(&engine).await;
+    drop((engine, run, store));
+
+    let store = patient(&path, SqliteOptions::default());
+    let engine = on(&store).start().await.unwrap();
+    let run = engine.handle::<bad_large>("large").await.unwrap();
+    in_time(async {
+        while !run.advance().await.unwrap() {
+            tokio::time::sleep(Duration::from_millis(50)).await
+        }
+    })
+    .await;
+    assert_eq!(in_time(run.result()).await.unwrap(), 1 << 20);
+    assert_eq!(Journal::read(&store, "large").await.first(before.events.len()), before);
+}
+
+#[tokio::test]
+async fn a_locked_database_is_a_retryable_error_and_loses_nothing() {
+    let (_folder, path) = database();
+    let busy_timeout = Duration::from_millis(60);
+    let store = patient(&path, SqliteOptions { busy_timeout, ..SqliteOptions::default() });
+    let engine = on(&store).start().await.unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = engine.start::<bad_fine>(1).id("locked").await.unwrap_err();
+    let StartError::Store(error) = error else { panic!("{error}") };
+    assert!(matches!(error, StoreError::Locked { .. }) && error.is_retryable(), "{error}");
+    other.execute_batch("COMMIT").unwrap();
+    let run = engine.start::<bad_fine>(1).id("locked").await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), 2);
+    serves_another(&engine).await;
+}
+
+#[tokio::test]
+async fn an_altered_row_stops_its_run_and_no_other() {
+    let (_folder, path) = database();
+    let store = patient(&path, SqliteOptions::default());
+    Journal::record::<bad_fine>("altered", 1).await.open().plant(&store, Rows::Follow).await;
+    let conn = Connection::open(&path).unwrap();
+    let change =
+        "UPDATE journal SET events = replace(events, 'bad_fine_step', 'bad_evil_step') WHERE position = 2";
+    assert_eq!(conn.execute(change, []).unwrap(), 1);
+    let engine = on(&store).start().await.unwrap();
+    let run = engine.handle::<bad_fine>("altered").await.unwrap();
+    let altered = Fault::Journal { run: run_id("altered"), error: JournalError::Altered { position: 2 } };
+    assert_eq!(stopped(in_time(run.result()).await), altered);
+    assert_eq!(engine.verify(run.id()).await, Err(VerifyError::Fault(altered.clone())));
+    assert!(altered.to_string().contains("run `altered`") && altered.to_string().contains("position 2"));
+    let kept: i64 = conn.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, 7, "nothing is repaired, nothing is removed, nothing is added");
+    serves_another(&engine).await;
+}
+
+#[tokio::test]
+async fn a_damaged_row_of_one_run_does_not_keep_another_from_being_taken_up() {
+    let (_folder, path) = database();
+    let store = patient(&path, SqliteOptions::default());
+    for run in ["damaged", "left"] {
+        let journal = Journal::record::<bad_fine>(run, 1).await;
+        journal.first(1).plant(&store, Rows::Follow).await;
+    }
+    let conn = Connection::open(&path).unwrap();
+    conn.execute("UPDATE runs SET status = 'dancing' WHERE id = 'damaged'", []).unwrap();
+    let engine = on(&store).start().await.unwrap();
+    let run = engine.handle::<bad_fine>("left").await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), 2);
+    let error = engine.handle::<bad_fine>("damaged").await.unwrap_err();
+    assert!(matches!(&error, StartError::Store(StoreError::Corrupt { .. })), "{error}");
+    serves_another(&engine).await;
+}

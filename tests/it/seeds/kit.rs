@@ -1,0 +1,370 @@
+//! What the rows are written with: both stores, call counters, and journals that are recorded once, cut at any event,
+//! and planted in another store as a crash would leave them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aether::contract::Status;
+use aether::event::{Event, RunCreated};
+use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether::journal::{Frame, read_verified};
+use aether::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use aether::prelude::*;
+use aether::store::{Ack, Append, NewRun, Receipt, StatusChange, Store};
+use aether::{EngineBuilder, MemoryStore, Payload, RunEnd, RunError, SqliteStore, Workflow};
+use aether_core::payload::Digest;
+use jiff::Timestamp;
+
+/// How long anything here may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A store, and the folder it lives in.
+pub(crate) struct Place {
+    pub(crate) store: Arc<dyn Store>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+/// Makes an empty place in each kind of store.
+pub(crate) const STORES: [fn() -> Place; 2] = [Place::memory, Place::sqlite];
+
+impl Place {
+    pub(crate) fn memory() -> Self {
+        Self { store: Arc::new(MemoryStore::new()), _folder: None }
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path().join("agent.db")).unwrap();
+        Self { store: Arc::new(store), _folder: Some(folder) }
+    }
+}
+
+/// Counts body calls by the name of the step, with the keys they were made under.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Calls(Arc<Mutex<BTreeMap<String, Vec<String>>>>);
+
+impl Calls {
+    /// Called first thing in every body.
+    pub(crate) fn note(cx: &StepCx) -> Result<()> {
+        cx.dep::<Self>()?.add(cx.command_id().name(), cx.idempotency_key().as_str());
+        Ok(())
+    }
+
+    pub(crate) fn add(&self, name: &str, key: &str) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.entry(name.to_owned()).or_default().push(key.to_owned());
+    }
+
+    pub(crate) fn of(&self, name: &str) -> usize {
+        self.keys(name).len()
+    }
+
+    pub(crate) fn keys(&self, name: &str) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn all(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().map(Vec::len).sum()
+    }
+}
+
+/// An engine that looks for work often, on `store`, with `calls` provided.
+pub(crate) fn builder(store: &Arc<dyn Store>, calls: &Calls) -> EngineBuilder {
+    let poll = Duration::from_millis(10);
+    Engine::builder().store(store.clone()).provide(calls.clone()).provide(store.clone()).poll_interval(poll)
+}
+
+/// An engine on `store` and what is recorded there under `run`, advanced to its end.
+pub(crate) async fn resume<W: Workflow>(
+    store: &Arc<dyn Store>,
+    run: &str,
+    calls: &Calls,
+) -> (Engine, std::result::Result<W::Output, RunError<W::Error>>) {
+    let engine = builder(store, calls).start().await.unwrap();
+    let handle = engine.handle::<W>(run).await.unwrap();
+    let result = in_time(handle.result()).await;
+    (engine, result)
+}
+
+/// Waits until what was queued so far is written: a store keeps the order.
+pub(crate) async fn flushed(store: &Arc<dyn Store>) {
+    store.delete_snapshots().await.unwrap();
+}
+
+/// Fails where something takes for ever.
+pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it takes too long")
+}
+
+pub(crate) fn run_id(name: &str) -> RunId {
+    RunId::new(name).unwrap()
+}
+
+/// What a planted run's ledger holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// What its events say.
+    Follow,
+    /// Nothing.
+    Absent,
+}
+
+/// The events of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Journal {
+    pub(crate) run: String,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Journal {
+    /// Runs `W` once in memory, to its end, whatever that is.
+    pub(crate) async fn record<W: Workflow>(run: &str, input: W::Input) -> Self {
+        Self::record_with::<W>(run, input, |builder| builder).await
+    }
+
+    /// Like [`Journal::record`], on a changed engine.
+    pub(crate) async fn record_with<W: Workflow>(
+        run: &str,
+        input: W::Input,
+        change: impl FnOnce(EngineBuilder) -> EngineBuilder,
+    ) -> Self {
+        let place = Place::memory();
+        let engine = change(builder(&place.store, &Calls::default())).start().await.unwrap();
+        let handle = engine.start::<W>(input).id(run).await.unwrap();
+        let end = in_time(handle.end()).await.unwrap();
+        assert!(!matches!(end, RunEnd::Stopped(_)), "{end:?}");
+        Self::read(&place.store, run).await
+    }
+
+    /// What `store` holds.
+    pub(crate) async fn read(store: &Arc<dyn Store>, run: &str) -> Self {
+        flushed(store).await;
+        let frames = store.load(&run_id(run), 0).await.unwrap();
+        Self { run: run.into(), events: read_verified(&frames).unwrap() }
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<String> {
+        self.events.iter().map(Event::kind).collect()
+    }
+
+    /// Kinds of the events of the command of this name, in order.
+    pub(crate) fn kinds_of(&self, name: &str) -> Vec<String> {
+        self.of(name).iter().map(Event::kind).collect()
+    }
+
+    /// The events of the command of this name, in order.
+    pub(crate) fn of(&self, name: &str) -> Vec<Event> {
+        let named = |event: &&Event| event.command().is_some_and(|command| command.name() == name);
+        self.events.iter().filter(named).cloned().collect()
+    }
+
+    pub(crate) fn count(&self, kind: &str, name: &str) -> usize {
+        self.kinds_of(name).iter().filter(|found| *found == kind).count()
+    }
+
+    fn at(&self, kind: &str, name: &str) -> usize {
+        let found = |event: &Event| {
+            event.kind() == kind && event.command().is_none_or(|command| command.name() == name)
+        };
+        self.events
+            .iter()
+            .position(found)
+            .unwrap_or_else(|| panic!("no {kind} of {name}: {:?}", self.kinds()))
+    }
+
+    /// The first `count` events.
+    pub(crate) fn first(&self, count: usize) -> Self {
+        Self { run: self.run.clone(), events: self.events[..count].to_vec() }
+    }
+
+    /// Everything through the first event of this kind of the command `name`.
+    pub(crate) fn through(&self, kind: &str, name: &str) -> Self {
+        self.first(self.at(kind, name) + 1)
+    }
+
+    /// Everything but the event that ended the run.
+    pub(crate) fn open(&self) -> Self {
+        self.first(self.events.iter().position(Event::is_terminal).unwrap_or(self.events.len()))
+    }
+
+    /// The same facts without what tells who wrote them and when: for comparing two executions.
+    pub(crate) fn facts(&self) -> Vec<Event> {
+        let anonymous = self.events.iter().filter(|event| !matches!(event, Event::RunRequeued(_))).cloned();
+        anonymous
+            .map(|mut event| {
+                match &mut event {
+                    Event::RunCreated(e) => e.seed = String::new(),
+                    Event::CommandCommitted(e) => e.caught_up = false,
+                    Event::ToolInvocationFinished(e) => e.caught_up = false,
+                    _ => {}
+                }
+                event
+            })
+            .collect()
+    }
+
+    /// Writes these events as a process that then died would have: due, and owned by nobody.
+    pub(crate) async fn plant(&self, store: &Arc<dyn Store>, rows: Rows) {
+        self.hold(store, rows).await.let_go().await;
+    }
+
+    /// Writes these events, and keeps the run.
+    pub(crate) async fn hold(&self, store: &Arc<dyn Store>, rows: Rows) -> Hand {
+        let mut hand = Hand::create(store, &self.run, &self.events[0]).await;
+        for event in &self.events[1..] {
+            let acquire = self.acquire(event).filter(|_| rows == Rows::Follow);
+            let update = self.update(event).filter(|_| rows == Rows::Follow);
+            hand.append(std::slice::from_ref(event), acquire, update.into_iter().collect()).await;
+        }
+        hand
+    }
+
+    /// The ledger row that a started event comes with.
+    pub(crate) fn acquire(&self, event: &Event) -> Option<Acquire> {
+        let Event::ToolInvocationStarted(e) = event else { return None };
+        let digest = self.events.iter().find_map(|known| match known {
+            Event::NodeStarted(node) if node.command == e.command => Some(node.digest.clone()),
+            _ => None,
+        })?;
+        let entry = LedgerEntry {
+            key: e.key.clone(),
+            run: run_id(&self.run),
+            command: e.command.clone(),
+            invocation: e.invocation.clone(),
+            tool: e.tool.clone(),
+            digest,
+            business_key: None,
+            status: LedgerStatus::Started,
+            result: None,
+            error: None,
+            committed: false,
+            epoch: 1,
+            started_at: past(),
+            finished_at: None,
+        };
+        Some(Acquire { entry, otherwise: Frame::encode(std::slice::from_ref(event)).unwrap() })
+    }
+
+    /// The ledger change that a finished event comes with.
+    fn update(&self, event: &Event) -> Option<LedgerUpdate> {
+        let Event::ToolInvocationFinished(e) = event else { return None };
+        let (_, attempt) = e.invocation.as_str().rsplit_once('#')?;
+        let status = if e.outcome.is_complete() { LedgerStatus::Succeeded } else { LedgerStatus::Failed };
+        Some(LedgerUpdate {
+            key: IdempotencyKey::new(&run_id(&self.run), &e.command, attempt.parse().ok()?),
+            status,
+            result: e.result.clone(),
+            error: e.error.clone(),
+            committed: true,
+        })
+    }
+}
+
+/// A time that is over.
+pub(crate) fn past() -> Timestamp {
+    Timestamp::from_second(1_760_000_000).unwrap()
+}
+
+/// Appends to one run through the store's own interface.
+pub(crate) struct Hand {
+    store: Arc<dyn Store>,
+    run: RunId,
+    epoch: Epoch,
+    pub(crate) next: Position,
+}
+
+impl Hand {
+    /// Creates the run that `created` tells of, owned by this hand.
+    pub(crate) async fn create(store: &Arc<dyn Store>, run: &str, created: &Event) -> Self {
+        let Event::RunCreated(e) = created else { panic!("a journal begins with run_created") };
+        let new = NewRun {
+            id: run_id(run),
+            workflow: e.workflow.clone(),
+            version: e.version,
+            digest: e.digest.clone(),
+            parent: e.parent.clone(),
+            frame: Frame::encode(std::slice::from_ref(created)).unwrap(),
+            at: past(),
+            owner: Some(WorkerId::from("hand".to_owned())),
+            // Held until it is let go: no engine takes it up meanwhile.
+            lease_until: Timestamp::from_second(4_000_000_000).unwrap(),
+        };
+        store.create(new).await.unwrap();
+        Self { store: store.clone(), run: run_id(run), epoch: 1, next: 1 }
+    }
+
+    /// Creates a run of a workflow of this name, with this input.
+    pub(crate) async fn begin(store: &Arc<dyn Store>, run: &str, workflow: &str, input: &str) -> Self {
+        Self::create(store, run, &created(workflow, input)).await
+    }
+
+    pub(crate) async fn append(
+        &mut self,
+        events: &[Event],
+        acquire: Option<Acquire>,
+        ledger: Vec<LedgerUpdate>,
+    ) -> Receipt {
+        self.append_frame(Frame::encode(events).unwrap(), acquire, ledger).await
+    }
+
+    pub(crate) async fn append_frame(
+        &mut self,
+        frame: Frame,
+        acquire: Option<Acquire>,
+        ledger: Vec<LedgerUpdate>,
+    ) -> Receipt {
+        let expected = self.next;
+        self.next += Position::from(frame.count);
+        let (ack, reply) = Ack::awaited(self.run.clone(), self.next, Arc::default());
+        let run = self.run.clone();
+        let (epoch, at) = (self.epoch, past());
+        let (status, consumed) = (terminal(&frame), Vec::new());
+        self.store.append(Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack });
+        reply.await.unwrap().unwrap()
+    }
+
+    /// Leaves the run to be claimed.
+    pub(crate) async fn let_go(self) {
+        self.store.release(&self.run, self.epoch, past()).await.unwrap();
+    }
+}
+
+/// The status that a frame's terminal event comes with.
+fn terminal(frame: &Frame) -> Option<StatusChange> {
+    let status = match frame.text.as_str() {
+        text if text.contains("{\"run_completed\":") => Status::Completed,
+        text if text.contains("{\"run_failed\":") => Status::Failed,
+        _ => return None,
+    };
+    Some(StatusChange { status, wake_at: None, release: true, seen: 0, notify: None })
+}
+
+/// The first event of a run of a workflow of this name.
+pub(crate) fn created(workflow: &str, input: &str) -> Event {
+    let input = json(input);
+    let digest = Digest::of(&input).unwrap();
+    RunCreated {
+        module: String::new(),
+        workflow: workflow.into(),
+        version: 1,
+        fingerprint: String::new(),
+        input,
+        digest,
+        seed: "00".repeat(16),
+        parent: None,
+    }
+    .into()
+}
+
+pub(crate) fn json(text: &str) -> Payload {
+    Payload::from_text(text.into()).unwrap()
+}
+
+/// The message of a failed run.
+pub(crate) fn failed<T: std::fmt::Debug>(result: std::result::Result<T, RunError>) -> Failure {
+    match result {
+        Err(RunError::Failed(failure)) => failure,
+        other => panic!("the run should have failed, but: {other:?}"),
+    }
+}

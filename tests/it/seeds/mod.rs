@@ -1,0 +1,16 @@
+//! The statements of the seed documents, one test each, named after its row: `s046_…` is row 46.
+//!
+//! Rows are asserted through public API, on the memory store and on SQLite, with body calls counted.
+
+mod chain;
+mod contracts;
+mod effects;
+mod everything;
+mod histories;
+pub(crate) mod kit;
+mod ledger;
+mod policy;
+mod processes;
+mod replay;
+mod sandbox;
+mod unknown;

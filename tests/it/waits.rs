@@ -1,0 +1,106 @@
+//! Signals and questions: kept, deduplicated, durable.
+
+use std::time::Duration;
+
+use aether::contract::Status;
+use aether::id::CommandId;
+use aether::prelude::*;
+use aether::store::Sent;
+
+#[workflow]
+async fn payments(cx: &mut Cx) -> Result<Vec<u32>> {
+    let first: u32 = cx.signal("paid").await?;
+    let second: u32 = cx.signal("paid").await?;
+    Ok(vec![first, second])
+}
+
+#[workflow]
+async fn confirmed(cx: &mut Cx, amount: u32) -> Result<bool> {
+    Ok(cx.ask(format!("Pay {amount}?")).await?)
+}
+
+#[workflow]
+async fn paid_in_time(cx: &mut Cx) -> Result<Option<u32>> {
+    let first = cx
+        .race((
+            async |cx: &mut Cx| cx.signal("paid").await.map(Some),
+            async |cx: &mut Cx| {
+                cx.sleep(Duration::from_millis(30)).await;
+                Ok(None)
+            },
+        ))
+        .await?;
+    Ok(first)
+}
+
+async fn engine(path: &std::path::Path) -> Engine {
+    let poll = Duration::from_millis(10);
+    Engine::builder().sqlite(path).poll_interval(poll).eviction_grace(poll).start().await.unwrap()
+}
+
+async fn until_waiting<W>(run: &RunHandle<W>) {
+    while run.status().await.unwrap() != Status::Waiting {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn signals_are_kept_deduplicated_and_survive_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    let first = engine(&path).await;
+    let run = first.start::<payments>(()).id("r").await.unwrap();
+    until_waiting(&run).await;
+    let id = run.id().clone();
+    assert_eq!(first.signal(&id, "other", "x", &9).await, Ok(Sent::Delivered));
+    assert_eq!(first.signal(&id, "paid", "a", &1).await, Ok(Sent::Delivered));
+    assert_eq!(first.signal(&id, "paid", "a", &7).await, Ok(Sent::Duplicate));
+    first.shutdown().await.unwrap();
+
+    let second = engine(&path).await;
+    let run = second.handle::<payments>("r").await.unwrap();
+    assert_eq!(second.signal(&id, "paid", "b", &2).await, Ok(Sent::Delivered));
+    assert_eq!(run.result().await.unwrap(), [1, 2]);
+    assert_eq!(second.signal(&id, "paid", "c", &3).await, Ok(Sent::RunEnded(Status::Completed)));
+    assert!(second.verify(&id).await.is_ok());
+    assert!(second.view(&id).await.unwrap().illegal.is_empty());
+}
+
+#[tokio::test]
+async fn a_question_waits_for_its_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(&dir.path().join("a.db")).await;
+    let run = engine.start::<confirmed>(3).id("r").await.unwrap();
+    until_waiting(&run).await;
+    let view = engine.view(run.id()).await.unwrap();
+    assert_eq!(view.steps[0].status, Status::Waiting);
+    assert_eq!(view.steps[0].input.as_ref().unwrap().as_str(), "\"Pay 3?\"");
+    let question: CommandId = view.steps[0].command.clone();
+    engine.answer(run.id(), &question, &true, "ann").await.unwrap();
+    assert!(run.result().await.unwrap());
+    assert!(engine.verify(run.id()).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_answer_of_another_type_is_a_typed_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(&dir.path().join("a.db")).await;
+    let run = engine.start::<confirmed>(3).id("r").await.unwrap();
+    engine.answer(run.id(), &CommandId::new("0", "ask"), &"maybe", "ann").await.unwrap();
+    let error = run.result().await.unwrap_err().to_string();
+    assert!(error.contains("cannot be recorded") && error.contains("0:ask"), "{error}");
+}
+
+#[tokio::test]
+async fn a_wait_may_race_a_timer() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(&dir.path().join("a.db")).await;
+    let late = engine.start::<paid_in_time>(()).id("late").await.unwrap();
+    assert_eq!(late.result().await.unwrap(), None);
+    let early = engine.start::<paid_in_time>(()).id("early").await.unwrap();
+    engine.signal(early.id(), "paid", "a", &5).await.unwrap();
+    assert_eq!(early.result().await.unwrap(), Some(5));
+    for run in [late.id(), early.id()] {
+        assert!(engine.verify(run).await.is_ok());
+    }
+}

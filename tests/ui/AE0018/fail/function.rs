@@ -1,0 +1,6 @@
+use aether::prelude::*;
+
+#[workflow_mod]
+fn flow() {}
+
+fn main() {}

@@ -1,0 +1,15 @@
+use aether::prelude::*;
+
+#[step(effect = "external", retry(max = 2))]
+async fn external(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[step(effect = "http", retry(max = 1), irreversible)]
+async fn http(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+fn main() {}

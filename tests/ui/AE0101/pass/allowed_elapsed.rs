@@ -1,0 +1,12 @@
+#![deny(warnings)]
+
+use aether::prelude::*;
+
+#[workflow(allow(clock, reason = "only for a log line"))]
+async fn flow(cx: &mut Cx, opened: std::time::SystemTime) -> Result<()> {
+    let _ = &cx;
+    let _ = opened.elapsed();
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+use aether::prelude::*;
+
+#[workflow]
+async fn flow(cx: &mut Cx, counts: std::collections::HashMap<String, u32>, seen: std::collections::HashSet<u32>) -> Result<()> {
+    let _ = &cx;
+    for _ in &counts {}
+    let _ = counts.keys().count();
+    let _ = seen.iter().next();
+    Ok(())
+}
+
+fn main() {}
