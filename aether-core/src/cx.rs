@@ -78,6 +78,7 @@ impl Ticket<'_> {
             }
             Matched::Begun(_) | Matched::New => {
                 self.run.frontier(&self.command).await;
+                self.run.breathe().await;
                 let (value, event) = fresh(&self.run);
                 self.run.append(vec![event], Riders::default());
                 value
@@ -243,6 +244,7 @@ impl Cx {
                 }
                 Matched::New => {
                     run.frontier(command).await;
+                    run.breathe().await;
                     let due = due(run.now());
                     let scheduled = TimerScheduled { command: command.clone(), due };
                     run.append(vec![scheduled.into()], Riders::default());

@@ -122,7 +122,7 @@ events! {
         /// Digest of the arguments.
         digest: Digest,
         /// The arguments; absent where `command_emitted` holds them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         input: Option<Payload>,
         /// Where in the source it was awaited, `file:line`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +149,7 @@ events! {
         /// What it means for the world.
         outcome: Outcome,
         /// The value, where the outcome is a value.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         result: Option<Payload>,
         /// The step error, where the outcome is an error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,7 +208,7 @@ events! {
         /// What it means for the world.
         outcome: Outcome,
         /// The value, where there is one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         result: Option<Payload>,
         /// The error, where there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -323,7 +323,7 @@ events! {
         /// The command.
         command: CommandId,
         /// The value that ended it; absent where it expired.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         value: Option<Payload>,
     }
     /// A message was taken from the inbox.
@@ -400,6 +400,11 @@ pub enum Decision {
     Retry,
     /// The run waits for an operator.
     Ask,
+}
+
+/// A field that is there holds a value, also where that value is `null`.
+fn present<'de, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Payload>, D::Error> {
+    Payload::deserialize(field).map(Some)
 }
 
 fn is_false(flag: &bool) -> bool {

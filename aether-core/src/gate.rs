@@ -3,11 +3,13 @@
 //! Promise: `Recorded` is sealed, so a future that replay would not reproduce does not pass [`gate`]. While an effect
 //! is polled the phase is [`Phase::Effect`]; while workflow code is polled it is [`Phase::Workflow`].
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+use crate::id::RunId;
 
 mod sealed {
     pub trait Sealed {}
@@ -119,11 +121,33 @@ pub enum Phase {
 thread_local! {
     static PHASE: Cell<Phase> = const { Cell::new(Phase::Outside) };
     static STATE: Cell<Option<u16>> = const { Cell::new(None) };
+    static RUN: RefCell<Option<RunId>> = const { RefCell::new(None) };
 }
 
 /// Who is being polled on this thread right now.
 pub fn phase() -> Phase {
     PHASE.try_with(Cell::get).unwrap_or(Phase::Outside)
+}
+
+/// The run whose code is being polled on this thread.
+pub fn current_run() -> Option<RunId> {
+    RUN.try_with(|run| run.borrow().clone()).ok().flatten()
+}
+
+/// Names the run that is polled on this thread until it is dropped, and then the former one.
+pub(crate) struct PolledRun(Option<RunId>);
+
+impl PolledRun {
+    pub(crate) fn new(run: &RunId) -> Self {
+        Self(RUN.replace(Some(run.clone())))
+    }
+}
+
+impl Drop for PolledRun {
+    fn drop(&mut self) {
+        let former = self.0.take();
+        let _thread_is_gone = RUN.try_with(|run| run.replace(former));
+    }
 }
 
 /// The state whose effect is being polled on this thread.

@@ -190,7 +190,11 @@ impl Performance {
             return self.attempts().await;
         };
         self.attempt = invocation.attempt;
-        let entry = match self.run.host.store.entry(&invocation.key).await {
+        let looked = {
+            let _busy = self.run.busy();
+            self.run.host.store.entry(&invocation.key).await
+        };
+        let entry = match looked {
             Ok(entry) => entry,
             Err(error) => return self.run.stop(error).await,
         };

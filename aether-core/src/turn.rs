@@ -20,6 +20,7 @@ use crate::contract::Status;
 use crate::event::{Event, InvocationAbandoned, RunCancelled, RunCompleted, RunFailed, RunWaiting};
 use crate::failure::Failure;
 use crate::fault::Fault;
+use crate::gate::PolledRun;
 use crate::id::{CommandId, RunId};
 use crate::payload::Payload;
 use crate::perform::panic_message;
@@ -110,10 +111,17 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         if let Poll::Ready(error) = broken.as_mut().poll(cx) {
             return Poll::Ready(TurnEnd::Fault(run.fault().unwrap_or(Fault::Append(error))));
         }
+        // Before replay: a run that does not fit its code any more can still be cancelled.
+        if run.fault().is_none()
+            && let Some(end) = asked_to_end(run)
+        {
+            return Poll::Ready(end);
+        }
         woken.0.store(false, Ordering::Release);
         let polled = match run.fault() {
             Some(_) => Ok(Poll::Pending),
             None => {
+                let _polled = PolledRun::new(&run.id);
                 let mut cx = Context::from_waker(&waker);
                 std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_unpin(&mut cx)))
             }

@@ -124,7 +124,14 @@ impl Performance {
         };
         match found {
             Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()),
-            Ok(Ok(Probe::DidNotHappen)) => self.did_not_happen(invocation, "probe", Vec::new()),
+            Ok(Ok(Probe::DidNotHappen)) if self.attempt + 1 >= MAX_SENDS.max(self.options.retry.max) => {
+                self.never_happened(invocation)
+            }
+            Ok(Ok(Probe::DidNotHappen)) => {
+                let again = self.did_not_happen(invocation, "probe", Vec::new());
+                self.pause_before_attempt().await;
+                again
+            }
             Ok(Ok(Probe::Unknown)) => self.in_doubt(invocation, "probe", "its probe cannot tell", Vec::new()),
             Ok(Err(failure)) => {
                 self.in_doubt(invocation, "probe", &format!("its probe failed: {failure}"), Vec::new())
@@ -133,6 +140,30 @@ impl Performance {
                 self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new())
             }
         }
+    }
+
+    /// A probe that denies every attempt must not send the body without end, nor without a pause.
+    async fn pause_before_attempt(&self) {
+        if let Some(wait) = Retry::READ.wait_after(self.attempt.saturating_sub(1).min(2))
+            && self.attempt > 1
+        {
+            let _busy = self.run.busy();
+            self.run.host.world.sleep_until(later(self.run.now(), wait)).await;
+        }
+    }
+
+    /// The last attempt did not happen either: a definite failure.
+    fn never_happened(&mut self, invocation: &InvocationId) -> Next {
+        let reason = format!(
+            "{} attempts were made, and the probe says of each that it did not happen (invocation `{invocation}`)",
+            self.attempt + 1
+        );
+        let error = StepError::TimedOut(at(&self.run, &self.command, reason));
+        let mut events = self.start_events();
+        events.push(self.decision(invocation, Decision::DidNotHappen, "probe"));
+        let ledger = self.ledger_update(LedgerStatus::Failed, None, None).into_iter().collect();
+        self.run.append(events, Riders { ledger, ..Riders::default() });
+        Next::Done(self.commit_failure(Outcome::PermanentFailure, &error, None))
     }
 
     /// Waits for an operator.

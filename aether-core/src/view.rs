@@ -200,7 +200,8 @@ impl RunView {
             Event::ToolInvocationFinished(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
                 step.in_doubt = false;
-                step.result = Some(e.error.map_or(Ok(e.result.unwrap_or_else(Payload::null)), Err));
+                // Without either, the HTTP exchange before it is the value.
+                step.result = e.error.map(Err).or(e.result.map(Ok)).or(step.result.take());
             }
             Event::InvocationResolved(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);

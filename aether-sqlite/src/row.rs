@@ -42,7 +42,9 @@ pub(crate) fn nat<E>(number: i64, what: &str) -> Result<u64, Fault<E>> {
 
 /// A time as it was stored.
 pub(crate) fn time<E>(micros: i64) -> Result<Timestamp, Fault<E>> {
-    Timestamp::from_microsecond(micros).map_err(|e| Fault::Row(format!("time {micros}: {e}")))
+    // Not `from_microsecond`, which refuses the last second that a timestamp can hold.
+    let (second, rest) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    Timestamp::new(second, rest as i32 * 1_000).map_err(|e| Fault::Row(format!("time {micros}: {e}")))
 }
 
 /// A status as it was stored.

@@ -6,7 +6,9 @@ pub mod crash;
 pub mod failing;
 mod gated;
 pub mod sim;
+pub mod trap;
 
 pub use crash::{CrashPoint, CrashStore};
 pub use failing::FailingStore;
-pub use sim::{CrashReport, Live, Sim, SimError, SimReport, SimWorld};
+pub use sim::{Comparison, CrashReport, Live, Sim, SimError, SimReport, SimWorld};
+pub use trap::{Door, Trap, TrapHit};

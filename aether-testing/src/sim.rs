@@ -12,6 +12,7 @@ mod model;
 mod report;
 mod script;
 mod stage;
+mod twice;
 mod world;
 
 use std::fmt;
@@ -40,8 +41,10 @@ pub use self::model::ModelAnswer;
 pub use self::report::SimReport;
 use self::script::{Behaviour, Scripts};
 pub use self::stage::CallRecord;
+pub use self::twice::Comparison;
 pub use self::world::SimWorld;
 use crate::crash::CrashPoint;
+use crate::trap::{Skew, Trap};
 
 /// 2026-01-01T00:00:00Z, the time at which a simulation begins unless it is told another.
 const BEGINNING: i64 = 1_767_225_600;
@@ -64,6 +67,9 @@ struct Settings {
     crashes: Vec<CrashPoint>,
     meanwhile: Option<Meanwhile>,
     wrap: Option<Wrap>,
+    trap: Trap,
+    skew: Option<Skew>,
+    tape: Option<stage::Tape>,
 }
 
 /// A simulation of workflow `W`, under construction.
@@ -117,6 +123,9 @@ impl Sim {
             crashes: Vec::new(),
             meanwhile: None,
             wrap: None,
+            trap: Trap::strict(),
+            skew: None,
+            tape: None,
         };
         Sim { settings, workflow: PhantomData }
     }
@@ -243,6 +252,12 @@ impl<W: Workflow> Sim<W> {
         self.with(|settings| settings.deps.insert(value))
     }
 
+    /// What happens when workflow code calls libc for something that replay would not reproduce: by default the
+    /// simulation ends with an error that names the call; see [`Trap`].
+    pub fn trap(self, trap: Trap) -> Self {
+        self.with(|settings| settings.trap = trap)
+    }
+
     /// Does something while the run goes on, for example cancels it. After a crash it is begun anew.
     pub fn meanwhile<F>(self, act: impl Fn(Live) -> F + Send + Sync + 'static) -> Self
     where
@@ -309,6 +324,33 @@ impl<W: Workflow> Sim<W> {
     /// [`SimError::Crash`] when a crash changes what it must not; any other when the run without a crash fails.
     pub async fn try_crash_at_every_append(&self, input: W::Input) -> Result<CrashReport, SimError> {
         self.apart(input, crashes::at_every_write::<W>).await
+    }
+
+    /// Runs the workflow in two worlds that differ in all that does not come through the context, and compares: once
+    /// to its end; then, on a thread of its own, a replay of that journal, and a second run. There the clock is more
+    /// than a year ahead, environment variables are hidden, the process id is another, and hash keys, seeds of
+    /// thread-local generators, thread id and addresses of the heap and the stack differ. Draws, virtual times and
+    /// the answers of stubs are those of the first run.
+    ///
+    /// Bodies that are called for real (`pure` ones, and [`Sim::real`]) are called again, and must do the same. What
+    /// is the same for the life of a process (addresses of functions and statics, its arguments, the machine) stays
+    /// the same here. The trap is set in both worlds.
+    ///
+    /// # Panics
+    /// With the text of a [`SimError`]: of [`SimError::Nondeterministic`] when the runs come apart.
+    pub async fn check_deterministic(&self, input: W::Input) -> SimReport<W> {
+        match self.try_check_deterministic(input).await {
+            Ok(report) => report,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Like [`Sim::check_deterministic`]; returns the report of the first run.
+    ///
+    /// # Errors
+    /// [`SimError::Nondeterministic`] when the runs come apart; any other when the first run fails.
+    pub async fn try_check_deterministic(&self, input: W::Input) -> Result<SimReport<W>, SimError> {
+        self.apart(input, twice::twice::<W>).await
     }
 
     /// Works on a thread that belongs to no runtime.

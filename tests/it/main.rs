@@ -12,5 +12,6 @@ mod seeds;
 mod sim;
 mod sim_crashes;
 mod sim_models;
+mod trap;
 mod ui;
 mod waits;

@@ -180,13 +180,16 @@ impl EngineBuilder {
             grace: self.grace,
             observers: broadcast::channel(4096).0,
         };
+        let began = host.world.now().as_microsecond();
         let inner = Arc::new(Inner {
+            renewed: began.into(),
             host: Arc::new(host),
             registry: RwLock::new(registry),
             active: Mutex::default(),
             cells: Mutex::default(),
             kick: Notify::new(),
             stopping: false.into(),
+            ended: tokio::sync::OnceCell::new(),
             settings: self.settings,
         });
         worker::begin(&inner);

@@ -176,7 +176,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             let new = NewRunOf { workflow: registered, id: id.clone(), input, parent: None, unique };
             // Held before the run can end, so that its end is not forgotten.
             let handle = self.engine.handle_of(id);
-            if let Created::Existing(existing) = create(inner, new).await? {
+            if let Created::Existing(existing) = create_whole(inner, new).await? {
                 same_run(&existing, workflow, &digest)?;
                 inner.kick.notify_one();
             }
@@ -212,6 +212,21 @@ pub(super) struct NewRunOf {
     pub(super) parent: Option<RunId>,
     /// Whether the run's id was made for it, so that no other run can have it.
     pub(super) unique: bool,
+}
+
+/// Creates a run in a task of its own: a caller that goes away between the creation and its answer must not leave a
+/// run that this worker holds and does not advance.
+async fn create_whole(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
+    if new.unique {
+        return create(inner, new).await;
+    }
+    let creation = tokio::spawn({
+        let inner = Arc::clone(inner);
+        async move { create(&inner, new).await }
+    });
+    creation.await.unwrap_or_else(|error| {
+        Err(StoreError::Unavailable { store: inner.host.store.describe(), reason: error.to_string() })
+    })
 }
 
 /// Creates a run and begins to advance it, unless its id is taken.

@@ -10,7 +10,7 @@ mod verify;
 mod worker;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
@@ -43,6 +43,10 @@ pub(crate) struct Inner {
     cells: Mutex<HashMap<RunId, Weak<Cell>>>,
     kick: Notify,
     stopping: AtomicBool,
+    /// When leases were last renewed, or the engine began; microseconds since 1970.
+    renewed: AtomicI64,
+    /// What the one shutdown came to; whoever asks for another one waits for it.
+    ended: tokio::sync::OnceCell<Result<(), crate::store::StoreError>>,
     settings: Settings,
 }
 

@@ -81,6 +81,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         return Ok(0);
     }
     let now = host.world.now();
+    renew_overdue(inner, now).await;
     let request = ClaimRequest {
         worker: host.worker.clone(),
         now,
@@ -108,6 +109,25 @@ async fn look_into_inboxes(inner: &Arc<Inner>) {
     }
 }
 
+/// After a pause of the whole process (a computer that slept) the leases of its own runs have run out: they are renewed
+/// before this worker takes its own runs away from itself. What another worker took meanwhile stays with that one.
+async fn renew_overdue(inner: &Inner, now: Timestamp) {
+    let renewed = inner.renewed.load(Ordering::Acquire);
+    let lease = i64::try_from(inner.settings.lease.as_micros()).unwrap_or(i64::MAX);
+    if renewed.saturating_add(lease) <= now.as_microsecond() && !inner.active().is_empty() {
+        renew(inner).await;
+    }
+}
+
+async fn renew(inner: &Inner) {
+    let host = &inner.host;
+    let now = host.world.now();
+    match host.store.renew(&host.worker, later(now, inner.settings.lease)).await {
+        Ok(()) => inner.renewed.store(now.as_microsecond(), Ordering::Release),
+        Err(error) => tracing::warn!(%error, "cannot renew leases"),
+    }
+}
+
 async fn keep_leases(inner: Arc<Inner>) {
     let host = Arc::clone(&inner.host);
     let period = inner.settings.lease / 3;
@@ -120,10 +140,7 @@ async fn keep_leases(inner: Arc<Inner>) {
         if inner.active().is_empty() {
             continue;
         }
-        let until = later(host.world.now(), inner.settings.lease);
-        if let Err(error) = host.store.renew(&host.worker, until).await {
-            tracing::warn!(%error, "cannot renew leases");
-        }
+        renew(&inner).await;
     }
 }
 
@@ -307,7 +324,22 @@ async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault: Fault) {
     }
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
     if let Err(error) = inner.host.store.release(run, epoch, wake_at).await {
-        tracing::warn!(%run, %error, "cannot give a run back; it goes on when its lease runs out");
+        tracing::warn!(%run, %error, "cannot give a run back yet");
+        if error.is_retryable() {
+            tokio::spawn(give_back_later(Arc::clone(inner), run.clone(), epoch, wake_at));
+        }
+    }
+}
+
+/// This worker goes on renewing all its leases, so a run that it could not give back would be nobody's for ever.
+async fn give_back_later(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Timestamp) {
+    let host = &inner.host;
+    while !inner.is_stopping() {
+        host.world.sleep_until(later(host.world.now(), inner.settings.poll)).await;
+        match host.store.release(&run, epoch, wake_at).await {
+            Err(error) if error.is_retryable() => {}
+            _ => return,
+        }
     }
 }
 
@@ -324,6 +356,10 @@ pub(super) async fn poke(inner: &Arc<Inner>, run: &RunId) {
 
 /// Stops the engine: bodies may finish for `patience`, then every run is given back.
 pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
+    inner.ended.get_or_init(|| stop_all(inner, patience)).await.clone()
+}
+
+async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
     inner.stopping.store(true, Ordering::Release);
     inner.kick.notify_one();
     let active: Vec<(Arc<Run>, _)> =

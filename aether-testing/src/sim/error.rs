@@ -8,7 +8,9 @@ use aether_core::id::CommandId;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::store::StoreError;
 
+use super::Comparison;
 use crate::crash::CrashPoint;
+use crate::trap::TrapHit;
 
 /// Why a simulation came to no report.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -51,6 +53,21 @@ pub enum SimError {
         call: String,
         /// Number of answers.
         answers: usize,
+    },
+    /// Workflow code did what a replay would not reproduce; see [`Trap`](crate::Trap).
+    #[error("{0}")]
+    Trapped(Box<TrapHit>),
+    /// Two runs of the workflow with the same input, draws and answers came apart.
+    #[error(
+        "the workflow is not deterministic: the first run and {between} come apart\n  first:  {first}\n  second: {second}\n  help: look between the await that both share and this place for what does not come through `cx`: clocks, hash order, random numbers, statics, thread-locals, the environment, addresses"
+    )]
+    Nondeterministic {
+        /// Which two.
+        between: Comparison,
+        /// What the first run did, and where in the source.
+        first: String,
+        /// What the second did, and where in the source.
+        second: String,
     },
     /// The run did not end in the time it was given.
     #[error("the run did not end within {within:?} of virtual time: it is {status}, {}", waits(waiting))]

@@ -15,11 +15,16 @@ const VOLATILE: [&str; 5] = ["digest", "fingerprint", "seed", "site", "worker"];
 pub(super) fn journal_text(events: &[Event]) -> String {
     let mut text = String::new();
     for (position, event) in events.iter().enumerate() {
-        let _writing_to_a_string = write!(text, "{position:>3} {}", event.kind());
-        for (field, value) in fields(event) {
-            let _writing_to_a_string = write!(text, " {field}={}", sorted(&value));
-        }
-        text.push('\n');
+        let _writing_to_a_string = writeln!(text, "{position:>3} {}", event_text(event));
+    }
+    text
+}
+
+/// Kind, and fields in alphabetical order.
+pub(super) fn event_text(event: &Event) -> String {
+    let mut text = String::from(event.kind());
+    for (field, value) in fields(event) {
+        let _writing_to_a_string = write!(text, " {field}={}", sorted(&value));
     }
     text
 }

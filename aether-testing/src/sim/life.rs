@@ -27,6 +27,7 @@ use super::stage::Stage;
 use super::world::Entropy;
 use super::{Live, Settings, SimError, SimReport, SimWorld, model};
 use crate::crash::CrashStore;
+use crate::trap::{Armed, LastCommands};
 
 /// How long a claim lasts; also how much virtual time a crash costs.
 const LEASE: Duration = Duration::from_secs(3600);
@@ -48,17 +49,25 @@ pub(super) struct Simulated<W: Workflow> {
     pub(super) left: BTreeSet<Doubt>,
     /// In doubt at the end.
     pub(super) doubts: BTreeSet<Doubt>,
+    /// What it was kept in.
+    pub(super) store: Arc<dyn Store>,
 }
 
 /// Runs a whole simulation on this thread, which must not belong to a runtime.
 pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Result<Simulated<W>, SimError> {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let store = settings.wrap.as_ref().map_or_else(|| Arc::clone(&memory), |wrap| wrap(Arc::clone(&memory)));
-    let stage = Arc::new(Stage::new(Arc::clone(&settings.scripts)));
+    let stage = Arc::new(Stage::new(Arc::clone(&settings.scripts), settings.tape.clone()));
     let entropy = Entropy::new(settings.seed);
     let mut points = settings.crashes.iter().copied();
     let (mut at, mut crashes, mut writes) = (settings.at, 0, 0);
     let mut left = BTreeSet::new();
+    let armed = {
+        let stage = Arc::clone(&stage);
+        Armed::set(settings.trap.clone(), settings.skew, move |hit| {
+            stage.give_up(SimError::Trapped(Box::new(hit)))
+        })
+    };
     loop {
         let life = Life {
             settings,
@@ -80,14 +89,14 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
             }
             End::Ended(report) => {
                 let doubts = runtime.block_on(doubts(&*memory))?;
-                let report = SimReport { writes, crashes, ..*report };
-                return Ok(Simulated { report, left, doubts });
+                let report = SimReport { writes, crashes, trapped: armed.hits(), ..*report };
+                return Ok(Simulated { report, left, doubts, store: memory });
             }
         }
     }
 }
 
-fn runtime() -> Result<Runtime, SimError> {
+pub(super) fn runtime() -> Result<Runtime, SimError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(true).build().map_err(|error| SimError::Broken(error.to_string()))
 }
@@ -189,6 +198,7 @@ impl<W: Workflow> Life<'_, W> {
             .store(self.store.clone())
             .deps(self.deps())
             .interceptor(self.stage.clone())
+            .policy(LastCommands)
             .limits(settings.limits)
             .lease(LEASE)
             .poll_interval(POLL)
@@ -233,6 +243,7 @@ impl<W: Workflow> Life<'_, W> {
             verified,
             log: self.stage.calls(),
             slept,
+            trapped: Vec::new(),
             writes: 0,
             crashes: 0,
         })

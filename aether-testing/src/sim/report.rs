@@ -12,6 +12,7 @@ use aether_effects::llm::ChatRequest;
 
 use super::journal::{difference, journal_text};
 use super::stage::CallRecord;
+use crate::trap::TrapHit;
 
 /// What a simulated run did.
 pub struct SimReport<W: Workflow> {
@@ -27,6 +28,8 @@ pub struct SimReport<W: Workflow> {
     pub verified: Option<Result<Verified, VerifyError>>,
     /// Calls of bodies, stubbed or not, in order; those of child runs too.
     pub log: Vec<CallRecord>,
+    /// Calls of workflow code that the trap caught, where it only warns.
+    pub trapped: Vec<TrapHit>,
     /// How much virtual time passed from start to end.
     pub slept: Duration,
     /// Number of writes: creations of runs, and appends.

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use super::script::{Behaviour, Script, Scripts};
 use super::{SimError, http};
+use crate::trap;
 
 /// One call of a body, real or not.
 #[derive(Clone, Debug)]
@@ -65,10 +66,39 @@ impl<T: Clone + Debug> Signal<T> {
     }
 }
 
+/// What stubs answered in a first simulation, to answer the same in a second one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tape {
+    answers: Arc<Mutex<BTreeMap<IdempotencyKey, BodyResult>>>,
+    plays: bool,
+}
+
+impl Tape {
+    /// Takes answers down.
+    pub(super) fn recording(&self) -> Self {
+        Self { plays: false, ..self.clone() }
+    }
+
+    /// Gives the answers that were taken down. A stub is called all the same, and may wait.
+    pub(super) fn playing(&self) -> Self {
+        Self { plays: true, ..self.clone() }
+    }
+
+    fn pass(&self, key: IdempotencyKey, answer: BodyResult) -> BodyResult {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.plays {
+            return answers.get(&key).cloned().unwrap_or(answer);
+        }
+        answers.insert(key, answer.clone());
+        answer
+    }
+}
+
 /// Answers bodies during one simulation, over all its crashes.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) scripts: Arc<Scripts>,
+    tape: Option<Tape>,
     state: Mutex<State>,
     pub(super) trouble: Signal<SimError>,
 }
@@ -87,8 +117,8 @@ struct State {
 }
 
 impl Stage {
-    pub(super) fn new(scripts: Arc<Scripts>) -> Self {
-        Self { scripts, state: Mutex::default(), trouble: Signal::new() }
+    pub(super) fn new(scripts: Arc<Scripts>, tape: Option<Tape>) -> Self {
+        Self { scripts, tape, state: Mutex::default(), trouble: Signal::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -181,9 +211,18 @@ impl Stage {
 
 impl Interceptor for Stage {
     fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+        if trap::caught() {
+            // The simulation has ended; no body runs any more.
+            return Some(Box::pin(pending()));
+        }
         self.note(call, cx);
         match self.next(call, cx) {
-            Ok(Behaviour::Answer(answer)) => Some(answer(cx.clone(), call.args.clone())),
+            Ok(Behaviour::Answer(answer)) => {
+                let answer = answer(cx.clone(), call.args.clone());
+                let Some(tape) = self.tape.clone() else { return Some(answer) };
+                let key = cx.idempotency_key();
+                Some(Box::pin(async move { tape.pass(key, answer.await) }))
+            }
             Ok(Behaviour::Real) => None,
             Ok(Behaviour::Never) => Some(Box::pin(pending())),
             Err(error) => {

@@ -287,7 +287,8 @@ impl Hand {
             frame: Frame::encode(std::slice::from_ref(created)).unwrap(),
             at: past(),
             owner: Some(WorkerId::from("hand".to_owned())),
-            lease_until: past() + Duration::from_secs(60),
+            // Held until it is let go: no engine takes it up meanwhile.
+            lease_until: Timestamp::from_second(4_000_000_000).unwrap(),
         };
         store.create(new).await.unwrap();
         Self { store: store.clone(), run: run_id(run), epoch: 1, next: 1 }
