@@ -155,7 +155,12 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
         let waiting = run.wait(command.clone(), None);
         // Registered before looking, so that an end in between is not missed.
         let poked = run.poked();
-        match children.ended(child.clone()).await {
+        // Not suspended while looking: what is seen may have happened before this worker claimed the run.
+        let looked = {
+            let _busy = run.busy();
+            children.ended(child.clone()).await
+        };
+        match looked {
             Ok(Some(end)) => return end,
             Ok(None) => poked.await,
             Err(error) => return run.stop(error).await,

@@ -396,6 +396,7 @@ impl Performance {
 
     /// The recorded start of an invocation: a body that is sent again after a crash sees the same clock.
     async fn began_before(&self, intent: &DurableIntent) -> Timestamp {
+        let _busy = self.run.busy();
         match self.run.host.store.entry(intent.key()).await {
             Ok(entry) => entry.map_or_else(|| self.run.now(), |entry| entry.started_at),
             Err(error) => self.run.stop(error).await,
