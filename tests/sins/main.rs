@@ -81,11 +81,12 @@ fn every_sin_meets_the_layer_that_the_docs_name() {
     for sin in &sins {
         let verdict = match rejected.get(&sin.name) {
             Some(codes) => Verdict { compile: codes.iter().cloned().collect(), ..Verdict::default() },
-            None => Verdict {
-                trap: player.play(&sin.name, "trap"),
-                twice: player.play(&sin.name, "twice").is_some(),
-                ..Verdict::default()
-            },
+            None => {
+                // What the trap catches may differ in two worlds by chance only, so it is not played there.
+                let trap = player.play(&sin.name, "trap");
+                let twice = trap.is_none() && player.play(&sin.name, "twice").is_some();
+                Verdict { trap, twice, ..Verdict::default() }
+            }
         };
         verdicts.insert(&sin.name, verdict);
     }

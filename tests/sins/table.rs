@@ -23,11 +23,10 @@ pub(crate) fn of(sins: &[Sin], verdicts: &BTreeMap<&str, Verdict>) -> Table {
     );
     for sin in sins {
         let verdict = &verdicts[sin.name.as_str()];
-        let (trap, twice) = if verdict.compile.is_empty() {
-            let trap = verdict.trap.as_ref().map_or_else(|| "no".into(), |door| door.to_lowercase());
-            (trap, if verdict.twice { "yes" } else { "no" })
-        } else {
-            (String::from("–"), "–")
+        let (trap, twice) = match (&verdict.trap, verdict.twice) {
+            _ if !verdict.compile.is_empty() => ("–".into(), "–"),
+            (Some(door), _) => (door.to_lowercase(), "–"),
+            (None, twice) => ("no".into(), if twice { "yes" } else { "no" }),
         };
         let codes = if verdict.compile.is_empty() { "no".into() } else { verdict.compile.join(", ") };
         let usage = if sin.direct { "direct" } else { "indirect" };
