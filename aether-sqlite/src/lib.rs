@@ -84,7 +84,7 @@ impl Default for SqliteOptions {
 #[derive(Debug)]
 pub struct SqliteStore {
     name: Arc<str>,
-    queue: Sender<Op>,
+    ops: Sender<Op>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
     signs: Arc<SignsOfLife>,
@@ -125,7 +125,7 @@ impl SqliteStore {
             .map_err(no_thread)?;
         begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
         let signs = Arc::new(SignsOfLife::beside(path));
-        Ok(Self { name, queue, writer: Mutex::new(Some(writer)), readers, signs })
+        Ok(Self { name, ops: queue, writer: Mutex::new(Some(writer)), readers, signs })
     }
 
     /// Runs `ask` in the writer's transaction and answers when that is durable. Queued before this returns.
@@ -133,9 +133,15 @@ impl SqliteStore {
         &self,
         ask: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, StoreError>> {
-        let (op, answer) = Question::asking(ask);
+        self.queue(Question::asking(ask, false))
+    }
+
+    fn queue<T: Send + 'static>(
+        &self,
+        (op, answer): (Op, oneshot::Receiver<Result<T, StoreError>>),
+    ) -> BoxFuture<'static, Result<T, StoreError>> {
         // A queue that is gone gives the operation back; dropping it is what answers `gone`.
-        drop(self.queue.send(op));
+        drop(self.ops.send(op));
         let name = Arc::clone(&self.name);
         Box::pin(async move { answer.await.unwrap_or_else(|_| Err(gone(&name))) })
     }
@@ -163,7 +169,7 @@ impl SqliteStore {
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         let (closer, _) = oneshot::channel();
-        drop(self.queue.send(Op::Close(closer)));
+        drop(self.ops.send(Op::Close(closer)));
         self.join();
     }
 }
@@ -189,11 +195,12 @@ impl Store for SqliteStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.write(move |batch| batch.create(new))
+        let creates = new.owner.is_some();
+        self.queue(Question::asking(move |batch: &mut Batch<'_>| batch.create(new), creates))
     }
 
     fn append(&self, append: Append) {
-        if let Err(lost) = self.queue.send(Op::Append(append))
+        if let Err(lost) = self.ops.send(Op::Append(append))
             && let Op::Append(append) = lost.into_inner()
         {
             append.ack.failed(gone(&self.name).into());
@@ -302,7 +309,7 @@ impl Store for SqliteStore {
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let (closer, closed) = oneshot::channel();
-            drop(self.queue.send(Op::Close(closer)));
+            drop(self.ops.send(Op::Close(closer)));
             let _already_closed = closed.await;
             self.join();
             Ok(())

@@ -5,7 +5,7 @@
 //! committed as soon as the queue is empty; while nobody waits, it stays open for a moment to take in more.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rusqlite::Connection;
@@ -31,6 +31,8 @@ pub(crate) enum Op {
 
 /// Something that runs in the writer's transaction and is answered after its commit.
 pub(crate) trait Call: Send {
+    /// Whether it creates a run whose first appends are about to follow.
+    fn creates(&self) -> bool;
     /// Does it; an error of the driver breaks the transaction.
     fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error>;
     /// Answers it.
@@ -40,6 +42,7 @@ pub(crate) trait Call: Send {
 /// A [`Call`] made of a function and the place its answer goes to.
 pub(crate) struct Question<F, T> {
     ask: Option<F>,
+    creates: bool,
     answer: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -50,9 +53,9 @@ where
     T: Send + 'static,
 {
     /// The call, and where its answer will be.
-    pub(crate) fn asking(ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
+    pub(crate) fn asking(ask: F, creates: bool) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
         let (reply, answer) = oneshot::channel();
-        (Op::Call(Box::new(Self { ask: Some(ask), answer: None, reply })), answer)
+        (Op::Call(Box::new(Self { ask: Some(ask), creates, answer: None, reply })), answer)
     }
 }
 
@@ -61,6 +64,10 @@ where
     F: FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send,
     T: Send,
 {
+    fn creates(&self) -> bool {
+        self.creates
+    }
+
     fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error> {
         let Some(ask) = self.ask.take() else { return Ok(()) };
         batch.flush()?;
@@ -108,7 +115,12 @@ struct Writer<'c> {
     closers: Vec<oneshot::Sender<()>>,
     /// Whether somebody waits for the open batch.
     urgent: bool,
+    /// Whether a run was just created: its first appends are about to come, and share the commit.
+    expecting: bool,
 }
+
+/// How long the writer stays awake for what is about to come.
+const SOON: Duration = Duration::from_micros(50);
 
 /// Serves the queue until it is closed, then closes the connection.
 ///
@@ -123,8 +135,15 @@ pub(crate) fn serve(
     let closers = match Batch::new(&conn, store) {
         Ok(batch) => {
             let _opener_gone = ready.send(Ok(()));
-            let mut writer =
-                Writer { batch, queue, options, done: Vec::new(), closers: Vec::new(), urgent: false };
+            let mut writer = Writer {
+                batch,
+                queue,
+                options,
+                done: Vec::new(),
+                closers: Vec::new(),
+                urgent: false,
+                expecting: false,
+            };
             writer.run();
             writer.closers
         }
@@ -145,7 +164,7 @@ pub(crate) fn serve(
 impl Writer<'_> {
     fn run(&mut self) {
         while self.closers.is_empty()
-            && let Ok(op) = self.queue.recv()
+            && let Some(op) = self.soon().or_else(|| self.queue.recv().ok())
         {
             match op {
                 Op::Close(closer) => self.closers.push(closer),
@@ -157,6 +176,7 @@ impl Writer<'_> {
     /// One transaction, from its first operation to the answers.
     fn transaction(&mut self, first: Op) {
         self.urgent = false;
+        self.expecting = false;
         let committed = self.fill(first).and_then(|()| self.batch.commit());
         let committed = committed.map_err(|error| {
             self.batch.rollback();
@@ -192,19 +212,46 @@ impl Writer<'_> {
         }
     }
 
+    /// The next operation of the open batch, or `None` when it is time to commit.
     fn next(&self, since: Instant) -> Option<Op> {
         match self.queue.try_recv() {
             Ok(op) => Some(op),
             Err(TryRecvError::Disconnected) => None,
             Err(TryRecvError::Empty) if self.urgent => None,
-            Err(TryRecvError::Empty) => self.queue.recv_deadline(since + self.options.linger).ok(),
+            Err(TryRecvError::Empty) if self.expecting => self.soon(),
+            Err(TryRecvError::Empty) => {
+                self.soon().or_else(|| self.queue.recv_deadline(since + self.options.linger).ok())
+            }
+        }
+    }
+
+    /// The next operation if it comes within [`SOON`]: a run that was just answered asks again at once, and putting
+    /// this thread to sleep and waking it costs more than that.
+    fn soon(&self) -> Option<Op> {
+        let until = Instant::now() + SOON;
+        loop {
+            match self.queue.try_recv() {
+                Ok(op) => return Some(op),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) if Instant::now() < until => std::thread::yield_now(),
+                Err(TryRecvError::Empty) => return None,
+            }
+        }
+    }
+
+    /// What an operation means for the time of the commit.
+    fn weigh(&mut self, awaited: bool, creates: bool) {
+        if creates {
+            self.expecting = true;
+        } else {
+            self.urgent |= awaited;
         }
     }
 
     fn apply(&mut self, op: Op) -> rusqlite::Result<()> {
         match op {
             Op::Append(append) => {
-                self.urgent |= append.ack.is_awaited();
+                self.weigh(append.ack.is_awaited(), false);
                 match self.batch.append(&append) {
                     Ok(acquired) => self.done.push(Done::Applied(append.ack, acquired)),
                     Err(Fault::Refused(error)) => self.done.push(Done::Refused(append.ack, error)),
@@ -220,7 +267,7 @@ impl Writer<'_> {
                 }
             }
             Op::Call(mut call) => {
-                self.urgent = true;
+                self.weigh(true, call.creates());
                 let executed = call.execute(&mut self.batch);
                 self.done.push(Done::Called(call));
                 executed?;
