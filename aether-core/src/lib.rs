@@ -5,6 +5,7 @@
 
 pub mod branch;
 pub mod child;
+mod commit;
 pub mod contract;
 pub mod cx;
 pub mod def;

@@ -11,17 +11,18 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
 
+use crate::commit::recorded_outcome;
 use crate::def::StepOptions;
 use crate::event::{
-    CommandCommitted, CommandEmitted, Event, NodeFinished, NodeStarted, StepCommitted, StepRetried,
-    ToolInvocationFinished, ToolInvocationRefused, ToolInvocationStarted,
+    CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
+    ToolInvocationStarted,
 };
 use crate::failure::{Failure, StepError};
 use crate::fault::Side;
 use crate::host::BodyCall;
 use crate::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::journal::Frame;
-use crate::ledger::{Acquire, DurableIntent, LedgerAnswer, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::ledger::{Acquire, DurableIntent, LedgerAnswer, LedgerEntry, LedgerStatus};
 use crate::outcome::{EffectClass, FailureClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
@@ -77,7 +78,7 @@ pub(crate) struct Performance {
     began: Option<Timestamp>,
     started: bool,
     emitted: bool,
-    in_ledger: bool,
+    pub(crate) in_ledger: bool,
     pub(crate) attempt: u32,
     pub(crate) unknown_tries: u32,
 }
@@ -267,7 +268,7 @@ impl Performance {
         events
     }
 
-    fn key(&self) -> IdempotencyKey {
+    pub(crate) fn key(&self) -> IdempotencyKey {
         IdempotencyKey::new(&self.run.id, &self.command, self.attempt)
     }
 
@@ -527,142 +528,6 @@ impl Performance {
             let _waiting = self.run.wait(self.command.clone(), Some(due));
             self.run.host.world.sleep_until(due).await;
         }
-    }
-
-    /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
-    pub(crate) fn commit_success(&mut self, value: Payload, consumed: Vec<u64>) -> Answered {
-        let outcome = Outcome::of_success(self.options.class);
-        // An HTTP exchange that is the whole value stands in the journal once; replay takes the last one.
-        let exchanged = self.notes.iter().rev().find_map(|event| match event {
-            Event::HttpRecorded(exchange) => Some(exchange.response == value),
-            _ => None,
-        });
-        let mut result = (exchanged != Some(true)).then(|| value.clone());
-        let mut events = self.start_events();
-        let mut riders = Riders { consumed, ..Riders::default() };
-        let mut key = None;
-        if self.options.class.changes_world() {
-            events.push(self.invocation_finished(outcome, result.take(), None));
-            riders.ledger.extend(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
-            key = Some(self.key());
-        }
-        let command = self.command.clone();
-        events.push(CommandCommitted { command, outcome, result, error: None, caught_up: false }.into());
-        events.push(NodeFinished { command: self.command.clone() }.into());
-        events.push(self.step_committed(key));
-        self.run.append(events, riders);
-        Ok(value)
-    }
-
-    /// A final failure. `ledger` is the invocation's status, if one was started.
-    pub(crate) fn commit_failure(
-        &mut self,
-        outcome: Outcome,
-        error: &StepError<Payload>,
-        ledger: Option<LedgerStatus>,
-    ) -> Answered {
-        let error = step_error(error);
-        let mut events = self.start_events();
-        let mut riders = Riders::default();
-        let mut repeated = Some(error.clone());
-        if let (Some(status), true) = (ledger, self.options.class.changes_world()) {
-            events.push(self.invocation_finished(outcome, None, repeated.take()));
-            riders.ledger.extend(self.ledger_update(status, None, Some(error.clone())));
-        }
-        events.push(self.failed(outcome, repeated));
-        events.push(NodeFinished { command: self.command.clone() }.into());
-        self.run.append(events, riders);
-        Err(error)
-    }
-
-    pub(crate) fn failed(&self, outcome: Outcome, error: Option<Payload>) -> Event {
-        CommandCommitted { command: self.command.clone(), outcome, result: None, error, caught_up: false }
-            .into()
-    }
-
-    /// Takes over an outcome that was known before the crash; the body is not called. `ledger_lags` where the ledger
-    /// has a row that does not hold it yet.
-    fn catch_up(
-        &mut self,
-        invocation: &Invocation,
-        outcome: Outcome,
-        result: Answered,
-        ledger_lags: bool,
-    ) -> Answered {
-        let (value, error) = match &result {
-            Ok(value) => (Some(value.clone()), None),
-            Err(error) => (None, Some(error.clone())),
-        };
-        let mut events = self.start_events();
-        let mut riders = Riders::default();
-        if invocation.finished.is_none() {
-            events.push(
-                ToolInvocationFinished {
-                    command: self.command.clone(),
-                    invocation: invocation.id.clone(),
-                    outcome,
-                    result: value.clone(),
-                    error: error.clone(),
-                    caught_up: true,
-                }
-                .into(),
-            );
-        }
-        if ledger_lags {
-            let status = if result.is_ok() { LedgerStatus::Succeeded } else { LedgerStatus::Failed };
-            let key = invocation.key.clone();
-            riders.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
-        }
-        let command = self.command.clone();
-        events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up: true }.into());
-        events.push(NodeFinished { command: self.command.clone() }.into());
-        if outcome.is_complete() {
-            events.push(self.step_committed(Some(invocation.key.clone())));
-        }
-        self.run.append(events, riders);
-        result
-    }
-
-    fn step_committed(&self, key: Option<IdempotencyKey>) -> Event {
-        StepCommitted { command: self.command.clone(), step: self.name.to_string(), key }.into()
-    }
-
-    pub(crate) fn invocation_finished(
-        &self,
-        outcome: Outcome,
-        result: Option<Payload>,
-        error: Option<Payload>,
-    ) -> Event {
-        ToolInvocationFinished {
-            command: self.command.clone(),
-            invocation: self.invocation(),
-            outcome,
-            result,
-            error,
-            caught_up: false,
-        }
-        .into()
-    }
-
-    /// The change of this attempt's ledger row. A row that is missing is not needed: the journal is the truth.
-    pub(crate) fn ledger_update(
-        &self,
-        status: LedgerStatus,
-        result: Option<Payload>,
-        error: Option<Payload>,
-    ) -> Option<LedgerUpdate> {
-        let committed = status != LedgerStatus::InDoubt;
-        self.in_ledger.then(|| LedgerUpdate { key: self.key(), status, result, error, committed })
-    }
-}
-
-fn recorded_outcome(entry: LedgerEntry) -> (Outcome, Answered) {
-    match (entry.status, entry.error) {
-        (LedgerStatus::Failed, error) => {
-            (Outcome::PermanentFailure, Err(error.unwrap_or_else(Payload::null)))
-        }
-        (_, Some(error)) if entry.result.is_none() => (Outcome::PermanentFailure, Err(error)),
-        (_, _) => (Outcome::SideEffectCommitted, Ok(entry.result.unwrap_or_else(Payload::null))),
     }
 }
 
