@@ -4,19 +4,19 @@
 //! mistaken for another crate's.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{
     Attribute, Block, Expr, ExprAssign, ExprBinary, ExprCall, ExprCast, ExprForLoop, ExprMethodCall,
-    ExprPath, ExprReference, ExprUnsafe, FnArg, GenericArgument, ImplItem, Item, Macro, Pat, PatIdent, Path,
-    Signature, Stmt, TraitItem, Type,
+    ExprPath, ExprRawAddr, ExprReference, ExprUnary, ExprUnsafe, GenericArgument, ImplItem, Item, Macro, Pat,
+    Path, PointerMutability, Signature, Stmt, TraitItem, Type,
 };
 
 use super::allow::allowed;
+use super::locals::Locals;
 use super::names::{Meaning, Names, segments};
-use super::places::{self, hash_type, is_address, is_path_value, static_name};
+use super::places::{self, is_address, is_path_value, static_name};
 use super::rules::{self, Verdict};
 use crate::code::{self, Code};
 use crate::hidden::{self, Arguments};
@@ -53,31 +53,8 @@ fn judge(body: &Block, place: Place, around: &Around<'_>, diagnostics: &mut Diag
     let mut names = Names::default();
     names.enter(around.module);
     let Around { allows, macros, .. } = *around;
-    let (locals, hashed) = bindings(around.signature, body);
-    Judge { place, allows, macros, names, locals, hashed, unsafety: false, diagnostics }.visit_block(body);
-}
-
-/// The names that parameters and patterns bind, and the parameters that are hash collections.
-fn bindings(signature: &Signature, body: &Block) -> (BTreeSet<String>, BTreeSet<String>) {
-    #[derive(Default)]
-    struct Binder(BTreeSet<String>);
-    impl<'ast> Visit<'ast> for Binder {
-        fn visit_pat_ident(&mut self, pat: &'ast PatIdent) {
-            self.0.insert(pat.ident.to_string());
-            visit::visit_pat_ident(self, pat);
-        }
-    }
-    let mut binder = Binder::default();
-    binder.visit_signature(signature);
-    binder.visit_block(body);
-    let hashed = signature.inputs.iter().filter_map(|input| match input {
-        FnArg::Typed(typed) => match (&*typed.pat, hash_type(&typed.ty)) {
-            (Pat::Ident(pat), true) => Some(pat.ident.to_string()),
-            _ => None,
-        },
-        FnArg::Receiver(_) => None,
-    });
-    (binder.0, hashed.collect())
+    let locals = Locals::of(around.signature, body);
+    Judge { place, allows, macros, names, locals, unsafety: false, diagnostics }.visit_block(body);
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,10 +111,7 @@ struct Judge<'a> {
     allows: &'a [Allow],
     macros: &'a [String],
     names: Names,
-    /// Names bound by patterns.
-    locals: BTreeSet<String>,
-    /// Parameters that are hash collections.
-    hashed: BTreeSet<String>,
+    locals: Locals,
     /// Inside `unsafe { .. }`.
     unsafety: bool,
     diagnostics: &'a mut Diagnostics,
@@ -182,7 +156,7 @@ impl Judge<'_> {
     /// What naming a value by this path is, and whether it is a raw HTTP client.
     fn verdict(&self, written: Vec<String>, arguments: Option<usize>) -> Option<Found> {
         let bare = written.len() == 1;
-        if bare && self.locals.contains(&written[0]) {
+        if bare && self.locals.binds(&written[0]) {
             return None;
         }
         // A `Command` with other arguments than a program's name is a type of the user's own.
@@ -210,7 +184,7 @@ impl Judge<'_> {
     /// A static that is read, locked or written.
     fn used_static(&mut self, root: &Expr, at: &dyn ToTokens, method: &str, arguments: usize) {
         let Some(name) = static_name(root) else { return };
-        if self.names.is_changing_static(&name) {
+        if self.names.is_changing_static(&name) || self.dereferenced_static(root).is_some() {
             return;
         }
         if let Some(verdict) = rules::method_of_static(method, arguments) {
@@ -218,11 +192,63 @@ impl Judge<'_> {
         }
     }
 
+    /// The static in a place like `(*NAME).field`.
+    fn dereferenced_static(&self, expr: &Expr) -> Option<String> {
+        self.static_behind(places::dereferenced(expr)?)
+    }
+
+    /// The static in `*expr`, which may be computed at its first use. Constants are seldom dereferenced, and never
+    /// judged where their declaration is in sight.
+    fn static_behind(&self, expr: &Expr) -> Option<String> {
+        let name = places::free_static(expr)?;
+        let elsewhere = !self.locals.binds(&name) && !self.names.declares(&name);
+        (!self.unsafety && elsewhere).then_some(name)
+    }
+
+    /// Whether a method called `elapsed` reads the clock for sure: on the epoch, or on what is made of a time.
+    fn is_elapsed_time(&self, receiver: &Expr) -> bool {
+        let Some(path) = places::origin(receiver) else { return false };
+        let paths = match self.names.meaning(segments(path)) {
+            Meaning::Own => return false,
+            Meaning::Path(path) => vec![path],
+            Meaning::Maybe(paths) => paths,
+        };
+        paths.iter().any(|path| rules::is_time(path))
+    }
+
+    /// Whether an expression is refused for the address that it makes.
+    fn makes_address(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Paren(inner) => self.makes_address(&inner.expr),
+            Expr::Group(inner) => self.makes_address(&inner.expr),
+            Expr::RawAddr(_) => true,
+            Expr::Macro(mac) => rules::macro_named(&hidden::name(&mac.mac)).is_some(),
+            Expr::Cast(cast) => is_address(cast).is_some() || self.makes_address(&cast.expr),
+            Expr::MethodCall(call) => call.method == "cast" && self.makes_address(&call.receiver),
+            Expr::Call(call) => match &*call.func {
+                Expr::Path(path) if path.qself.is_none() => self
+                    .verdict(segments(&path.path), Some(call.args.len()))
+                    .is_some_and(|found| found.verdict == Verdict::Wrong(code::ADDRESS)),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether a cast to an integer is one of a function.
+    fn is_function_address(&self, cast: &ExprCast) -> bool {
+        let Some(path) = places::cast_function(cast) else { return false };
+        match path.path.get_ident() {
+            Some(name) if path.qself.is_none() => !self.locals.may_bind(name),
+            _ => true,
+        }
+    }
+
     /// Going through a parameter that is a hash collection.
     fn iterated(&mut self, root: &Expr, at: &dyn ToTokens, how: &str) {
         if let Expr::Path(path) = places::place(root)
             && let Some(name) = path.path.get_ident().map(ToString::to_string)
-            && self.hashed.contains(&name)
+            && self.locals.is_hashed(&name)
         {
             self.report(at.to_token_stream(), Verdict::Wrong(code::HASH_ORDER), &how.replace("{}", &name));
         }
@@ -311,6 +337,12 @@ impl<'ast> Visit<'ast> for Judge<'_> {
         let count = call.args.len();
         if count == 0 && rules::looks_at_files(&name) && is_path_value(&call.receiver) {
             self.report(&call.method, Verdict::Wrong(code::FILES), &format!(".{name}()"));
+        } else if count == 0 && name == "elapsed" && self.is_elapsed_time(&call.receiver) {
+            self.report(&call.method, Verdict::Wrong(code::CLOCK), &format!(".{name}()"));
+        } else if count == 0 && name == "addr" && places::points(&call.receiver) {
+            if !self.makes_address(&call.receiver) {
+                self.report(&call.method, Verdict::Wrong(code::ADDRESS), &format!(".{name}()"));
+            }
         } else if let Some(verdict) = rules::method(&name, count) {
             self.report(&call.method, verdict, &format!(".{name}(..)"));
         }
@@ -345,6 +377,22 @@ impl<'ast> Visit<'ast> for Judge<'_> {
         visit::visit_expr_reference(self, expr);
     }
 
+    fn visit_expr_unary(&mut self, expr: &'ast ExprUnary) {
+        match places::derefs(expr).then(|| self.static_behind(&expr.expr)).flatten() {
+            Some(name) => self.report(expr, Verdict::Wrong(code::STATIC), &format!("*{name}")),
+            None => visit::visit_expr_unary(self, expr),
+        }
+    }
+
+    fn visit_expr_raw_addr(&mut self, expr: &'ast ExprRawAddr) {
+        let what = match expr.mutability {
+            PointerMutability::Const(_) => "&raw const",
+            PointerMutability::Mut(_) => "&raw mut",
+        };
+        self.report(expr, Verdict::Wrong(code::ADDRESS), what);
+        visit::visit_expr_raw_addr(self, expr);
+    }
+
     fn visit_expr_unsafe(&mut self, expr: &'ast ExprUnsafe) {
         let outer = std::mem::replace(&mut self.unsafety, true);
         visit::visit_expr_unsafe(self, expr);
@@ -353,8 +401,15 @@ impl<'ast> Visit<'ast> for Judge<'_> {
 
     fn visit_expr_cast(&mut self, cast: &'ast ExprCast) {
         if let Some(what) = is_address(cast) {
-            self.report(&cast.ty, Verdict::Wrong(code::ADDRESS), what);
-            return places::without_casts(&cast.expr, |inner| self.visit_expr(inner));
+            return places::without_casts(&cast.expr, |inner| {
+                if !self.makes_address(inner) {
+                    self.report(&cast.ty, Verdict::Wrong(code::ADDRESS), what);
+                }
+                self.visit_expr(inner);
+            });
+        }
+        if self.is_function_address(cast) {
+            self.report(&cast.ty, Verdict::Wrong(code::ADDRESS), "function as integer");
         }
         visit::visit_expr_cast(self, cast);
     }
@@ -459,6 +514,7 @@ impl Judge<'_> {
     fn written(&mut self, place: &Expr) {
         if let Some(name) = static_name(place).filter(|name| places::is_capital(name))
             && !self.names.is_changing_static(&name)
+            && self.dereferenced_static(place).is_none()
         {
             self.report(place, Verdict::Wrong(code::STATIC), &name);
         }

@@ -4,6 +4,7 @@
 
 mod allow;
 mod body;
+mod locals;
 mod names;
 mod options;
 mod own;

@@ -57,6 +57,11 @@ impl Names {
         self.scopes.iter().rev().find(declared).is_some_and(|scope| scope.statics.contains(name))
     }
 
+    /// Whether an item called `name` is declared in sight.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.scopes.iter().any(|scope| scope.own.contains(name))
+    }
+
     /// What `path` means here.
     pub(crate) fn meaning(&self, path: Vec<String>) -> Meaning {
         let mut path = path;

@@ -2,7 +2,10 @@
 
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{BinOp, Expr, ExprCast, GenericArgument, Path, PathArguments, Token, Type, TypePath};
+use syn::{
+    BinOp, Expr, ExprCast, ExprPath, ExprUnary, GenericArgument, Path, PathArguments, Token, Type, TypePath,
+    UnOp,
+};
 
 /// The expression behind parentheses, borrows, derefs, fields and indices.
 pub(super) fn place(expr: &Expr) -> &Expr {
@@ -34,6 +37,77 @@ pub(super) fn is_capital(name: &str) -> bool {
     name.len() > 1
         && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
         && name.chars().any(|c| c.is_ascii_uppercase())
+}
+
+/// Whether an operator is `*`.
+pub(super) fn derefs(expr: &ExprUnary) -> bool {
+    matches!(expr.op, UnOp::Deref(_))
+}
+
+/// What is dereferenced, behind parentheses, borrows and derefs.
+pub(super) fn dereferenced(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Paren(inner) => dereferenced(&inner.expr),
+        Expr::Group(inner) => dereferenced(&inner.expr),
+        Expr::Reference(inner) => dereferenced(&inner.expr),
+        Expr::Field(inner) => dereferenced(&inner.base),
+        Expr::Index(inner) => dereferenced(&inner.expr),
+        Expr::Unary(inner) if derefs(inner) => dereferenced(&inner.expr).or(Some(&inner.expr)),
+        _ => None,
+    }
+}
+
+/// The name of a path in capitals that is no constant of a type.
+pub(super) fn free_static(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Paren(inner) => free_static(&inner.expr),
+        Expr::Group(inner) => free_static(&inner.expr),
+        Expr::Path(path) if path.qself.is_none() => {
+            let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+            let name = names.next().filter(|name| is_capital(name))?;
+            let of_a_type = names.next().is_some_and(|owner| owner.starts_with(char::is_uppercase));
+            (!of_a_type).then_some(name)
+        }
+        _ => None,
+    }
+}
+
+/// The path that a value is made of: `a::B` in `(a::B + c).d()?`, `a::b` in `a::b(c)`.
+pub(super) fn origin(expr: &Expr) -> Option<&Path> {
+    match expr {
+        Expr::Paren(inner) => origin(&inner.expr),
+        Expr::Group(inner) => origin(&inner.expr),
+        Expr::Reference(inner) => origin(&inner.expr),
+        Expr::Try(inner) => origin(&inner.expr),
+        Expr::Binary(inner) => origin(&inner.left),
+        Expr::Call(call) => origin(&call.func),
+        Expr::MethodCall(call) => {
+            let same = ["checked_add", "checked_sub", "unwrap", "expect", "unwrap_or", "clone"];
+            same.iter().any(|name| call.method == name).then(|| origin(&call.receiver)).flatten()
+        }
+        Expr::Path(path) if path.qself.is_none() => Some(&path.path),
+        _ => None,
+    }
+}
+
+/// The function in `function as integer`, by the way its name is written.
+pub(super) fn cast_function(cast: &ExprCast) -> Option<&ExprPath> {
+    fn function(expr: &Expr) -> Option<&ExprPath> {
+        match expr {
+            Expr::Paren(inner) => function(&inner.expr),
+            Expr::Group(inner) => function(&inner.expr),
+            Expr::Path(path) => path
+                .path
+                .segments
+                .last()
+                .is_some_and(|last| {
+                    last.ident.to_string().starts_with(|c: char| c.is_lowercase() || c == '_')
+                })
+                .then_some(path),
+            _ => None,
+        }
+    }
+    is_integer(&cast.ty).then(|| function(&cast.expr)).flatten()
 }
 
 /// Whether a type is a hash collection, perhaps behind a reference.
@@ -87,7 +161,18 @@ pub(super) fn is_address(cast: &ExprCast) -> Option<&'static str> {
     match &*cast.ty {
         Type::Ptr(_) => Some("as *const _"),
         ty if is_integer(ty) && points(&cast.expr) => Some("pointer as integer"),
+        ty if is_integer(ty) && is_function_pointer(&cast.expr) => Some("function as integer"),
         _ => None,
+    }
+}
+
+/// Whether an expression is cast to a type of functions.
+fn is_function_pointer(expr: &Expr) -> bool {
+    match expr {
+        Expr::Paren(inner) => is_function_pointer(&inner.expr),
+        Expr::Group(inner) => is_function_pointer(&inner.expr),
+        Expr::Cast(cast) => matches!(&*cast.ty, Type::BareFn(_)),
+        _ => false,
     }
 }
 
@@ -101,7 +186,8 @@ fn is_integer(ty: &Type) -> bool {
     })
 }
 
-fn points(expr: &Expr) -> bool {
+/// Whether an expression is surely a pointer.
+pub(super) fn points(expr: &Expr) -> bool {
     match expr {
         Expr::Paren(inner) => points(&inner.expr),
         Expr::Group(inner) => points(&inner.expr),
@@ -110,9 +196,21 @@ fn points(expr: &Expr) -> bool {
         Expr::MethodCall(call) => {
             matches!(call.method.to_string().as_str(), "as_ptr" | "as_mut_ptr" | "cast" | "addr")
         }
+        Expr::Macro(mac) => mac
+            .mac
+            .path
+            .segments
+            .last()
+            .is_some_and(|last| last.ident == "addr_of" || last.ident == "addr_of_mut"),
         Expr::Call(call) => match &*call.func {
             Expr::Path(path) => path.path.segments.last().is_some_and(|last| {
-                matches!(last.ident.to_string().as_str(), "as_ptr" | "into_raw" | "from_ref" | "from_mut")
+                let bare = path.path.segments.len() == 1;
+                let owner = path.path.segments.iter().rev().nth(1);
+                match last.ident.to_string().as_str() {
+                    "as_ptr" | "into_raw" => true,
+                    "from_ref" | "from_mut" => bare || owner.is_some_and(|owner| owner.ident == "ptr"),
+                    _ => false,
+                }
             }),
             _ => false,
         },

@@ -97,7 +97,11 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     ),
     (Some(code::STATIC), "{LazyLock,Lazy,LazyCell}::force ArcSwap::load"),
     (Some(code::THREAD_LOCAL), "LocalKey::{with,with_borrow,with_borrow_mut}"),
-    (Some(code::ADDRESS), "Backtrace::{capture,force_capture} ptr::{hash,addr_of}"),
+    (
+        Some(code::ADDRESS),
+        "Backtrace::{capture,force_capture} ptr::{hash,addr_of,from_ref,from_mut} {Box,Rc,Arc}::{into_raw,as_ptr} \
+         NonNull::{from,from_ref,from_mut}",
+    ),
     (
         Some(code::BLOCKING),
         "{Condvar,Barrier,Semaphore,Notify}::* {mpsc,oneshot,broadcast,watch}::channel \
@@ -231,6 +235,13 @@ pub(super) fn judge(path: &[String]) -> Option<Verdict> {
 /// Whether the path is one of a raw HTTP client.
 pub(super) fn is_http_client(path: &[String]) -> bool {
     path.first().is_some_and(|first| HTTP_CLIENTS.contains(&first.as_str()))
+}
+
+/// Whether a path is a time of the system's clock that is not read from it.
+pub(super) fn is_time(path: &[String]) -> bool {
+    let owner = path.len().checked_sub(2).map_or("", |at| path[at].as_str());
+    let last = path.last().map_or("", String::as_str);
+    last == "UNIX_EPOCH" || (matches!(owner, "SystemTime" | "Instant") && last != "now")
 }
 
 fn is_atomic(method: &str) -> bool {
