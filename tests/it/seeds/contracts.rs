@@ -263,12 +263,12 @@ async fn s091_the_order_of_arguments_is_irrelevant_to_the_business_key() {
 
 #[tokio::test]
 async fn s080_waiting_persists_across_restarts() {
-    /// Sleep for a moment.
+    /// Wait to be woken.
     #[workflow]
     async fn seed_nap(cx: &mut Cx) -> Result<String> {
         let before = cx.now().await;
-        cx.sleep(Duration::from_millis(1500)).await;
-        Ok(before.to_string())
+        let by: String = cx.signal("wake").await?;
+        Ok(format!("{before}, woken by {by}"))
     }
     for place in STORES {
         let place = place();
@@ -289,10 +289,11 @@ async fn s080_waiting_persists_across_restarts() {
         let engine = builder(&place.store, &Calls::default()).eviction_grace(grace).start().await.unwrap();
         let run = engine.handle::<seed_nap>("nap").await.unwrap();
         assert_eq!(run.status().await.unwrap(), Status::Waiting);
-        in_time(run.result()).await.unwrap();
+        engine.signal(run.id(), "wake", "1", &"ann").await.unwrap();
+        assert!(in_time(run.result()).await.unwrap().ends_with("woken by ann"));
         let journal = Journal::read(&place.store, "nap").await;
-        let timers = journal.events.iter().filter(|event| matches!(event, Event::TimerScheduled(_))).count();
-        assert_eq!(timers, 1, "the restart did not begin the wait again");
+        let waits = journal.events.iter().filter(|event| matches!(event, Event::WaitStarted(_))).count();
+        assert_eq!(waits, 1, "the restart did not begin the wait again");
         assert!(engine.view(run.id()).await.unwrap().illegal.is_empty());
     }
 }
