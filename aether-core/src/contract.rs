@@ -1,6 +1,13 @@
-//! The status machine of step executions and of runs: seven statuses and one visible table of moves.
+//! The status machine of step executions and of runs: seven statuses and one visible table of moves; and the contract
+//! of one execution, which nobody can change.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::def::StepOptions;
+use crate::id::{CommandId, IdempotencyKey, InvocationId};
+use crate::outcome::EffectClass;
 
 /// Where an execution stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -130,5 +137,53 @@ impl Status {
             (Self::Waiting, Trigger::Reject) => Self::Rejected,
             (from, trigger) => return Err(IllegalTransition { from, trigger }),
         })
+    }
+}
+
+/// The immutable constraints of one execution of a step: who it is, and what it may do. Only the engine makes one, and
+/// nothing changes it; whoever holds it can read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contract {
+    execution: InvocationId,
+    action: EffectClass,
+    irreversible: bool,
+    key: IdempotencyKey,
+    timeout: Option<Duration>,
+}
+
+impl Contract {
+    pub(crate) fn new(command: &CommandId, attempt: u32, options: &StepOptions, key: IdempotencyKey) -> Self {
+        Self {
+            execution: InvocationId::new(command, attempt),
+            action: options.class,
+            irreversible: options.irreversible,
+            key,
+            timeout: options.timeout,
+        }
+    }
+
+    /// Name of this execution inside its run.
+    pub fn execution_id(&self) -> &InvocationId {
+        &self.execution
+    }
+
+    /// What kind of contact with the world it is.
+    pub fn action_type(&self) -> EffectClass {
+        self.action
+    }
+
+    /// Whether a completed execution must not be repeated. Declared by the step; a caller cannot lower it.
+    pub fn irreversible(&self) -> bool {
+        self.irreversible
+    }
+
+    /// The stable name the outside world sees.
+    pub fn idempotency_key(&self) -> &IdempotencyKey {
+        &self.key
+    }
+
+    /// How long it may take.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 }

@@ -379,7 +379,7 @@ impl Performance {
         let class = self.options.class;
         // A pure body runs again on replay, where nobody looks at the clock; it has no use for it either.
         let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
-        let cx = StepCx::new(&self.run, &self.command, class, self.attempt, began, None);
+        let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, began, None);
         self.call(cx).await
     }
 
@@ -390,8 +390,7 @@ impl Performance {
             None => self.began_before(&intent).await,
         };
         self.run.took_off(&self.command, &self.invocation());
-        let cx =
-            StepCx::new(&self.run, &self.command, self.options.class, self.attempt, started_at, Some(intent));
+        let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, started_at, Some(intent));
         self.call(cx).await
     }
 

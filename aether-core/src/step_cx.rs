@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use crate::contract::Contract;
+use crate::def::StepOptions;
 use crate::deps::MissingDep;
 use crate::event::{Event, HttpRecorded, StateChanged};
 use crate::host::Host;
@@ -28,7 +30,7 @@ struct StepScope {
     host: Arc<Host>,
     run: RunId,
     command: CommandId,
-    class: EffectClass,
+    options: StepOptions,
     attempt: u32,
     seed: String,
     started_at: Timestamp,
@@ -43,7 +45,7 @@ impl StepCx {
     pub(crate) fn new(
         run: &crate::run::Run,
         command: &CommandId,
-        class: EffectClass,
+        options: StepOptions,
         attempt: u32,
         started_at: Timestamp,
         intent: Option<DurableIntent>,
@@ -53,7 +55,7 @@ impl StepCx {
                 host: Arc::clone(&run.host),
                 run: run.id.clone(),
                 command: command.clone(),
-                class,
+                options,
                 attempt,
                 seed: run.seed.clone(),
                 started_at,
@@ -78,7 +80,7 @@ impl StepCx {
 
     /// What kind of contact with the world this body was declared to be.
     pub fn class(&self) -> EffectClass {
-        self.scope.class
+        self.scope.options.class
     }
 
     /// Logical attempt, from 0. It rises only after a definite failure, never because the process crashed.
@@ -103,6 +105,11 @@ impl StepCx {
             0 => key.to_string(),
             number => format!("{key}:{number}"),
         }
+    }
+
+    /// What this execution is, and what it may do. It can be read and not changed.
+    pub fn contract(&self) -> Contract {
+        Contract::new(&self.scope.command, self.scope.attempt, &self.scope.options, self.idempotency_key())
     }
 
     /// What the program provided with `.provide(..)`.

@@ -297,3 +297,28 @@ async fn s080_waiting_persists_across_restarts() {
         assert!(engine.view(run.id()).await.unwrap().illegal.is_empty());
     }
 }
+
+/// The compile-fail cases that two rows consist of.
+fn refused(case: &str, messages: &[&str]) {
+    let ui = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui/contract/fail").join(case);
+    let said = std::fs::read_to_string(ui.with_extension("stderr")).unwrap();
+    for message in messages {
+        assert!(said.contains(message), "{case}: {said}");
+    }
+    assert!(ui.with_extension("rs").exists());
+}
+
+#[test]
+fn s074_a_contracts_identity_and_constraints_do_not_change() {
+    let fields =
+        ["`irreversible` of struct `Contract` is private", "`timeout` of struct", "`execution` of struct"];
+    refused("s074_identity_and_constraints_do_not_change", &fields);
+}
+
+#[test]
+fn s081_what_workflow_code_sees_has_no_mutators() {
+    refused(
+        "s081_workflow_code_has_no_mutators",
+        &["no method named `transition`", "no method named `set_status`"],
+    );
+}
