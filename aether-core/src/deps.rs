@@ -14,7 +14,7 @@ pub struct Deps {
 /// A step asked for a value that the program did not provide.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no `{wanted}` was provided: call `.provide(..)` with one on the engine's builder (provided are: {provided})"
+    "no `{wanted}` was provided: call `.provide(..)` with one on the engine's builder, or `.model(..)` for a model (provided are: {provided})"
 )]
 pub struct MissingDep {
     /// Type that was asked for.

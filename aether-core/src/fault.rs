@@ -135,6 +135,16 @@ pub enum Fault {
         /// What the decoder said.
         error: PayloadError,
     },
+    /// A step's body asked for a value that the program does not provide.
+    #[error("run `{run}`, step `{command}`: {missing}; nothing of the run was lost")]
+    NotProvided {
+        /// The run.
+        run: RunId,
+        /// The step's command.
+        command: CommandId,
+        /// What is missing.
+        missing: crate::deps::MissingDep,
+    },
     /// The run's workflow is not in this program.
     #[error(
         "run `{run}` is of workflow `{workflow}`, which is not linked into this program (linked are: {linked}); nothing of it was lost"

@@ -18,7 +18,7 @@ use crate::event::{
     ToolInvocationStarted,
 };
 use crate::failure::{Failure, StepError};
-use crate::fault::Side;
+use crate::fault::{Fault, Side};
 use crate::host::BodyCall;
 use crate::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::journal::Frame;
@@ -76,6 +76,8 @@ pub(crate) struct Performance {
     site: Option<String>,
     pub(crate) notes: Vec<Event>,
     began: Option<Timestamp>,
+    /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
+    pub(crate) lost: Option<String>,
     started: bool,
     emitted: bool,
     pub(crate) in_ledger: bool,
@@ -109,6 +111,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         site,
         notes: Vec::new(),
         began: None,
+        lost: None,
         started: false,
         emitted: false,
         in_ledger: false,
@@ -427,7 +430,20 @@ impl Performance {
             Err(panic) => Ended::Panicked(panic_message(&*panic)),
         };
         self.notes.append(&mut cx.take_notes());
-        ended
+        match (cx.missing(), ended) {
+            (Some(missing), Ended::Error(_)) => self.unprovided(missing).await,
+            (_, ended) => ended,
+        }
+    }
+
+    /// A body gave up because the program did not provide what it needs: a fault of the program and not of the run,
+    /// which goes on when the program is whole. The attempt definitely failed, so that the next one gets a new key.
+    async fn unprovided<T>(&mut self, missing: crate::deps::MissingDep) -> T {
+        if self.options.class.changes_world() {
+            self.deny("engine: not provided");
+        }
+        let (run, command) = (self.run.id.clone(), self.command.clone());
+        self.run.stop(Fault::NotProvided { run, command, missing }).await
     }
 
     /// Polls a body under its timeout, and catches its panic.
@@ -471,6 +487,10 @@ impl Performance {
             ended => ended,
         };
         if class == FailureClass::Unknown && changes_world {
+            self.lost = Some(match &ended {
+                Ended::Error(error) => error.message.clone(),
+                _ => format!("no answer within {:?}", self.timeout()),
+            });
             return self.unknown(&self.invocation(), &self.key(), None).await;
         }
         let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);

@@ -166,6 +166,14 @@ pub trait Body: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Whether `value` could be this body's: asked before an operator's word is taken for it.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when it does not decode into the body's type.
+    fn accepts(&self, _value: &Payload) -> Result<(), PayloadError> {
+        Ok(())
+    }
+
     /// Looks at the world for a call of unknown outcome.
     fn probe(&self, _cx: StepCx, _args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
         None
@@ -212,6 +220,10 @@ impl<S: Step> Body for StepBody<S> {
 
     fn check(&self, args: &Payload) -> Result<(), PayloadError> {
         S::decode(args).map(drop)
+    }
+
+    fn accepts(&self, value: &Payload) -> Result<(), PayloadError> {
+        value.decode::<S::Output>().map(drop)
     }
 
     fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {

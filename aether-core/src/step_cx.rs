@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -39,6 +39,7 @@ struct StepScope {
     exchanges: AtomicU32,
     requests: AtomicU32,
     notes: Mutex<Vec<Event>>,
+    missing: OnceLock<MissingDep>,
 }
 
 impl StepCx {
@@ -64,6 +65,7 @@ impl StepCx {
                 exchanges: AtomicU32::new(0),
                 requests: AtomicU32::new(0),
                 notes: Mutex::default(),
+                missing: OnceLock::new(),
             }),
         }
     }
@@ -115,9 +117,22 @@ impl StepCx {
     /// What the program provided with `.provide(..)`.
     ///
     /// # Errors
-    /// [`MissingDep`] naming the type when it was not provided; `?` turns it into a step error.
+    /// [`MissingDep`] naming the type when it was not provided. A body that ends with an error after it saw this one
+    /// stops its run with a fault; nothing is lost, and the run goes on in a program that provides the value.
     pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingDep> {
-        self.scope.host.deps.get()
+        self.scope.host.deps.get().inspect_err(|missing| {
+            let _first = self.scope.missing.set(missing.clone());
+        })
+    }
+
+    /// What the program provided, if it did: for bodies that can do without.
+    pub fn provided<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.scope.host.deps.get().ok()
+    }
+
+    /// What the body asked for and did not get.
+    pub(crate) fn missing(&self) -> Option<MissingDep> {
+        self.scope.missing.get().cloned()
     }
 
     /// The time at which this attempt began. Constant during the attempt, and the same when a world-changing attempt

@@ -59,7 +59,8 @@ impl Performance {
                 self.ask(invocation, decided == Some(Decision::Ask)).await
             }
             (OnUnknown::Fail, _) => {
-                self.in_doubt(invocation, "policy: fail", "it was started and never came back", Vec::new())
+                let why = self.lost.take().unwrap_or_else(|| "it was started and never came back".into());
+                self.in_doubt(invocation, "policy: fail", &why, Vec::new())
             }
             (OnUnknown::Retry, _) => self.send_again(invocation, key).await,
             (OnUnknown::Probe, _) => self.probe(invocation).await,
@@ -175,7 +176,11 @@ impl Performance {
                 if !asked_before {
                     let mut events = self.start_events();
                     events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
-                    let update = self.ledger_update(LedgerStatus::InDoubt, None, None);
+                    let why = self
+                        .lost
+                        .take()
+                        .map(|why| step_error(&StepError::InDoubt(at(&self.run, &self.command, why))));
+                    let update = self.ledger_update(LedgerStatus::InDoubt, None, why);
                     let ledger = update.into_iter().collect();
                     self.run.append(events, Riders { ledger, ..Riders::default() });
                 }
@@ -190,6 +195,12 @@ impl Performance {
         let consumed = vec![message.seq];
         match message.payload.decode::<Resolved>() {
             Ok(Resolved { resolution: Resolution::Happened(value), actor }) => {
+                if let Err(error) = self.body.accepts(&value) {
+                    // A slip of the operator's must not end the run: it goes on waiting.
+                    tracing::warn!(run = %self.run.id, %invocation, %actor, %error, "a resolution was refused");
+                    self.run.append(Vec::new(), Riders { consumed, ..Riders::default() });
+                    return Box::pin(self.ask(invocation, true)).await;
+                }
                 self.happened(invocation, value, &actor, consumed)
             }
             Ok(Resolved { resolution: Resolution::DidNotHappen, actor }) => {
@@ -216,6 +227,13 @@ impl Performance {
         let decision = self.decision(invocation, Decision::Happened, actor);
         self.notes.push(decision);
         Next::Done(self.commit_success(value, consumed))
+    }
+
+    /// Says that the newest attempt definitely did not happen, and ends it.
+    pub(crate) fn deny(&mut self, actor: &str) {
+        let invocation = self.invocation();
+        let _the_next_attempt_is_made_by_another_program =
+            self.did_not_happen(&invocation, actor, Vec::new());
     }
 
     /// A definite failure: the next attempt gets a new key.

@@ -41,7 +41,7 @@ use proc_macro::TokenStream;
 /// | `crate = "path"` | where the `aether` crate is |
 ///
 /// # Errors
-/// Every compile error carries a code; `aether explain AE0020` tells more about it.
+/// Every compile error carries a code; `aether::explain("AE0020")` and `docs/diagnostics` tell more about it.
 #[proc_macro_attribute]
 pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
     run(parse::Kind::Step, options, item)
@@ -69,7 +69,7 @@ pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `crate`) hold for every function in it; a function may have its own `#[workflow(version = 2)]`.
 ///
 /// # Errors
-/// Every compile error carries a code; `aether explain AE0101` tells more about it.
+/// Every compile error carries a code; `aether::explain("AE0101")` and `docs/diagnostics` tell more about it.
 #[proc_macro_attribute]
 pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     run(parse::Kind::Workflow, options, item)

@@ -104,3 +104,69 @@ async fn a_wait_may_race_a_timer() {
         assert!(engine.verify(run).await.is_ok());
     }
 }
+
+/// A letterbox that the program may forget to provide.
+struct Letterbox;
+
+#[step(effect = "tool")]
+async fn post(cx: &mut StepCx, letter: String) -> Result<String> {
+    cx.dep::<Letterbox>()?;
+    Ok(letter)
+}
+
+#[workflow]
+async fn posting(cx: &mut Cx) -> Result<String> {
+    Ok(post(cx, "hello".into()).await?)
+}
+
+#[tokio::test]
+async fn a_program_that_provides_too_little_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    let poor = engine(&path).await;
+    let run = poor.start::<posting>(()).id("r").await.unwrap();
+    let error = run.result().await.unwrap_err().to_string();
+    assert!(error.contains("Letterbox") && error.contains("0:post") && error.contains("nothing"), "{error}");
+    poor.shutdown().await.unwrap();
+
+    let rich = Engine::builder().sqlite(&path).provide(Letterbox).start().await.unwrap();
+    let run = rich.handle::<posting>("r").await.unwrap();
+    run.advance().await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "hello");
+    let keys: Vec<_> =
+        rich.ledger(run.id()).await.unwrap().into_iter().map(|row| row.key.to_string()).collect();
+    assert_eq!(
+        keys.last().map(String::as_str),
+        Some("aether:r:0:post:1"),
+        "a denied attempt gets no second try"
+    );
+}
+
+#[step(effect = "tool", on_unknown = "ask")]
+async fn transfer(cx: &mut StepCx, amount: u32) -> Result<u32> {
+    let _ = cx;
+    Err(Failure::unknown(format!("the bank hung up at {amount}")))
+}
+
+#[workflow]
+async fn transferring(cx: &mut Cx) -> Result<u32> {
+    Ok(transfer(cx, 5).await?)
+}
+
+#[tokio::test]
+async fn a_resolution_of_another_type_is_refused_and_the_reason_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(&dir.path().join("a.db")).await;
+    let run = engine.start::<transferring>(()).id("r").await.unwrap();
+    until_waiting(&run).await;
+    let row = engine.ledger(run.id()).await.unwrap().remove(0);
+    assert!(row.error.unwrap().as_str().contains("the bank hung up at 5"));
+    let happened =
+        |json: &str| aether::Resolution::Happened(aether::Payload::from_text(json.into()).unwrap());
+    engine.resolve(run.id(), &row.invocation, happened("\"text\""), "ann").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(run.status().await.unwrap(), Status::Waiting);
+    engine.resolve(run.id(), &row.invocation, happened("7"), "ann").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 7);
+    assert!(engine.verify(run.id()).await.is_ok());
+}

@@ -4,7 +4,7 @@ use super::worker::{now, poke};
 use super::{Engine, RunHandle};
 use crate::id::{CommandId, InvocationId, RunId};
 use crate::ledger::LedgerEntry;
-use crate::payload::Payload;
+use crate::payload::{Payload, hex};
 use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
 use crate::turn::{CANCEL, CancelRequest};
 use crate::unknown::{Resolution, Resolved, topic};
@@ -45,7 +45,8 @@ impl Engine {
         self.post(run, "cancel".into(), CANCEL.into(), encode(&request)?).await
     }
 
-    /// Says what became of an invocation in doubt. `actor` is recorded.
+    /// Says what became of an invocation in doubt. `actor` is recorded. The first word that can be the step's result
+    /// counts; one of another type is refused with a warning, and the run goes on waiting.
     ///
     /// # Errors
     /// [`StoreError`] when there is no such run or the store fails.
@@ -57,8 +58,11 @@ impl Engine {
         actor: &str,
     ) -> Result<Sent, StoreError> {
         let resolved = Resolved { resolution, actor: actor.into() };
+        // Every word of an operator's is its own message: one that is refused leaves room for the next.
+        let mut random = [0; 8];
+        self.inner.host.world.fill_random(&mut random);
         let topic = topic(invocation);
-        self.post(run, topic.clone(), topic, encode(&resolved)?).await
+        self.post(run, format!("{topic}:{}", hex(&random)), topic, encode(&resolved)?).await
     }
 
     /// Sends a signal into a run, for `cx.signal(name)` to receive, now or later. A second signal of the same `id` to

@@ -302,9 +302,9 @@ async fn exchange(
     mut draft: Draft,
     whole: bool,
 ) -> Result<Result<HttpResponse, HttpError>, PayloadError> {
-    let client = match cx.dep::<HttpClient>() {
-        Ok(client) => HttpClient::clone(&client),
-        Err(_) => match HttpClient::shared() {
+    let client = match cx.provided::<HttpClient>() {
+        Some(client) => HttpClient::clone(&client),
+        None => match HttpClient::shared() {
             Ok(client) => client,
             Err(reason) => return Ok(Err(draft.invalid(reason))),
         },
