@@ -10,6 +10,7 @@ use std::time::Duration;
 use aether_core::engine::{Engine, RunError};
 use aether_core::event::Event;
 use aether_core::failure::Failure;
+use aether_core::fault::Fault;
 use aether_core::memory::MemoryStore;
 use aether_core::outcome::FailureClass;
 use aether_effects::llm::{
@@ -103,9 +104,10 @@ async fn the_client_is_chosen_by_the_name_of_the_call() {
 async fn a_program_without_models_is_told_so_at_once() {
     let engine = builder(&MemoryStore::new()).start().await.unwrap();
     let run = engine.start::<Ask>("plan".into()).await.unwrap();
-    let Err(RunError::Failed(failure)) = run.result().await else { panic!("the run must fail") };
-    assert_eq!(failure.class(), FailureClass::Permanent);
-    assert!(failure.to_string().contains("Models") && failure.to_string().contains(".provide("), "{failure}");
+    let Err(RunError::Stopped { fault, .. }) = run.result().await else { panic!("the run must stop") };
+    assert!(matches!(*fault, Fault::NotProvided { .. }), "{fault:?}");
+    let said = fault.to_string();
+    assert!(said.contains("Models") && said.contains(".model(") && said.contains("llm.plan"), "{said}");
 }
 
 fn request() -> ChatRequest {
