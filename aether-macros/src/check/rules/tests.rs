@@ -1,3 +1,5 @@
+//! The catalogue of rules: what each stops, and what it leaves alone.
+
 use super::*;
 
 fn found(path: &str) -> Option<Verdict> {
