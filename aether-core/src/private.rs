@@ -47,11 +47,6 @@ impl<E> ClassOfOther for ClassOf<'_, E> {
     }
 }
 
-/// Asserts that an expression is the context of a workflow, for messages that point at the argument.
-pub fn context(cx: &mut Cx) -> &mut Cx {
-    cx
-}
-
 /// A type with a JSON Schema, as a bound that mentions a lifetime: `where for<'a> T: Describable<'a>` on a function is
 /// judged where the function is called, so a step whose arguments have no schema compiles as long as nobody makes a
 /// tool of it.

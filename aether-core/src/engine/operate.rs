@@ -1,7 +1,9 @@
 //! What people and other programs ask of runs: cancel, resolve an invocation in doubt, list, read.
 
+use std::sync::Arc;
+
 use super::worker::{now, poke};
-use super::{Engine, RunHandle};
+use super::{Engine, Inner, RunHandle};
 use crate::id::{CommandId, InvocationId, RunId};
 use crate::ledger::LedgerEntry;
 use crate::payload::{Payload, hex};
@@ -41,8 +43,7 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when there is no such run or the store fails.
     pub async fn cancel(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        let request = CancelRequest { reason: reason.into(), actor: actor.into() };
-        self.post(run, "cancel".into(), CANCEL.into(), encode(&request)?).await
+        cancel(&self.inner, run, reason, actor).await
     }
 
     /// Says what became of an invocation in doubt. `actor` is recorded. The first word that can be the step's result
@@ -103,10 +104,7 @@ impl Engine {
         topic: String,
         payload: Payload,
     ) -> Result<Sent, StoreError> {
-        let message = Message { seq: 0, id, topic, payload, at: now(&self.inner) };
-        let sent = self.inner.host.store.send(run, message).await?;
-        poke(&self.inner, run).await;
-        Ok(sent)
+        post(&self.inner, run, id, topic, payload).await
     }
 }
 
@@ -115,22 +113,31 @@ fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
         .map_err(|error| StoreError::Corrupt { store: "message".into(), reason: error.to_string() })
 }
 
+/// Puts a message into a run's inbox, and wakes the run if it is advanced here.
+async fn post(
+    inner: &Arc<Inner>,
+    run: &RunId,
+    id: String,
+    topic: String,
+    payload: Payload,
+) -> Result<Sent, StoreError> {
+    let message = Message { seq: 0, id, topic, payload, at: now(inner) };
+    let sent = inner.host.store.send(run, message).await?;
+    poke(inner, run).await;
+    Ok(sent)
+}
+
+async fn cancel(inner: &Arc<Inner>, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+    let request = CancelRequest { reason: reason.into(), actor: actor.into() };
+    post(inner, run, "cancel".into(), CANCEL.into(), encode(&request)?).await
+}
+
 impl<W> RunHandle<W> {
     /// Asks the run to end; see [`Engine::cancel`].
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn cancel(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        let request = CancelRequest { reason: reason.into(), actor: actor.into() };
-        let message = Message {
-            seq: 0,
-            id: "cancel".into(),
-            topic: CANCEL.into(),
-            payload: encode(&request)?,
-            at: now(&self.inner),
-        };
-        let sent = self.inner.host.store.send(&self.id, message).await?;
-        poke(&self.inner, &self.id).await;
-        Ok(sent)
+        cancel(&self.inner, &self.id, reason, actor).await
     }
 }
