@@ -155,6 +155,52 @@ pub struct StepOptions {
     pub idempotent: bool,
     /// The step declares a business key.
     pub keyed: bool,
+    /// Within what the business key of an irreversible call is unique.
+    pub scope: KeyScope,
+    /// When a person must agree before the body runs.
+    pub approval: Approval,
+    /// Kinds of resources that the body may report as changed; each needs a verifier.
+    pub changes: &'static [&'static str],
+    /// What is done where a changed resource is not as it was left.
+    pub confirm: Confirm,
+    /// The step declares another step that undoes it.
+    pub compensated: bool,
+    /// Longest silence between two heartbeats of the body; `None` where none are expected.
+    pub heartbeat: Option<Duration>,
+}
+
+/// Within what a business key is unique.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyScope {
+    /// One run.
+    #[default]
+    Run,
+    /// Every run of the store.
+    Store,
+}
+
+/// When a person must agree before a body runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Approval {
+    /// Unless the engine's policy asks for it, never.
+    #[default]
+    Never,
+    /// Always.
+    Required,
+    /// When the step's own function of the arguments says so.
+    ByArguments,
+}
+
+/// What is done where a changed resource is not as a step left it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Confirm {
+    /// The run fails for good.
+    #[default]
+    Strict,
+    /// It is journaled and logged, and the run goes on.
+    Warn,
+    /// The run waits for an operator.
+    Ask,
 }
 
 /// Default time one attempt of a world-changing body may take.
@@ -176,6 +222,12 @@ impl StepOptions {
             irreversible: false,
             idempotent: false,
             keyed: false,
+            scope: KeyScope::Run,
+            approval: Approval::Never,
+            changes: &[],
+            confirm: Confirm::Strict,
+            compensated: false,
+            heartbeat: None,
         }
     }
 }

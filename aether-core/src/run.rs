@@ -530,7 +530,8 @@ const fn has_body(class: EffectClass) -> bool {
         | EffectClass::Llm
         | EffectClass::Tool
         | EffectClass::External
-        | EffectClass::Http => true,
+        | EffectClass::Http
+        | EffectClass::Transaction => true,
         // The answer of a race is recorded as that of a pure command; a pure step is computed without being matched.
         EffectClass::Pure
         | EffectClass::Time

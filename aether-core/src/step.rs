@@ -92,6 +92,16 @@ pub trait Step: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Whether a person must agree to a call with these arguments, where the step declares `approval` as a function.
+    fn needs_approval(_args: &Self::Args) -> bool {
+        false
+    }
+
+    /// The step that undoes a call, where this step declares one; `output` is absent where the call failed half-way.
+    fn compensation(_args: Self::Args, _output: Option<Self::Output>) -> Option<Undo> {
+        None
+    }
+
     /// Looks at the world for a call of unknown outcome, where the step declares a probe.
     fn probe(
         _cx: StepCx,
@@ -126,6 +136,29 @@ pub trait Workflow: Sized + Send + Sync + 'static {
 
     /// Runs the body in the root scope `cx`.
     fn run(cx: Cx, input: Self::Input) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
+}
+
+/// A step call that undoes another one.
+pub struct Undo {
+    /// What the undoing step declares.
+    pub def: &'static StepDef,
+    /// Its arguments, recorded.
+    pub args: Result<Payload, PayloadError>,
+    /// What runs.
+    pub body: Arc<dyn Body>,
+}
+
+impl Undo {
+    /// The call of step `S` with `args`: those of the undone call, then its output if it gave one.
+    pub fn of<S: Step>(args: &S::Args) -> Self {
+        Self { def: S::DEF, args: S::encode(args), body: StepBody::<S>::shared() }
+    }
+}
+
+impl Debug for Undo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Undo({}, {:?})", self.def.name, self.args)
+    }
 }
 
 /// A body's error, encoded.
@@ -163,6 +196,22 @@ pub trait Body: Send + Sync + 'static {
     /// # Errors
     /// [`PayloadError`] when the record does not fit the function's signature.
     fn business_key(&self, _args: &Payload) -> Result<Option<String>, PayloadError> {
+        Ok(None)
+    }
+
+    /// Whether a person must agree to a call with `args`.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when the record does not fit the function's signature.
+    fn needs_approval(&self, _args: &Payload) -> Result<bool, PayloadError> {
+        Ok(false)
+    }
+
+    /// The step that undoes a call, if there is one.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when arguments or output do not fit the function's signature.
+    fn compensation(&self, _args: &Payload, _output: Option<&Payload>) -> Result<Option<Undo>, PayloadError> {
         Ok(None)
     }
 
@@ -228,6 +277,14 @@ impl<S: Step> Body for StepBody<S> {
 
     fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
         Ok(S::business_key(&S::decode(args)?))
+    }
+
+    fn needs_approval(&self, args: &Payload) -> Result<bool, PayloadError> {
+        Ok(S::needs_approval(&S::decode(args)?))
+    }
+
+    fn compensation(&self, args: &Payload, output: Option<&Payload>) -> Result<Option<Undo>, PayloadError> {
+        Ok(S::compensation(S::decode(args)?, output.map(Payload::decode).transpose()?))
     }
 
     fn probe(&self, cx: StepCx, args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
