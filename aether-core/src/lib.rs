@@ -5,6 +5,8 @@
 
 pub mod branch;
 pub mod child;
+mod cancellation;
+mod closing;
 mod commit;
 pub mod contract;
 pub mod cx;
@@ -21,6 +23,7 @@ pub mod id;
 pub mod journal;
 pub mod ledger;
 pub mod memory;
+mod obligations;
 pub mod outcome;
 pub mod payload;
 mod perform;
@@ -34,6 +37,7 @@ pub mod store;
 pub mod tool;
 mod turn;
 pub mod unknown;
+mod unwind;
 pub mod view;
 mod wait;
 pub mod world;

@@ -139,6 +139,7 @@ pub trait Workflow: Sized + Send + Sync + 'static {
 }
 
 /// A step call that undoes another one.
+#[derive(Clone)]
 pub struct Undo {
     /// What the undoing step declares.
     pub def: &'static StepDef,
@@ -373,8 +374,30 @@ fn run_erased<W: Workflow>(cx: Cx, input: &Payload) -> Result<BoxFuture<'static,
 }
 
 /// A step that a program holds, known without being called.
-#[derive(Clone, Copy, Debug)]
-pub struct RegisteredStep(pub &'static StepDef);
+#[derive(Clone, Copy)]
+pub struct RegisteredStep {
+    /// What it declares.
+    pub def: &'static StepDef,
+    body: fn() -> Arc<dyn Body>,
+}
+
+impl RegisteredStep {
+    /// The erased form of `S`.
+    pub const fn of<S: Step>() -> Self {
+        Self { def: S::DEF, body: StepBody::<S>::shared }
+    }
+
+    /// What runs.
+    pub fn body(&self) -> Arc<dyn Body> {
+        (self.body)()
+    }
+}
+
+impl Debug for RegisteredStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RegisteredStep({})", self.def.path)
+    }
+}
 
 inventory::collect!(RegisteredStep);
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{IllegalTransition, Status, Trigger};
-use crate::event::{Decision, Event};
+use crate::event::{Decision, Event, Uncompensated};
 use crate::failure::StepError;
 use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
 use crate::outcome::{EffectClass, Outcome};
@@ -40,6 +40,9 @@ pub struct RunView {
     pub position: Position,
     /// Result or error, once it ended.
     pub result: Option<Result<Payload, Payload>>,
+    /// Steps that could not be undone.
+    #[serde(default)]
+    pub uncompensated: Vec<Uncompensated>,
     /// Moves of a status that the table does not have; empty unless a journal was tampered with.
     pub illegal: Vec<String>,
     index: BTreeMap<String, usize>,
@@ -114,6 +117,7 @@ impl RunView {
             effects: Vec::new(),
             position: 0,
             result: None,
+            uncompensated: Vec::new(),
             illegal: Vec::new(),
             index: BTreeMap::new(),
         }
@@ -213,6 +217,11 @@ impl RunView {
                 step.retry_due = Some(e.due);
                 step.in_doubt = false;
             }
+            Event::StepCompensated(e) => {
+                if let Some(step) = self.index.get(e.undoes.as_str()).and_then(|at| self.steps.get_mut(*at)) {
+                    step.outcome = Some(Outcome::Compensated);
+                }
+            }
             Event::HttpRecorded(e) => {
                 self.step_mut(&command, EffectClass::Http).result = Some(Ok(e.response));
             }
@@ -264,12 +273,19 @@ impl RunView {
             Event::RunRequeued(_) if self.status == Status::Waiting => Some(Trigger::Resume),
             Event::RunCompleted(_) => Some(Trigger::Succeed),
             Event::RunFailed(_) => Some(Trigger::Fail),
-            Event::RunCancelled(_) => Some(Trigger::Cancel),
+            Event::RunCancelled(_) | Event::RunTerminated(_) => Some(Trigger::Cancel),
             _ => None,
         };
+        if let Event::RunCompleted(e) = event {
+            self.uncompensated.clone_from(&e.uncompensated);
+        }
         match RunEnd::of(event) {
             Some(RunEnd::Completed(value)) => self.result = Some(Ok(value)),
-            Some(RunEnd::Failed { error, .. }) => self.result = Some(Err(error)),
+            Some(RunEnd::Failed { error, uncompensated, .. }) => {
+                self.result = Some(Err(error));
+                self.uncompensated = uncompensated;
+            }
+            Some(RunEnd::Cancelled { uncompensated, .. }) => self.uncompensated = uncompensated,
             _ => {}
         }
         if let Some(trigger) = moved {

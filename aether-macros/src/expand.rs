@@ -81,7 +81,7 @@ fn private(shape: &Shape) -> TokenStream {
 fn step_item(plan: &StepPlan) -> Code {
     let shape = &plan.shape;
     let outside = [
-        registration(shape, "RegisteredStep", |name, p| quote!((<#name as #p::Step>::DEF))),
+        registration(shape, "RegisteredStep", |name, _| quote!(::of::<#name>())),
         type_item(shape),
         step_impl(plan),
         warnings(shape),

@@ -4,6 +4,7 @@
 //! run leaves the others alone.
 
 mod builder;
+mod family;
 mod handle;
 mod operate;
 mod verify;
