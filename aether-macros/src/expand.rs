@@ -10,7 +10,9 @@ use syn::spanned::Spanned as _;
 use syn::{GenericParam, Lifetime};
 
 use self::definition::{options, step_def, workflow_def};
-use crate::ir::{Arg, Key, Owner, Pass, Plan, Rejected, Shape, StepPlan, Stub, Warning, WorkflowPlan};
+use crate::ir::{
+    Approval, Arg, OfArguments, Owner, Pass, Plan, Rejected, Shape, StepPlan, Stub, Warning, WorkflowPlan,
+};
 
 /// Generated code, by where it goes.
 #[derive(Default)]
@@ -389,6 +391,10 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let called = in_future(shape, &quote!(#p::Returns::into_result(#path(#(#params),*).await)));
     let args = names().args;
     let key = plan.options.key.as_ref().map(|key| business_key(shape, key));
+    let approval = match &plan.options.approval {
+        Some(Approval::ByArguments(closure)) => Some(needs_approval(shape, closure)),
+        Some(Approval::Required) | None => None,
+    };
     let probe = plan.options.probe.as_ref().map(|path| probe(shape, path));
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
@@ -400,6 +406,7 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
             (&&#p::ClassOf(#error)).class_of()
         }
         #key
+        #approval
         #probe
     };
     trait_impl(shape, "Step", &body)
@@ -418,20 +425,41 @@ fn in_future(shape: &Shape, value: &TokenStream) -> TokenStream {
     }
 }
 
-fn business_key(shape: &Shape, key: &Key) -> TokenStream {
+fn business_key(shape: &Shape, key: &OfArguments) -> TokenStream {
     let args = names().args;
-    let tuple = tuple(shape);
-    let typed = key.params.iter().filter_map(|(name, ty)| {
-        let ty = ty.as_ref()?;
-        Some(quote!(let #name: #ty = #name;))
-    });
+    let bound = bound(shape, key);
     let body = &key.body;
     quote! {
         fn business_key(#args: &Self::Args) -> ::core::option::Option<::std::string::String> {
-            let #tuple = #args;
-            #(#typed)*
+            #bound
             ::core::option::Option::Some(::std::string::ToString::to_string(&#body))
         }
+    }
+}
+
+fn needs_approval(shape: &Shape, closure: &OfArguments) -> TokenStream {
+    let args = names().args;
+    let bound = bound(shape, closure);
+    let body = &closure.body;
+    quote! {
+        fn needs_approval(#args: &Self::Args) -> bool {
+            #bound
+            #body
+        }
+    }
+}
+
+/// Binds the arguments under their names, as the parameters of the closure are.
+fn bound(shape: &Shape, closure: &OfArguments) -> TokenStream {
+    let args = names().args;
+    let tuple = tuple(shape);
+    let typed = closure.params.iter().filter_map(|(name, ty)| {
+        let ty = ty.as_ref()?;
+        Some(quote!(let #name: #ty = #name;))
+    });
+    quote! {
+        let #tuple = #args;
+        #(#typed)*
     }
 }
 
