@@ -138,6 +138,8 @@ pub(crate) struct StepOptions {
     pub(crate) key: Option<OfArguments>,
     pub(crate) probe: Option<Path>,
     pub(crate) approval: Option<Approval>,
+    /// The type of the step that undoes this one.
+    pub(crate) compensate: Option<Path>,
 }
 
 /// Contact with the world.

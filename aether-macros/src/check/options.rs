@@ -47,6 +47,7 @@ const STEP: &[&str] = &[
     "on_unknown",
     "probe",
     "approval",
+    "compensate",
     "name",
     "allow",
     "crate",
@@ -67,6 +68,7 @@ struct Written {
     on_unknown: Option<(Ident, Option<OnUnknown>)>,
     probe: Option<(Ident, Option<Path>)>,
     approval: Option<(Ident, Option<Approval>)>,
+    compensate: Option<(Ident, Option<Path>)>,
     version: Option<u32>,
 }
 
@@ -103,6 +105,7 @@ pub(super) fn step(
             key: written.key.and_then(|(_, key)| key),
             probe: written.probe.and_then(|(_, path)| path),
             approval: written.approval.and_then(|(_, approval)| approval),
+            compensate: written.compensate.and_then(|(_, path)| path),
         }
     });
     (common, options)
@@ -177,6 +180,7 @@ fn one(name: Ident, value: Value, common: &mut Common, written: &mut Written, di
         "key" => written.key = Some(with(name, |name| values::key(name, value, d))),
         "on_unknown" => written.on_unknown = Some(with(name, |name| values::on_unknown(name, &value, d))),
         "probe" => written.probe = Some(with(name, |name| values::probe(name, &value, d))),
+        "compensate" => written.compensate = Some(with(name, |name| values::compensate(name, &value, d))),
         "approval" => written.approval = Some(with(name, |name| values::approval(name, value, d))),
         _ => {}
     }

@@ -61,6 +61,7 @@ pub(super) fn options(plan: &StepPlan) -> TokenStream {
     let irreversible = flag("irreversible", options.irreversible);
     let idempotent = flag("idempotent", options.idempotent);
     let keyed = flag("keyed", options.key.is_some());
+    let compensated = flag("compensated", options.compensate.is_some());
     let approval = options.approval.as_ref().map(|approval| {
         let approval = match approval {
             Approval::Required => quote!(Required),
@@ -70,7 +71,7 @@ pub(super) fn options(plan: &StepPlan) -> TokenStream {
     });
     quote! {
         #p::StepOptions {
-            #retry #timeout #on_unknown #irreversible #idempotent #keyed #approval
+            #retry #timeout #on_unknown #irreversible #idempotent #keyed #approval #compensated
             ..#p::StepOptions::of(#p::EffectClass::#class)
         }
     }

@@ -47,6 +47,7 @@ fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics)
         (place(&written.on_unknown), world),
         (place(&written.probe), world),
         (place(&written.approval), records),
+        (place(&written.compensate), world),
     ];
     for (at, _) in options.into_iter().filter(|(_, fits)| !fits) {
         let Some(at) = at else { continue };

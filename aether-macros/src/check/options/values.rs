@@ -222,18 +222,26 @@ pub(super) fn on_unknown(name: &Ident, value: &Value, diagnostics: &mut Diagnost
 }
 
 pub(super) fn probe(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Path> {
+    path(name, value, "the path of an async function, for example `probe = was_sent`", diagnostics)
+}
+
+pub(super) fn compensate(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Path> {
+    path(
+        name,
+        value,
+        "the path of the step that undoes this one, for example `compensate = refund`",
+        diagnostics,
+    )
+}
+
+fn path(name: &Ident, value: &Value, form: &str, diagnostics: &mut Diagnostics) -> Option<Path> {
     if let Value::Is(expr) = value
         && let Expr::Path(path) = &**expr
         && path.qself.is_none()
     {
         return Some(path.path.clone());
     }
-    bad(
-        at(name, value),
-        "probe",
-        "the path of an async function, for example `probe = was_sent`",
-        diagnostics,
-    );
+    bad(at(name, value), &name.to_string(), form, diagnostics);
     None
 }
 
