@@ -140,6 +140,7 @@ pub(crate) struct StepOptions {
     pub(crate) approval: Option<Approval>,
     /// The type of the step that undoes this one.
     pub(crate) compensate: Option<Path>,
+    pub(crate) scope: Option<KeyScope>,
 }
 
 /// Contact with the world.
@@ -201,6 +202,17 @@ pub(crate) enum OnUnknown {
 impl OnUnknown {
     pub(crate) const ALL: &[(&str, Self)] =
         &[("fail", Self::Fail), ("ask", Self::Ask), ("retry", Self::Retry), ("probe", Self::Probe)];
+}
+
+/// Within what a business key is unique.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyScope {
+    Run,
+    Store,
+}
+
+impl KeyScope {
+    pub(crate) const ALL: &[(&str, Self)] = &[("run", Self::Run), ("store", Self::Store)];
 }
 
 /// When a person must agree.

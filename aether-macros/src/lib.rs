@@ -32,6 +32,7 @@ use proc_macro::TokenStream;
 /// | `retry(max = 5, delay = "200ms", factor = 2.0, max_delay = "30s")` | `max` retries **after** the first attempt |
 /// | `timeout = "30s"` or `"none"` | how long one attempt may take: an integer and `ms`, `s`, `m` or `h` |
 /// | `irreversible` | a completed call is not repeated under the same business key |
+/// | `scope = "run\|store"` | within what the business key of an `irreversible` step is unique; `run` by default |
 /// | `idempotent` | the receiver spots repeats by the idempotency key |
 /// | `key = \|arg, ..\| expr` | the business key; parameters are named like the step's arguments |
 /// | `on_unknown = "fail\|ask\|retry\|probe"` | what happens when an outcome is unknown |

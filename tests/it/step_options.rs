@@ -2,7 +2,7 @@
 //! functions.
 
 use aether::Step;
-use aether::def::Approval;
+use aether::def::{Approval, KeyScope};
 use aether::prelude::*;
 
 /// Pay money out.
@@ -63,4 +63,15 @@ fn the_undoing_step_gets_the_arguments_and_the_output() {
     let undo = Bank_take::compensation(("a".to_owned(), 5), None).unwrap();
     assert_eq!(undo.def.path, Bank_give_back::DEF.path);
     assert_eq!(undo.args.unwrap().as_str(), r#"{"from":"a","cents":5,"receipt":null}"#);
+}
+
+#[step(effect = "tool", irreversible, scope = "store", key = |order| order)]
+async fn ship(cx: &mut StepCx, order: &str) -> Result<()> {
+    let _ = (cx, order);
+    Ok(())
+}
+
+#[test]
+fn a_business_key_is_unique_in_its_scope() {
+    assert_eq!((ship::DEF.options.scope, open::DEF.options.scope), (KeyScope::Store, KeyScope::Run));
 }

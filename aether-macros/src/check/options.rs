@@ -10,7 +10,7 @@ use syn::{Ident, Item, Path, parse_quote};
 pub(super) use self::rules::closures_over_arguments;
 use super::allow;
 use crate::code;
-use crate::ir::{Allow, Approval, Effect, OfArguments, OnUnknown, Retry, StepOptions, Timeout};
+use crate::ir::{Allow, Approval, Effect, KeyScope, OfArguments, OnUnknown, Retry, StepOptions, Timeout};
 use crate::parse::{Opt, Value};
 use crate::report::{Diagnostics, did_you_mean, nearest};
 
@@ -48,6 +48,7 @@ const STEP: &[&str] = &[
     "probe",
     "approval",
     "compensate",
+    "scope",
     "name",
     "allow",
     "crate",
@@ -69,6 +70,7 @@ struct Written {
     probe: Option<(Ident, Option<Path>)>,
     approval: Option<(Ident, Option<Approval>)>,
     compensate: Option<(Ident, Option<Path>)>,
+    scope: Option<(Ident, Option<KeyScope>)>,
     version: Option<u32>,
 }
 
@@ -106,6 +108,7 @@ pub(super) fn step(
             probe: written.probe.and_then(|(_, path)| path),
             approval: written.approval.and_then(|(_, approval)| approval),
             compensate: written.compensate.and_then(|(_, path)| path),
+            scope: written.scope.and_then(|(_, scope)| scope),
         }
     });
     (common, options)
@@ -178,9 +181,12 @@ fn one(name: Ident, value: Value, common: &mut Common, written: &mut Written, di
         "idempotent" => written.idempotent = values::flag(name, &value, d),
         "retry" => written.retry = Some(with(name, |name| values::retry(name, value, d))),
         "key" => written.key = Some(with(name, |name| values::key(name, value, d))),
-        "on_unknown" => written.on_unknown = Some(with(name, |name| values::on_unknown(name, &value, d))),
+        "on_unknown" => {
+            written.on_unknown = Some(with(name, |name| values::word(name, &value, OnUnknown::ALL, d)));
+        }
         "probe" => written.probe = Some(with(name, |name| values::probe(name, &value, d))),
         "compensate" => written.compensate = Some(with(name, |name| values::compensate(name, &value, d))),
+        "scope" => written.scope = Some(with(name, |name| values::word(name, &value, KeyScope::ALL, d))),
         "approval" => written.approval = Some(with(name, |name| values::approval(name, value, d))),
         _ => {}
     }

@@ -10,6 +10,7 @@ use crate::report::{Diagnostics, did_you_mean};
 /// The rules between options.
 pub(super) fn judge(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
     meaningless(effect, written, diagnostics);
+    alone(written, diagnostics);
     if !effect.changes_world() {
         return;
     }
@@ -59,6 +60,17 @@ fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics)
     {
         let message = "`retry` has no meaning on a step of class `pure`";
         let help = "remove it: what touches nothing fails the same way every time";
+        diagnostics.report_with(at, code::MEANINGLESS, message, help);
+    }
+}
+
+/// Options that only say more about another one.
+fn alone(written: &Written, diagnostics: &mut Diagnostics) {
+    let pairs = [(place(&written.scope), "irreversible", written.irreversible.is_some())];
+    for (at, other, _) in pairs.into_iter().filter(|(.., given)| !given) {
+        let Some(at) = at else { continue };
+        let message = format!("`{at}` without `{other}`");
+        let help = format!("add `{other}`, or remove `{at}`");
         diagnostics.report_with(at, code::MEANINGLESS, message, help);
     }
 }

@@ -5,7 +5,7 @@ use syn::{Expr, Ident, Lit, Pat, Path};
 
 use super::unknown;
 use crate::code;
-use crate::ir::{Approval, Effect, OfArguments, OnUnknown, Retry, Timeout};
+use crate::ir::{Approval, Effect, OfArguments, Retry, Timeout};
 use crate::parse::{Opt, Value};
 use crate::report::{Diagnostics, did_you_mean};
 
@@ -207,16 +207,19 @@ fn factor(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<
     number
 }
 
-pub(super) fn on_unknown(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<OnUnknown> {
+/// One of the words of a table.
+pub(super) fn word<T: Copy>(
+    name: &Ident,
+    value: &Value,
+    words: &[(&str, T)],
+    diagnostics: &mut Diagnostics,
+) -> Option<T> {
     let text = text(value).unwrap_or_default();
-    let found = OnUnknown::ALL.iter().find(|(policy, _)| *policy == text).map(|(_, policy)| *policy);
+    let found = words.iter().find(|(word, _)| *word == text).map(|(_, meant)| *meant);
     if found.is_none() {
-        bad(
-            at(name, value),
-            "on_unknown",
-            "one of `\"fail\"`, `\"ask\"`, `\"retry\"`, `\"probe\"`",
-            diagnostics,
-        );
+        let words: Vec<String> = words.iter().map(|(word, _)| format!("`\"{word}\"`")).collect();
+        let form = format!("one of {}", words.join(", "));
+        bad(at(name, value), &name.to_string(), &form, diagnostics);
     }
     found
 }

@@ -11,4 +11,10 @@ async fn look(cx: &mut StepCx) -> Result<()> {
     Ok(())
 }
 
+#[step(effect = "tool", scope = "store")]
+async fn ship(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
 fn main() {}

@@ -18,4 +18,10 @@ async fn pay_out(cx: &mut StepCx, cents: u64) -> Result<()> {
     Ok(())
 }
 
+#[step(effect = "tool", irreversible, scope = "world")]
+async fn ship(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
 fn main() {}
