@@ -5,7 +5,7 @@ pub use inventory;
 
 pub use crate::cx::{Cx, call_step, inline_workflow, workflow_code};
 pub use crate::def::{
-    Allow, Approval, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
+    Allow, Approval, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
     StepOptions, WorkflowDef,
 };
 pub use crate::failure::{Failure, StepError};

@@ -141,6 +141,9 @@ pub(crate) struct StepOptions {
     /// The type of the step that undoes this one.
     pub(crate) compensate: Option<Path>,
     pub(crate) scope: Option<KeyScope>,
+    /// Kinds of resources; none when the option is not given.
+    pub(crate) changes: Vec<String>,
+    pub(crate) confirm: Option<Confirm>,
 }
 
 /// Contact with the world.
@@ -213,6 +216,19 @@ pub(crate) enum KeyScope {
 
 impl KeyScope {
     pub(crate) const ALL: &[(&str, Self)] = &[("run", Self::Run), ("store", Self::Store)];
+}
+
+/// What happens where a changed resource is not as it was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confirm {
+    Strict,
+    Warn,
+    Ask,
+}
+
+impl Confirm {
+    pub(crate) const ALL: &[(&str, Self)] =
+        &[("strict", Self::Strict), ("warn", Self::Warn), ("ask", Self::Ask)];
 }
 
 /// When a person must agree.

@@ -39,6 +39,8 @@ use proc_macro::TokenStream;
 /// | `probe = path` | an async function that looks at the world; implies `on_unknown = "probe"` |
 /// | `approval = "required"` or `\|arg, ..\| condition` | a person must agree before the body runs: always, or where the arguments say so |
 /// | `compensate = path` | the step that undoes this one: it takes the arguments of this step and then `Option<Output>`, which is `None` where this step failed half-way |
+/// | `changes = ["http", "file"]` | kinds of resources that the body reports as changed; the engine needs a verifier for each |
+/// | `confirm = "strict\|warn\|ask"` | what happens where a changed resource is not as the body left it; `strict` by default |
 /// | `name = ".."` | the name in the journal |
 /// | `allow(clock, reason = "..")` | switches a check off, loudly |
 /// | `crate = "path"` | where the `aether` crate is |

@@ -2,7 +2,7 @@
 //! functions.
 
 use aether::Step;
-use aether::def::{Approval, KeyScope};
+use aether::def::{Approval, Confirm, KeyScope};
 use aether::prelude::*;
 
 /// Pay money out.
@@ -74,4 +74,17 @@ async fn ship(cx: &mut StepCx, order: &str) -> Result<()> {
 #[test]
 fn a_business_key_is_unique_in_its_scope() {
     assert_eq!((ship::DEF.options.scope, open::DEF.options.scope), (KeyScope::Store, KeyScope::Run));
+}
+
+#[step(effect = "http", changes = ["http", "file"], confirm = "warn")]
+async fn upload(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[test]
+fn what_a_body_changes_and_how_it_is_confirmed_is_declared() {
+    let options = &upload::DEF.options;
+    assert_eq!((options.changes, options.confirm), (&["http", "file"][..], Confirm::Warn));
+    assert_eq!((open::DEF.options.changes, open::DEF.options.confirm), (&[][..], Confirm::Strict));
 }

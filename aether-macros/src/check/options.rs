@@ -10,7 +10,9 @@ use syn::{Ident, Item, Path, parse_quote};
 pub(super) use self::rules::closures_over_arguments;
 use super::allow;
 use crate::code;
-use crate::ir::{Allow, Approval, Effect, KeyScope, OfArguments, OnUnknown, Retry, StepOptions, Timeout};
+use crate::ir::{
+    Allow, Approval, Confirm, Effect, KeyScope, OfArguments, OnUnknown, Retry, StepOptions, Timeout,
+};
 use crate::parse::{Opt, Value};
 use crate::report::{Diagnostics, did_you_mean, nearest};
 
@@ -49,6 +51,8 @@ const STEP: &[&str] = &[
     "approval",
     "compensate",
     "scope",
+    "changes",
+    "confirm",
     "name",
     "allow",
     "crate",
@@ -71,6 +75,8 @@ struct Written {
     approval: Option<(Ident, Option<Approval>)>,
     compensate: Option<(Ident, Option<Path>)>,
     scope: Option<(Ident, Option<KeyScope>)>,
+    changes: Option<(Ident, Vec<String>)>,
+    confirm: Option<(Ident, Option<Confirm>)>,
     version: Option<u32>,
 }
 
@@ -109,6 +115,8 @@ pub(super) fn step(
             approval: written.approval.and_then(|(_, approval)| approval),
             compensate: written.compensate.and_then(|(_, path)| path),
             scope: written.scope.and_then(|(_, scope)| scope),
+            changes: written.changes.map(|(_, kinds)| kinds).unwrap_or_default(),
+            confirm: written.confirm.and_then(|(_, confirm)| confirm),
         }
     });
     (common, options)
@@ -186,6 +194,10 @@ fn one(name: Ident, value: Value, common: &mut Common, written: &mut Written, di
         }
         "probe" => written.probe = Some(with(name, |name| values::probe(name, &value, d))),
         "compensate" => written.compensate = Some(with(name, |name| values::compensate(name, &value, d))),
+        "changes" => written.changes = Some(with(name, |name| values::changes(name, &value, d))),
+        "confirm" => {
+            written.confirm = Some(with(name, |name| values::word(name, &value, Confirm::ALL, d)));
+        }
         "scope" => written.scope = Some(with(name, |name| values::word(name, &value, KeyScope::ALL, d))),
         "approval" => written.approval = Some(with(name, |name| values::approval(name, value, d))),
         _ => {}

@@ -48,6 +48,8 @@ pub(super) fn options(plan: &StepPlan) -> TokenStream {
         ("keyed", flag(options.key.is_some())),
         ("scope", options.scope.map(|scope| named(&p, "KeyScope", scope))),
         ("approval", options.approval.as_ref().map(|approval| approval_literal(approval, &p))),
+        ("changes", (!options.changes.is_empty()).then(|| string_list(&options.changes))),
+        ("confirm", options.confirm.map(|confirm| named(&p, "Confirm", confirm))),
         ("compensated", flag(options.compensate.is_some())),
     ];
     let fields = declared.into_iter().filter_map(|(name, value)| {
@@ -77,6 +79,10 @@ fn approval_literal(approval: &Approval, p: &TokenStream) -> TokenStream {
         Approval::Required => quote!(#p::Approval::Required),
         Approval::ByArguments(_) => quote!(#p::Approval::ByArguments),
     }
+}
+
+fn string_list(all: &[String]) -> TokenStream {
+    quote!(&[#(#all),*])
 }
 
 fn duration(millis: u64) -> TokenStream {

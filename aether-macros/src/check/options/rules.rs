@@ -49,6 +49,7 @@ fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics)
         (place(&written.probe), world),
         (place(&written.approval), records),
         (place(&written.compensate), world),
+        (place(&written.changes), world),
     ];
     for (at, _) in options.into_iter().filter(|(_, fits)| !fits) {
         let Some(at) = at else { continue };
@@ -66,7 +67,10 @@ fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics)
 
 /// Options that only say more about another one.
 fn alone(written: &Written, diagnostics: &mut Diagnostics) {
-    let pairs = [(place(&written.scope), "irreversible", written.irreversible.is_some())];
+    let pairs = [
+        (place(&written.scope), "irreversible", written.irreversible.is_some()),
+        (place(&written.confirm), "changes", written.changes.is_some()),
+    ];
     for (at, other, _) in pairs.into_iter().filter(|(.., given)| !given) {
         let Some(at) = at else { continue };
         let message = format!("`{at}` without `{other}`");

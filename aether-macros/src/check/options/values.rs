@@ -1,7 +1,7 @@
 //! What the options of an attribute say: literals, paths and closures, read or refused with the form they have.
 
 use quote::ToTokens;
-use syn::{Expr, Ident, Lit, Pat, Path};
+use syn::{Expr, ExprLit, Ident, Lit, Pat, Path};
 
 use super::unknown;
 use crate::code;
@@ -205,6 +205,33 @@ fn factor(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<
         bad(at(name, value), "factor", "a number from 1.0, for example `factor = 2.0`", diagnostics);
     }
     number
+}
+
+/// A list of kinds of resources.
+pub(super) fn changes(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Vec<String> {
+    let kinds = match value {
+        Value::Is(expr) => kinds(expr),
+        _ => None,
+    };
+    if kinds.is_none() {
+        let form = "the kinds of resources that the body changes, each once, for example `changes = [\"http\", \"file\"]`";
+        bad(at(name, value), "changes", form, diagnostics);
+    }
+    kinds.unwrap_or_default()
+}
+
+fn kinds(expr: &Expr) -> Option<Vec<String>> {
+    let Expr::Array(array) = expr else { return None };
+    let mut kinds: Vec<String> = Vec::new();
+    for element in &array.elems {
+        let Expr::Lit(ExprLit { lit: Lit::Str(kind), .. }) = element else { return None };
+        let kind = kind.value();
+        if kind.trim().is_empty() || kinds.contains(&kind) {
+            return None;
+        }
+        kinds.push(kind);
+    }
+    (!kinds.is_empty()).then_some(kinds)
 }
 
 /// One of the words of a table.

@@ -17,4 +17,16 @@ async fn ship(cx: &mut StepCx) -> Result<()> {
     Ok(())
 }
 
+#[step(effect = "tool", confirm = "ask")]
+async fn write(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[step(effect = "llm", changes = ["file"])]
+async fn think(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
 fn main() {}

@@ -24,4 +24,16 @@ async fn ship(cx: &mut StepCx) -> Result<()> {
     Ok(())
 }
 
+#[step(effect = "tool", changes = [], confirm = "maybe")]
+async fn write(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[step(effect = "tool", changes = ["file", ""])]
+async fn write_more(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
 fn main() {}
