@@ -144,6 +144,8 @@ pub(crate) struct StepOptions {
     /// Kinds of resources; none when the option is not given.
     pub(crate) changes: Vec<String>,
     pub(crate) confirm: Option<Confirm>,
+    /// In milliseconds.
+    pub(crate) heartbeat: Option<u64>,
 }
 
 /// Contact with the world.

@@ -41,6 +41,7 @@ use proc_macro::TokenStream;
 /// | `compensate = path` | the step that undoes this one: it takes the arguments of this step and then `Option<Output>`, which is `None` where this step failed half-way |
 /// | `changes = ["http", "file"]` | kinds of resources that the body reports as changed; the engine needs a verifier for each |
 /// | `confirm = "strict\|warn\|ask"` | what happens where a changed resource is not as the body left it; `strict` by default |
+/// | `heartbeat = "10s"` | the longest silence between two heartbeats of the body |
 /// | `name = ".."` | the name in the journal |
 /// | `allow(clock, reason = "..")` | switches a check off, loudly |
 /// | `crate = "path"` | where the `aether` crate is |

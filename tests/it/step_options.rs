@@ -1,6 +1,8 @@
 //! What `#[step(..)]` says beyond the effect class, as the engine finds it: in the definition and in the step's own
 //! functions.
 
+use std::time::Duration;
+
 use aether::Step;
 use aether::def::{Approval, Confirm, KeyScope};
 use aether::prelude::*;
@@ -87,4 +89,16 @@ fn what_a_body_changes_and_how_it_is_confirmed_is_declared() {
     let options = &upload::DEF.options;
     assert_eq!((options.changes, options.confirm), (&["http", "file"][..], Confirm::Warn));
     assert_eq!((open::DEF.options.changes, open::DEF.options.confirm), (&[][..], Confirm::Strict));
+}
+
+#[step(effect = "read", heartbeat = "10s", timeout = "5m")]
+async fn crawl(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[test]
+fn heartbeats_are_expected_where_declared() {
+    assert_eq!(crawl::DEF.options.heartbeat, Some(Duration::from_secs(10)));
+    assert_eq!(open::DEF.options.heartbeat, None);
 }

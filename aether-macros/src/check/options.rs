@@ -53,6 +53,7 @@ const STEP: &[&str] = &[
     "scope",
     "changes",
     "confirm",
+    "heartbeat",
     "name",
     "allow",
     "crate",
@@ -77,6 +78,7 @@ struct Written {
     scope: Option<(Ident, Option<KeyScope>)>,
     changes: Option<(Ident, Vec<String>)>,
     confirm: Option<(Ident, Option<Confirm>)>,
+    heartbeat: Option<(Ident, Option<u64>)>,
     version: Option<u32>,
 }
 
@@ -117,6 +119,7 @@ pub(super) fn step(
             scope: written.scope.and_then(|(_, scope)| scope),
             changes: written.changes.map(|(_, kinds)| kinds).unwrap_or_default(),
             confirm: written.confirm.and_then(|(_, confirm)| confirm),
+            heartbeat: written.heartbeat.and_then(|(_, silence)| silence),
         }
     });
     (common, options)
@@ -198,6 +201,7 @@ fn one(name: Ident, value: Value, common: &mut Common, written: &mut Written, di
         "confirm" => {
             written.confirm = Some(with(name, |name| values::word(name, &value, Confirm::ALL, d)));
         }
+        "heartbeat" => written.heartbeat = Some(with(name, |name| values::heartbeat(name, &value, d))),
         "scope" => written.scope = Some(with(name, |name| values::word(name, &value, KeyScope::ALL, d))),
         "approval" => written.approval = Some(with(name, |name| values::approval(name, value, d))),
         _ => {}

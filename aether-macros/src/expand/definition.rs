@@ -50,6 +50,7 @@ pub(super) fn options(plan: &StepPlan) -> TokenStream {
         ("approval", options.approval.as_ref().map(|approval| approval_literal(approval, &p))),
         ("changes", (!options.changes.is_empty()).then(|| string_list(&options.changes))),
         ("confirm", options.confirm.map(|confirm| named(&p, "Confirm", confirm))),
+        ("heartbeat", options.heartbeat.map(|silence| timeout(Timeout::Millis(silence)))),
         ("compensated", flag(options.compensate.is_some())),
     ];
     let fields = declared.into_iter().filter_map(|(name, value)| {

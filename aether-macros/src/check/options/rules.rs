@@ -4,13 +4,14 @@ use syn::Ident;
 
 use super::Written;
 use crate::code;
-use crate::ir::{Approval, Effect, OfArguments, OnUnknown, Shape, StepOptions};
+use crate::ir::{Approval, Effect, OfArguments, OnUnknown, Shape, StepOptions, Timeout};
 use crate::report::{Diagnostics, did_you_mean};
 
 /// The rules between options.
 pub(super) fn judge(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
     meaningless(effect, written, diagnostics);
     alone(written, diagnostics);
+    heartbeat(written, diagnostics);
     if !effect.changes_world() {
         return;
     }
@@ -41,7 +42,7 @@ pub(super) fn judge(effect: Effect, written: &Written, diagnostics: &mut Diagnos
 
 fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
     let world = effect.changes_world();
-    let records = effect != Effect::Pure;
+    let (records, waits) = (effect != Effect::Pure, effect != Effect::Pure);
     let options = [
         (written.irreversible.as_ref(), world),
         (place(&written.key), world),
@@ -50,6 +51,7 @@ fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics)
         (place(&written.approval), records),
         (place(&written.compensate), world),
         (place(&written.changes), world),
+        (place(&written.heartbeat), waits),
     ];
     for (at, _) in options.into_iter().filter(|(_, fits)| !fits) {
         let Some(at) = at else { continue };
@@ -76,6 +78,22 @@ fn alone(written: &Written, diagnostics: &mut Diagnostics) {
         let message = format!("`{at}` without `{other}`");
         let help = format!("add `{other}`, or remove `{at}`");
         diagnostics.report_with(at, code::MEANINGLESS, message, help);
+    }
+}
+
+/// A silence that the timeout ends first is never noticed.
+fn heartbeat(written: &Written, diagnostics: &mut Diagnostics) {
+    if let Some((at, Some(silence))) = &written.heartbeat
+        && let Some(Timeout::Millis(limit)) = written.timeout
+        && *silence >= limit
+    {
+        let help = "write a `heartbeat` shorter than `timeout`, or remove it";
+        diagnostics.report_with(
+            at,
+            code::MEANINGLESS,
+            "a `heartbeat` that is not shorter than `timeout`",
+            help,
+        );
     }
 }
 

@@ -150,6 +150,19 @@ pub(super) fn timeout(name: &Ident, value: &Value, diagnostics: &mut Diagnostics
     }
 }
 
+pub(super) fn heartbeat(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<u64> {
+    let silence = duration(name, value, diagnostics)?;
+    if silence == 0 {
+        bad(
+            at(name, value),
+            "heartbeat",
+            "a time above zero, for example `heartbeat = \"10s\"`",
+            diagnostics,
+        );
+    }
+    Some(silence)
+}
+
 pub(super) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Retry {
     const KNOWN: &[&str] = &["max", "delay", "factor", "max_delay"];
     let mut retry = Retry { max: 3, delay: 200, factor: 2.0, max_delay: 30_000 };

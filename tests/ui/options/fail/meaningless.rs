@@ -29,4 +29,15 @@ async fn think(cx: &mut StepCx) -> Result<()> {
     Ok(())
 }
 
+#[step(effect = "read", heartbeat = "10s", timeout = "10s")]
+async fn crawl(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[step(effect = "pure", heartbeat = "10s")]
+async fn subtract(a: u32) -> Result<u32> {
+    Ok(a)
+}
+
 fn main() {}

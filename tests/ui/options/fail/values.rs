@@ -36,4 +36,10 @@ async fn write_more(cx: &mut StepCx) -> Result<()> {
     Ok(())
 }
 
+#[step(effect = "tool", heartbeat = "0s")]
+async fn crawl(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
 fn main() {}
