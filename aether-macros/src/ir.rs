@@ -157,6 +157,7 @@ pub(crate) enum Effect {
     Tool,
     External,
     Http,
+    Transaction,
 }
 
 impl Effect {
@@ -167,6 +168,7 @@ impl Effect {
         ("tool", Self::Tool),
         ("external", Self::External),
         ("http", Self::Http),
+        ("transaction", Self::Transaction),
     ];
 
     pub(crate) fn changes_world(self) -> bool {

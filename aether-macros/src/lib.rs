@@ -22,7 +22,7 @@ use proc_macro::TokenStream;
 
 /// Makes an async function a recorded step.
 ///
-/// `#[step(effect = "pure|read|llm|tool|external|http", …)]` on
+/// `#[step(effect = "pure|read|llm|tool|external|http|transaction", …)]` on
 /// `async fn name(cx: &mut StepCx, ..) -> Result<T>`; a `pure` step takes no context. The function's name becomes a
 /// type (`engine.stub::<name>(..)`, `name::tool()`) and a call for workflows: `name(cx, ..).await`.
 ///

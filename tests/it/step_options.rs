@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use aether::Step;
 use aether::def::{Approval, Confirm, KeyScope};
 use aether::prelude::*;
+use aether::{EffectClass, Step};
 
 /// Pay money out.
 #[step(effect = "tool", approval = |cents, to: &str| *cents > 10_000 && to != "house")]
@@ -101,4 +101,21 @@ async fn crawl(cx: &mut StepCx) -> Result<()> {
 fn heartbeats_are_expected_where_declared() {
     assert_eq!(crawl::DEF.options.heartbeat, Some(Duration::from_secs(10)));
     assert_eq!(open::DEF.options.heartbeat, None);
+}
+
+#[step(effect = "transaction", retry(max = 2), compensate = unbook)]
+async fn book(cx: &mut StepCx, seat: u32) -> Result<String> {
+    Ok(format!("{seat} at {} as {}", cx.now(), cx.uuid()))
+}
+
+#[step(effect = "transaction")]
+async fn unbook(cx: &mut StepCx, seat: u32, booking: Option<String>) -> Result<()> {
+    let _ = (cx, seat, booking);
+    Ok(())
+}
+
+#[test]
+fn a_transaction_is_a_class_of_its_own() {
+    let options = &book::DEF.options;
+    assert_eq!((options.class, options.retry.max, options.compensated), (EffectClass::Transaction, 3, true));
 }

@@ -42,16 +42,18 @@ pub(super) fn judge(effect: Effect, written: &Written, diagnostics: &mut Diagnos
 
 fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
     let world = effect.changes_world();
-    let (records, waits) = (effect != Effect::Pure, effect != Effect::Pure);
+    let transacts = effect == Effect::Transaction;
+    let asks = effect != Effect::Pure && !transacts;
     let options = [
         (written.irreversible.as_ref(), world),
+        (written.idempotent.as_ref(), !transacts),
         (place(&written.key), world),
         (place(&written.on_unknown), world),
         (place(&written.probe), world),
-        (place(&written.approval), records),
-        (place(&written.compensate), world),
+        (place(&written.approval), asks),
+        (place(&written.compensate), world || transacts),
         (place(&written.changes), world),
-        (place(&written.heartbeat), waits),
+        (place(&written.heartbeat), asks),
     ];
     for (at, _) in options.into_iter().filter(|(_, fits)| !fits) {
         let Some(at) = at else { continue };
