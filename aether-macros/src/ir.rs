@@ -188,6 +188,8 @@ pub(crate) struct Retry {
     pub(crate) delay: u64,
     pub(crate) factor: f64,
     pub(crate) max_delay: u64,
+    /// From 0 to 1.
+    pub(crate) jitter: f64,
 }
 
 /// How long an attempt may take.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aether::def::{Approval, Confirm, KeyScope};
+use aether::def::{Approval, Confirm, KeyScope, Retry};
 use aether::prelude::*;
 use aether::{EffectClass, Step};
 
@@ -118,4 +118,24 @@ async fn unbook(cx: &mut StepCx, seat: u32, booking: Option<String>) -> Result<(
 fn a_transaction_is_a_class_of_its_own() {
     let options = &book::DEF.options;
     assert_eq!((options.class, options.retry.max, options.compensated), (EffectClass::Transaction, 3, true));
+}
+
+#[step(effect = "read", retry(max = 1, jitter = 0.5))]
+async fn poll_once(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[test]
+fn jitter_is_a_fraction_of_the_wait() {
+    assert_eq!(poll_once::DEF.options.retry, Retry { max: 2, jitter: 0.5, ..Retry::READ });
+}
+
+/// What a model sees of a step are its arguments: how it is executed is declared in the source alone.
+#[test]
+fn s099_the_schema_of_a_tool_has_no_way_to_change_how_the_step_is_executed() {
+    let schema = ship::tool().schema;
+    let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["order"]);
+    assert_eq!(schema["additionalProperties"], false);
 }

@@ -98,10 +98,12 @@ fn named(p: &TokenStream, name: &str, value: impl std::fmt::Debug) -> TokenStrea
 
 /// `max` counts retries in the attribute, and attempts in the definition.
 fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
-    let Retry { max, delay, factor, max_delay } = retry;
+    let Retry { max, delay, factor, max_delay, jitter } = retry;
     let attempts = max.saturating_add(1);
     let (delay, max_delay) = (duration(delay), duration(max_delay));
-    quote!(#p::Retry { max: #attempts, delay: #delay, factor: #factor, max_delay: #max_delay })
+    quote! {
+        #p::Retry { max: #attempts, delay: #delay, factor: #factor, max_delay: #max_delay, jitter: #jitter }
+    }
 }
 
 pub(super) fn workflow_def(

@@ -164,13 +164,13 @@ pub(super) fn heartbeat(name: &Ident, value: &Value, diagnostics: &mut Diagnosti
 }
 
 pub(super) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Retry {
-    const KNOWN: &[&str] = &["max", "delay", "factor", "max_delay"];
-    let mut retry = Retry { max: 3, delay: 200, factor: 2.0, max_delay: 30_000 };
+    const KNOWN: &[&str] = &["max", "delay", "factor", "max_delay", "jitter"];
+    let mut retry = Retry { max: 3, delay: 200, factor: 2.0, max_delay: 30_000, jitter: 0.2 };
     let Value::List(list) = value else {
         bad(
             name,
             "retry",
-            "`retry(max = 5)`, with `delay`, `factor` and `max_delay` if you like",
+            "`retry(max = 5)`, with `delay`, `factor`, `max_delay` and `jitter` if you like",
             diagnostics,
         );
         return retry;
@@ -185,6 +185,7 @@ pub(super) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -
             "max" => retry.max = retries(name, value, diagnostics).unwrap_or(retry.max),
             "delay" => retry.delay = duration(name, value, diagnostics).unwrap_or(retry.delay),
             "max_delay" => retry.max_delay = duration(name, value, diagnostics).unwrap_or(retry.max_delay),
+            "jitter" => retry.jitter = jitter(name, value, diagnostics).unwrap_or(retry.jitter),
             "factor" => retry.factor = factor(name, value, diagnostics).unwrap_or(retry.factor),
             _ => unknown(name, KNOWN, diagnostics),
         }
@@ -208,16 +209,29 @@ fn retries(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option
 }
 
 fn factor(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<f64> {
-    let number = match literal(value) {
-        Some(Lit::Int(number)) => number.base10_parse::<u32>().ok().map(f64::from),
-        Some(Lit::Float(number)) => number.base10_parse::<f64>().ok(),
-        _ => None,
-    };
-    let number = number.filter(|number| number.is_finite() && *number >= 1.0);
+    let number = number(value).filter(|number| *number >= 1.0);
     if number.is_none() {
         bad(at(name, value), "factor", "a number from 1.0, for example `factor = 2.0`", diagnostics);
     }
     number
+}
+
+fn jitter(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<f64> {
+    let number = number(value).filter(|number| (0.0..=1.0).contains(number));
+    if number.is_none() {
+        let form = "the part of a wait that is left to chance, from 0.0 to 1.0, for example `jitter = 0.2`";
+        bad(at(name, value), "jitter", form, diagnostics);
+    }
+    number
+}
+
+/// A finite number, whole or not.
+fn number(value: &Value) -> Option<f64> {
+    match literal(value)? {
+        Lit::Int(number) => number.base10_parse::<u32>().ok().map(f64::from),
+        Lit::Float(number) => number.base10_parse::<f64>().ok().filter(|number| number.is_finite()),
+        _ => None,
+    }
 }
 
 /// A list of kinds of resources.

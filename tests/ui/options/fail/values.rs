@@ -42,4 +42,10 @@ async fn crawl(cx: &mut StepCx) -> Result<()> {
     Ok(())
 }
 
+#[step(effect = "read", retry(max = 2, jitter = 1.5))]
+async fn retried(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
 fn main() {}
