@@ -135,8 +135,11 @@ pub(crate) struct StepOptions {
     pub(crate) on_unknown: Option<OnUnknown>,
     pub(crate) irreversible: bool,
     pub(crate) idempotent: bool,
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Option<OfArguments>,
     pub(crate) probe: Option<Path>,
+    pub(crate) approval: Option<Approval>,
+    /// The type of the step that undoes this one.
+    pub(crate) compensate: Option<Path>,
 }
 
 /// Contact with the world.
@@ -200,8 +203,14 @@ impl OnUnknown {
         &[("fail", Self::Fail), ("ask", Self::Ask), ("retry", Self::Retry), ("probe", Self::Probe)];
 }
 
-/// `key = |args| body`.
-pub(crate) struct Key {
+/// When a person must agree.
+pub(crate) enum Approval {
+    Required,
+    ByArguments(OfArguments),
+}
+
+/// A closure over arguments: `key = |args| body`, `approval = |args| body`.
+pub(crate) struct OfArguments {
     /// The named arguments, each with the type its parameter gives, if any.
     pub(crate) params: Vec<(Ident, Option<Type>)>,
     pub(crate) body: Expr,

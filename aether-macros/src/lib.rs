@@ -36,6 +36,8 @@ use proc_macro::TokenStream;
 /// | `key = \|arg, ..\| expr` | the business key; parameters are named like the step's arguments |
 /// | `on_unknown = "fail\|ask\|retry\|probe"` | what happens when an outcome is unknown |
 /// | `probe = path` | an async function that looks at the world; implies `on_unknown = "probe"` |
+/// | `approval = "required"` or `\|arg, ..\| condition` | a person must agree before the body runs: always, or where the arguments say so |
+/// | `compensate = path` | the step that undoes this one: it takes the arguments of this step and then `Option<Output>`, which is `None` where this step failed half-way |
 /// | `name = ".."` | the name in the journal |
 /// | `allow(clock, reason = "..")` | switches a check off, loudly |
 /// | `crate = "path"` | where the `aether` crate is |

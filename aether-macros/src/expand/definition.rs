@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 
 use super::private;
 use crate::ir::{
-    Allow, Edge, EdgeKind, Effect, OnUnknown, Retry, Shape, State, StateKind, StepPlan, Timeout,
+    Allow, Approval, Edge, EdgeKind, Effect, OnUnknown, Retry, Shape, State, StateKind, StepPlan, Timeout,
 };
 
 pub(super) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
@@ -61,9 +61,17 @@ pub(super) fn options(plan: &StepPlan) -> TokenStream {
     let irreversible = flag("irreversible", options.irreversible);
     let idempotent = flag("idempotent", options.idempotent);
     let keyed = flag("keyed", options.key.is_some());
+    let compensated = flag("compensated", options.compensate.is_some());
+    let approval = options.approval.as_ref().map(|approval| {
+        let approval = match approval {
+            Approval::Required => quote!(Required),
+            Approval::ByArguments(_) => quote!(ByArguments),
+        };
+        quote!(approval: #p::Approval::#approval,)
+    });
     quote! {
         #p::StepOptions {
-            #retry #timeout #on_unknown #irreversible #idempotent #keyed
+            #retry #timeout #on_unknown #irreversible #idempotent #keyed #approval #compensated
             ..#p::StepOptions::of(#p::EffectClass::#class)
         }
     }
