@@ -32,6 +32,7 @@ pub mod step;
 pub mod step_cx;
 pub mod store;
 pub mod tool;
+mod transact;
 mod turn;
 pub mod unknown;
 pub mod view;

@@ -230,6 +230,12 @@ impl RunView {
                 // Without either, the HTTP exchange before it is the value.
                 step.result = e.error.map(Err).or(e.result.map(Ok)).or(step.result.take());
             }
+            Event::TransactionFinished(e) => {
+                let step = self.step_mut(&command, EffectClass::Transaction);
+                step.attempts = e.attempt + 1;
+                step.retry_due = None;
+                step.result = e.error.map(Err).or(e.result.map(Ok));
+            }
             Event::InvocationResolved(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
                 step.in_doubt = !matches!(e.decision, Decision::Happened | Decision::DidNotHappen);
