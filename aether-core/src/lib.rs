@@ -26,6 +26,7 @@ pub mod payload;
 mod perform;
 pub mod policy;
 pub mod private;
+pub mod recording;
 pub mod replay;
 mod run;
 pub mod step;
