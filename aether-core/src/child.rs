@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedRwLockReadGuard;
 
+use crate::contract::Constraints;
 use crate::cx::{Cx, Ticket};
 use crate::event::{ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted};
 use crate::failure::{Failure, StepError};
@@ -269,7 +270,7 @@ async fn about_child(
         Matched::Begun(_) => run.frontier(&command).await,
         Matched::New => {
             run.frontier(&command).await;
-            let started = NodeStarted { command: command.clone(), class, digest, input: Some(input), site };
+            let started = NodeStarted { command: command.clone(), class, digest, input: Some(input), site, constraints: Constraints::default() };
             run.append(vec![started.into()], Riders::default());
         }
     }
@@ -384,6 +385,7 @@ impl ChildCall<'_> {
             digest: self.digest.clone(),
             input: Some(self.input.clone()),
             site: self.site.clone(),
+            constraints: Constraints::default(),
         };
         let link = ChildStarted {
             command: self.command.clone(),

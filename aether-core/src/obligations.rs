@@ -93,10 +93,9 @@ impl Obligations {
             }
             Event::ToolInvocationFinished(e) => {
                 self.invocations.remove(&e.command);
-                if let (true, Some(error)) = (undoes_another(&e.command), &e.error) {
-                    self.errors.insert(e.command.clone(), error.clone());
-                }
+                self.remember(&e.command, e.error.as_ref());
             }
+            Event::TransactionFinished(e) => self.remember(&e.command, e.error.as_ref()),
             Event::InvocationResolved(e) if e.decision == Decision::Retry => {}
             Event::InvocationResolved(e) => drop(self.invocations.remove(&e.command)),
             Event::InvocationAbandoned(e) => drop(self.invocations.remove(&e.command)),
@@ -152,6 +151,13 @@ impl Obligations {
         }
         if !started.detached {
             self.children.insert(started.child.clone(), started.command.clone());
+        }
+    }
+
+    /// Keeps an error that the commit of its command will not repeat.
+    fn remember(&mut self, command: &CommandId, error: Option<&Payload>) {
+        if let (true, Some(error)) = (undoes_another(command), error) {
+            self.errors.insert(command.clone(), error.clone());
         }
     }
 

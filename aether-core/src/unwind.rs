@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::contract::Constraints;
 use crate::cx::Cx;
 use crate::def::StepDef;
 use crate::event::{
@@ -177,7 +178,7 @@ async fn list(run: &Run, command: &CommandId, site: Option<String>) -> Vec<Comma
         }
     };
     let (command, class) = (command.clone(), EffectClass::Pure);
-    let started = NodeStarted { command, class, digest, input: Some(input), site };
+    let started = NodeStarted { command, class, digest, input: Some(input), site, constraints: Constraints::default() };
     run.append(vec![started.into()], Riders::default());
     listed
 }
