@@ -325,7 +325,7 @@ impl Hand {
         let run = self.run.clone();
         let (epoch, at) = (self.epoch, past());
         let (status, consumed) = (terminal(&frame), Vec::new());
-        self.store.append(Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack });
+        self.store.append(Append { run, epoch, expected, at, frame, work: None, acquire, ledger, status, consumed, ack });
         reply.await.unwrap().unwrap()
     }
 
@@ -338,6 +338,7 @@ impl Hand {
 /// The status that a frame's terminal event comes with.
 fn terminal(frame: &Frame) -> Option<StatusChange> {
     let status = match frame.text.as_str() {
+        text if text.contains("{\"run_unwinding\":") => return None,
         text if text.contains("{\"run_completed\":") => Status::Completed,
         text if text.contains("{\"run_failed\":") => Status::Failed,
         _ => return None,
