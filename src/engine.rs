@@ -9,7 +9,7 @@ use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder};
 use aether_core::host::{Interceptor, Limits};
 use aether_core::memory::MemoryStore;
 use aether_core::policy::ReplayPolicy;
-use aether_core::step::Workflow;
+use aether_core::step::{Step, Workflow};
 use aether_core::store::{Store, StoreError};
 use aether_core::world::World;
 use aether_effects::world::SystemWorld;
@@ -105,6 +105,11 @@ impl EngineBuilder {
         self.with(CoreBuilder::register::<W>)
     }
 
+    /// Registers a step that undoes others and is not registered by itself, such as an instance of a generic one.
+    pub fn register_step<S: Step>(self) -> Self {
+        self.with(CoreBuilder::register_step::<S>)
+    }
+
     /// Asks `policy` before every command.
     pub fn policy(self, policy: impl ReplayPolicy) -> Self {
         self.with(|core| core.policy(policy))
@@ -138,6 +143,12 @@ impl EngineBuilder {
     /// Sets how long a run that only waits stays in memory. Default 1 s.
     pub fn eviction_grace(self, grace: Duration) -> Self {
         self.with(|core| core.eviction_grace(grace))
+    }
+
+    /// Sets how long world-changing bodies may go on in a run that is cancelled, before they are dropped and stay in
+    /// doubt. Default 5 s.
+    pub fn cancel_grace(self, grace: Duration) -> Self {
+        self.with(|core| core.cancel_grace(grace))
     }
 
     /// Refuses to start on a store that does not survive a crash.

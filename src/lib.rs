@@ -33,6 +33,7 @@ mod explain;
 pub mod prelude;
 
 pub use aether_core::branch::Each;
+pub use aether_core::child::{Child, ChildRun};
 pub use aether_core::contract;
 pub use aether_core::cx::Cx;
 pub use aether_core::def;

@@ -4,8 +4,8 @@
 //! views are folds over one run's journal.
 
 pub mod branch;
-pub mod child;
 mod cancellation;
+pub mod child;
 mod closing;
 mod commit;
 pub mod contract;
@@ -18,6 +18,7 @@ pub mod failure;
 pub mod fault;
 pub mod gate;
 pub mod graph;
+mod heartbeat;
 pub mod host;
 pub mod id;
 pub mod journal;

@@ -56,6 +56,8 @@ pub(crate) enum Ended {
     Error(BodyError),
     Unrecordable(String),
     TimedOut,
+    /// It gave no sign of life.
+    Silent,
     Panicked(String),
     /// It did what a body of its class must not do, and nothing of it is left.
     Refused(String),
@@ -82,6 +84,8 @@ pub(crate) struct Performance {
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
+    /// How far the newest execution of the body has come.
+    progress: Option<Payload>,
     started: bool,
     emitted: bool,
     pub(crate) in_ledger: bool,
@@ -116,6 +120,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         notes: Vec::new(),
         began: None,
         lost: None,
+        progress: None,
         started: false,
         emitted: false,
         in_ledger: false,
@@ -409,6 +414,7 @@ impl Performance {
         // A pure body runs again on replay, where nobody looks at the clock; it has no use for it either.
         let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, began, None);
+        cx.heartbeats().begin_after(self.progress().await);
         self.call(cx).await
     }
 
@@ -418,8 +424,10 @@ impl Performance {
             Some(began) => began,
             None => self.began_before(&intent).await,
         };
+        let progress = self.progress().await;
         self.run.took_off(&self.command, &self.invocation());
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, started_at, Some(intent));
+        cx.heartbeats().begin_after(progress);
         self.call(cx).await
     }
 
@@ -452,9 +460,9 @@ impl Performance {
             None => std::panic::catch_unwind(AssertUnwindSafe(|| self.body.call(cx.clone(), &self.args))),
         };
         let ended = match body {
-            Ok(body) if self.options.class.changes_world() => self.watch(body).await,
+            Ok(body) if self.options.class.changes_world() => self.hear(body, &cx).await,
             // Nothing is lost with a body that changes nothing: it is dropped when the run is cancelled.
-            Ok(body) => match select(pin!(self.watch(body)), pin!(cx.cancelled())).await {
+            Ok(body) => match select(pin!(self.hear(body, &cx)), pin!(cx.cancelled())).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right(_) => {
                     drop(busy);
@@ -464,6 +472,10 @@ impl Performance {
             Err(panic) => Ended::Panicked(panic_message(&*panic)),
         };
         self.notes.append(&mut cx.take_notes());
+        if !matches!(ended, Ended::Value(_)) {
+            cx.heartbeats().save(&self.run, &self.command).await;
+            self.progress = cx.heartbeats().newest();
+        }
         match (cx.missing(), ended) {
             (Some(missing), Ended::Error(_)) => self.unprovided(missing).await,
             (_, ended) => ended,
@@ -478,6 +490,29 @@ impl Performance {
         }
         let (run, command) = (self.run.id.clone(), self.command.clone());
         self.run.stop(Fault::NotProvided { run, command, missing }).await
+    }
+
+    /// Watches a body, and listens to its heartbeats where its step declares them.
+    async fn hear(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> Ended {
+        let Some(limit) = self.options.heartbeat else { return self.watch(body).await };
+        let silence = cx.heartbeats().silence(&self.run, &self.command, limit);
+        match select(pin!(self.watch(body)), pin!(silence)).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right(_) => Ended::Silent,
+        }
+    }
+
+    /// How far an earlier execution of this step has come, where the step declares heartbeats.
+    async fn progress(&mut self) -> Option<Payload> {
+        self.options.heartbeat?;
+        if self.progress.is_none() {
+            let _busy = self.run.busy();
+            self.progress = match self.run.host.store.progress(&self.run.id, &self.command).await {
+                Ok(progress) => progress,
+                Err(error) => return self.run.stop(error).await,
+            };
+        }
+        self.progress.clone()
     }
 
     /// Polls a body under its timeout, and catches its panic.
@@ -504,8 +539,8 @@ impl Performance {
         let class = match &ended {
             Ended::Value(_) => FailureClass::Unclassified,
             Ended::Error(error) => error.class,
-            Ended::TimedOut if changes_world => FailureClass::Unknown,
-            Ended::TimedOut => FailureClass::Retryable,
+            Ended::TimedOut | Ended::Silent if changes_world => FailureClass::Unknown,
+            Ended::TimedOut | Ended::Silent => FailureClass::Retryable,
             Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
         };
         let ended = match ended {
@@ -515,6 +550,7 @@ impl Performance {
         if class == FailureClass::Unknown && changes_world {
             self.lost = Some(match &ended {
                 Ended::Error(error) => error.message.clone(),
+                Ended::Silent => no_heartbeat(&self.options),
                 _ => format!("no answer within {:?}", self.timeout()),
             });
             return self.unknown(&self.invocation(), &self.key(), None).await;
@@ -593,6 +629,7 @@ pub(crate) fn error_of(
     match ended {
         Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
         Ended::Error(error) => StepError::App(error.error),
+        Ended::Silent => StepError::TimedOut(failure(no_heartbeat(options))),
         Ended::TimedOut => {
             let limit = options.timeout.unwrap_or_default();
             StepError::TimedOut(failure(format!("no answer within {limit:?}")))
@@ -602,6 +639,10 @@ pub(crate) fn error_of(
         Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
         Ended::Value(_) => StepError::Unrecordable(failure("a value is not an error".into())),
     }
+}
+
+fn no_heartbeat(options: &StepOptions) -> String {
+    format!("no heartbeat within {:?}", options.heartbeat.unwrap_or_default())
 }
 
 /// What a panic said.

@@ -479,7 +479,6 @@ impl Run {
         state.unwinding = true;
         state.cancellation = Arc::default();
         state.history = history;
-        state.matched = 0;
     }
 
     /// Whether steps are being undone.
@@ -495,6 +494,12 @@ impl Run {
     /// Keeps what would undo `command`.
     pub(crate) fn remember_undo(&self, command: &CommandId, undo: Undo) {
         self.lock().undos.insert(command.clone(), undo);
+    }
+
+    /// Gives what this run knows of undoing steps to another replay of it.
+    pub(crate) fn hand_over_undos(&self, to: &Self) {
+        let undos = self.lock().undos.clone();
+        to.lock().undos = undos;
     }
 
     /// What would undo `command`, if this process has seen it.

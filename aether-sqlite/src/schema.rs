@@ -16,7 +16,7 @@ use crate::error::Fault;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, PROGRESS];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -98,6 +98,15 @@ FROM journal
 JOIN runs ON runs.no = journal.run_no
 JOIN json_each(journal.events) AS entry
 JOIN json_each(entry.value) AS field;
+";
+
+const PROGRESS: &str = "
+CREATE TABLE aether_progress(
+    run_no  INTEGER NOT NULL,
+    command TEXT NOT NULL,
+    value   TEXT NOT NULL,
+    PRIMARY KEY(run_no, command)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// The newest version this build can read.

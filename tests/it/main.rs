@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
+mod cancel;
+mod children;
 mod definitions;
 mod examples;
+mod heartbeats;
 mod hostile;
 mod kill_sweep;
 mod names;

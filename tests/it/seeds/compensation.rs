@@ -150,7 +150,10 @@ async fn s061_a_failed_run_is_undone_in_reverse_order_and_each_step_once() {
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_trip>(5).id("trip").await.unwrap();
         let failed = in_time(run.result()).await.unwrap_err();
-        assert!(matches!(&failed, RunError::Failed(failure) if failure.message().contains("fell off")), "{failed:?}");
+        assert!(
+            matches!(&failed, RunError::Failed(failure) if failure.message().contains("fell off")),
+            "{failed:?}"
+        );
         assert_eq!(calls.keys("undone"), UNDONE);
         assert_eq!(calls.keys("refund"), ["aether:trip:undo.1:refund:0"]);
 
@@ -214,8 +217,10 @@ async fn s061_a_crash_at_any_event_goes_on_undoing_and_undoes_once() {
             // Where the intent of a refund stands alone, its policy says that it stays in doubt.
             let in_doubt = left.count("tool_invocation_started", "refund")
                 > left.count("tool_invocation_finished", "refund");
-            let expected: Vec<_> =
-                all_undone().into_iter().filter(|(command, _)| !(in_doubt && command.contains("refund"))).collect();
+            let expected: Vec<_> = all_undone()
+                .into_iter()
+                .filter(|(command, _)| !(in_doubt && command.contains("refund")))
+                .collect();
             assert_eq!(undone(&after), expected, "{at}");
             assert_eq!(matches!(error, RunError::Uncompensated { .. }), in_doubt, "{at}");
             for name in ["reserve", "pay", "ship", "release", "refund", "recall"] {
@@ -457,6 +462,10 @@ async fn s061_kill_9_at_every_write_of_an_unwinding() {
         assert_eq!(after, calls, "{point}");
         engine.verify(run.id()).await.unwrap();
         let journal = Journal::read(engine.store(), "gates").await;
-        assert_eq!(undone(&journal), pairs(&[("undo.1:close", "1:open"), ("undo.0:close", "0:open")]), "{point}");
+        assert_eq!(
+            undone(&journal),
+            pairs(&[("undo.1:close", "1:open"), ("undo.0:close", "0:open")]),
+            "{point}"
+        );
     }
 }
