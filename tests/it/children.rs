@@ -95,7 +95,7 @@ async fn child_of(parent: &str, id: &str, cents: u32) -> Journal {
 async fn children_run_side_by_side_and_are_found_again_at_every_event() {
     let whole = Journal::record::<two_at_once>("both", ()).await;
     let children = [child_of("both", "one", 1).await, child_of("both", "both/1:quick_child", 2).await];
-    let committed = |journal: &Journal| journal.count("step_committed", "quick_child");
+    let committed = |journal: &Journal| journal.count("command_committed", "quick_child");
     for place in STORES {
         for cut in 1..whole.events.len() {
             let (place, calls) = (place(), Calls::default());
