@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
@@ -55,6 +56,8 @@ pub(crate) enum Ended {
     Unrecordable(String),
     TimedOut,
     Panicked(String),
+    /// Somebody outside will report the outcome, within the limit if there is one.
+    Pending(Option<Duration>),
 }
 
 /// What happens after an attempt.
@@ -68,13 +71,17 @@ pub(crate) struct Performance {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
     pub(crate) name: Cow<'static, str>,
-    path: Cow<'static, str>,
+    pub(crate) path: Cow<'static, str>,
     pub(crate) options: StepOptions,
     pub(crate) args: Payload,
     pub(crate) body: Arc<dyn Body>,
-    digest: Digest,
+    pub(crate) digest: Digest,
     site: Option<String>,
     pub(crate) notes: Vec<Event>,
+    /// Inbox messages that the next append takes in.
+    pub(crate) consumed: Vec<u64>,
+    /// Number of answers from outside that were refused.
+    pub(crate) refused: u32,
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
@@ -110,6 +117,8 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         digest,
         site,
         notes: Vec::new(),
+        consumed: Vec::new(),
+        refused: 0,
         began: None,
         lost: None,
         started: false,
@@ -134,7 +143,10 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
             }
             run.frontier(command).await;
             run.breathe().await;
-            performance.attempts().await
+            match performance.permitted(None).await {
+                Ok(()) => performance.attempts().await,
+                Err(closed) => closed,
+            }
         }
     }
 }
@@ -187,6 +199,9 @@ impl Performance {
     async fn resume(&mut self, record: Recorded) -> Answered {
         self.started = record.started;
         self.attempt = record.failed_attempts;
+        if let Err(closed) = self.permitted(Some(&record)).await {
+            return closed;
+        }
         let Some(invocation) = record.invocation else {
             if let Some(due) = record.retry_due {
                 self.wait_until(due).await;
@@ -214,7 +229,7 @@ impl Performance {
                 self.catch_up(&invocation, outcome, result, false)
             }
             None if invocation.refused => self.refuse(&invocation.key),
-            _ => match self.unknown(&invocation.id, &invocation.key, invocation.decision).await {
+            _ => match self.left_open(&invocation, record.callback).await {
                 Next::Done(answered) => answered,
                 Next::Again => self.attempts().await,
             },
@@ -430,9 +445,10 @@ impl Performance {
             Err(panic) => Ended::Panicked(panic_message(&*panic)),
         };
         self.notes.append(&mut cx.take_notes());
-        match (cx.missing(), ended) {
-            (Some(missing), Ended::Error(_)) => self.unprovided(missing).await,
-            (_, ended) => ended,
+        match (cx.missing(), cx.handed_over(), ended) {
+            (Some(missing), _, Ended::Error(_)) => self.unprovided(missing).await,
+            (None, Some(limit), Ended::Error(_)) => Ended::Pending(limit),
+            (_, _, ended) => ended,
         }
     }
 
@@ -473,10 +489,13 @@ impl Performance {
 
     /// Records what an attempt ended with, or arranges the next one.
     pub(crate) async fn settle(&mut self, ended: Ended) -> Next {
+        if let Ended::Pending(limit) = ended {
+            return self.hand_over(limit).await;
+        }
         self.run.landed(&self.command);
         let changes_world = self.options.class.changes_world();
         let class = match &ended {
-            Ended::Value(_) => FailureClass::Unclassified,
+            Ended::Value(_) | Ended::Pending(_) => FailureClass::Unclassified,
             Ended::Error(error) => error.class,
             Ended::TimedOut if changes_world => FailureClass::Unknown,
             Ended::TimedOut => FailureClass::Retryable,
@@ -519,7 +538,9 @@ impl Performance {
             Ended::TimedOut => StepError::TimedOut(failure(format!("no answer within {:?}", self.timeout()))),
             Ended::Panicked(message) => StepError::Panicked(failure(message)),
             Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
-            Ended::Value(_) => StepError::Unrecordable(failure("a value is not an error".into())),
+            Ended::Value(_) | Ended::Pending(_) => {
+                StepError::Unrecordable(failure("the body gave no error".into()))
+            }
         }
     }
 
@@ -530,7 +551,7 @@ impl Performance {
     /// Records a definite failure, and waits until the next attempt is due.
     async fn retry(&mut self, error: Payload, due: Timestamp) {
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = self.riders();
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
             riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));

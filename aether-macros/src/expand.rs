@@ -81,7 +81,7 @@ fn private(shape: &Shape) -> TokenStream {
 fn step_item(plan: &StepPlan) -> Code {
     let shape = &plan.shape;
     let outside = [
-        registration(shape, "RegisteredStep", |name, p| quote!((<#name as #p::Step>::DEF))),
+        registration(shape, "RegisteredStep"),
         type_item(shape),
         step_impl(plan),
         warnings(shape),
@@ -156,7 +156,7 @@ fn step_stub(shape: &Shape) -> Code {
 fn workflow_item(plan: &WorkflowPlan) -> Code {
     let shape = &plan.shape;
     let outside = [
-        registration(shape, "RegisteredWorkflow", |name, _| quote!(::of::<#name>())),
+        registration(shape, "RegisteredWorkflow"),
         type_item(shape),
         workflow_impl(plan),
         warnings(shape),
@@ -187,22 +187,18 @@ fn unused(function: TokenStream) -> TokenStream {
 }
 
 /// Makes the definition known to the program without a call. A generic item has no single definition.
-fn registration(
-    shape: &Shape,
-    registry: &str,
-    value: impl FnOnce(&Ident, &TokenStream) -> TokenStream,
-) -> TokenStream {
+fn registration(shape: &Shape, registry: &str) -> TokenStream {
     if !shape.generics.params.is_empty() {
         return TokenStream::new();
     }
     let p = private(shape);
     let cfgs = &shape.attrs.cfgs;
     let registry = format_ident!("{registry}");
-    let value = value(&shape.ident, &p);
+    let name = &shape.ident;
     quote! {
         #(#cfgs)*
         const _: () = {
-            #p::inventory::submit! { #p::#registry #value }
+            #p::inventory::submit! { #p::#registry::of::<#name>() }
         };
     }
 }
