@@ -118,7 +118,8 @@ struct CallShown {
 impl Performance {
     /// Returns when the call may be made; `Err` holds its end where it may not. `record` is what a crash left.
     pub(crate) async fn permitted(&mut self, record: Option<&Recorded>) -> Result<(), Answered> {
-        let begun = record.is_some_and(|r| r.invocation.is_some() || r.failed_attempts > 0);
+        let begun = record
+            .is_some_and(|r| r.invocation.is_some() || r.transaction.is_some() || r.failed_attempts > 0);
         self.refused = record.map_or(0, |record| record.refused);
         let (ruling, actor) = match record.and_then(|record| record.asked.clone()) {
             Some(asked) => match asked.decided {

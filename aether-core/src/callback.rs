@@ -229,7 +229,11 @@ impl Performance {
     }
 
     /// A report that arrived while an operator is asked about the invocation; `None` when it was refused.
-    pub(crate) async fn reported_meanwhile(&mut self, invocation: &InvocationId, message: &Message) -> Option<Next> {
+    pub(crate) async fn reported_meanwhile(
+        &mut self,
+        invocation: &InvocationId,
+        message: &Message,
+    ) -> Option<Next> {
         let mut letters = self.callbacks(invocation, None);
         self.late_callback(message, &mut letters).await
     }
@@ -297,7 +301,9 @@ mod tests {
         assert_eq!(CallbackToken::parse(&text), Some(token.clone()));
         assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.'), "{text}");
         assert_ne!(text, token.signed("another"));
-        for wrong in ["", "cb1", "cb1.zz.zz.0.aa", "cb1.61.62.x.aa", "cb2.61.62.0.aa", "cb1.6.62.0.é", &text[1..]] {
+        for wrong in
+            ["", "cb1", "cb1.zz.zz.0.aa", "cb1.61.62.x.aa", "cb2.61.62.0.aa", "cb1.6.62.0.é", &text[1..]]
+        {
             assert_eq!(CallbackToken::parse(wrong), None, "{wrong:?}");
         }
     }

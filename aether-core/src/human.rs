@@ -138,8 +138,7 @@ pub(crate) struct Terms {
     pub(crate) details: Option<Result<Payload, PayloadError>>,
 }
 
-type Begin<'c, T> =
-    Box<dyn FnOnce(Terms) -> Pin<Box<dyn Future<Output = T> + Send + 'c>> + Send + 'c>;
+type Begin<'c, T> = Box<dyn FnOnce(Terms) -> Pin<Box<dyn Future<Output = T> + Send + 'c>> + Send + 'c>;
 
 impl<'c, T: 'c> Wait<'c, T> {
     pub(crate) fn new(
@@ -294,13 +293,11 @@ impl Cx {
         ApprovalRequest(Wait::new(move |terms| {
             Box::pin(async move {
                 let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
-                let request = terms.details.transpose().and_then(|details| {
-                    Payload::encode(&Shown { what, details })
-                });
+                let request =
+                    terms.details.transpose().and_then(|details| Payload::encode(&Shown { what, details }));
                 let asked = Asking { ticket, request, topic, limit: terms.limit };
-                let answer = asked.answer(|letter| {
-                    Payload::encode(&Decision::of(Ruling::of(letter)?, &letter.actor))
-                });
+                let answer =
+                    asked.answer(|letter| Payload::encode(&Decision::of(Ruling::of(letter)?, &letter.actor)));
                 match answer.await? {
                     Some(value) => value.decode().map_err(|e| StepError::Unrecordable(at(&run, &command, e))),
                     None => Ok(Decision::Expired),
@@ -359,15 +356,19 @@ impl Asking<'_> {
             }
         };
         let topic = self.topic;
-        let mut letters = Letterbox { run: Arc::clone(&run), command: command.clone(), topic, until, refused };
+        let mut letters =
+            Letterbox { run: Arc::clone(&run), command: command.clone(), topic, until, refused };
         loop {
             let Received { letter, consumed } = letters.letter().await;
             match (accept(&letter), &letter.reply) {
                 (_, Reply::Expired) => return Ok(complete(&run, &command, None, None, consumed)),
                 (Ok(value), Reply::Value(decision)) => {
                     let command_id = command.clone();
-                    let decided =
-                        ApprovalDecided { command: command_id, decision: decision.clone(), actor: letter.actor };
+                    let decided = ApprovalDecided {
+                        command: command_id,
+                        decision: decision.clone(),
+                        actor: letter.actor,
+                    };
                     return Ok(complete(&run, &command, Some(decided), Some(value), consumed));
                 }
                 (Ok(_), Reply::Error(_)) => letters.refuse(&letter.actor, "an answer is a value", consumed),

@@ -39,7 +39,9 @@ pub enum DecideError {
         command: CommandId,
     },
     /// The command does not wait, or for something else.
-    #[error("run `{run}`: command `{command}` does not wait for {wanted}, {found}; `Engine::pending` lists what waits")]
+    #[error(
+        "run `{run}`: command `{command}` does not wait for {wanted}, {found}; `Engine::pending` lists what waits"
+    )]
     NotWaiting {
         /// The run.
         run: RunId,
@@ -79,7 +81,9 @@ pub enum DecideError {
         status: Status,
     },
     /// The value does not fit the step; the wait goes on.
-    #[error("run `{run}`: what was given for command `{command}` does not fit its step, which goes on waiting: {error}")]
+    #[error(
+        "run `{run}`: what was given for command `{command}` does not fit its step, which goes on waiting: {error}"
+    )]
     Misfit {
         /// The run.
         run: RunId,
@@ -89,7 +93,9 @@ pub enum DecideError {
         error: PayloadError,
     },
     /// The approval is not about a call, so there are no arguments to edit.
-    #[error("run `{run}`: command `{command}` asks for a decision and makes no call, so it has no arguments to edit: use `approve`")]
+    #[error(
+        "run `{run}`: command `{command}` asks for a decision and makes no call, so it has no arguments to edit: use `approve`"
+    )]
     NothingToEdit {
         /// The run.
         run: RunId,
@@ -97,7 +103,9 @@ pub enum DecideError {
         command: CommandId,
     },
     /// The token is none of this store's.
-    #[error("this is no callback token of a run in this store (it starts {start:?}); give the token as `Callback::token` gave it")]
+    #[error(
+        "this is no callback token of a run in this store (it starts {start:?}); give the token as `Callback::token` gave it"
+    )]
     UnknownToken {
         /// First characters of what was given.
         start: String,
@@ -327,7 +335,9 @@ impl Engine {
         };
         let invocation = named.invocation();
         match &counter.invocation {
-            Some((newest, false)) if *newest == invocation && counter.called_back => return Ok(Sent::Duplicate),
+            Some((newest, false)) if *newest == invocation && counter.called_back => {
+                return Ok(Sent::Duplicate);
+            }
             _ if record.status.is_terminal() => {
                 return Err(DecideError::RunEnded { run, status: record.status });
             }
