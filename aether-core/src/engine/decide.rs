@@ -354,7 +354,11 @@ impl Engine {
             Reply::Expired => Ok(()),
         })?;
         let letter = Letter { reply, actor: "callback".into() };
-        let message = letter.message(&callback_topic(&invocation), counter.refused, now(&self.inner))?;
+        let mut message = letter.message(&callback_topic(&invocation), counter.refused, now(&self.inner))?;
+        if counter.open.as_ref().is_some_and(|open| open.waiting == Waiting::Resolution) {
+            // The time limit may have taken the first id; an operator is asked now, and a report still helps.
+            message.id.push('+');
+        }
         let sent = self.inner.host.store.send(&run, message).await?;
         poke(&self.inner, &run).await;
         match sent {
