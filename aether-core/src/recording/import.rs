@@ -158,6 +158,7 @@ impl Loading<'_> {
             ledger,
             status,
             consumed,
+            work: None,
             ack,
         });
         match reply.await {
