@@ -343,8 +343,11 @@ events! {
     44 ApprovalRequested {
         /// The command.
         command: CommandId,
-        /// What is to be approved.
+        /// What is to be approved, or the question.
         request: Payload,
+        /// When the request expires.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
     }
     /// A person decided.
     45 ApprovalDecided {
@@ -361,6 +364,32 @@ events! {
         command: CommandId,
         /// The child.
         child: RunId,
+    }
+    /// What somebody answered to a wait does not fit it; the wait goes on.
+    47 AnswerRefused {
+        /// The command.
+        command: CommandId,
+        /// Why it was refused.
+        reason: String,
+        /// Who answered.
+        actor: String,
+    }
+    /// A body came back without an outcome: somebody outside is to report it.
+    48 CallbackAwaited {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
+        /// When it is no longer waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    }
+    /// Somebody outside reported the outcome of an invocation; it follows in the same append.
+    49 CallbackReceived {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
     }
     /// The code took a version branch.
     50 VersionMarked {
@@ -483,6 +512,9 @@ impl Event {
             Self::ApprovalRequested(e) => Some(&e.command),
             Self::ApprovalDecided(e) => Some(&e.command),
             Self::ChildStarted(e) => Some(&e.command),
+            Self::AnswerRefused(e) => Some(&e.command),
+            Self::CallbackAwaited(e) => Some(&e.command),
+            Self::CallbackReceived(e) => Some(&e.command),
             Self::VersionMarked(e) => Some(&e.command),
             Self::RaceDecided(e) => Some(&e.command),
             Self::TransactionFinished(e) => Some(&e.command),

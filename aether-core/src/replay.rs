@@ -49,6 +49,15 @@ pub struct Invocation {
     pub refused: bool,
 }
 
+/// A request for a person's consent or answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// When it expires.
+    pub until: Option<Timestamp>,
+    /// What was decided, and by whom.
+    pub decided: Option<(Payload, String)>,
+}
+
 /// What a journal holds about one command.
 #[derive(Clone, Debug)]
 pub struct Recorded {
@@ -80,6 +89,12 @@ pub struct Recorded {
     pub due: Option<Timestamp>,
     /// The child run it started.
     pub child: Option<RunId>,
+    /// What a person was asked.
+    pub asked: Option<Asked>,
+    /// Number of answers that were refused.
+    pub refused: u32,
+    /// The invocation whose outcome somebody outside is to report, and until when.
+    pub callback: Option<(InvocationId, Option<Timestamp>)>,
     /// The newest recorded HTTP response, which is the value of an HTTP command.
     pub response: Option<Payload>,
     /// Outcome as committed.
@@ -106,6 +121,9 @@ impl Recorded {
             transaction: None,
             due: None,
             child: None,
+            asked: None,
+            refused: 0,
+            callback: None,
             response: None,
             outcome: None,
             answer: None,
@@ -117,7 +135,12 @@ impl Recorded {
     fn result_elsewhere(&self) -> Option<Result<Payload, Payload>> {
         let finished = self.invocation.as_ref().and_then(|i| i.finished.as_ref());
         let finished = finished.map(|(_, result)| result.clone());
-        let in_transaction = || committed_result(self.transaction.as_ref()?.result.clone(), self.transaction.as_ref()?.error.clone());
+        let in_transaction = || {
+            committed_result(
+                self.transaction.as_ref()?.result.clone(),
+                self.transaction.as_ref()?.error.clone(),
+            )
+        };
         finished.or_else(in_transaction).or_else(|| self.response.clone().map(Ok))
     }
 }
@@ -248,6 +271,24 @@ impl History {
                 record.child = Some(e.child);
                 None
             }
+            Event::ApprovalRequested(e) => {
+                record.asked = Some(Asked { until: e.until, decided: None });
+                None
+            }
+            Event::ApprovalDecided(e) => {
+                if let Some(asked) = &mut record.asked {
+                    asked.decided = Some((e.decision, e.actor));
+                }
+                None
+            }
+            Event::AnswerRefused(_) => {
+                record.refused += 1;
+                None
+            }
+            Event::CallbackAwaited(e) => {
+                record.callback = Some((e.invocation, e.until));
+                None
+            }
             Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
             Event::UuidRecorded(e) => Some(Answer::Uuid(e.value)),
             Event::RandomRecorded(e) => Some(Answer::Random(e.value)),
@@ -265,8 +306,7 @@ impl History {
             | Event::InvocationAbandoned(_)
             | Event::StateChanged(_)
             | Event::SignalReceived(_)
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalDecided(_)
+            | Event::CallbackReceived(_)
             | Event::VersionMarked(_)
             | Event::CheckpointSaved(_)
             | Event::ContinuedAsNew(_)

@@ -510,12 +510,25 @@ impl Run {
 
     /// The first message of `topic` that was not taken in; waits for it.
     pub(crate) async fn message(&self, topic: &str) -> Message {
+        self.message_of(&[topic]).await
+    }
+
+    /// The first message of one of `topics` that was not taken in; waits for it.
+    pub(crate) async fn message_of(&self, topics: &[&str]) -> Message {
         loop {
             let poked = self.poked.notified();
-            if let Some(message) = self.take_message(topic) {
+            if let Some(message) = topics.iter().find_map(|topic| self.take_message(topic)) {
                 return message;
             }
             poked.await;
+        }
+    }
+
+    /// Looks into the store's inbox for what other processes sent.
+    pub(crate) async fn look_into_inbox(&self) {
+        match self.host.store.inbox(&self.id).await {
+            Ok(inbox) => self.poke(inbox),
+            Err(error) => self.stop(error).await,
         }
     }
 

@@ -122,11 +122,20 @@ fn finished(
     let class = match ended {
         Ended::Value(value) => {
             let outcome = Outcome::SideEffectCommitted;
-            return TransactionFinished { command, attempt, outcome, result: Some(value), error: None, changed };
+            return TransactionFinished {
+                command,
+                attempt,
+                outcome,
+                result: Some(value),
+                error: None,
+                changed,
+            };
         }
         Ended::Error(ref error) => error.class,
         Ended::TimedOut => FailureClass::Retryable,
-        Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
+        Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) | Ended::Pending(_) => {
+            FailureClass::Permanent
+        }
     };
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
     let again = may_retry && options.retry.wait_after(attempt).is_some();
@@ -199,7 +208,11 @@ impl Performance {
     }
 
     /// Appends what follows a finished transaction, or arranges the next attempt.
-    pub(crate) async fn settle_transaction(&mut self, finished: TransactionFinished, caught_up: bool) -> Next {
+    pub(crate) async fn settle_transaction(
+        &mut self,
+        finished: TransactionFinished,
+        caught_up: bool,
+    ) -> Next {
         let TransactionFinished { attempt, outcome, result, error, changed, .. } = finished;
         self.attempt = attempt;
         self.notes.extend(changed.into_iter().map(Event::from));
