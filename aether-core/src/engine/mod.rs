@@ -5,6 +5,7 @@
 
 mod builder;
 mod decide;
+mod family;
 mod handle;
 mod operate;
 mod verify;

@@ -159,7 +159,6 @@ impl Loading<'_> {
             ledger,
             status,
             consumed,
-            work: None,
             ack,
         });
         match reply.await {
