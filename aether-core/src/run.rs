@@ -22,7 +22,7 @@ use crate::ledger::{Acquire, LedgerStatus, LedgerUpdate};
 use crate::outcome::EffectClass;
 use crate::payload::{Digest, Payload};
 use crate::policy::{Consulted, Mode, Verdict};
-use crate::replay::{Answer, History, Recorded};
+use crate::replay::{Answer, History, Invocation, Recorded};
 use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail};
 
 /// Un-acknowledged events after which a run waits for the disk.
@@ -470,6 +470,12 @@ impl Run {
         let gone: BTreeMap<_, _> = gone;
         state.in_flight = kept;
         gone.into_iter().collect()
+    }
+
+    /// Drops what history holds of branches that lost a race without asking for it; returns the invocations among it
+    /// that a former process left open.
+    pub(crate) fn forget(&self, scopes: &[String]) -> Vec<(CommandId, Invocation)> {
+        self.lock().history.forget(scopes)
     }
 
     /// The first message of `topic` that was not taken in; waits for it.
