@@ -48,7 +48,12 @@ pub(crate) fn judge(block: &Block, lived: &Lived) -> Verdict<Judged> {
 /// Holds a crashed program against the undisturbed one. Returns whether they can be compared: not where another branch
 /// won, another number was drawn, or a lost outcome changed what followed.
 pub(crate) fn agree(undisturbed: (&Lived, &Judged), crashed: (&Lived, &Judged)) -> Verdict<bool> {
-    if undisturbed.1.prediction != crashed.1.prediction {
+    let lost = |judged: &Judged| -> BTreeSet<Invoked> {
+        let lost = |decision: &Decision| matches!(decision, Decision::DidNotHappen | Decision::InDoubt);
+        let decided = judged.facts.decisions.iter().filter(|(_, decided)| decided.iter().any(lost));
+        decided.map(|(invoked, _)| invoked.clone()).collect()
+    };
+    if undisturbed.1.prediction != crashed.1.prediction || lost(undisturbed.1) != lost(crashed.1) {
         return Ok(false);
     }
     for run in &crashed.1.prediction.runs {

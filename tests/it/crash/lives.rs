@@ -101,6 +101,8 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
                 at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
                 cut.extend(runtime.block_on(cut_off(&*inner))?);
                 stage.end();
+                // What the end of a process does: its locks are gone.
+                runtime.block_on(inner.close()).map_err(|error| error.to_string())?;
             }
         }
     }
