@@ -16,7 +16,9 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::contract::Constraints;
 use crate::cx::{Cx, Ticket};
-use crate::event::{ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted};
+use crate::event::{
+    ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted,
+};
 use crate::failure::{Failure, StepError};
 use crate::fault::Side;
 use crate::gate::{BoxEffect, Effect, recorded_wrapper};
@@ -254,8 +256,7 @@ async fn about_child(
     let site = ticket.enter().await;
     let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
     let class = EffectClass::Workflow;
-    let unrecordable =
-        |error: PayloadError| step_error(&StepError::Unrecordable(at(&run, &command, error)));
+    let unrecordable = |error: PayloadError| step_error(&StepError::Unrecordable(at(&run, &command, error)));
     let input = Payload::encode(child).map_err(unrecordable)?;
     let digest = Digest::of(&input).map_err(unrecordable)?;
     let name = command.name();
@@ -270,7 +271,14 @@ async fn about_child(
         Matched::Begun(_) => run.frontier(&command).await,
         Matched::New => {
             run.frontier(&command).await;
-            let started = NodeStarted { command: command.clone(), class, digest, input: Some(input), site, constraints: Constraints::default() };
+            let started = NodeStarted {
+                command: command.clone(),
+                class,
+                digest,
+                input: Some(input),
+                site,
+                constraints: Constraints::default(),
+            };
             run.append(vec![started.into()], Riders::default());
         }
     }

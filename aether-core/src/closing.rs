@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use crate::contract::Status;
 use crate::event::{
-    Event, InvocationAbandoned, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting,
+    Event, InvocationAbandoned, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding,
+    RunWaiting,
 };
 use crate::failure::Failure;
 use crate::fault::Fault;

@@ -6,8 +6,8 @@
 pub mod approval;
 pub mod branch;
 pub mod callback;
-pub mod child;
 mod cancellation;
+pub mod child;
 mod closing;
 mod commit;
 pub mod contract;

@@ -24,7 +24,7 @@ use crate::obligations::Obligations;
 use crate::outcome::EffectClass;
 use crate::payload::{Digest, Payload};
 use crate::policy::{Consulted, Mode, Verdict};
-use crate::replay::{Answer, History, Recorded};
+use crate::replay::{Answer, History, Invocation, Recorded};
 use crate::step::Undo;
 use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
 
@@ -598,6 +598,12 @@ impl Run {
         let gone: BTreeMap<_, _> = gone;
         state.in_flight = kept;
         gone.into_iter().collect()
+    }
+
+    /// Drops what history holds of branches that lost a race without asking for it; returns the invocations among it
+    /// that a former process left open.
+    pub(crate) fn forget(&self, scopes: &[String]) -> Vec<(CommandId, Invocation)> {
+        self.lock().history.forget(scopes)
     }
 
     /// The first message of `topic` that was not taken in; waits for it.

@@ -211,11 +211,7 @@ impl Cancelling {
 
 /// What the inbox and the engine ask for. A request to cancel is noted, and ends the turn at once if nothing is in
 /// flight; a run that is being unwound is past it.
-fn asked_to_end(
-    run: &Run,
-    cancelling: &mut Option<Cancelling>,
-    cx: &mut Context<'_>,
-) -> Option<TurnEnd> {
+fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context<'_>) -> Option<TurnEnd> {
     if run.may_stop() {
         return Some(TurnEnd::Fault(Fault::ShutDown { run: run.id.clone() }));
     }

@@ -84,13 +84,8 @@ async fn undo(run: &Arc<Run>, undoes: &CommandId) {
     };
     let Ok(args) = owed.args.clone() else { return give_up(run, &owed, def.name) };
     let command = CommandId::new(&owed.place(), def.name);
-    let call = Call {
-        name: def.name.into(),
-        path: def.path.into(),
-        options: def.options,
-        args: Ok(args),
-        body,
-    };
+    let call =
+        Call { name: def.name.into(), path: def.path.into(), options: def.options, args: Ok(args), body };
     let answered: Answered = perform(Arc::clone(run), command.clone(), None, call).await;
     match answered {
         Ok(_) if run.owes(|owes| owes.is_undone(undoes)) => {}
@@ -137,7 +132,8 @@ impl Cx {
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
-            let (listed, answered) = match run.request(&command, EffectClass::Pure, None, site.clone()).await {
+            let (listed, answered) = match run.request(&command, EffectClass::Pure, None, site.clone()).await
+            {
                 Matched::Answered => (run.recorded_input(&command), true),
                 Matched::Begun(record) => (record.input, false),
                 Matched::New => (None, false),
@@ -178,7 +174,8 @@ async fn list(run: &Run, command: &CommandId, site: Option<String>) -> Vec<Comma
         }
     };
     let (command, class) = (command.clone(), EffectClass::Pure);
-    let started = NodeStarted { command, class, digest, input: Some(input), site, constraints: Constraints::default() };
+    let started =
+        NodeStarted { command, class, digest, input: Some(input), site, constraints: Constraints::default() };
     run.append(vec![started.into()], Riders::default());
     listed
 }
