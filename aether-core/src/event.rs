@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::Constraints;
 use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload};
@@ -127,6 +128,9 @@ events! {
         /// Where in the source it was awaited, `file:line`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<String>,
+        /// What its executions may do.
+        #[serde(default, skip_serializing_if = "Constraints::is_empty")]
+        constraints: Constraints,
     }
     /// A step reached its end; nothing of it will be done again.
     12 NodeFinished {

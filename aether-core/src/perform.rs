@@ -12,6 +12,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
 
 use crate::commit::recorded_outcome;
+use crate::contract::Constraints;
 use crate::def::StepOptions;
 use crate::event::{
     CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
@@ -277,6 +278,7 @@ impl Performance {
                     digest: self.digest.clone(),
                     input: (!self.emitted).then(|| self.args.clone()),
                     site: self.site.clone(),
+                    constraints: Constraints::of(&self.options),
                 }
                 .into(),
             );

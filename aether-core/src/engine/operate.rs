@@ -10,7 +10,7 @@ use crate::payload::{Payload, hex};
 use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
 use crate::turn::{CANCEL, CancelRequest};
 use crate::unknown::{Resolution, Resolved, topic};
-use crate::view::RunView;
+use crate::view::{RunView, Trace};
 use crate::wait::{Answered, answer_topic, signal_topic};
 
 impl Engine {
@@ -28,6 +28,15 @@ impl Engine {
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn view(&self, run: &RunId) -> Result<RunView, StoreError> {
         RunView::load(&*self.inner.host.store, run).await
+    }
+
+    /// Every contract that a run made and every move of a status, in order, with trigger, actor and time. Displays as
+    /// one line an entry. Executes nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::view`].
+    pub async fn trace(&self, run: &RunId) -> Result<Trace, StoreError> {
+        Ok(self.view(run).await?.trace())
     }
 
     /// The ledger rows of a run.
