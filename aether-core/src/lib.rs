@@ -24,6 +24,7 @@ pub mod memory;
 pub mod outcome;
 pub mod payload;
 mod perform;
+mod plan;
 pub mod policy;
 pub mod private;
 pub mod replay;
