@@ -32,6 +32,7 @@ pub mod outcome;
 pub mod payload;
 pub mod pending;
 mod perform;
+mod plan;
 pub mod policy;
 pub mod private;
 pub mod recording;

@@ -167,15 +167,17 @@ impl History {
     /// Folds `events` from position 0 on.
     pub fn fold(events: impl IntoIterator<Item = Event>) -> Self {
         let mut history = Self::default();
-        let mut races = Vec::new();
+        let mut decided = Vec::new();
         for event in events {
-            if let Event::RaceDecided(e) = &event {
-                races.push((e.command.place().to_owned(), e.winner.clone()));
+            match &event {
+                Event::RaceDecided(e) => decided.push((e.command.place().to_owned(), Some(e.winner.clone()))),
+                Event::PlanGenerated(e) => decided.push((e.command.place().to_owned(), None)),
+                _ => {}
             }
             history.apply(event);
         }
-        for (race, winner) in races {
-            history.forget_losers(&race, &winner);
+        for (place, winner) in decided {
+            history.forget_below(&place, winner.as_deref());
         }
         history
     }
@@ -334,11 +336,12 @@ impl History {
         }
     }
 
-    /// On replay only the winner of a race is polled, so what the losers got is not handed out again.
-    fn forget_losers(&mut self, race: &str, winner: &str) {
+    /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
+    /// out again.
+    fn forget_below(&mut self, scope: &str, winner: Option<&str>) {
         let lost = |place: &str| {
             let below = |scope: &str| place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'));
-            below(race) && !below(winner)
+            below(scope) && !winner.is_some_and(below)
         };
         self.deliveries.retain(|place| !lost(place));
         self.commands.retain(|place, _| !lost(place));
