@@ -1,10 +1,10 @@
 """A mail server on loopback that keeps what it is sent: the port on the first line, then one line of JSON a mail."""
 
+import asyncio
 import json
-import signal
 import sys
 
-from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP
 
 
 class Keep:
@@ -14,10 +14,13 @@ class Keep:
         return "250 kept"
 
 
-port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-controller = Controller(Keep(), hostname="127.0.0.1", port=port)
-controller._trigger_server = lambda: None  # It would connect to port 0 to see whether the server is there.
-controller.start()
-print(controller.server.sockets[0].getsockname()[1], flush=True)
-sys.stdin.read()  # Until whoever started it goes away.
-controller.stop(no_assert=True)
+async def serve():
+    loop = asyncio.get_running_loop()
+    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    server = await loop.create_server(lambda: SMTP(Keep()), "127.0.0.1", port)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    # Until whoever started it goes away.
+    await loop.run_in_executor(None, sys.stdin.read)
+
+
+asyncio.run(serve())

@@ -11,6 +11,7 @@ mod histories;
 mod human;
 pub(crate) mod kit;
 mod ledger;
+mod mail;
 mod plans;
 mod policy;
 mod processes;
