@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aether::contract::{Status, Trigger};
+use aether::id::{CommandId, RunId};
 use aether::prelude::*;
 use aether::store::{Message, Sent};
 use aether::{Approvals, DecideError, EffectClass, EngineBuilder, SystemWorld, Waiting, World};
@@ -275,12 +276,51 @@ async fn s100_only_a_step_that_changes_the_world_gets_a_callback() {
 
 /// Wait for a word of each kind.
 #[workflow]
-async fn seed_words(cx: &mut Cx) -> Result<String> {
+pub(super) async fn seed_words(cx: &mut Cx) -> Result<String> {
     let number: u32 = cx.signal("number").await?;
     let more: u32 = cx.ask("More?").await?;
     let by = cx.approval("go on").await?.granted()?;
     let rendered = render(cx, None).await?;
     Ok(format!("{number} {more} {by} {rendered}"))
+}
+
+/// Have a person decide about a call, an answer, and a report from outside.
+pub(super) async fn people(place: &Place) -> String {
+    let (calls, tokens) = (Calls::default(), Tokens::default());
+    let approvals = Approvals::new().step("render").expires(Duration::from_secs(3600));
+    let builder = builder(&place.store, &calls).provide(tokens.clone()).approvals(approvals);
+    let engine = builder.start().await.unwrap();
+    let run = engine.start::<seed_words>(()).id("people").await.unwrap();
+    engine.signal(run.id(), "number", "n", &1).await.unwrap();
+    let question = waits_for(&engine, run.id(), "ask").await;
+    engine.answer(run.id(), &question, &"a few", "eve").await.unwrap();
+    in_time(async {
+        while engine.answer(run.id(), &question, &2, "ann").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    engine.approve(run.id(), &waits_for(&engine, run.id(), "approval").await, "bob").await.unwrap();
+    let render = waits_for(&engine, run.id(), "render").await;
+    let edited = serde_json::json!({"limit_ms": 3_600_000});
+    engine.approve_with(run.id(), &render, &edited, "bob").await.unwrap();
+    let token = tokens.newest(1).await;
+    engine.complete_callback(&token, &3).await.unwrap();
+    in_time(run.result()).await.unwrap()
+}
+
+/// The command of this name, once a person is asked about it.
+async fn waits_for(engine: &Engine, run: &RunId, name: &str) -> CommandId {
+    in_time(async {
+        loop {
+            let waits = pending(engine, run).await;
+            if waits.waiting != Waiting::Callback && waits.command.name() == name {
+                return waits.command;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await
 }
 
 /// The engine looks for work once an hour: only a wake-up can be in time. In memory and suspended.
@@ -309,16 +349,7 @@ async fn s088_in_one_process_a_message_wakes_the_run_without_polling() {
             ready().await;
             engine.answer(&id, &question, &2, "ann").await.unwrap();
             for name in ["approval", "render"] {
-                let command = in_time(async {
-                    loop {
-                        let waits = pending(&engine, &id).await;
-                        if waits.waiting == Waiting::Approval && waits.command.name() == name {
-                            return waits.command;
-                        }
-                        tokio::time::sleep(Duration::from_millis(2)).await;
-                    }
-                })
-                .await;
+                let command = waits_for(&engine, &id, name).await;
                 ready().await;
                 engine.approve(&id, &command, "bob").await.unwrap();
             }
