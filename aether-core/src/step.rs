@@ -401,12 +401,6 @@ impl RegisteredStep {
         Self { def: S::DEF, body: StepBody::<S>::shared }
     }
 
-    /// The bodies of all linked steps of this name.
-    pub(crate) fn bodies(name: &str) -> Vec<Arc<dyn Body>> {
-        let named = inventory::iter::<Self>.into_iter().filter(|step| step.def.name == name);
-        named.map(|step| (step.body)()).collect()
-    }
-
     /// What runs.
     pub fn body(&self) -> Arc<dyn Body> {
         (self.body)()

@@ -1,6 +1,6 @@
 const _: () = {
     ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep(< pay as ::aether::__private::Step > ::DEF)
+        ::aether::__private::RegisteredStep::of:: < pay > ()
     }
 };
 #[allow(
