@@ -196,7 +196,10 @@ impl One<'_> {
             Ok(Ok(seen)) => Ok(Ok(seen)),
             Ok(Err(RunError::Failed(failure))) => Ok(Err(failure.message().to_owned())),
             Ok(Err(other)) => Err(format!("the run did not end: {other}")),
-            Err(_) => Err(format!("the run does not end: {:?}", engine.view(handle.id()).await)),
+            Err(_) => {
+                let journals = journals(&**engine.store()).await?;
+                Err(format!("the run does not end: {journals:#?}"))
+            }
         }
     }
 

@@ -110,6 +110,10 @@ impl Stage {
         let mut visit = Visit { waits: [Duration::ZERO; 2], ending, death: None, key: key.to_owned() };
         if let Some(life) = &mut world.life {
             life.bodies += 1;
+            // By the real clock nobody has the time to wait until a step's time is up.
+            if let (Ending::Hang { happened }, true) = (visit.ending, life.unit == 1) {
+                visit.ending = Ending::Unknown { happened };
+            }
             visit.death = life.death.filter(|(number, _)| *number == life.bodies).map(|(_, moment)| moment);
             let drawn = mixed(life.tempo, key);
             visit.waits = [drawn % 5, drawn / 5 % 4].map(|units| Duration::from_millis(units * life.unit));
