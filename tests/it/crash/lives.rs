@@ -19,7 +19,7 @@ use jiff::Timestamp;
 
 use super::interpret::interpret;
 use super::program::{Call, Case, Moment, Part, Word, needs_operator};
-use super::stage::{Deeds, Life, Stage};
+use super::stage::{Deeds, Life, Stage, mixed};
 
 /// How long a dead process's claims last, in virtual time.
 const LEASE: Duration = Duration::from_secs(3600);
@@ -71,7 +71,6 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
     let memory = Arc::new(MemoryStore::new());
     let (stage, mut cut) = (Stage::default(), BTreeSet::new());
     let mut at = Timestamp::from_second(1_767_225_600).map_err(|error| error.to_string())?;
-    let unit = if keeping == Keeping::Memory { 1000 } else { 1 };
     for number in 0..=deaths.len() {
         let runtime = runtime(keeping);
         let inner: Arc<dyn Store> = match keeping {
@@ -81,13 +80,8 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
                 Arc::new(SqliteStore::open(file).map_err(|error| error.to_string())?)
             }
         };
-        let death = deaths.get(number).copied();
-        let point = if let Some(Death::Write(point)) = death { Some(point) } else { None };
-        let store = Arc::new(CrashStore::new(inner.clone(), point));
-        let death = if let Some(Death::Body(call, moment)) = death { Some((call, moment)) } else { None };
-        let tempo = case.tempo.saturating_mul(1 + number as u64);
-        stage.begin(Life { store: store.clone(), death, tempo, unit, bodies: 0 });
-        let life = One { case, stage: &stage, store, unit, keeping, at, seed: case.seed.wrapping_add(number as u64) };
+        let seed = case.seed.wrapping_add(number as u64);
+        let life = One::begin(case, &stage, &inner, keeping, at, seed, deaths.get(number).copied());
         let ended = runtime.block_on(life.live());
         // A write whose acknowledgement was withheld is on its way.
         runtime.block_on(inner.delete_snapshots()).map_err(|error| error.to_string())?;
@@ -109,7 +103,7 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
     Err("the last process died too".into())
 }
 
-fn runtime(keeping: Keeping) -> tokio::runtime::Runtime {
+pub(crate) fn runtime(keeping: Keeping) -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(keeping == Keeping::Memory).build().unwrap()
 }
@@ -126,7 +120,7 @@ async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<String, Vec
 }
 
 /// The invocations that are begun and neither ended nor decided.
-async fn cut_off(store: &dyn Store) -> std::result::Result<BTreeSet<Invoked>, String> {
+pub(crate) async fn cut_off(store: &dyn Store) -> std::result::Result<BTreeSet<Invoked>, String> {
     let mut open = BTreeSet::new();
     for (run, events) in journals(store).await? {
         for event in events {
@@ -146,13 +140,13 @@ async fn cut_off(store: &dyn Store) -> std::result::Result<BTreeSet<Invoked>, St
     Ok(open)
 }
 
-enum End {
+pub(crate) enum End {
     Ended(std::result::Result<Vec<String>, String>),
     Died(Timestamp),
 }
 
 /// One engine, from its start to the run's end or to its death.
-struct One<'a> {
+pub(crate) struct One<'a> {
     case: &'a Case,
     stage: &'a Stage,
     store: Arc<CrashStore>,
@@ -162,8 +156,30 @@ struct One<'a> {
     seed: u64,
 }
 
-impl One<'_> {
-    async fn live(&self) -> std::result::Result<End, String> {
+impl<'a> One<'a> {
+    /// An engine that is to die as told.
+    pub(crate) fn begin(
+        case: &'a Case,
+        stage: &'a Stage,
+        inner: &Arc<dyn Store>,
+        keeping: Keeping,
+        at: Timestamp,
+        seed: u64,
+        death: Option<Death>,
+    ) -> Self {
+        let (point, death) = match death {
+            Some(Death::Write(point)) => (Some(point), None),
+            Some(Death::Body(call, moment)) => (None, Some((call, moment))),
+            None => (None, None),
+        };
+        let store = Arc::new(CrashStore::new(inner.clone(), point));
+        let unit = if keeping == Keeping::Memory { 1000 } else { 1 };
+        let tempo = mixed(case.tempo, &seed.to_string());
+        stage.begin(Life { store: store.clone(), death, tempo, unit, bodies: 0 });
+        Self { case, stage, store, unit, keeping, at, seed }
+    }
+
+    pub(crate) async fn live(&self) -> std::result::Result<End, String> {
         let world = Arc::new(SimWorld::new(self.at, self.seed));
         let builder = match self.keeping {
             Keeping::Memory => EngineBuilder::new(world.clone()).lease(LEASE).poll_interval(LEASE),
@@ -203,8 +219,21 @@ impl One<'_> {
         }
     }
 
+    /// How the run ended, as recorded.
+    pub(crate) async fn recorded(
+        &self,
+    ) -> std::result::Result<std::result::Result<Vec<String>, String>, String> {
+        let run = RunId::new(RUN).map_err(|error| error.to_string())?;
+        let frames = self.store.load(&run, 0).await.map_err(|error| error.to_string())?;
+        match read_verified(&frames).map_err(|error| error.to_string())?.last() {
+            Some(Event::RunCompleted(e)) => Ok(Ok(e.result.decode().map_err(|error| error.to_string())?)),
+            Some(Event::RunFailed(e)) => Ok(Err(e.message.clone())),
+            other => Err(format!("the run has not ended: {other:?}")),
+        }
+    }
+
     /// What the last engine leaves.
-    async fn left(
+    pub(crate) async fn left(
         &self,
         result: std::result::Result<Vec<String>, String>,
         cut: BTreeSet<Invoked>,

@@ -4,6 +4,7 @@
 mod interpret;
 mod judge;
 mod lives;
+mod matrix;
 mod model;
 mod program;
 mod property;
