@@ -109,7 +109,7 @@ pub(crate) fn runtime(keeping: Keeping) -> tokio::runtime::Runtime {
 }
 
 /// All journals of a store.
-async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<String, Vec<Event>>, String> {
+pub(crate) async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<String, Vec<Event>>, String> {
     let mut journals = BTreeMap::new();
     for record in store.runs(RunFilter::default()).await.map_err(|error| error.to_string())? {
         let frames = store.load(&record.id, 0).await.map_err(|error| error.to_string())?;
@@ -175,7 +175,7 @@ impl<'a> One<'a> {
         let store = Arc::new(CrashStore::new(inner.clone(), point));
         let unit = if keeping == Keeping::Memory { 1000 } else { 1 };
         let tempo = mixed(case.tempo, &seed.to_string());
-        stage.begin(Life { store: store.clone(), death, tempo, unit, bodies: 0 });
+        stage.begin(Life { store: Some(store.clone()), death, tempo, unit, bodies: 0 });
         Self { case, stage, store, unit, keeping, at, seed }
     }
 

@@ -228,7 +228,7 @@ fn cell(case: &Case, death: Death) -> Result<String, String> {
     })?;
     let mut lived = Lived { deeds: stage.deeds(), ..left };
     let pure = lived.deeds.remove("pure");
-    judge(&case.block, &lived)?;
+    judge(RUN, &case.block, &lived)?;
     lived.deeds.extend(pure.map(|deeds| ("pure".to_owned(), deeds)));
     Ok(told(&lived))
 }

@@ -10,3 +10,4 @@ mod program;
 mod property;
 mod stage;
 mod steps;
+mod two_processes;

@@ -65,7 +65,8 @@ static ALONE: OnceLock<Stage> = OnceLock::new();
 /// What a process brings with it.
 #[derive(Debug)]
 pub(crate) struct Life {
-    pub(crate) store: Arc<CrashStore>,
+    /// What dies with it; none where the process is killed from outside.
+    pub(crate) store: Option<Arc<CrashStore>>,
     /// The number of the body call in which the process dies, and when.
     pub(crate) death: Option<(u64, Moment)>,
     pub(crate) tempo: u64,
@@ -120,8 +121,11 @@ impl Stage {
         self.world().life.as_ref().map_or(0, |life| life.bodies)
     }
 
+    /// Whether the world was changed under `key`, by this process or another one.
     pub(crate) fn happened(&self, key: &str) -> bool {
-        self.world().deeds.get(key).is_some_and(|deeds| deeds.changes > 0)
+        let file = self.world().file.clone();
+        let all = file.map_or_else(|| self.deeds(), |file| Self::on(&file).deeds());
+        all.get(key).is_some_and(|deeds| deeds.changes > 0)
     }
 
     pub(crate) fn deeds(&self) -> BTreeMap<String, Deeds> {
@@ -183,8 +187,8 @@ impl Stage {
     }
 
     fn freeze(&self) {
-        if let Some(life) = &self.world().life {
-            life.store.crash();
+        if let Some(store) = self.world().life.as_ref().and_then(|life| life.store.as_ref()) {
+            store.crash();
         }
     }
 
