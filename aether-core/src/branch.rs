@@ -29,12 +29,12 @@ pub struct Fork {
 }
 
 impl Fork {
-    fn branch(&self, kind: char, number: usize) -> Cx {
+    pub(crate) fn branch(&self, kind: char, number: usize) -> Cx {
         let path = format!("{}.{kind}{number}", self.parent.path());
         self.parent.scope(path, self.parent.def())
     }
 
-    async fn check(&self) {
+    pub(crate) async fn check(&self) {
         if self.too_deep {
             too_deep_fault(&self.parent.run).await
         }
@@ -138,7 +138,7 @@ tuples! {
 }
 
 impl Cx {
-    fn fork(&mut self, name: &str) -> (Ticket<'_>, Fork) {
+    pub(crate) fn fork(&mut self, name: &str) -> (Ticket<'_>, Fork) {
         let def = self.def();
         let limit = self.run.host.limits.depth;
         let run = Arc::clone(&self.run);

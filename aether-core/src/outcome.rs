@@ -18,6 +18,8 @@ pub enum EffectClass {
     External,
     /// A raw HTTP exchange that may change the world.
     Http,
+    /// Changes the store's own database, in the transaction that records its outcome.
+    Transaction,
     /// Reads the clock or waits for it.
     Time,
     /// Draws a UUID.
@@ -45,6 +47,7 @@ impl EffectClass {
             Self::Tool => "tool",
             Self::External => "external",
             Self::Http => "http",
+            Self::Transaction => "transaction",
             Self::Time => "time",
             Self::Uuid => "uuid",
             Self::Random => "random",
@@ -107,7 +110,7 @@ impl Outcome {
 
     /// The outcome of a body of `class` that returned a value.
     pub const fn of_success(class: EffectClass) -> Self {
-        if class.changes_world() {
+        if class.changes_world() || matches!(class, EffectClass::Transaction) {
             Self::SideEffectCommitted
         } else if matches!(class, EffectClass::Pure) {
             Self::Pure

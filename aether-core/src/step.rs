@@ -92,6 +92,16 @@ pub trait Step: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Whether a person must agree to a call with these arguments, where the step declares `approval` as a function.
+    fn needs_approval(_args: &Self::Args) -> bool {
+        false
+    }
+
+    /// The step that undoes a call, where this step declares one; `output` is absent where the call failed half-way.
+    fn compensation(_args: Self::Args, _output: Option<Self::Output>) -> Option<Undo> {
+        None
+    }
+
     /// Looks at the world for a call of unknown outcome, where the step declares a probe.
     fn probe(
         _cx: StepCx,
@@ -126,6 +136,30 @@ pub trait Workflow: Sized + Send + Sync + 'static {
 
     /// Runs the body in the root scope `cx`.
     fn run(cx: Cx, input: Self::Input) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
+}
+
+/// A step call that undoes another one.
+#[derive(Clone)]
+pub struct Undo {
+    /// What the undoing step declares.
+    pub def: &'static StepDef,
+    /// Its arguments, recorded.
+    pub args: Result<Payload, PayloadError>,
+    /// What runs.
+    pub body: Arc<dyn Body>,
+}
+
+impl Undo {
+    /// The call of step `S` with `args`: those of the undone call, then its output if it gave one.
+    pub fn of<S: Step>(args: &S::Args) -> Self {
+        Self { def: S::DEF, args: S::encode(args), body: StepBody::<S>::shared() }
+    }
+}
+
+impl Debug for Undo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Undo({}, {:?})", self.def.name, self.args)
+    }
 }
 
 /// A body's error, encoded.
@@ -166,12 +200,37 @@ pub trait Body: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Whether a person must agree to a call with `args`.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when the record does not fit the function's signature.
+    fn needs_approval(&self, _args: &Payload) -> Result<bool, PayloadError> {
+        Ok(false)
+    }
+
+    /// The step that undoes a call, if there is one.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when arguments or output do not fit the function's signature.
+    fn compensation(&self, _args: &Payload, _output: Option<&Payload>) -> Result<Option<Undo>, PayloadError> {
+        Ok(None)
+    }
+
     /// Whether `value` could be this body's: asked before an operator's word is taken for it.
     ///
     /// # Errors
     /// [`PayloadError`] when it does not decode into the body's type.
     fn accepts(&self, _value: &Payload) -> Result<(), PayloadError> {
         Ok(())
+    }
+
+    /// Reads an error that somebody outside reports in place of this body.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when it does not decode into the body's error type.
+    fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
+        let failure: Failure = error.decode()?;
+        Ok(BodyError { error: error.clone(), message: failure.to_string(), class: failure.class() })
     }
 
     /// Looks at the world for a call of unknown outcome.
@@ -226,8 +285,21 @@ impl<S: Step> Body for StepBody<S> {
         value.decode::<S::Output>().map(drop)
     }
 
+    fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
+        let typed: S::Error = error.decode()?;
+        Ok(BodyError { error: error.clone(), message: typed.to_string(), class: S::classify(&typed) })
+    }
+
     fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
         Ok(S::business_key(&S::decode(args)?))
+    }
+
+    fn needs_approval(&self, args: &Payload) -> Result<bool, PayloadError> {
+        Ok(S::needs_approval(&S::decode(args)?))
+    }
+
+    fn compensation(&self, args: &Payload, output: Option<&Payload>) -> Result<Option<Undo>, PayloadError> {
+        Ok(S::compensation(S::decode(args)?, output.map(Payload::decode).transpose()?))
     }
 
     fn probe(&self, cx: StepCx, args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
@@ -316,8 +388,36 @@ fn run_erased<W: Workflow>(cx: Cx, input: &Payload) -> Result<BoxFuture<'static,
 }
 
 /// A step that a program holds, known without being called.
-#[derive(Clone, Copy, Debug)]
-pub struct RegisteredStep(pub &'static StepDef);
+#[derive(Clone, Copy)]
+pub struct RegisteredStep {
+    /// What it declares.
+    pub def: &'static StepDef,
+    body: fn() -> Arc<dyn Body>,
+}
+
+impl RegisteredStep {
+    /// The erased form of `S`.
+    pub const fn of<S: Step>() -> Self {
+        Self { def: S::DEF, body: StepBody::<S>::shared }
+    }
+
+    /// The bodies of all linked steps of this name.
+    pub(crate) fn bodies(name: &str) -> Vec<Arc<dyn Body>> {
+        let named = inventory::iter::<Self>.into_iter().filter(|step| step.def.name == name);
+        named.map(|step| (step.body)()).collect()
+    }
+
+    /// What runs.
+    pub fn body(&self) -> Arc<dyn Body> {
+        (self.body)()
+    }
+}
+
+impl Debug for RegisteredStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RegisteredStep({})", self.def.path)
+    }
+}
 
 inventory::collect!(RegisteredStep);
 

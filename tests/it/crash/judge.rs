@@ -57,7 +57,8 @@ pub(crate) fn agree(undisturbed: (&Lived, &Judged), crashed: (&Lived, &Judged)) 
         return Ok(false);
     }
     for run in &crashed.1.prediction.runs {
-        let events = |lived: &Lived, judged: &Judged| canonical(run, &lived.journals[run], &judged.prediction);
+        let events =
+            |lived: &Lived, judged: &Judged| canonical(run, &lived.journals[run], &judged.prediction);
         let (expected, found) = (events(undisturbed.0, undisturbed.1), events(crashed.0, crashed.1));
         let commands: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
         for command in commands {
@@ -78,7 +79,9 @@ fn is_lost(run: &str, command: &CommandId, prediction: &Prediction) -> bool {
 fn canonical(run: &str, events: &[Event], prediction: &Prediction) -> BTreeMap<String, Vec<String>> {
     let mut commands: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for event in events {
-        let Some(command) = event.command().filter(|command| !is_lost(run, command, prediction)) else { continue };
+        let Some(command) = event.command().filter(|command| !is_lost(run, command, prediction)) else {
+            continue;
+        };
         let mut event = event.clone();
         match &mut event {
             Event::InvocationResolved(_) => continue,
@@ -87,7 +90,8 @@ fn canonical(run: &str, events: &[Event], prediction: &Prediction) -> BTreeMap<S
             _ => {}
         }
         let mut event = serde_json::to_value(&event).unwrap();
-        for fields in event.as_object_mut().unwrap().values_mut().filter_map(|fields| fields.as_object_mut()) {
+        for fields in event.as_object_mut().unwrap().values_mut().filter_map(|fields| fields.as_object_mut())
+        {
             fields.remove("due");
             // Why it is in doubt depends on who noticed.
             if let Some(failure) = fields.get_mut("error").and_then(|error| error.get_mut("in_doubt")) {
@@ -115,10 +119,8 @@ fn decisions(lived: &Lived, facts: &Facts, prediction: &Prediction) -> Verdict {
         let Some(call) = calls.get(&(run.clone(), command.to_owned())) else {
             return Err(format!("a decision about {invoked:?}, which was never called"));
         };
-        let scripted = matches!(
-            call.ending(attempt.parse().unwrap()),
-            Ending::Unknown { .. } | Ending::Hang { .. }
-        );
+        let scripted =
+            matches!(call.ending(attempt.parse().unwrap()), Ending::Unknown { .. } | Ending::Hang { .. });
         if !scripted && !lived.cut.contains(invoked) {
             return Err(format!("{invoked:?} was never in doubt, and decided: {decided:?}"));
         }
@@ -129,12 +131,16 @@ fn decisions(lived: &Lived, facts: &Facts, prediction: &Prediction) -> Verdict {
             (OnUnknown::Retry, decision) => *decision == Decision::Retry,
             (OnUnknown::Ask, Decision::Ask) => true,
             (OnUnknown::Ask | OnUnknown::Probe, Decision::Happened) => happened && call.word == Word::Truth,
-            (OnUnknown::Ask | OnUnknown::Probe, Decision::DidNotHappen) => !happened && call.word == Word::Truth,
+            (OnUnknown::Ask | OnUnknown::Probe, Decision::DidNotHappen) => {
+                !happened && call.word == Word::Truth
+            }
             (OnUnknown::Ask | OnUnknown::Probe, Decision::InDoubt) => call.word != Word::Truth,
             (OnUnknown::Ask | OnUnknown::Probe, _) => false,
         };
         if let Some(wrong) = decided.iter().find(|decision| !allowed(decision)) {
-            return Err(format!("{invoked:?} of policy {policy:?} (happened: {happened}) was decided as {wrong:?}"));
+            return Err(format!(
+                "{invoked:?} of policy {policy:?} (happened: {happened}) was decided as {wrong:?}"
+            ));
         }
     }
     for invoked in &lived.cut {
@@ -177,7 +183,10 @@ fn deeds(lived: &Lived, prediction: &Prediction) -> Verdict {
     for (key, deeds) in &lived.deeds {
         let (command, _attempt) = key.rsplit_once(':').unwrap();
         let kind = Kind::named(command.rsplit_once(':').unwrap().1).unwrap();
-        if kind.changes_world() && kind.on_unknown() != OnUnknown::Retry && (deeds.calls > 1 || deeds.changes > 1) {
+        if kind.changes_world()
+            && kind.on_unknown() != OnUnknown::Retry
+            && (deeds.calls > 1 || deeds.changes > 1)
+        {
             return Err(format!("the body of `{key}` was called twice: {deeds:?}"));
         }
         *changed.entry(command).or_default() += u32::from(deeds.changes > 0);
@@ -209,8 +218,12 @@ fn folded(run: &str, lived: &Lived, prediction: &Prediction) -> Verdict {
     let view = RunView::fold(RunId::new(run).unwrap(), events.iter().cloned());
     let steps = view.steps.iter().filter(|step| !is_lost(run, &step.command, prediction));
     let found: BTreeMap<String, _> = steps.map(|step| (step.command.to_string(), step)).collect();
-    let expected: BTreeMap<&String, &Expected> =
-        prediction.commands.iter().filter(|((of, _), _)| of == run).map(|((_, command), e)| (command, e)).collect();
+    let expected: BTreeMap<&String, &Expected> = prediction
+        .commands
+        .iter()
+        .filter(|((of, _), _)| of == run)
+        .map(|((_, command), e)| (command, e))
+        .collect();
     if !found.keys().eq(expected.keys().copied()) {
         return Err(format!("{run} has the commands {:?}, not {:?}", found.keys(), expected.keys()));
     }
@@ -228,9 +241,15 @@ fn folded(run: &str, lived: &Lived, prediction: &Prediction) -> Verdict {
             _ => Status::Failed,
         };
         let (in_doubt, result) = (told.ends_with("in doubt"), step.result.as_ref());
-        let value = result.and_then(|result| result.as_ref().ok()).and_then(|value| value.decode::<i64>().ok());
-        let right_value = !told.contains(" = ") || value.is_some_and(|value| told.ends_with(&format!(" = {value}")));
-        if step.outcome != Some(expected.outcome) || step.status != status || step.in_doubt != in_doubt || !right_value {
+        let value =
+            result.and_then(|result| result.as_ref().ok()).and_then(|value| value.decode::<i64>().ok());
+        let right_value =
+            !told.contains(" = ") || value.is_some_and(|value| told.ends_with(&format!(" = {value}")));
+        if step.outcome != Some(expected.outcome)
+            || step.status != status
+            || step.in_doubt != in_doubt
+            || !right_value
+        {
             return Err(format!("{run} {command} is {step:?}, and should be {expected:?}"));
         }
         if !distinct.contains(command.as_str()) {
@@ -256,7 +275,10 @@ fn rows(lived: &Lived, prediction: &Prediction) -> Verdict {
             _ => LedgerStatus::Failed,
         };
         if row.status != expected {
-            return Err(format!("the row of {run} {} ({told}) is {:?}, not {expected:?}", row.invocation, row.status));
+            return Err(format!(
+                "the row of {run} {} ({told}) is {:?}, not {expected:?}",
+                row.invocation, row.status
+            ));
         }
     }
     Ok(())

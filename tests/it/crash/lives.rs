@@ -12,8 +12,9 @@ use aether::journal::read_verified;
 use aether::ledger::LedgerEntry;
 use aether::prelude::*;
 use aether::store::{RunFilter, Store};
-use aether_core::world::World as _;
+use aether::view::RunView;
 use aether::{EngineBuilder, MemoryStore, Payload, Resolution, RunError, SqliteStore};
+use aether_core::world::World as _;
 use aether_testing::{CrashPoint, CrashStore, SimWorld};
 use jiff::Timestamp;
 
@@ -88,7 +89,7 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
         match ended? {
             End::Ended(result) => {
                 let (writes, bodies) = (life.store.writes(), stage.bodies());
-                let lived = runtime.block_on(life.left(result, cut))?;
+                let lived = runtime.block_on(left(&inner, result, cut))?;
                 return Ok(Lived { deeds: stage.deeds(), crashes: number, writes, bodies, ..lived });
             }
             End::Died(when) => {
@@ -218,43 +219,41 @@ impl<'a> One<'a> {
             }
         }
     }
+}
 
-    /// How the run ended, as recorded.
-    pub(crate) async fn recorded(
-        &self,
-    ) -> std::result::Result<std::result::Result<Vec<String>, String>, String> {
-        let run = RunId::new(RUN).map_err(|error| error.to_string())?;
-        let frames = self.store.load(&run, 0).await.map_err(|error| error.to_string())?;
-        match read_verified(&frames).map_err(|error| error.to_string())?.last() {
-            Some(Event::RunCompleted(e)) => Ok(Ok(e.result.decode().map_err(|error| error.to_string())?)),
-            Some(Event::RunFailed(e)) => Ok(Err(e.message.clone())),
-            other => Err(format!("the run has not ended: {other:?}")),
+/// How the run ended, as `store` tells.
+pub(crate) async fn recorded(
+    store: &dyn Store,
+) -> std::result::Result<std::result::Result<Vec<String>, String>, String> {
+    match journals(store).await?.get(RUN).and_then(|events| events.last()) {
+        Some(Event::RunCompleted(e)) => Ok(Ok(e.result.decode().map_err(|error| error.to_string())?)),
+        Some(Event::RunFailed(e)) => Ok(Err(e.message.clone())),
+        other => Err(format!("the run has not ended: {other:?}")),
+    }
+}
+
+/// What the processes left in `store`.
+pub(crate) async fn left(
+    store: &Arc<dyn Store>,
+    result: std::result::Result<Vec<String>, String>,
+    cut: BTreeSet<Invoked>,
+) -> std::result::Result<Lived, String> {
+    let journals = journals(&**store).await?;
+    let (mut faults, mut ledger) = (Vec::new(), Vec::new());
+    let engine = Engine::builder().store(store.clone()).start().await.map_err(|error| error.to_string())?;
+    for (run, events) in &journals {
+        let run = RunId::new(run.as_str()).map_err(|error| error.to_string())?;
+        ledger.extend(engine.ledger(&run).await.map_err(|error| error.to_string())?);
+        let view = RunView::fold(run.clone(), events.iter().cloned());
+        faults.extend(view.illegal.iter().map(|illegal| format!("{run}: {illegal}")));
+        if events.last().is_some_and(Event::is_terminal)
+            && let Err(error) = engine.verify(&run).await
+        {
+            faults.push(format!("{run} does not replay: {error}"));
         }
     }
-
-    /// What the last engine leaves.
-    pub(crate) async fn left(
-        &self,
-        result: std::result::Result<Vec<String>, String>,
-        cut: BTreeSet<Invoked>,
-    ) -> std::result::Result<Lived, String> {
-        let engine = Engine::builder().store(self.store.clone()).start().await.map_err(|error| error.to_string())?;
-        let journals = journals(&**engine.store()).await?;
-        let (mut faults, mut ledger) = (Vec::new(), Vec::new());
-        for (run, events) in &journals {
-            let run = RunId::new(run.as_str()).map_err(|error| error.to_string())?;
-            ledger.extend(engine.ledger(&run).await.map_err(|error| error.to_string())?);
-            let view = engine.view(&run).await.map_err(|error| error.to_string())?;
-            faults.extend(view.illegal.iter().map(|illegal| format!("{run}: {illegal}")));
-            if events.last().is_some_and(Event::is_terminal)
-                && let Err(error) = engine.verify(&run).await
-            {
-                faults.push(format!("{run} does not replay: {error}"));
-            }
-        }
-        let deeds = BTreeMap::new();
-        Ok(Lived { result, journals, ledger, cut, deeds, crashes: 0, writes: 0, bodies: 0, faults })
-    }
+    let deeds = BTreeMap::new();
+    Ok(Lived { result, journals, ledger, cut, deeds, crashes: 0, writes: 0, bodies: 0, faults })
 }
 
 /// Sends the signals that are waited for, and answers the questions about invocations in doubt.
@@ -290,7 +289,8 @@ async fn serve(engine: &Engine, stage: &Stage, run: &RunId, events: &[Event]) {
                 received += 1;
             }
             Event::ToolInvocationStarted(e) => {
-                questions.insert(e.invocation.clone(), (e.command.clone(), e.key.to_string(), e.attempt, false));
+                questions
+                    .insert(e.invocation.clone(), (e.command.clone(), e.key.to_string(), e.attempt, false));
             }
             Event::InvocationResolved(e) => {
                 if let Some((.., asked)) = questions.get_mut(&e.invocation) {

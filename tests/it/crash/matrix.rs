@@ -20,7 +20,7 @@ use aether_testing::CrashPoint;
 use jiff::Timestamp;
 
 use super::judge::judge;
-use super::lives::{Death, End, Keeping, Lived, One, RUN, cut_off, runtime};
+use super::lives::{Death, End, Keeping, Lived, One, RUN, cut_off, left, recorded, runtime};
 use super::program::{Call, Case, Moment, Node, Word};
 use super::stage::Stage;
 use super::steps::Kind;
@@ -148,7 +148,11 @@ fn is_outcome(event: &Event) -> bool {
 /// This program once more, executing `case` in `folder` until it dies as told or the run ends.
 fn process(folder: &Path, case: &Case, death: Option<Death>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["crash::matrix::a_process_started_by_the_matrix_executes_its_program", "--exact", "--nocapture"]);
+    command.args([
+        "crash::matrix::a_process_started_by_the_matrix_executes_its_program",
+        "--exact",
+        "--nocapture",
+    ]);
     command.env(FOLDER, folder).env(PROGRAM, serde_json::to_string(&case.block).unwrap());
     if let Some(death) = death {
         command.env(DEATH, written(death));
@@ -220,13 +224,10 @@ fn cell(case: &Case, death: Death) -> Result<String, String> {
     if !output.status.success() {
         return Err(format!("the second process failed: {}", String::from_utf8_lossy(&output.stdout)));
     }
-    let (stage, store) = (Stage::on(&folder.path().join("deeds")), open().map_err(|error| error.to_string())?);
-    let reader = One::begin(case, &stage, &store, Keeping::Sqlite, Timestamp::UNIX_EPOCH, 1, None);
-    let left = runtime.block_on(async {
-        let result = reader.recorded().await?;
-        reader.left(result, cut).await
-    })?;
-    let mut lived = Lived { deeds: stage.deeds(), ..left };
+    let (stage, store) =
+        (Stage::on(&folder.path().join("deeds")), open().map_err(|error| error.to_string())?);
+    let result = runtime.block_on(recorded(&*store))?;
+    let mut lived = Lived { deeds: stage.deeds(), ..runtime.block_on(left(&store, result, cut))? };
     let pure = lived.deeds.remove("pure");
     judge(RUN, &case.block, &lived)?;
     lived.deeds.extend(pure.map(|deeds| ("pure".to_owned(), deeds)));
@@ -319,5 +320,8 @@ fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
     }
     let expected = std::fs::read_to_string(golden).unwrap();
     assert!(table == expected, "the matrix is now:\n{table}\nand was:\n{expected}");
-    assert!(text.contains(&expected), "docs/guarantees.md shows another matrix; write it with AETHER_BLESS=1");
+    assert!(
+        text.contains(&expected),
+        "docs/guarantees.md shows another matrix; write it with AETHER_BLESS=1"
+    );
 }

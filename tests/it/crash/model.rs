@@ -32,10 +32,16 @@ impl Facts {
     pub(crate) fn of(lived: &Lived) -> Self {
         let repeated = lived.deeds.iter().filter(|(_, deeds)| deeds.calls > 1).map(|(key, _)| key.clone());
         let mut facts = Self { repeated: repeated.collect(), ..Self::default() };
-        for (run, event) in lived.journals.iter().flat_map(|(run, events)| events.iter().map(move |event| (run, event))) {
+        for (run, event) in
+            lived.journals.iter().flat_map(|(run, events)| events.iter().map(move |event| (run, event)))
+        {
             match event {
                 Event::InvocationResolved(e) => {
-                    facts.decisions.entry((run.clone(), e.invocation.to_string())).or_default().push(e.decision);
+                    facts
+                        .decisions
+                        .entry((run.clone(), e.invocation.to_string()))
+                        .or_default()
+                        .push(e.decision);
                 }
                 Event::RaceDecided(e) => {
                     let winner = usize::from(e.winner.ends_with(".b1"));
@@ -115,7 +121,13 @@ impl Model<'_> {
         self.block(&mut Scope { run, path: String::new(), next: 0 }, part)
     }
 
-    fn expect(&mut self, scope: &Scope, command: String, outcome: Outcome, call: Option<(Kind, u32, String)>) {
+    fn expect(
+        &mut self,
+        scope: &Scope,
+        command: String,
+        outcome: Outcome,
+        call: Option<(Kind, u32, String)>,
+    ) {
         self.prediction.commands.insert((scope.run.clone(), command), Expected { outcome, call });
     }
 
@@ -290,7 +302,9 @@ impl Model<'_> {
                 }
             };
             let (outcome, again) = match ending {
-                Ending::Value => return (attempt, Outcome::of_success(kind.class()), Ok(call.value(attempt))),
+                Ending::Value => {
+                    return (attempt, Outcome::of_success(kind.class()), Ok(call.value(attempt)));
+                }
                 Ending::Panic => {
                     return (attempt, Outcome::PermanentFailure, Err(StepError::Panicked(message())));
                 }

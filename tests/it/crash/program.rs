@@ -199,8 +199,12 @@ pub(crate) struct Case {
 }
 
 fn ending() -> impl Strategy<Value = Ending> {
-    let class =
-        prop_oneof![Just(Class::Unclassified), Just(Class::Retryable), Just(Class::Permanent), Just(Class::Compensatable)];
+    let class = prop_oneof![
+        Just(Class::Unclassified),
+        Just(Class::Retryable),
+        Just(Class::Permanent),
+        Just(Class::Compensatable)
+    ];
     prop_oneof![
         4 => Just(Ending::Value),
         3 => class.prop_map(Ending::Failure),
@@ -214,8 +218,14 @@ fn call() -> impl Strategy<Value = Call> {
     let word = prop_oneof![4 => Just(Word::Truth), 1 => Just(Word::Nothing), 1 => Just(Word::Failure)];
     let kind = proptest::sample::select(Kind::ALL);
     let script = prop_oneof![3 => Just(Vec::new()), 2 => vec(ending(), 1..4)];
-    (kind, script, word, prop::bool::weighted(0.2))
-        .prop_map(|(kind, script, word, strict)| Call { id: 0, salt: 0, kind, script, word, strict })
+    (kind, script, word, prop::bool::weighted(0.2)).prop_map(|(kind, script, word, strict)| Call {
+        id: 0,
+        salt: 0,
+        kind,
+        script,
+        word,
+        strict,
+    })
 }
 
 fn leaf() -> impl Strategy<Value = Node> {

@@ -72,7 +72,8 @@ fn try_cases(cases: u64, keeping: Keeping, test: &str) -> Tally {
             });
         }
     });
-    let found: Vec<_> = tally.lock().unwrap().iter().map(|(what, count)| format!("{what}: {count}")).collect();
+    let found: Vec<_> =
+        tally.lock().unwrap().iter().map(|(what, count)| format!("{what}: {count}")).collect();
     println!("{cases} cases from seed {first}, {keeping:?}\n  {}", found.join("\n  "));
     tally
 }
@@ -89,7 +90,9 @@ fn try_case(seed: u64, keeping: Keeping, test: &str, tally: &Tally) {
     let tried = TestRunner::new(config)
         .run(&case(), |case| check(&case, keeping, tally).map_err(TestCaseError::fail));
     if let Err(error) = tried {
-        panic!("{error}\nreproduce: AETHER_SEED={seed} AETHER_CASES=1 cargo test --test it -- --nocapture {test}");
+        panic!(
+            "{error}\nreproduce: AETHER_SEED={seed} AETHER_CASES=1 cargo test --test it -- --nocapture {test}"
+        );
     }
 }
 
@@ -106,8 +109,12 @@ fn a_crashed_program_in_memory_ends_as_an_undisturbed_one() {
     let test = "crash::property::a_crashed_program_in_memory_ends_as_an_undisturbed_one";
     let tally = try_cases(cases, Keeping::Memory, test);
     if cases >= 400 {
-        let decided = ["Happened", "DidNotHappen", "InDoubt", "Retry", "Ask"].map(|d| format!("decided: {d}"));
-        let called = Kind::ALL.iter().filter(|kind| **kind != Kind::Pure).map(|kind| format!("called: {}", kind.name()));
+        let decided =
+            ["Happened", "DidNotHappen", "InDoubt", "Retry", "Ask"].map(|d| format!("decided: {d}"));
+        let called = Kind::ALL
+            .iter()
+            .filter(|kind| **kind != Kind::Pure)
+            .map(|kind| format!("called: {}", kind.name()));
         let deaths = (1..=3).map(|deaths| format!("{deaths} deaths"));
         covers(&tally, decided.into_iter().chain(called).chain(deaths));
         let tally = tally.lock().unwrap();

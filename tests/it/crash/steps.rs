@@ -2,8 +2,8 @@
 //!
 //! All of them do what their arguments say, on the stage that the engine was given. A new class is a new row.
 
-use aether::prelude::*;
 use aether::def::{OnUnknown, StepDef};
+use aether::prelude::*;
 use aether::{EffectClass, Step};
 use serde::{Deserialize, Serialize};
 

@@ -86,7 +86,8 @@ async fn work(folder: &Path, first: usize, all: usize, pause: Duration) {
     let stage = Stage::on(&folder.join("deeds"));
     let tempo = u64::from(std::process::id());
     stage.begin(Life { store: None, death: None, tempo, unit: 5, bodies: 0 });
-    let engine = Engine::builder().sqlite(database(folder)).provide(stage).poll_interval(Duration::from_millis(20));
+    let engine =
+        Engine::builder().sqlite(database(folder)).provide(stage).poll_interval(Duration::from_millis(20));
     let engine = engine.start().await.unwrap();
     // What was acknowledged to a former process of this worker is not asked for again.
     let acknowledged = folder.join(format!("started-{first}"));
@@ -112,7 +113,10 @@ fn worker(folder: &Path, first: usize, plan: Plan) -> Child {
     // Both workers are done with starting shortly before the last kill.
     let pause = plan.killing.as_millis() * 3 / 2 / plan.runs as u128;
     Command::new(std::env::current_exe().unwrap())
-        .args(["crash::two_processes::a_worker_process_starts_its_runs_and_works_until_it_is_killed", "--exact"])
+        .args([
+            "crash::two_processes::a_worker_process_starts_its_runs_and_works_until_it_is_killed",
+            "--exact",
+        ])
         .env(FOLDER, folder)
         .env(RUNS, format!("{first} {} {pause}", plan.runs))
         .stdin(Stdio::null())
@@ -208,7 +212,8 @@ async fn figures(folder: &Path, plan: Plan) -> Figures {
         figures.runs += usize::from(own.contains_key(&run));
         let prefix = format!("aether:{run}");
         let of_run = |key: &str| key.strip_prefix(&prefix).is_some_and(|rest| rest.starts_with([':', '/']));
-        let deeds = deeds.iter().filter(|(key, _)| of_run(key)).map(|(key, deeds)| (key.clone(), *deeds)).collect();
+        let deeds =
+            deeds.iter().filter(|(key, _)| of_run(key)).map(|(key, deeds)| (key.clone(), *deeds)).collect();
         one_run(&run, own, ledger, deeds, &mut figures);
     }
     figures
@@ -231,7 +236,8 @@ fn one_run(
     for (key, deeds) in &deeds {
         let kind = key.rsplit(':').nth(1).and_then(Kind::named).unwrap();
         figures.calls += deeds.calls;
-        let repeated = if kind.changes_world() { &mut figures.repeated_sends } else { &mut figures.repeated_reads };
+        let repeated =
+            if kind.changes_world() { &mut figures.repeated_sends } else { &mut figures.repeated_reads };
         *repeated += deeds.calls - 1;
     }
     let (cut, faults) = (Default::default(), Vec::new());
