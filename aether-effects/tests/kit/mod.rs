@@ -237,6 +237,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
             expected: stored.position,
             at: stored.at,
             frame: frame(stored),
+            work: None,
             acquire: None,
             ledger: Vec::new(),
             status: None,

@@ -325,7 +325,20 @@ impl Hand {
         let run = self.run.clone();
         let (epoch, at) = (self.epoch, past());
         let (status, consumed) = (terminal(&frame), Vec::new());
-        self.store.append(Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack });
+        let work = None;
+        self.store.append(Append {
+            run,
+            epoch,
+            expected,
+            at,
+            frame,
+            work,
+            acquire,
+            ledger,
+            status,
+            consumed,
+            ack,
+        });
         reply.await.unwrap().unwrap()
     }
 
