@@ -169,6 +169,18 @@ pub enum Fault {
         /// The workflows that are.
         linked: String,
     },
+    /// A step is to be undone by another one that is not in this program.
+    #[error(
+        "run `{run}`: `{command}` is to be undone by step `{step}`, which is not linked into this program: link it, or `.register_step` it; nothing of the run was lost"
+    )]
+    StepNotLinked {
+        /// The run.
+        run: RunId,
+        /// The command that is to be undone.
+        command: CommandId,
+        /// Unique name of the undoing step.
+        step: String,
+    },
     /// The engine is shutting down; the run goes on later.
     #[error("run `{run}` was given back because the engine is shutting down")]
     ShutDown {

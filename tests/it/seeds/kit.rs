@@ -325,18 +325,17 @@ impl Hand {
         let run = self.run.clone();
         let (epoch, at) = (self.epoch, past());
         let (status, consumed) = (terminal(&frame), Vec::new());
-        let work = None;
         self.store.append(Append {
             run,
             epoch,
             expected,
             at,
             frame,
-            work,
             acquire,
             ledger,
             status,
             consumed,
+            work: None,
             ack,
         });
         reply.await.unwrap().unwrap()
