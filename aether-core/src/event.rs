@@ -364,8 +364,11 @@ events! {
     44 ApprovalRequested {
         /// The command.
         command: CommandId,
-        /// What is to be approved.
+        /// What is to be approved, or the question.
         request: Payload,
+        /// When the request expires.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
     }
     /// A person decided.
     45 ApprovalDecided {
@@ -388,6 +391,32 @@ events! {
         /// The child goes on when its parent has ended.
         #[serde(default, skip_serializing_if = "is_false")]
         detached: bool,
+    }
+    /// What somebody answered to a wait does not fit it; the wait goes on.
+    47 AnswerRefused {
+        /// The command.
+        command: CommandId,
+        /// Why it was refused.
+        reason: String,
+        /// Who answered.
+        actor: String,
+    }
+    /// A body came back without an outcome: somebody outside is to report it.
+    48 CallbackAwaited {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
+        /// When it is no longer waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    }
+    /// Somebody outside reported the outcome of an invocation; it follows in the same append.
+    49 CallbackReceived {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
     }
     /// The code took a version branch.
     50 VersionMarked {
@@ -555,6 +584,9 @@ impl Event {
             Self::ApprovalRequested(e) => Some(&e.command),
             Self::ApprovalDecided(e) => Some(&e.command),
             Self::ChildStarted(e) => Some(&e.command),
+            Self::AnswerRefused(e) => Some(&e.command),
+            Self::CallbackAwaited(e) => Some(&e.command),
+            Self::CallbackReceived(e) => Some(&e.command),
             Self::VersionMarked(e) => Some(&e.command),
             Self::RaceDecided(e) => Some(&e.command),
             Self::CompensationRecorded(e) => Some(&e.command),

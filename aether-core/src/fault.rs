@@ -189,6 +189,16 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Whether the store failed in a way that may pass: the engine takes the run up again by itself.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Append(AppendError::Store(error)) | Self::Store(error) => error.is_retryable(),
+            _ => false,
+        }
+    }
+}
+
 /// A state's number, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateName(pub u16);

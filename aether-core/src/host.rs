@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
+use crate::approval::Approvals;
 use crate::def::StepOptions;
 use crate::deps::Deps;
 use crate::event::Event;
@@ -80,6 +81,7 @@ pub(crate) struct Host {
     pub(crate) deps: Deps,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
+    pub(crate) approvals: Approvals,
     pub(crate) limits: Limits,
     pub(crate) grace: Duration,
     /// How long bodies may go on in a run that is being cancelled.

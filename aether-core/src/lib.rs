@@ -3,7 +3,9 @@
 //! Promise: no clock, no randomness and no network in here; they come in through a `World`. Positions, statuses and
 //! views are folds over one run's journal.
 
+pub mod approval;
 pub mod branch;
+pub mod callback;
 mod cancellation;
 pub mod child;
 mod closing;
@@ -12,6 +14,7 @@ pub mod contract;
 pub mod cx;
 pub mod def;
 pub mod deps;
+mod ended;
 pub mod engine;
 pub mod event;
 pub mod failure;
@@ -20,6 +23,7 @@ pub mod gate;
 pub mod graph;
 mod heartbeat;
 pub mod host;
+pub mod human;
 pub mod id;
 pub mod journal;
 pub mod ledger;
@@ -27,11 +31,14 @@ pub mod memory;
 mod obligations;
 pub mod outcome;
 pub mod payload;
+pub mod pending;
 mod perform;
+mod plan;
 pub mod policy;
 pub mod private;
 pub mod recording;
 pub mod replay;
+mod retry;
 mod run;
 pub mod step;
 pub mod step_cx;
@@ -42,7 +49,7 @@ mod turn;
 pub mod unknown;
 mod unwind;
 pub mod view;
-mod wait;
+pub mod wait;
 pub mod world;
 
 pub use turn::RunEnd;

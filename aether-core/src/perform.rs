@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
@@ -15,9 +16,10 @@ use jiff::Timestamp;
 use crate::commit::recorded_outcome;
 use crate::contract::Constraints;
 use crate::def::StepOptions;
+use crate::ended::no_heartbeat;
+pub(crate) use crate::ended::{Ended, ended_with, error_of, panic_message};
 use crate::event::{
-    CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
-    ToolInvocationStarted,
+    CommandEmitted, Event, NodeFinished, NodeStarted, ToolInvocationRefused, ToolInvocationStarted,
 };
 use crate::failure::{Failure, StepError};
 use crate::fault::{Fault, Side};
@@ -29,7 +31,7 @@ use crate::outcome::{EffectClass, FailureClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
 use crate::run::{Matched, Riders, Run};
-use crate::step::{Body, BodyError, BodyResult};
+use crate::step::{Body, BodyResult};
 use crate::step_cx::StepCx;
 use crate::world::later;
 
@@ -50,19 +52,6 @@ pub(crate) struct Call {
 /// A value, or a step error, both as recorded.
 pub(crate) type Answered = Result<Payload, Payload>;
 
-/// How a body came back.
-pub(crate) enum Ended {
-    Value(Payload),
-    Error(BodyError),
-    Unrecordable(String),
-    TimedOut,
-    /// It gave no sign of life.
-    Silent,
-    Panicked(String),
-    /// It did what a body of its class must not do, and nothing of it is left.
-    Refused(String),
-}
-
 /// What happens after an attempt.
 pub(crate) enum Next {
     Done(Answered),
@@ -74,13 +63,17 @@ pub(crate) struct Performance {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
     pub(crate) name: Cow<'static, str>,
-    path: Cow<'static, str>,
+    pub(crate) path: Cow<'static, str>,
     pub(crate) options: StepOptions,
     pub(crate) args: Payload,
     pub(crate) body: Arc<dyn Body>,
-    digest: Digest,
+    pub(crate) digest: Digest,
     site: Option<String>,
     pub(crate) notes: Vec<Event>,
+    /// Inbox messages that the next append takes in.
+    pub(crate) consumed: Vec<u64>,
+    /// Number of answers from outside that were refused.
+    pub(crate) refused: u32,
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
@@ -118,6 +111,8 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         digest,
         site,
         notes: Vec::new(),
+        consumed: Vec::new(),
+        refused: 0,
         began: None,
         lost: None,
         progress: None,
@@ -143,7 +138,10 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
             }
             run.frontier(command).await;
             run.breathe().await;
-            performance.attempts().await
+            match performance.permitted(None).await {
+                Ok(()) => performance.attempts().await,
+                Err(closed) => closed,
+            }
         }
     }
 }
@@ -197,6 +195,9 @@ impl Performance {
     async fn resume(&mut self, record: Recorded) -> Answered {
         self.started = record.started;
         self.attempt = record.failed_attempts;
+        if let Err(closed) = self.permitted(Some(&record)).await {
+            return closed;
+        }
         if let Some(finished) = record.transaction {
             return match self.settle_transaction(finished, true).await {
                 Next::Done(answered) => answered,
@@ -230,7 +231,7 @@ impl Performance {
                 self.catch_up(&invocation, outcome, result, false)
             }
             None if invocation.refused => self.refuse(&invocation.key),
-            _ => match self.unknown(&invocation.id, &invocation.key, invocation.decision).await {
+            _ => match self.left_open(&invocation, record.callback).await {
                 Next::Done(answered) => answered,
                 Next::Again => self.attempts().await,
             },
@@ -476,9 +477,10 @@ impl Performance {
             cx.heartbeats().save(&self.run, &self.command).await;
             self.progress = cx.heartbeats().newest();
         }
-        match (cx.missing(), ended) {
-            (Some(missing), Ended::Error(_)) => self.unprovided(missing).await,
-            (_, ended) => ended,
+        match (cx.missing(), cx.handed_over(), ended) {
+            (Some(missing), _, Ended::Error(_)) => self.unprovided(missing).await,
+            (None, Some(limit), Ended::Error(_)) => Ended::Pending(limit),
+            (_, _, ended) => ended,
         }
     }
 
@@ -534,14 +536,21 @@ impl Performance {
 
     /// Records what an attempt ended with, or arranges the next one.
     pub(crate) async fn settle(&mut self, ended: Ended) -> Next {
+        if let Ended::Pending(limit) = ended {
+            return self.hand_over(limit).await;
+        }
         self.run.landed(&self.command);
         let changes_world = self.options.class.changes_world();
         let class = match &ended {
-            Ended::Value(_) => FailureClass::Unclassified,
+            Ended::Value(_) | Ended::Pending(_) => FailureClass::Unclassified,
             Ended::Error(error) => error.class,
             Ended::TimedOut | Ended::Silent if changes_world => FailureClass::Unknown,
             Ended::TimedOut | Ended::Silent => FailureClass::Retryable,
             Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
+        };
+        let asked = match &ended {
+            Ended::Error(error) => error.retry_after,
+            _ => None,
         };
         let ended = match ended {
             Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new())),
@@ -556,7 +565,7 @@ impl Performance {
             return self.unknown(&self.invocation(), &self.key(), None).await;
         }
         let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
-        match self.options.retry.wait_after(self.attempt) {
+        match self.wait_after(self.attempt, asked) {
             Some(wait) if may_retry => {
                 let error = step_error(&self.error_of(ended, false));
                 self.retry(error, later(self.run.now(), wait)).await;
@@ -577,79 +586,7 @@ impl Performance {
         error_of(&self.run, &self.command, &self.options, ended, exhausted)
     }
 
-    pub(crate) fn timeout(&self) -> std::time::Duration {
+    pub(crate) fn timeout(&self) -> Duration {
         self.options.timeout.unwrap_or_default()
     }
-
-    /// Records a definite failure, and waits until the next attempt is due.
-    pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
-        let mut events = self.start_events();
-        let mut riders = Riders::default();
-        if self.options.class.changes_world() {
-            events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
-            riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
-        }
-        let (command, attempt) = (self.command.clone(), self.attempt);
-        events.push(StepRetried { command, attempt, error, due }.into());
-        self.run.append(events, riders);
-        self.attempt += 1;
-        self.wait_until(due).await;
-    }
-
-    async fn wait_until(&self, due: Timestamp) {
-        if due > self.run.now() {
-            let _waiting = self.run.wait(self.command.clone(), Some(due));
-            self.run.host.world.sleep_until(due).await;
-        }
-    }
-}
-
-/// What a body came back with, as far as it can be recorded.
-pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::Any + Send>>) -> Ended {
-    match ended {
-        Ok(Ok(Ok(value))) => match run.too_large(&value) {
-            Some(reason) => Ended::Unrecordable(reason),
-            None => Ended::Value(value),
-        },
-        Ok(Ok(Err(error))) => Ended::Error(error),
-        Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
-        Err(panic) => Ended::Panicked(panic_message(&*panic)),
-    }
-}
-
-/// The step error of an attempt that gave no value; `exhausted` where it was the last of several.
-pub(crate) fn error_of(
-    run: &Run,
-    command: &CommandId,
-    options: &StepOptions,
-    ended: Ended,
-    exhausted: bool,
-) -> StepError<Payload> {
-    let failure = |reason: String| at(run, command, reason);
-    match ended {
-        Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
-        Ended::Error(error) => StepError::App(error.error),
-        Ended::Silent => StepError::TimedOut(failure(no_heartbeat(options))),
-        Ended::TimedOut => {
-            let limit = options.timeout.unwrap_or_default();
-            StepError::TimedOut(failure(format!("no answer within {limit:?}")))
-        }
-        Ended::Panicked(message) => StepError::Panicked(failure(message)),
-        Ended::Refused(reason) => StepError::Rejected(failure(reason)),
-        Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
-        Ended::Value(_) => StepError::Unrecordable(failure("a value is not an error".into())),
-    }
-}
-
-fn no_heartbeat(options: &StepOptions) -> String {
-    format!("no heartbeat within {:?}", options.heartbeat.unwrap_or_default())
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(ToString::to_string)
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
 }

@@ -24,7 +24,7 @@ use crate::obligations::Obligations;
 use crate::outcome::EffectClass;
 use crate::payload::{Digest, Payload};
 use crate::policy::{Consulted, Mode, Verdict};
-use crate::replay::{Answer, History, Recorded};
+use crate::replay::{Answer, History, Invocation, Recorded};
 use crate::step::Undo;
 use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
 
@@ -605,14 +605,33 @@ impl Run {
         gone.into_iter().collect()
     }
 
+    /// Drops what history holds of branches that lost a race without asking for it; returns the invocations among it
+    /// that a former process left open.
+    pub(crate) fn forget(&self, scopes: &[String]) -> Vec<(CommandId, Invocation)> {
+        self.lock().history.forget(scopes)
+    }
+
     /// The first message of `topic` that was not taken in; waits for it.
     pub(crate) async fn message(&self, topic: &str) -> Message {
+        self.message_of(&[topic]).await
+    }
+
+    /// The first message of one of `topics` that was not taken in; waits for it.
+    pub(crate) async fn message_of(&self, topics: &[&str]) -> Message {
         loop {
             let poked = self.poked.notified();
-            if let Some(message) = self.take_message(topic) {
+            if let Some(message) = topics.iter().find_map(|topic| self.take_message(topic)) {
                 return message;
             }
             poked.await;
+        }
+    }
+
+    /// Looks into the store's inbox for what other processes sent.
+    pub(crate) async fn look_into_inbox(&self) {
+        match self.host.store.inbox(&self.id).await {
+            Ok(inbox) => self.poke(inbox),
+            Err(error) => self.stop(error).await,
         }
     }
 

@@ -1,7 +1,6 @@
 const _: () = {
     ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep(< Agent_look as ::aether::__private::Step >
-        ::DEF)
+        ::aether::__private::RegisteredStep::of:: < Agent_look > ()
     }
 };
 /// Looks.
@@ -71,6 +70,12 @@ impl ::aether::__private::Step for Agent_look {
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
         (&&::aether::__private::ClassOf(error)).class_of()
+    }
+    fn retry_after(
+        error: &Self::Error,
+    ) -> ::core::option::Option<::core::time::Duration> {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).retry_after_of()
     }
 }
 impl Agent_look {

@@ -5,6 +5,7 @@
 mod bad_input;
 mod cancel;
 mod children;
+mod crash;
 mod definitions;
 mod examples;
 mod heartbeats;
@@ -16,6 +17,7 @@ mod sim;
 mod sim_crashes;
 mod sim_models;
 mod step_options;
+mod transactions;
 mod trap;
 mod ui;
 mod waits;

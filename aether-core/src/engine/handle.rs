@@ -306,7 +306,7 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
         lease_until: later(at, inner.settings.lease),
     });
     let launch = || {
-        let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+        let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::downgrade(inner)));
         let origin = Origin {
             id,
             def: workflow.def,
@@ -422,7 +422,8 @@ impl<W> RunHandle<W> {
         }
     }
 
-    /// Waits for the run's end, here or in another process.
+    /// Waits for the run's end, here or in another process. A store that is locked or out of reach for a while does not
+    /// end the wait: the engine takes the run up again by itself.
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -430,6 +431,8 @@ impl<W> RunHandle<W> {
         loop {
             let changed = self.cell.changed.notified();
             match self.cell.get() {
+                // The engine tries again by itself.
+                Some(RunEnd::Stopped(fault)) if fault.is_transient() && !self.inner.is_stopping() => {}
                 // Another process may have gone on.
                 Some(RunEnd::Stopped(fault)) => {
                     let stored = stored_end(&self.inner, &self.id).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::worker::{now, poke};
 use super::{Engine, Inner, RunHandle};
-use crate::id::{CommandId, InvocationId, RunId};
+use crate::id::{InvocationId, RunId};
 use crate::ledger::LedgerEntry;
 use crate::payload::{Payload, hex};
 use crate::recording::{Masking, Recording, RecordingError};
@@ -12,7 +12,7 @@ use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
 use crate::turn::{CANCEL, EndRequest, TERMINATE};
 use crate::unknown::{Resolution, Resolved, topic};
 use crate::view::{RunView, Trace};
-use crate::wait::{Answered, answer_topic, signal_topic};
+use crate::wait;
 
 impl Engine {
     /// Runs in the store, newest first.
@@ -118,7 +118,9 @@ impl Engine {
         let mut random = [0; 8];
         self.inner.host.world.fill_random(&mut random);
         let topic = topic(invocation);
-        self.post(run, format!("{topic}:{}", hex(&random)), topic, encode(&resolved)?).await
+        let (id, at) = (format!("{topic}:{}", hex(&random)), now(&self.inner));
+        let message = Message { seq: 0, id, topic, payload: encode(&resolved)?, at };
+        post(&self.inner, run, message).await
     }
 
     /// Sends a signal into a run, for `cx.signal(name)` to receive, now or later. A second signal of the same `id` to
@@ -133,33 +135,8 @@ impl Engine {
         id: &str,
         value: &T,
     ) -> Result<Sent, StoreError> {
-        self.post(run, format!("signal:{id}"), signal_topic(name), encode(value)?).await
-    }
-
-    /// Answers a question that `cx.ask` put to a person. `actor` is recorded. The first answer counts.
-    ///
-    /// # Errors
-    /// [`StoreError`] when there is no such run, the value does not serialize, or the store fails.
-    pub async fn answer<T: serde::Serialize>(
-        &self,
-        run: &RunId,
-        question: &CommandId,
-        value: &T,
-        actor: &str,
-    ) -> Result<Sent, StoreError> {
-        let answered = Answered { value: encode(value)?, actor: actor.into() };
-        let topic = answer_topic(question);
-        self.post(run, topic.clone(), topic, encode(&answered)?).await
-    }
-
-    async fn post(
-        &self,
-        run: &RunId,
-        id: String,
-        topic: String,
-        payload: Payload,
-    ) -> Result<Sent, StoreError> {
-        post(&self.inner, run, id, topic, payload).await
+        let message = wait::signal(name, id, encode(value)?, now(&self.inner));
+        post(&self.inner, run, message).await
     }
 }
 
@@ -169,14 +146,7 @@ fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
 }
 
 /// Puts a message into a run's inbox, and wakes the run if it is advanced here.
-async fn post(
-    inner: &Arc<Inner>,
-    run: &RunId,
-    id: String,
-    topic: String,
-    payload: Payload,
-) -> Result<Sent, StoreError> {
-    let message = Message { seq: 0, id, topic, payload, at: now(inner) };
+async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, StoreError> {
     let sent = inner.host.store.send(run, message).await?;
     poke(inner, run).await;
     Ok(sent)
@@ -190,7 +160,8 @@ pub(super) async fn cancel(
     at_once: bool,
 ) -> Result<Sent, StoreError> {
     let topic = if at_once { TERMINATE } else { CANCEL };
-    post(inner, run, topic.into(), topic.into(), encode(request)?).await
+    let (id, topic, payload) = (topic.into(), topic.into(), encode(request)?);
+    post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }
 
 impl<W> RunHandle<W> {

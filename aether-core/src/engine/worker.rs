@@ -174,7 +174,7 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.host.store);
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id).await?;
-    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::downgrade(inner)));
     let recovered = read(&record.id, &frames)?;
     let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {
         return Err(not_linked(inner, &record.id, &recovered.created.workflow));
@@ -414,7 +414,10 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
         }));
     }
     join_all(ends).await;
-    inner.host.store.close().await
+    let store = &inner.host.store;
+    // Whoever else holds the store, such as another engine of this process, goes on using it. What this engine put
+    // into it is durable: its runs were given back in the order of their appends.
+    if Arc::strong_count(store) > 1 { Ok(()) } else { store.close().await }
 }
 
 /// A run that was replayed without executing anything, up to the end of its workflow.

@@ -16,13 +16,16 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{IllegalTransition, Status, Trigger};
 use crate::event::{Decision, Event, Uncompensated};
 use crate::failure::StepError;
+use crate::human::{self, Ruling};
 use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::Payload;
 use crate::store::{Snapshot, Store, StoreError};
 use crate::turn::RunEnd;
 
-pub use execution::{CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition};
+pub use execution::{
+    CALLBACK, CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition,
+};
 pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
 pub use people::{PeopleStep, PeopleView};
 
@@ -79,8 +82,11 @@ pub struct StepView {
     pub status: Status,
     /// Its outcome, once it has one.
     pub outcome: Option<Outcome>,
-    /// Its arguments.
+    /// Its arguments, as the workflow asked for them.
     pub input: Option<Payload>,
+    /// Its arguments, as a person edited them before agreeing to the call.
+    #[serde(default)]
+    pub edited: Option<Payload>,
     /// Its value, or its step error.
     pub result: Option<Result<Payload, Payload>>,
     /// Attempts that were begun, as far as the journal tells.
@@ -243,6 +249,11 @@ impl RunView {
             Event::InvocationResolved(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
                 step.in_doubt = !matches!(e.decision, Decision::Happened | Decision::DidNotHappen);
+                match (e.decision, step.status) {
+                    (Decision::Ask, Status::Running) => self.go(&command, Trigger::Suspend),
+                    (Decision::Ask, _) => {}
+                    _ => self.resume(&command),
+                }
             }
             Event::StepRetried(e) => {
                 let step = self.step_mut(&command, EffectClass::Read);
@@ -279,13 +290,29 @@ impl RunView {
             Event::WaitStarted(_) => self.suspend(&command, None),
             Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
             Event::WaitCompleted(e) => match e.value {
+                Some(value) if human::is_rejection(&command, &value) => {
+                    self.finish(now, &command, Outcome::PermanentFailure, Ok(value), Trigger::Reject);
+                }
                 Some(value) => {
                     self.resume(&command);
                     self.commit(now, &command, Outcome::Success, Some(Ok(value)));
                 }
                 None => self.go(&command, Trigger::Timeout),
             },
-            Event::ApprovalDecided(_) => self.resume(&command),
+            Event::ApprovalDecided(_) if human::is_question(&command, self.class_of(&command)) => {
+                self.resume(&command);
+            }
+            Event::ApprovalDecided(e) => match e.decision.decode::<Ruling>() {
+                // The end of the call or of the wait follows, and says so.
+                Ok(Ruling::Rejected(_) | Ruling::Expired) => {}
+                Ok(Ruling::ApprovedWith(edited)) => {
+                    self.step_mut(&command, EffectClass::Human).edited = Some(edited);
+                    self.resume(&command);
+                }
+                Ok(Ruling::Approved) | Err(_) => self.resume(&command),
+            },
+            Event::CallbackAwaited(_) => self.go(&command, Trigger::Suspend),
+            Event::CallbackReceived(_) => self.resume(&command),
             _ => {}
         }
     }
@@ -348,6 +375,7 @@ impl RunView {
                 status: Status::Pending,
                 outcome: None,
                 input: None,
+                edited: None,
                 result: None,
                 attempts: 0,
                 retry_due: None,
@@ -360,6 +388,10 @@ impl RunView {
             steps.len() - 1
         });
         &mut steps[at]
+    }
+
+    fn class_of(&mut self, command: &CommandId) -> EffectClass {
+        self.step_mut(command, EffectClass::Human).class
     }
 
     fn go(&mut self, command: &CommandId, trigger: Trigger) {
@@ -410,12 +442,25 @@ impl RunView {
     ) {
         let step = self.step_mut(command, EffectClass::Pure);
         let result = given.or(step.result.take()).unwrap_or(Ok(Payload::null()));
+        let trigger = ending(outcome, &result);
+        self.finish(now, command, outcome, result, trigger);
+    }
+
+    /// A command's final outcome, and the move that it makes.
+    fn finish(
+        &mut self,
+        now: Moment,
+        command: &CommandId,
+        outcome: Outcome,
+        result: Result<Payload, Payload>,
+        trigger: Trigger,
+    ) {
+        let step = self.step_mut(command, EffectClass::Pure);
         // The beginning of a read's attempt is not in the journal; its end is.
         step.attempts += u32::from(step.retry_due.take().is_some());
         step.outcome = Some(outcome);
         step.result = Some(result.clone());
-        let (class, input) = (step.class, step.input.clone());
-        let trigger = ending(outcome, &result);
+        let (class, input) = (step.class, step.edited.clone().or_else(|| step.input.clone()));
         self.go(command, trigger);
         self.conclude(command, outcome, trigger, now);
         self.effects.push(EffectRecord {

@@ -14,12 +14,7 @@ use crate::ir::{Approval, Arg, OfArguments, Owner, Shape, StepPlan};
 
 pub(super) fn step_item(plan: &StepPlan) -> Code {
     let shape = &plan.shape;
-    let outside = [
-        registration(shape, "RegisteredStep", |name, _| quote!(::of::<#name>())),
-        type_item(shape),
-        step_impl(plan),
-        warnings(shape),
-    ];
+    let outside = [registration(shape, "RegisteredStep"), type_item(shape), step_impl(plan), warnings(shape)];
     placed(
         shape,
         &outside,
@@ -72,6 +67,10 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
         fn classify(#error: &Self::Error) -> #p::FailureClass {
             use #p::{ClassOfKnown as _, ClassOfOther as _};
             (&&#p::ClassOf(#error)).class_of()
+        }
+        fn retry_after(#error: &Self::Error) -> ::core::option::Option<::core::time::Duration> {
+            use #p::{ClassOfKnown as _, ClassOfOther as _};
+            (&&#p::ClassOf(#error)).retry_after_of()
         }
         #key
         #approval
