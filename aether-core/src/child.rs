@@ -131,7 +131,9 @@ impl ChildCall<'_> {
                     site,
                 };
                 let link = ChildStarted { command: command.clone(), child: child.clone() };
-                run.append_durably(vec![started.into(), link.into()], None, Riders::default()).await;
+                let events = vec![started.into(), link.into()];
+                let riders = Riders { kept: run.keep(&events).await, ..Riders::default() };
+                run.append_durably(events, None, riders).await;
             }
             let workflow = RegisteredWorkflow::of::<W>();
             let start = children.start(run.id.clone(), child.clone(), workflow, input);
@@ -145,7 +147,7 @@ impl ChildCall<'_> {
             ChildEnd::Failed(error) => Err(step_error(&StepError::App(error))),
             ChildEnd::Cancelled(reason) => Err(step_error(&StepError::Cancelled(Failure::permanent(reason)))),
         };
-        commit::<W>(run, command, &answered);
+        commit::<W>(run, command, &answered).await;
         answered
     }
 }
@@ -169,7 +171,7 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
     }
 }
 
-fn commit<W: Workflow>(run: &Run, command: &CommandId, answered: &Answered) {
+async fn commit<W: Workflow>(run: &Run, command: &CommandId, answered: &Answered) {
     let (outcome, result, error) = match answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),
@@ -177,7 +179,7 @@ fn commit<W: Workflow>(run: &Run, command: &CommandId, answered: &Answered) {
     let committed = CommandCommitted { command: command.clone(), outcome, result, error, caught_up: false };
     let mut events = vec![committed.into()];
     events.append(&mut ending::<W>(command, answered));
-    run.append(events, Riders::default());
+    run.append_large(events, Riders::default()).await;
 }
 
 /// The events after the outcome.

@@ -2,6 +2,7 @@
 //!
 //! Promise: a name or number once released is never reused or renamed. Readers skip kinds and fields they do not
 //! know. An event is stored as a JSON object with one field, its kind: `{"time_recorded":{"command":"0:now",…}}`.
+//! Beside the fields of an event, `stored` is reserved for references to the effect store.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -384,6 +385,38 @@ events! {
         /// The new run.
         next: RunId,
     }
+    /// Before a recorded outcome was handed out again, a resource it had changed was looked at.
+    54 StateConfirmed {
+        /// The command that changed the resource last.
+        command: CommandId,
+        /// Kind of resource.
+        resource: String,
+        /// Which one.
+        id: String,
+        /// What was found.
+        verdict: StateVerdict,
+        /// What was expected, where something else was found.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected: Option<String>,
+        /// What was found in its place, or why nothing could be found out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found: Option<String>,
+        /// Name of the verifier.
+        verifier: String,
+    }
+    /// An operator decided about a resource that is not as it was left.
+    55 ConfirmationDecided {
+        /// The command that changed the resource last.
+        command: CommandId,
+        /// Kind of resource.
+        resource: String,
+        /// Which one.
+        id: String,
+        /// What was decided.
+        decision: ConfirmationDecision,
+        /// Who decided.
+        actor: String,
+    }
 }
 
 /// What became of an invocation whose outcome was unknown.
@@ -400,6 +433,28 @@ pub enum Decision {
     Retry,
     /// The run waits for an operator.
     Ask,
+}
+
+/// What a look at a changed resource came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateVerdict {
+    /// It is as it was left.
+    Matches,
+    /// It is not.
+    Differs,
+    /// It could not be looked at.
+    Unverifiable,
+}
+
+/// What an operator decides about a resource that is not as it was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfirmationDecision {
+    /// Its state is accepted as it is; this change of it is not looked at again.
+    Accept,
+    /// The run fails for good.
+    Fail,
 }
 
 /// A field that is there holds a value, also where that value is `null`.
@@ -453,6 +508,8 @@ impl Event {
             Self::ChildStarted(e) => Some(&e.command),
             Self::VersionMarked(e) => Some(&e.command),
             Self::RaceDecided(e) => Some(&e.command),
+            Self::StateConfirmed(e) => Some(&e.command),
+            Self::ConfirmationDecided(e) => Some(&e.command),
             Self::RunCreated(_)
             | Self::RunWaiting(_)
             | Self::RunCompleted(_)

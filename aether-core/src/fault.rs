@@ -145,6 +145,18 @@ pub enum Fault {
         /// What is missing.
         missing: crate::deps::MissingDep,
     },
+    /// A recorded change of a resource must be looked at, and the program has no verifier for its kind.
+    #[error(
+        "run `{run}`: step `{command}` changed a resource of kind `{kind}`, for which no verifier is registered: call `.verifier({kind:?}, ..)` on the engine's builder; nothing of the run was lost"
+    )]
+    NoVerifier {
+        /// The run.
+        run: RunId,
+        /// The step's command.
+        command: CommandId,
+        /// Kind of resource.
+        kind: String,
+    },
     /// The run's workflow is not in this program.
     #[error(
         "run `{run}` is of workflow `{workflow}`, which is not linked into this program (linked are: {linked}); nothing of it was lost"

@@ -2,7 +2,7 @@
 //!
 //! Promise: appends leave in the order in which their events happened; after the first fault nothing more happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,7 +13,9 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::def::WorkflowDef;
+use crate::effect_store::{Kept, StoredEffect};
 use crate::event::Event;
+use crate::failure::Failure;
 use crate::fault::{Divergence, Fault, Side};
 use crate::host::Host;
 use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
@@ -24,6 +26,8 @@ use crate::payload::{Digest, Payload};
 use crate::policy::{Consulted, Mode, Verdict};
 use crate::replay::{Answer, History, Recorded};
 use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail};
+
+mod recovery;
 
 /// Un-acknowledged events after which a run waits for the disk.
 const BACKPRESSURE: Position = 20_000;
@@ -41,6 +45,7 @@ pub(crate) struct Run {
     state: Mutex<State>,
     tail: Arc<Tail>,
     fault: OnceLock<Fault>,
+    condemned: OnceLock<Failure>,
     root: Arc<AtomicWaker>,
     poked: Notify,
 }
@@ -56,6 +61,10 @@ struct State {
     in_flight: BTreeMap<CommandId, InvocationId>,
     inbox: Vec<Message>,
     seen: u64,
+    /// Outcomes that the effect store held when the run was taken up.
+    effects: HashMap<IdempotencyKey, StoredEffect>,
+    /// Replay waits for a person.
+    held: bool,
 }
 
 /// What rides with an append.
@@ -64,6 +73,8 @@ pub(crate) struct Riders {
     pub(crate) ledger: Vec<LedgerUpdate>,
     pub(crate) status: Option<StatusChange>,
     pub(crate) consumed: Vec<u64>,
+    /// Values of the events that are in the effect store.
+    pub(crate) kept: Vec<Kept>,
 }
 
 /// What the matcher says about a command.
@@ -87,6 +98,7 @@ pub(crate) struct Origin {
     pub(crate) next: Position,
     pub(crate) history: History,
     pub(crate) inbox: Vec<Message>,
+    pub(crate) effects: Vec<StoredEffect>,
     pub(crate) children: Option<Arc<dyn crate::child::Children>>,
 }
 
@@ -105,10 +117,12 @@ impl Run {
                 history: origin.history,
                 seen: origin.inbox.last().map_or(0, |message| message.seq),
                 inbox: origin.inbox,
+                effects: origin.effects.into_iter().map(|effect| (effect.key.clone(), effect)).collect(),
                 ..State::default()
             }),
             tail: Arc::new(Tail::from(origin.next)),
             fault: OnceLock::new(),
+            condemned: OnceLock::new(),
             root: Arc::default(),
             poked: Notify::new(),
         })
@@ -161,8 +175,7 @@ impl Run {
         acquire: Option<Acquire>,
         riders: Riders,
     ) -> crate::store::Receipt {
-        self.lock().busy += 1;
-        let _busy = Busy(self);
+        let _busy = self.occupied();
         let answer = match self.push(events, acquire, riders, true) {
             Some(reply) => reply.await,
             None => return self.halted().await,
@@ -191,7 +204,7 @@ impl Run {
             self.root.wake();
             return None;
         }
-        let frame = match Frame::encode(&events) {
+        let frame = match Frame::referring(&events, &riders.kept) {
             Ok(frame) => frame,
             Err(error) => {
                 let reason = error.to_string();
@@ -387,43 +400,16 @@ impl Run {
         self.root.wake();
     }
 
-    /// The divergence of a replay in which nothing moves.
-    pub(crate) fn stuck(&self) -> Option<Fault> {
-        let state = self.lock();
-        if state.busy > 0 {
-            return None;
-        }
-        let recorded = recorded_side(state.history.stuck_at()?, EffectClass::Pure);
-        let requested = state.history.frontier_request().map(|command| Side {
-            command: command.clone(),
-            class: EffectClass::Pure,
-            digest: None,
-            site: None,
-        });
-        Some(self.divergence(recorded, requested))
-    }
-
-    /// The divergence of a run that ended before history did.
-    pub(crate) fn leftover(&self) -> Option<Fault> {
-        let state = self.lock();
-        let recorded = recorded_side(state.history.leftover()?, EffectClass::Pure);
-        Some(self.divergence(recorded, None))
-    }
-
-    fn divergence(&self, recorded: Side, requested: Option<Side>) -> Fault {
-        Fault::Diverged(Box::new(Divergence { run: self.id.clone(), recorded: Some(recorded), requested }))
-    }
-
-    /// Number of recorded answers, and of answers that were matched.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        let state = self.lock();
-        (state.history.progress().1 as u64, state.matched)
-    }
-
     /// Marks live work until the guard is dropped; the run is not suspended meanwhile.
     pub(crate) fn busy(self: &Arc<Self>) -> Busy<Arc<Self>> {
         self.lock().busy += 1;
         Busy(Arc::clone(self))
+    }
+
+    /// As [`Run::busy`], for as long as the run is borrowed.
+    pub(crate) fn occupied(&self) -> Busy<&Self> {
+        self.lock().busy += 1;
+        Busy(self)
     }
 
     /// Marks a durable wait until the guard is dropped; the run may be suspended meanwhile.
@@ -440,7 +426,7 @@ impl Run {
     /// If only durable waits are left: when the first is due, and the commands that wait.
     pub(crate) fn idle(&self) -> Option<(Option<Timestamp>, Vec<CommandId>)> {
         let state = self.lock();
-        if state.busy > 0 || state.waits.is_empty() || !state.history.is_exhausted() {
+        if state.busy > 0 || state.waits.is_empty() || !(state.held || state.history.is_exhausted()) {
             return None;
         }
         Some((state.waits.values().copied().flatten().min(), state.waits.keys().cloned().collect()))

@@ -44,8 +44,16 @@ pub(crate) struct CancelRequest {
 pub(crate) enum TurnEnd {
     Done(Completion),
     Panicked(String),
-    Cancelled { request: CancelRequest, message: u64 },
-    Suspended { until: Option<Timestamp>, on: Vec<CommandId> },
+    Cancelled {
+        request: CancelRequest,
+        message: u64,
+    },
+    /// The run fails for good, whatever its workflow would do.
+    Condemned(Failure),
+    Suspended {
+        until: Option<Timestamp>,
+        on: Vec<CommandId>,
+    },
     Fault(Fault),
 }
 
@@ -129,6 +137,9 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         if let Some(fault) = run.fault() {
             return Poll::Ready(TurnEnd::Fault(fault));
         }
+        if let Some(failure) = run.condemned() {
+            return Poll::Ready(TurnEnd::Condemned(failure.clone()));
+        }
         match polled {
             Ok(Poll::Ready(completion)) => return Poll::Ready(TurnEnd::Done(completion)),
             Ok(Poll::Pending) => {}
@@ -193,6 +204,7 @@ pub(crate) async fn conclude(run: &Run, parent: Option<RunId>, end: TurnEnd) -> 
             let failure = Failure::permanent(format_args!("workflow `{}` panicked: {message}", run.def.name));
             (failed(&failure), Status::Failed, Vec::new())
         }
+        TurnEnd::Condemned(failure) => (failed(&failure), Status::Failed, Vec::new()),
         TurnEnd::Cancelled { request, message } => {
             let event = RunCancelled { reason: request.reason, actor: request.actor }.into();
             (event, Status::Cancelled, vec![message])
@@ -245,7 +257,10 @@ pub(crate) async fn suspend(run: &Run, until: Option<Timestamp>, on: Vec<Command
 
 /// An append outside of a turn: a fault ends the wait.
 async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: Riders) -> Result<(), TurnEnd> {
-    let append = pin!(run.append_durably(events, None, riders));
+    let append = pin!(async {
+        let riders = Riders { kept: run.keep(&events).await, ..riders };
+        run.append_durably(events, None, riders).await
+    });
     let broken = pin!(run.tail().failed());
     match futures_util::future::select(append, broken).await {
         futures_util::future::Either::Left((_receipt, _)) => Ok(()),

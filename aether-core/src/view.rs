@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{IllegalTransition, Status, Trigger};
-use crate::event::{Decision, Event};
+use crate::effect_store;
+use crate::event::{Decision, Event, StateChanged, StateConfirmed};
 use crate::failure::StepError;
 use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
 use crate::outcome::{EffectClass, Outcome};
@@ -75,6 +76,10 @@ pub struct StepView {
     pub site: Option<String>,
     /// Whether `node_finished` was written.
     pub finished: bool,
+    /// The resources it reported as changed, in order.
+    pub changes: Vec<StateChanged>,
+    /// What every look at them since came to, in order.
+    pub confirmations: Vec<StateConfirmed>,
 }
 
 impl StepView {
@@ -131,7 +136,6 @@ impl RunView {
     /// # Errors
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn load(store: &dyn Store, run: &RunId) -> Result<Self, StoreError> {
-        let corrupt = |reason: String| StoreError::Corrupt { store: store.describe(), reason };
         let saved = store.snapshot(run).await?;
         // A snapshot that does not read is as good as none.
         let mut view = saved.and_then(|s| s.state.decode().ok()).unwrap_or_else(|| Self::new(run.clone()));
@@ -140,9 +144,8 @@ impl RunView {
         if frames.is_empty() && start == 0 {
             return Err(StoreError::UnknownRun { run: run.clone() });
         }
-        for frame in frames {
-            let events = frame.events().map_err(|e| corrupt(e.to_string()))?;
-            events.into_iter().for_each(|event| view.apply(event));
+        for event in effect_store::events(store, run, &frames).await? {
+            view.apply(event);
         }
         if view.position - start >= SNAPSHOT_EVERY
             && let Ok(state) = Payload::encode(&view)
@@ -221,6 +224,8 @@ impl RunView {
                 self.commit(position, &command, e.outcome, given);
             }
             Event::PlanGenerated(e) => self.commit(position, &command, Outcome::Success, Some(Ok(e.plan))),
+            Event::StateChanged(e) => self.step_mut(&command, EffectClass::Tool).changes.push(e),
+            Event::StateConfirmed(e) => self.step_mut(&command, EffectClass::Tool).confirmations.push(e),
             Event::NodeFinished(_) => self.step_mut(&command, EffectClass::Pure).finished = true,
             Event::TimeRecorded(e) => {
                 self.drawn(position, &command, EffectClass::Time, Payload::encode(&e.value))
@@ -297,6 +302,8 @@ impl RunView {
                 in_doubt: false,
                 site: None,
                 finished: false,
+                changes: Vec::new(),
+                confirmations: Vec::new(),
             });
             steps.len() - 1
         });

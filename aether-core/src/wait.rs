@@ -103,7 +103,7 @@ async fn wait<T: Recordable>(
         }
         Matched::New => {
             run.frontier(&command).await;
-            run.append(started, Riders::default());
+            run.append_large(started, Riders::default()).await;
             receive(&run, &command, &topic, read).await?
         }
     };
@@ -123,6 +123,6 @@ async fn receive(
     let consumed = vec![message.seq];
     let (value, event) = read(message).map_err(|error| StepError::Unrecordable(at(run, command, error)))?;
     let completed = WaitCompleted { command: command.clone(), value: Some(value.clone()) };
-    run.append(vec![event, completed.into()], Riders { consumed, ..Riders::default() });
+    run.append_large(vec![event, completed.into()], Riders { consumed, ..Riders::default() }).await;
     Ok(value)
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
 
 use super::{Engine, Guard, Inner, Settings, worker};
+use crate::confirm::{Verifier, Verifiers};
 use crate::deps::Deps;
 use crate::host::{Host, Interceptor, Limits};
 use crate::id::WorkerId;
 use crate::policy::{DefaultPolicy, ReplayPolicy};
-use crate::step::{RegisteredWorkflow, Workflow};
+use crate::step::{RegisteredStep, RegisteredWorkflow, Step, Workflow};
 use crate::store::{Durability, Store, StoreError};
 use crate::world::World;
 
@@ -41,6 +42,18 @@ pub enum BuildError {
         /// The store.
         store: String,
     },
+    /// A step declares that it changes resources of a kind that nobody can look at.
+    #[error(
+        "step `{step}` ({place}) declares `changes = [\"{kind}\"]`, and no verifier is registered for `{kind}`: call `.verifier({kind:?}, ..)` on the engine's builder"
+    )]
+    NoVerifier {
+        /// Module path and name of the step.
+        step: &'static str,
+        /// Where it stands, `file:line`.
+        place: String,
+        /// The kind.
+        kind: &'static str,
+    },
     /// No store was given.
     #[error("no store was given: call `.sqlite(path)`, `.memory()` or `.store(store)`")]
     NoStore,
@@ -59,6 +72,7 @@ pub struct EngineBuilder {
     interceptor: Option<Arc<dyn Interceptor>>,
     workflows: Vec<RegisteredWorkflow>,
     limits: Limits,
+    verifiers: Verifiers,
     settings: Settings,
     grace: Duration,
     production: bool,
@@ -75,6 +89,7 @@ impl EngineBuilder {
             interceptor: None,
             workflows: Vec::new(),
             limits: Limits::default(),
+            verifiers: Verifiers::default(),
             settings: Settings {
                 lease: Duration::from_secs(15),
                 poll: Duration::from_millis(200),
@@ -121,6 +136,20 @@ impl EngineBuilder {
         self
     }
 
+    /// Lets `verifier` look at resources of `kind` before a recorded change of them is believed again. Every kind that
+    /// a step of the program declares in `changes` needs one.
+    pub fn verifier(mut self, kind: impl Into<String>, verifier: impl Verifier) -> Self {
+        self.verifiers.insert(kind.into(), Arc::new(verifier));
+        self
+    }
+
+    /// Checks at the start what step `S` declares, as is done by itself for every `#[step]` of the program. For steps
+    /// that are implemented by hand.
+    pub fn register_step<S: Step>(mut self) -> Self {
+        self.verifiers.know(S::DEF);
+        self
+    }
+
     /// Sets what the engine refuses to exceed.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -160,13 +189,20 @@ impl EngineBuilder {
     /// Starts the engine, which takes up the runs that were left.
     ///
     /// # Errors
-    /// [`BuildError`] when two workflows share a name or the store cannot be used.
+    /// [`BuildError`] when two workflows share a name, a step declares a kind of resource without a verifier, or the
+    /// store cannot be used.
     pub async fn start(self) -> Result<Engine, BuildError> {
         let store = self.store.ok_or(BuildError::NoStore)?;
         if self.production && store.durability() == Durability::Volatile {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
         let registry = registry(&self.workflows)?;
+        let mut verifiers = self.verifiers;
+        inventory::iter::<RegisteredStep>.into_iter().for_each(|step| verifiers.know(step.0));
+        if let Some((step, kind)) = verifiers.lacking() {
+            let place = format!("{}:{}", step.file, step.line);
+            return Err(BuildError::NoVerifier { step: step.path, place, kind });
+        }
         let worker = worker_id(&*self.world);
         store.register(&worker).await?;
         let host = Host {
@@ -177,6 +213,7 @@ impl EngineBuilder {
             policy: self.policy,
             interceptor: self.interceptor,
             limits: self.limits,
+            verifiers,
             grace: self.grace,
             observers: broadcast::channel(4096).0,
         };

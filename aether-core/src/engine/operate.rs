@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use super::worker::{now, poke};
 use super::{Engine, Inner, RunHandle};
+use crate::confirm::{Ruling, confirm_topic};
+use crate::effect_store::complete;
+use crate::event::ConfirmationDecision;
 use crate::id::{CommandId, InvocationId, RunId};
 use crate::ledger::LedgerEntry;
 use crate::payload::{Payload, hex};
@@ -30,12 +33,15 @@ impl Engine {
         RunView::load(&*self.inner.host.store, run).await
     }
 
-    /// The ledger rows of a run.
+    /// The ledger rows of a run, with the values that the effect store keeps.
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails.
+    /// [`StoreError`] when the store fails, or such a value is missing or was altered.
     pub async fn ledger(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError> {
-        self.inner.host.store.entries(run).await
+        let store = &*self.inner.host.store;
+        let mut rows = store.entries(run).await?;
+        complete(store, run, &mut rows).await?;
+        Ok(rows)
     }
 
     /// Asks a run to end: `actor` and `reason` are recorded. World-changing calls in flight stay in doubt.
@@ -95,6 +101,25 @@ impl Engine {
         let answered = Answered { value: encode(value)?, actor: actor.into() };
         let topic = answer_topic(question);
         self.post(run, topic.clone(), topic, encode(&answered)?).await
+    }
+
+    /// Decides about a resource that is not as step `command` left it, where the step declares `confirm = "ask"` and
+    /// the run waits for it. `actor` is recorded. The first word counts.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or the store fails.
+    pub async fn confirm(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+        resource: &str,
+        id: &str,
+        decision: ConfirmationDecision,
+        actor: &str,
+    ) -> Result<Sent, StoreError> {
+        let topic = confirm_topic(command, resource, id);
+        let ruling = Ruling { decision, actor: actor.into() };
+        self.post(run, topic.clone(), topic, encode(&ruling)?).await
     }
 
     async fn post(

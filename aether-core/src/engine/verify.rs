@@ -2,6 +2,7 @@
 
 use super::{Engine, worker};
 use crate::event::Event;
+use crate::failure::Failure;
 use crate::fault::Fault;
 use crate::id::RunId;
 use crate::turn::{RunEnd, TurnEnd, terminal};
@@ -39,17 +40,17 @@ impl Engine {
     /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
         let (replayed, recorded, end) = worker::replay(&self.inner, run).await?;
-        let cancelled = matches!(recorded, Some(Event::RunCancelled(_)));
+        let cut_off = recorded.as_ref().is_some_and(cuts_off);
         let again = match end {
+            // Code goes on where history was cut off.
+            TurnEnd::Done(_) | TurnEnd::Fault(Fault::Unrecorded { .. }) if cut_off => None,
             TurnEnd::Done(completion) => RunEnd::of(&terminal(&replayed, completion)),
-            // Code goes on where a cancellation cut history off.
-            TurnEnd::Fault(Fault::Unrecorded { .. }) if cancelled => None,
             TurnEnd::Fault(fault) => return Err(fault.into()),
             TurnEnd::Panicked(message) => match recorded.as_ref().and_then(RunEnd::of) {
                 Some(RunEnd::Failed { message: known, .. }) if known.contains(&message) => None,
                 _ => return Err(VerifyError::Panicked { run: run.clone(), message }),
             },
-            TurnEnd::Cancelled { .. } | TurnEnd::Suspended { .. } => None,
+            TurnEnd::Cancelled { .. } | TurnEnd::Condemned(_) | TurnEnd::Suspended { .. } => None,
         };
         if let Some(fault) = replayed.leftover() {
             return Err(fault.into());
@@ -61,5 +62,16 @@ impl Engine {
         }
         let (recorded, matched) = replayed.counts();
         Ok(Verified { recorded, matched })
+    }
+}
+
+/// Whether a run was ended from outside of its workflow: cancelled, or failed for good over a resource.
+fn cuts_off(end: &Event) -> bool {
+    match end {
+        Event::RunCancelled(_) => true,
+        Event::RunFailed(e) => {
+            e.error.decode::<Failure>().is_ok_and(|failure| failure.unconfirmed().is_some())
+        }
+        _ => false,
     }
 }

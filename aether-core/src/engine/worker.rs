@@ -11,6 +11,7 @@ use super::handle::NewRunOf;
 use super::{Active, Inner};
 use crate::child::{ChildEnd, Children};
 use crate::contract::Status;
+use crate::effect_store;
 use crate::event::{Event, RunCreated, RunRequeued};
 use crate::fault::{Divergence, Fault};
 use crate::id::{Epoch, RunId};
@@ -20,7 +21,7 @@ use crate::policy::Mode;
 use crate::replay::History;
 use crate::run::{Origin, Riders, Run};
 use crate::step::{Completion, RegisteredWorkflow};
-use crate::store::{AppendError, ClaimRequest, Lease, RunFilter, StatusChange, StoreError};
+use crate::store::{AppendError, ClaimRequest, Lease, RunFilter, StatusChange, Store, StoreError};
 use crate::turn::{RunEnd, TurnEnd, conclude, suspend, turn};
 use crate::world::later;
 
@@ -170,7 +171,8 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id).await?;
     let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
-    let recovered = read(&record.id, &frames)?;
+    let effects = store.effects(&record.id).await?;
+    let recovered = read(&**store, &record.id, &frames).await?;
     let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {
         return Err(not_linked(inner, &record.id, &recovered.created.workflow));
     };
@@ -184,6 +186,7 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
             next: recovered.next,
             history: recovered.history,
             inbox,
+            effects,
             children: Some(children),
         },
         workflow,
@@ -206,9 +209,10 @@ pub(super) struct Read {
 }
 
 /// Reads and checks a whole journal.
-pub(super) fn read(run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
+pub(super) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
     let journal = |error| Fault::Journal { run: run.clone(), error };
     let mut events = read_verified(frames).map_err(journal)?;
+    effect_store::fill(store, run, frames, &mut events).await?;
     let next = events.len() as u64;
     let end = events.pop_if(|event| event.is_terminal());
     let mut events = events.into_iter();
@@ -394,7 +398,7 @@ pub(super) async fn replay(
     if frames.is_empty() {
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
-    let Read { created, next, history, end } = read(id, &frames)?;
+    let Read { created, next, history, end } = read(&*inner.host.store, id, &frames).await?;
     let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
         return Err(not_linked(inner, id, &created.workflow));
     };
@@ -407,6 +411,7 @@ pub(super) async fn replay(
         next,
         history,
         inbox: Vec::new(),
+        effects: Vec::new(),
         children: None,
     };
     let run = Run::new(Arc::clone(&inner.host), origin);
