@@ -52,6 +52,7 @@ pub use aether_core::memory::MemoryStore;
 pub use aether_core::outcome::{Classify, EffectClass, FailureClass, Outcome};
 pub use aether_core::payload::{Payload, PayloadError};
 pub use aether_core::policy;
+pub use aether_core::recording::{self, Masking, Recording, RecordingError};
 pub use aether_core::step::{Recordable, RecordableError, Step, Workflow};
 pub use aether_core::step_cx::StepCx;
 pub use aether_core::store;

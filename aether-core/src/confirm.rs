@@ -185,7 +185,7 @@ impl Performance {
 
     /// Only a run that was taken up again doubts what it recorded.
     fn confirms(&self) -> bool {
-        self.run.mode == Mode::Recover && self.run.epoch > 1 && self.options.class.changes_world()
+        self.run.mode == Mode::Recover && self.run.epoch > 1 && Outcome::of_success(self.options.class) == Outcome::SideEffectCommitted
     }
 
     /// Looks at the resources of a recorded outcome that is about to be handed out. Returns whether every one of them

@@ -250,6 +250,32 @@ pub async fn fill(
     Ok(())
 }
 
+/// Writes values of the effect store into those of a frame's events that refer to some; the others stay as they were
+/// written. `events` are the frame's, as JSON.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] when the frame is unreadable, or a value is missing or was altered.
+pub(crate) async fn inline(
+    store: &dyn Store,
+    run: &RunId,
+    frame: &StoredFrame,
+    events: &mut [Payload],
+) -> Result<(), StoreError> {
+    let mut reader = Reader { store, run, known: HashMap::new() };
+    let references = references(&frame.text).map_err(|e| reader.corrupt(e))?;
+    if references.iter().all(BTreeMap::is_empty) {
+        return Ok(());
+    }
+    let mut whole = frame.events().map_err(|e| reader.corrupt(e))?;
+    reader.fill(&frame.text, &mut whole).await?;
+    for ((text, event), references) in events.iter_mut().zip(&whole).zip(references) {
+        if !references.is_empty() {
+            *text = Payload::encode(event).map_err(|e| reader.corrupt(e))?;
+        }
+    }
+    Ok(())
+}
+
 /// The events of `frames`, whole: with the values that the effect store keeps.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::Constraints;
 use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload};
@@ -128,6 +129,9 @@ events! {
         /// Where in the source it was awaited, `file:line`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<String>,
+        /// What its executions may do.
+        #[serde(default, skip_serializing_if = "Constraints::is_empty")]
+        constraints: Constraints,
     }
     /// A step reached its end; nothing of it will be done again.
     12 NodeFinished {
@@ -417,6 +421,34 @@ events! {
         /// Who decided.
         actor: String,
     }
+    /// The body of a transaction step came back. What its SQL did became durable in the append that holds this event,
+    /// or was rolled back before it.
+    58 TransactionFinished {
+        /// The command.
+        command: CommandId,
+        /// Logical attempt, from 0.
+        attempt: u32,
+        /// What it means for the world: `side_effect_committed`, or a failure that left nothing.
+        outcome: Outcome,
+        /// The value, where there is one.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        result: Option<Payload>,
+        /// The step error, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Payload>,
+        /// The resources that the body says it changed; each follows as a `state_changed`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<StateChanged>,
+    }
+    /// An attempt at a transaction step was rolled back for a reason that is not the step's own; it does not count.
+    59 TransactionRolledBack {
+        /// The command.
+        command: CommandId,
+        /// Logical attempt, from 0.
+        attempt: u32,
+        /// Why.
+        reason: String,
+    }
 }
 
 /// What became of an invocation whose outcome was unknown.
@@ -510,6 +542,8 @@ impl Event {
             Self::RaceDecided(e) => Some(&e.command),
             Self::StateConfirmed(e) => Some(&e.command),
             Self::ConfirmationDecided(e) => Some(&e.command),
+            Self::TransactionFinished(e) => Some(&e.command),
+            Self::TransactionRolledBack(e) => Some(&e.command),
             Self::RunCreated(_)
             | Self::RunWaiting(_)
             | Self::RunCompleted(_)

@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
 
+use crate::contract::Constraints;
 use crate::def::StepOptions;
 use crate::event::{
     CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
@@ -54,6 +55,8 @@ pub(crate) enum Ended {
     Unrecordable(String),
     TimedOut,
     Panicked(String),
+    /// It did what a body of its class must not do, and nothing of it is left.
+    Refused(String),
 }
 
 /// What happens after an attempt.
@@ -187,6 +190,12 @@ impl Performance {
     async fn resume(&mut self, record: Recorded) -> Answered {
         self.started = record.started;
         self.attempt = record.failed_attempts;
+        if let Some(finished) = record.transaction {
+            return match self.settle_transaction(finished, true).await {
+                Next::Done(answered) => answered,
+                Next::Again => self.attempts().await,
+            };
+        }
         let Some(invocation) = record.invocation else {
             if let Some(due) = record.retry_due {
                 self.wait_until(due).await;
@@ -224,6 +233,12 @@ impl Performance {
         loop {
             if let Some(effect) = self.cut_off().await {
                 match self.adopt(effect).await {
+                    Next::Done(answered) => return answered,
+                    Next::Again => continue,
+                }
+            }
+            if self.options.class == EffectClass::Transaction {
+                match self.transact().await {
                     Next::Done(answered) => return answered,
                     Next::Again => continue,
                 }
@@ -267,6 +282,7 @@ impl Performance {
                     digest: self.digest.clone(),
                     input: (!self.emitted).then(|| self.args.clone()),
                     site: self.site.clone(),
+                    constraints: Constraints::of(&self.options),
                 }
                 .into(),
             );
@@ -412,22 +428,22 @@ impl Performance {
         }
     }
 
+    /// What a test answers in the body's place.
+    pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+        let call = BodyCall {
+            run: &self.run.id,
+            command: &self.command,
+            path: &self.path,
+            options: &self.options,
+            attempt: self.attempt,
+            args: &self.args,
+        };
+        self.run.host.interceptor.as_ref().and_then(|interceptor| interceptor.intercept(&call, cx))
+    }
+
     async fn call(&mut self, cx: StepCx) -> Ended {
         let _busy = self.run.busy();
-        let host = &self.run.host;
-        let intercepted = host.interceptor.as_ref().and_then(|interceptor| {
-            let (run, command) = (&self.run.id, &self.command);
-            let call = BodyCall {
-                run,
-                command,
-                path: &self.path,
-                options: &self.options,
-                attempt: self.attempt,
-                args: &self.args,
-            };
-            interceptor.intercept(&call, &cx)
-        });
-        let body = match intercepted {
+        let body = match self.intercepted(&cx) {
             Some(stub) => Ok(stub),
             None => std::panic::catch_unwind(AssertUnwindSafe(|| self.body.call(cx.clone(), &self.args))),
         };
@@ -453,7 +469,7 @@ impl Performance {
     }
 
     /// Polls a body under its timeout, and catches its panic.
-    async fn watch(&self, body: BoxFuture<'static, BodyResult>) -> Ended {
+    pub(crate) async fn watch(&self, body: BoxFuture<'static, BodyResult>) -> Ended {
         let mut body = AssertUnwindSafe(body).catch_unwind();
         let ended = match (self.options.timeout, (&mut body).now_or_never()) {
             (_, Some(ended)) => ended,
@@ -466,15 +482,7 @@ impl Performance {
                 }
             }
         };
-        match ended {
-            Ok(Ok(Ok(value))) => match self.run.too_large(&value) {
-                Some(reason) => Ended::Unrecordable(reason),
-                None => Ended::Value(value),
-            },
-            Ok(Ok(Err(error))) => Ended::Error(error),
-            Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
-            Err(panic) => Ended::Panicked(panic_message(&*panic)),
-        }
+        ended_with(&self.run, ended)
     }
 
     /// Records what an attempt ended with, or arranges the next one.
@@ -485,7 +493,7 @@ impl Performance {
             Ended::Error(error) => error.class,
             Ended::TimedOut if changes_world => FailureClass::Unknown,
             Ended::TimedOut => FailureClass::Retryable,
-            Ended::Panicked(_) | Ended::Unrecordable(_) => FailureClass::Permanent,
+            Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
         };
         let ended = match ended {
             Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new()).await),
@@ -517,15 +525,7 @@ impl Performance {
     }
 
     fn error_of(&self, ended: Ended, exhausted: bool) -> StepError<Payload> {
-        let failure = |reason: String| at(&self.run, &self.command, reason);
-        match ended {
-            Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
-            Ended::Error(error) => StepError::App(error.error),
-            Ended::TimedOut => StepError::TimedOut(failure(format!("no answer within {:?}", self.timeout()))),
-            Ended::Panicked(message) => StepError::Panicked(failure(message)),
-            Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
-            Ended::Value(_) => StepError::Unrecordable(failure("a value is not an error".into())),
-        }
+        error_of(&self.run, &self.command, &self.options, ended, exhausted)
     }
 
     pub(crate) fn timeout(&self) -> std::time::Duration {
@@ -533,7 +533,7 @@ impl Performance {
     }
 
     /// Records a definite failure, and waits until the next attempt is due.
-    async fn retry(&mut self, error: Payload, due: Timestamp) {
+    pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
         let mut events = self.start_events();
         let mut riders = Riders::default();
         if self.options.class.changes_world() {
@@ -552,6 +552,42 @@ impl Performance {
             let _waiting = self.run.wait(self.command.clone(), Some(due));
             self.run.host.world.sleep_until(due).await;
         }
+    }
+}
+
+/// What a body came back with, as far as it can be recorded.
+pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::Any + Send>>) -> Ended {
+    match ended {
+        Ok(Ok(Ok(value))) => match run.too_large(&value) {
+            Some(reason) => Ended::Unrecordable(reason),
+            None => Ended::Value(value),
+        },
+        Ok(Ok(Err(error))) => Ended::Error(error),
+        Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
+        Err(panic) => Ended::Panicked(panic_message(&*panic)),
+    }
+}
+
+/// The step error of an attempt that gave no value; `exhausted` where it was the last of several.
+pub(crate) fn error_of(
+    run: &Run,
+    command: &CommandId,
+    options: &StepOptions,
+    ended: Ended,
+    exhausted: bool,
+) -> StepError<Payload> {
+    let failure = |reason: String| at(run, command, reason);
+    match ended {
+        Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
+        Ended::Error(error) => StepError::App(error.error),
+        Ended::TimedOut => {
+            let limit = options.timeout.unwrap_or_default();
+            StepError::TimedOut(failure(format!("no answer within {limit:?}")))
+        }
+        Ended::Panicked(message) => StepError::Panicked(failure(message)),
+        Ended::Refused(reason) => StepError::Rejected(failure(reason)),
+        Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
+        Ended::Value(_) => StepError::Unrecordable(failure("a value is not an error".into())),
     }
 }
 

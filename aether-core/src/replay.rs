@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use jiff::Timestamp;
 
-use crate::event::{Decision, Event};
+use crate::event::{Decision, Event, TransactionFinished};
 use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload};
@@ -75,6 +75,8 @@ pub struct Recorded {
     pub retry_due: Option<Timestamp>,
     /// The newest invocation.
     pub invocation: Option<Invocation>,
+    /// The newest attempt at a transaction step, where its body came back.
+    pub transaction: Option<TransactionFinished>,
     /// When its timer is due.
     pub due: Option<Timestamp>,
     /// The child run it started.
@@ -102,6 +104,7 @@ impl Recorded {
             failed_attempts: 0,
             retry_due: None,
             invocation: None,
+            transaction: None,
             due: None,
             child: None,
             response: None,
@@ -114,7 +117,9 @@ impl Recorded {
     /// The value of a committed command whose commit does not repeat it.
     fn result_elsewhere(&self) -> Option<Result<Payload, Payload>> {
         let finished = self.invocation.as_ref().and_then(|i| i.finished.as_ref());
-        finished.map(|(_, result)| result.clone()).or_else(|| self.response.clone().map(Ok))
+        let finished = finished.map(|(_, result)| result.clone());
+        let in_transaction = || committed_result(self.transaction.as_ref()?.result.clone(), self.transaction.as_ref()?.error.clone());
+        finished.or_else(in_transaction).or_else(|| self.response.clone().map(Ok))
     }
 }
 
@@ -181,6 +186,7 @@ impl History {
                 record.failed_attempts = e.attempt + 1;
                 record.retry_due = Some(e.due);
                 record.invocation = None;
+                record.transaction = None;
                 None
             }
             Event::ToolInvocationStarted(e) => {
@@ -228,6 +234,10 @@ impl History {
                 record.response = Some(e.response);
                 None
             }
+            Event::TransactionFinished(e) => {
+                record.transaction = Some(e);
+                None
+            }
             Event::TimerScheduled(e) => {
                 record.class = Some(EffectClass::Time);
                 record.due = Some(e.due);
@@ -265,6 +275,7 @@ impl History {
             | Event::VersionMarked(_)
             | Event::CheckpointSaved(_)
             | Event::ContinuedAsNew(_)
+            | Event::TransactionRolledBack(_)
             | Event::Unknown { .. } => None,
         };
         if let Some(answer) = answer

@@ -25,7 +25,7 @@ use crate::outcome::EffectClass;
 use crate::payload::{Digest, Payload};
 use crate::policy::{Consulted, Mode, Verdict};
 use crate::replay::{Answer, History, Recorded};
-use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail};
+use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
 
 mod recovery;
 
@@ -176,15 +176,36 @@ impl Run {
         riders: Riders,
     ) -> crate::store::Receipt {
         let _busy = self.occupied();
-        let answer = match self.push(events, acquire, riders, true) {
-            Some(reply) => reply.await,
-            None => return self.halted().await,
-        };
-        match answer {
+        match self.push(events, acquire, riders, true) {
+            Some(reply) => self.receipt(reply).await,
+            None => self.halted().await,
+        }
+    }
+
+    /// Has `work` done in the transaction of an append of `count` events, and waits until that is durable.
+    pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::Receipt {
+        let _busy = self.occupied();
+        if self.is_halted() {
+            return self.halted().await;
+        }
+        let frame = Frame { count, text: String::new() };
+        match self.queue(frame, Some(work), None, Riders::default(), true) {
+            Some(reply) => self.receipt(reply).await,
+            None => self.halted().await,
+        }
+    }
+
+    async fn receipt(&self, reply: Reply) -> crate::store::Receipt {
+        match reply.await {
             Ok(Ok(receipt)) => receipt,
             Ok(Err(error)) => self.stop(error).await,
             Err(_dropped) => self.halted().await,
         }
+    }
+
+    /// Whether nothing is appended any more, or at all.
+    fn is_halted(&self) -> bool {
+        self.mode == Mode::Verify || self.fault().is_some()
     }
 
     /// The run has a fault already: nothing goes on.
@@ -200,7 +221,7 @@ impl Run {
         riders: Riders,
         awaited: bool,
     ) -> Option<Reply> {
-        if self.mode == Mode::Verify || self.fault().is_some() {
+        if self.is_halted() {
             self.root.wake();
             return None;
         }
@@ -215,6 +236,20 @@ impl Run {
                 return None;
             }
         };
+        let reply = self.queue(frame, None, acquire, riders, awaited);
+        self.host.observe(&self.id, self.now(), events);
+        reply
+    }
+
+    /// Gives an append its place.
+    fn queue(
+        &self,
+        frame: Frame,
+        work: Option<Box<dyn Work>>,
+        acquire: Option<Acquire>,
+        riders: Riders,
+        awaited: bool,
+    ) -> Option<Reply> {
         let at = self.now();
         let mut state = self.lock();
         let expected = state.next;
@@ -232,6 +267,7 @@ impl Run {
             expected,
             at,
             frame,
+            work,
             acquire,
             ledger: riders.ledger,
             status: riders.status,
@@ -239,7 +275,6 @@ impl Run {
             ack,
         });
         drop(state);
-        self.host.observe(&self.id, at, events);
         reply
     }
 

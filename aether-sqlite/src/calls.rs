@@ -232,7 +232,7 @@ impl Batch<'_> {
         let StoredEffect { key, frame, status, .. } = effect;
         self.conn
             .prepare_cached(
-                "INSERT INTO effects(key, run_no, count, events, status) VALUES(?1, ?2, ?3, ?4, ?5)
+                "INSERT INTO aether_effects(key, run_no, count, events, status) VALUES(?1, ?2, ?3, ?4, ?5)
                  ON CONFLICT DO NOTHING",
             )?
             .execute(params![

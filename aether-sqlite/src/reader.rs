@@ -219,7 +219,7 @@ pub(crate) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, Fau
 /// The outcomes kept for a run.
 pub(crate) fn effects(conn: &Connection, run: &RunId) -> Result<Vec<StoredEffect>, Fault> {
     let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
-    let sql = format!("SELECT {} FROM effects WHERE run_no = ?1 ORDER BY seq", row::EFFECT);
+    let sql = format!("SELECT {} FROM aether_effects WHERE run_no = ?1 ORDER BY seq", row::EFFECT);
     list(conn, &sql, [no], |row| row::effect(row, run))
 }
 

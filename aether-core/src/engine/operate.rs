@@ -10,10 +10,11 @@ use crate::event::ConfirmationDecision;
 use crate::id::{CommandId, InvocationId, RunId};
 use crate::ledger::LedgerEntry;
 use crate::payload::{Payload, hex};
+use crate::recording::{Masking, Recording, RecordingError};
 use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
 use crate::turn::{CANCEL, CancelRequest};
 use crate::unknown::{Resolution, Resolved, topic};
-use crate::view::RunView;
+use crate::view::{RunView, Trace};
 use crate::wait::{Answered, answer_topic, signal_topic};
 
 impl Engine {
@@ -31,6 +32,48 @@ impl Engine {
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn view(&self, run: &RunId) -> Result<RunView, StoreError> {
         RunView::load(&*self.inner.host.store, run).await
+    }
+
+    /// Every contract that a run made and every move of a status, in order, with trigger, actor and time. Displays as
+    /// one line an entry. Executes nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::view`].
+    pub async fn trace(&self, run: &RunId) -> Result<Trace, StoreError> {
+        Ok(self.view(run).await?.trace())
+    }
+
+    /// Records a run and the runs it started, as far as they have come: for tests, for people, for another machine.
+    /// Secrets that [`Masking::standard`] finds are masked; [`Engine::export_with`] takes another masking.
+    ///
+    /// ```
+    /// # use aether_core::{engine::Engine, id::RunId, recording::RecordingError};
+    /// # async fn keep(engine: &Engine, run: &RunId) -> Result<(), RecordingError> {
+    /// engine.export(run).await?.write("fixtures/ticket.json")
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RecordingError`] when there is no such run, or the store or a journal cannot be read.
+    pub async fn export(&self, run: &RunId) -> Result<Recording, RecordingError> {
+        self.export_with(run, &Masking::standard()).await
+    }
+
+    /// As [`Engine::export`], with the secrets masked that `masking` finds.
+    ///
+    /// # Errors
+    /// As [`Engine::export`].
+    pub async fn export_with(&self, run: &RunId, masking: &Masking) -> Result<Recording, RecordingError> {
+        Recording::export(&*self.inner.host.store, run, masking).await
+    }
+
+    /// Loads a recording into this engine's store, and gives the ids of its runs. Executes nothing; see
+    /// [`Recording::import`].
+    ///
+    /// # Errors
+    /// [`RecordingError::Exists`] when the store has one of the runs already; others when the store fails.
+    pub async fn import(&self, recording: &Recording) -> Result<Vec<RunId>, RecordingError> {
+        recording.import(&*self.inner.host.store).await
     }
 
     /// The ledger rows of a run, with the values that the effect store keeps.

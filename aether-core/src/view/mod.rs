@@ -1,6 +1,12 @@
 //! What a journal tells people: steps with their statuses, results, and the log of effects. A fold, nothing else.
 //!
 //! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
+//! Every move of a run's and of an execution's status is kept with from, to, trigger, actor and time.
+
+mod execution;
+mod levels;
+mod people;
+mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +22,10 @@ use crate::outcome::{EffectClass, Outcome};
 use crate::payload::Payload;
 use crate::store::{Snapshot, Store, StoreError};
 use crate::turn::RunEnd;
+
+pub use execution::{CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition};
+pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
+pub use people::{PeopleStep, PeopleView};
 
 /// Events after which a new snapshot of a view is worth its write.
 const SNAPSHOT_EVERY: Position = 512;
@@ -33,6 +43,8 @@ pub struct RunView {
     pub input: Option<Payload>,
     /// Where it stands.
     pub status: Status,
+    /// How it came to stand there.
+    pub lifecycle: Lifecycle,
     /// Its steps and other commands, in the order in which they first appear.
     pub steps: Vec<StepView>,
     /// Everything that crossed the border of the run, in order.
@@ -43,7 +55,15 @@ pub struct RunView {
     pub result: Option<Result<Payload, Payload>>,
     /// Moves of a status that the table does not have; empty unless a journal was tampered with.
     pub illegal: Vec<String>,
+    /// Every execution of every step, in the order in which their contracts were made.
+    pub executions: Vec<Execution>,
     index: BTreeMap<String, usize>,
+    /// The newest execution of each command, and of each approval.
+    newest: BTreeMap<String, usize>,
+    /// Executions that have not ended.
+    open: BTreeSet<usize>,
+    /// Who advances the run.
+    worker: String,
 }
 
 /// One command as the journal tells it.
@@ -115,17 +135,22 @@ impl RunView {
             version: 0,
             input: None,
             status: Status::Pending,
+            lifecycle: Lifecycle::new(Moment { position: 0, at: Timestamp::UNIX_EPOCH }),
             steps: Vec::new(),
             effects: Vec::new(),
             position: 0,
             result: None,
             illegal: Vec::new(),
+            executions: Vec::new(),
             index: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            open: BTreeSet::new(),
+            worker: ENGINE.into(),
         }
     }
 
-    /// Folds a whole journal.
-    pub fn fold(run: RunId, events: impl IntoIterator<Item = Event>) -> Self {
+    /// Folds a whole journal: events with the times of their frames, or events alone.
+    pub fn fold(run: RunId, events: impl IntoIterator<Item = impl Into<Dated>>) -> Self {
         let mut view = Self::new(run);
         events.into_iter().for_each(|event| view.apply(event));
         view
@@ -144,8 +169,9 @@ impl RunView {
         if frames.is_empty() && start == 0 {
             return Err(StoreError::UnknownRun { run: run.clone() });
         }
-        for event in effect_store::events(store, run, &frames).await? {
-            view.apply(event);
+        for frame in frames {
+            let events = effect_store::events(store, run, std::slice::from_ref(&frame)).await?;
+            events.into_iter().for_each(|event| view.apply((frame.at, event)));
         }
         if view.position - start >= SNAPSHOT_EVERY
             && let Ok(state) = Payload::encode(&view)
@@ -172,11 +198,13 @@ impl RunView {
     }
 
     /// Takes in the next event.
-    pub fn apply(&mut self, event: Event) {
-        let position = self.position;
+    pub fn apply(&mut self, event: impl Into<Dated>) {
+        let Dated { at, event } = event.into();
+        let now = Moment { position: self.position, at };
         self.position += 1;
-        self.apply_to_run(&event);
+        self.apply_to_run(&event, now);
         let Some(command) = event.command().cloned() else { return };
+        self.track(&command, &event, now);
         match event {
             Event::NodeStarted(e) => {
                 let step = self.step_mut(&command, e.class);
@@ -206,6 +234,12 @@ impl RunView {
                 // Without either, the HTTP exchange before it is the value.
                 step.result = e.error.map(Err).or(e.result.map(Ok)).or(step.result.take());
             }
+            Event::TransactionFinished(e) => {
+                let step = self.step_mut(&command, EffectClass::Transaction);
+                step.attempts = e.attempt + 1;
+                step.retry_due = None;
+                step.result = e.error.map(Err).or(e.result.map(Ok));
+            }
             Event::InvocationResolved(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
                 step.in_doubt = !matches!(e.decision, Decision::Happened | Decision::DidNotHappen);
@@ -221,19 +255,15 @@ impl RunView {
             }
             Event::CommandCommitted(e) => {
                 let given = e.error.map(Err).or(e.result.map(Ok));
-                self.commit(position, &command, e.outcome, given);
+                self.commit(now, &command, e.outcome, given);
             }
-            Event::PlanGenerated(e) => self.commit(position, &command, Outcome::Success, Some(Ok(e.plan))),
+            Event::PlanGenerated(e) => self.commit(now, &command, Outcome::Success, Some(Ok(e.plan))),
             Event::StateChanged(e) => self.step_mut(&command, EffectClass::Tool).changes.push(e),
             Event::StateConfirmed(e) => self.step_mut(&command, EffectClass::Tool).confirmations.push(e),
             Event::NodeFinished(_) => self.step_mut(&command, EffectClass::Pure).finished = true,
-            Event::TimeRecorded(e) => {
-                self.drawn(position, &command, EffectClass::Time, Payload::encode(&e.value))
-            }
-            Event::UuidRecorded(e) => {
-                self.drawn(position, &command, EffectClass::Uuid, Payload::encode(&e.value))
-            }
-            Event::RandomRecorded(e) => self.drawn(position, &command, EffectClass::Random, Ok(e.value)),
+            Event::TimeRecorded(e) => self.drawn(now, &command, EffectClass::Time, Payload::encode(&e.value)),
+            Event::UuidRecorded(e) => self.drawn(now, &command, EffectClass::Uuid, Payload::encode(&e.value)),
+            Event::RandomRecorded(e) => self.drawn(now, &command, EffectClass::Random, Ok(e.value)),
             Event::TimerScheduled(_) => {
                 self.step_mut(&command, EffectClass::Time);
                 self.go(&command, Trigger::Start);
@@ -241,14 +271,14 @@ impl RunView {
             }
             Event::TimerFired(_) => {
                 self.go(&command, Trigger::Resume);
-                self.commit(position, &command, Outcome::Success, None);
+                self.commit(now, &command, Outcome::Success, None);
             }
             Event::WaitStarted(_) => self.suspend(&command, None),
             Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
             Event::WaitCompleted(e) => match e.value {
                 Some(value) => {
                     self.resume(&command);
-                    self.commit(position, &command, Outcome::Success, Some(Ok(value)));
+                    self.commit(now, &command, Outcome::Success, Some(Ok(value)));
                 }
                 None => self.go(&command, Trigger::Timeout),
             },
@@ -257,9 +287,10 @@ impl RunView {
         }
     }
 
-    fn apply_to_run(&mut self, event: &Event) {
+    fn apply_to_run(&mut self, event: &Event, now: Moment) {
         let moved = match event {
             Event::RunCreated(e) => {
+                self.lifecycle = Lifecycle::new(now);
                 self.workflow.clone_from(&e.workflow);
                 self.version = e.version;
                 self.input = Some(e.input.clone());
@@ -272,14 +303,26 @@ impl RunView {
             Event::RunCancelled(_) => Some(Trigger::Cancel),
             _ => None,
         };
+        let mut actor = self.worker.clone();
+        match event {
+            Event::RunRequeued(e) => {
+                self.worker = e.worker.to_string();
+                actor.clone_from(&self.worker);
+            }
+            Event::RunCancelled(e) => actor.clone_from(&e.actor),
+            _ => {}
+        }
+        if event.is_terminal() {
+            self.close(|_| true, &actor, now);
+        }
         match RunEnd::of(event) {
             Some(RunEnd::Completed(value)) => self.result = Some(Ok(value)),
             Some(RunEnd::Failed { error, .. }) => self.result = Some(Err(error)),
             _ => {}
         }
         if let Some(trigger) = moved {
-            match self.status.after(trigger) {
-                Ok(status) => self.status = status,
+            match self.lifecycle.go(trigger, &actor, now) {
+                Ok(()) => self.status = self.lifecycle.status,
                 Err(illegal) => self.illegal.push(format!("run: {illegal}")),
             }
         }
@@ -338,20 +381,20 @@ impl RunView {
 
     fn drawn(
         &mut self,
-        position: Position,
+        now: Moment,
         command: &CommandId,
         class: EffectClass,
         value: Result<Payload, crate::payload::PayloadError>,
     ) {
         self.step_mut(command, class);
         self.go(command, Trigger::Start);
-        self.commit(position, command, Outcome::Success, Some(Ok(value.unwrap_or_else(|_| Payload::null()))));
+        self.commit(now, command, Outcome::Success, Some(Ok(value.unwrap_or_else(|_| Payload::null()))));
     }
 
     /// A command's final outcome.
     fn commit(
         &mut self,
-        position: Position,
+        now: Moment,
         command: &CommandId,
         outcome: Outcome,
         given: Option<Result<Payload, Payload>>,
@@ -365,8 +408,9 @@ impl RunView {
         let (class, input) = (step.class, step.input.clone());
         let trigger = ending(outcome, &result);
         self.go(command, trigger);
+        self.conclude(command, outcome, trigger, now);
         self.effects.push(EffectRecord {
-            position,
+            position: now.position,
             command: command.clone(),
             class,
             input,
