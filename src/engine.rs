@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::confirm::Verifier;
 use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder};
 use aether_core::host::{Interceptor, Limits};
 use aether_core::memory::MemoryStore;
 use aether_core::policy::ReplayPolicy;
-use aether_core::step::Workflow;
+use aether_core::step::{Step, Workflow};
 use aether_core::store::{Store, StoreError};
 use aether_core::world::World;
 use aether_effects::world::SystemWorld;
@@ -115,6 +116,18 @@ impl EngineBuilder {
         self.with(|core| core.interceptor(interceptor))
     }
 
+    /// Lets `verifier` look at resources of `kind` before a recorded change of them is believed again. Every kind that a
+    /// step of the program declares in `changes` needs one.
+    pub fn verifier(self, kind: impl Into<String>, verifier: impl Verifier) -> Self {
+        self.with(|core| core.verifier(kind, verifier))
+    }
+
+    /// Checks at the start what step `S` declares, as is done by itself for every `#[step]` of the program. For steps
+    /// that are implemented by hand.
+    pub fn register_step<S: Step>(self) -> Self {
+        self.with(CoreBuilder::register_step::<S>)
+    }
+
     /// Sets what the engine refuses to exceed.
     pub fn limits(self, limits: Limits) -> Self {
         self.with(|core| core.limits(limits))
@@ -148,7 +161,8 @@ impl EngineBuilder {
     /// Starts the engine, which takes up the runs that were left.
     ///
     /// # Errors
-    /// [`BuildError`] when two workflows share a name or the store cannot be used.
+    /// [`BuildError`] when two workflows share a name, a step declares a kind of resource without a verifier, or the
+    /// store cannot be used.
     pub async fn start(self) -> Result<Engine, BuildError> {
         #[cfg(feature = "sqlite")]
         let core = match self.sqlite {

@@ -100,6 +100,20 @@ pub trait Verifier: Send + Sync + Debug + 'static {
     }
 }
 
+impl<V: Verifier + ?Sized> Verifier for Arc<V> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
+        (**self).look(run, change)
+    }
+
+    fn skips_confirmed(&self) -> bool {
+        (**self).skips_confirmed()
+    }
+}
+
 /// The verifiers of an engine, and the steps that may need them.
 #[derive(Debug, Default)]
 pub(crate) struct Verifiers {
@@ -185,7 +199,9 @@ impl Performance {
 
     /// Only a run that was taken up again doubts what it recorded.
     fn confirms(&self) -> bool {
-        self.run.mode == Mode::Recover && self.run.epoch > 1 && Outcome::of_success(self.options.class) == Outcome::SideEffectCommitted
+        self.run.mode == Mode::Recover
+            && self.run.epoch > 1
+            && Outcome::of_success(self.options.class) == Outcome::SideEffectCommitted
     }
 
     /// Looks at the resources of a recorded outcome that is about to be handed out. Returns whether every one of them

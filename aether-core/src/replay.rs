@@ -118,7 +118,12 @@ impl Recorded {
     fn result_elsewhere(&self) -> Option<Result<Payload, Payload>> {
         let finished = self.invocation.as_ref().and_then(|i| i.finished.as_ref());
         let finished = finished.map(|(_, result)| result.clone());
-        let in_transaction = || committed_result(self.transaction.as_ref()?.result.clone(), self.transaction.as_ref()?.error.clone());
+        let in_transaction = || {
+            committed_result(
+                self.transaction.as_ref()?.result.clone(),
+                self.transaction.as_ref()?.error.clone(),
+            )
+        };
         finished.or_else(in_transaction).or_else(|| self.response.clone().map(Ok))
     }
 }

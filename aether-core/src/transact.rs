@@ -123,7 +123,14 @@ fn finished(
     let class = match ended {
         Ended::Value(value) => {
             let outcome = Outcome::SideEffectCommitted;
-            return TransactionFinished { command, attempt, outcome, result: Some(value), error: None, changed };
+            return TransactionFinished {
+                command,
+                attempt,
+                outcome,
+                result: Some(value),
+                error: None,
+                changed,
+            };
         }
         Ended::Error(ref error) => error.class,
         Ended::TimedOut => FailureClass::Retryable,
@@ -200,7 +207,11 @@ impl Performance {
     }
 
     /// Appends what follows a finished transaction, or arranges the next attempt.
-    pub(crate) async fn settle_transaction(&mut self, finished: TransactionFinished, caught_up: bool) -> Next {
+    pub(crate) async fn settle_transaction(
+        &mut self,
+        finished: TransactionFinished,
+        caught_up: bool,
+    ) -> Next {
         let TransactionFinished { attempt, outcome, result, error, changed, .. } = finished;
         self.attempt = attempt;
         let changed: Vec<_> = changed.into_iter().map(Event::from).collect();

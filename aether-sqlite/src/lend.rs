@@ -270,7 +270,9 @@ fn reserved(name: &str) -> Option<String> {
 fn pragma(name: &str, value: Option<&str>) -> Option<String> {
     let harmless = match name {
         "data_version" => value.is_none(),
-        "quick_check" | "table_info" | "table_xinfo" | "index_list" | "index_info" | "foreign_key_list" => true,
+        "quick_check" | "table_info" | "table_xinfo" | "index_list" | "index_info" | "foreign_key_list" => {
+            true
+        }
         _ => false,
     };
     (!harmless).then(|| format!("use `PRAGMA {name}`"))

@@ -66,7 +66,9 @@ impl Sql<'_> {
 #[non_exhaustive]
 pub enum SqlError {
     /// The step is of another class.
-    #[error("step `{command}` has `effect = \"{class}\"`: only a step with `effect = \"transaction\"` may use `cx.sql`")]
+    #[error(
+        "step `{command}` has `effect = \"{class}\"`: only a step with `effect = \"transaction\"` may use `cx.sql`"
+    )]
     NotATransaction {
         /// The step's command.
         command: CommandId,
@@ -74,7 +76,9 @@ pub enum SqlError {
         class: EffectClass,
     },
     /// The body is not being run by the store.
-    #[error("step `{command}` has no transaction here: use `cx.sql` in the step's own body, not in a task or thread and not after its end")]
+    #[error(
+        "step `{command}` has no transaction here: use `cx.sql` in the step's own body, not in a task or thread and not after its end"
+    )]
     NotHere {
         /// The step's command.
         command: CommandId,
@@ -104,7 +108,8 @@ impl SqlStep for StepCx {
         if self.class() != EffectClass::Transaction {
             return Err(SqlError::NotATransaction { command: command(), class: self.class() });
         }
-        let conn = lent_to(&self.idempotency_key()).ok_or_else(|| SqlError::NotHere { command: command() })?;
+        let conn =
+            lent_to(&self.idempotency_key()).ok_or_else(|| SqlError::NotHere { command: command() })?;
         Ok(work(&Sql { conn: &conn })?)
     }
 }

@@ -186,8 +186,7 @@ pub(crate) fn serve(
 impl<'c> Writer<'c> {
     fn run(&mut self) {
         while self.closers.is_empty()
-            && let Some(op) =
-                self.next_work.take().or_else(|| self.soon()).or_else(|| self.queue.recv().ok())
+            && let Some(op) = self.next_work.take().or_else(|| self.soon()).or_else(|| self.queue.recv().ok())
         {
             match op {
                 Op::Close(closer) => self.closers.push(closer),

@@ -55,7 +55,7 @@ fn append(name: &str, epoch: u64, expected: u64) -> Append {
         at: at(3),
         frame: frame("event"),
         work: None,
-            acquire: None,
+        acquire: None,
         ledger: Vec::new(),
         status: None,
         consumed: Vec::new(),

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use aether::effect_store::{Kept, StoredEffect};
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::journal::StoredFrame;
 use aether::ledger::LedgerEntry;
