@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::approval::Approvals;
 use aether_core::confirm::Verifier;
 use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder};
 use aether_core::host::{Interceptor, Limits};
@@ -106,6 +107,12 @@ impl EngineBuilder {
         self.with(CoreBuilder::register::<W>)
     }
 
+    /// Registers a step that is not registered by itself, such as an instance of a generic one: what it declares is
+    /// checked at the start, and it is found when it is to undo another one.
+    pub fn register_step<S: Step>(self) -> Self {
+        self.with(CoreBuilder::register_step::<S>)
+    }
+
     /// Asks `policy` before every command.
     pub fn policy(self, policy: impl ReplayPolicy) -> Self {
         self.with(|core| core.policy(policy))
@@ -122,10 +129,9 @@ impl EngineBuilder {
         self.with(|core| core.verifier(kind, verifier))
     }
 
-    /// Checks at the start what step `S` declares, as is done by itself for every `#[step]` of the program. For steps
-    /// that are implemented by hand.
-    pub fn register_step<S: Step>(self) -> Self {
-        self.with(CoreBuilder::register_step::<S>)
+    /// Asks a person before the calls that `approvals` names, beyond those whose steps declare it.
+    pub fn approvals(self, approvals: Approvals) -> Self {
+        self.with(|core| core.approvals(approvals))
     }
 
     /// Sets what the engine refuses to exceed.

@@ -20,6 +20,11 @@ use crate::run::{Riders, Run};
 use crate::store::StoreError;
 
 impl Performance {
+    /// What rides with the next append: the messages it takes in.
+    pub(crate) fn riders(&mut self) -> Riders {
+        Riders { consumed: std::mem::take(&mut self.consumed), ..Riders::default() }
+    }
+
     /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
     pub(crate) async fn commit_success(&mut self, value: Payload, consumed: Vec<u64>) -> Answered {
         let outcome = Outcome::of_success(self.options.class);
@@ -30,13 +35,15 @@ impl Performance {
         });
         let mut result = (exchanged != Some(true)).then(|| value.clone());
         let mut events = self.start_events();
-        let mut riders = Riders { consumed, ..Riders::default() };
+        let mut riders = self.riders();
+        riders.consumed.extend(consumed);
         let mut key = None;
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(outcome, result.take(), None));
             riders.ledger.extend(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
             key = Some(self.key());
         }
+        events.extend(self.compensation(outcome, Some(&value)));
         let command = self.command.clone();
         events.push(CommandCommitted { command, outcome, result, error: None, caught_up: false }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());
@@ -54,12 +61,13 @@ impl Performance {
     ) -> Answered {
         let error = step_error(error);
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = self.riders();
         let mut repeated = Some(error.clone());
         if let (Some(status), true) = (ledger, self.options.class.changes_world()) {
             events.push(self.invocation_finished(outcome, None, repeated.take()));
             riders.ledger.extend(self.ledger_update(status, None, Some(error.clone())));
         }
+        events.extend(self.compensation(outcome, None));
         events.push(self.failed(outcome, repeated));
         events.push(NodeFinished { command: self.command.clone() }.into());
         self.end_attempt(events, riders).await;
@@ -187,6 +195,7 @@ impl Performance {
             let key = invocation.key.clone();
             riders.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
         }
+        events.extend(self.compensation(outcome, result.as_ref().ok()));
         let command = self.command.clone();
         events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up: true }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());
@@ -261,6 +270,12 @@ impl Run {
             riders.lighten();
         }
         self.append(events, riders);
+    }
+
+    /// As [`Run::append_large`], and waits until it is durable.
+    pub(crate) async fn append_large_durably(&self, events: Vec<Event>) {
+        let riders = Riders { kept: self.keep(&events).await, ..Riders::default() };
+        self.append_durably(events, None, riders).await;
     }
 
     /// Puts the large values of `events` into the effect store.

@@ -150,7 +150,7 @@ impl Verifiers {
 
 /// An operator's word as it travels through the inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Ruling {
+pub(crate) struct Word {
     pub(crate) decision: ConfirmationDecision,
     pub(crate) actor: String,
 }
@@ -257,9 +257,9 @@ impl Performance {
         let topic = confirm_topic(&change.command, &change.resource, &change.id);
         if let Some(asked) = asked_before
             && self.options.confirm == Confirm::Ask
-            && let Some(ruling) = self.ruling(&topic)
+            && let Some(word) = self.word(&topic)
         {
-            return self.rule(asked.clone(), ruling).await;
+            return self.follow_word(asked.clone(), word).await;
         }
         let mut found = StateConfirmed {
             command: change.command.clone(),
@@ -347,34 +347,34 @@ impl Performance {
                 if before != Some(&found) {
                     self.journal(&found);
                 }
-                let ruling = self.wait_for_ruling(topic).await;
-                self.rule(found, ruling).await
+                let word = self.wait_for_word(topic).await;
+                self.follow_word(found, word).await
             }
         }
     }
 
     /// Waits, as long as it takes, until an operator has decided. The run may be suspended meanwhile, although not all
     /// of its history was handed out.
-    async fn wait_for_ruling(&self, topic: &str) -> (Ruling, u64) {
+    async fn wait_for_word(&self, topic: &str) -> (Word, u64) {
         self.run.hold(true);
         let _waiting = self.run.wait(self.command.clone(), None);
-        let ruling = loop {
+        let word = loop {
             let poked = self.run.poked();
-            if let Some(ruling) = self.ruling(topic) {
-                break ruling;
+            if let Some(word) = self.word(topic) {
+                break word;
             }
             poked.await;
         };
         self.run.hold(false);
-        ruling
+        word
     }
 
     /// The first decision in the inbox, and its number. What cannot be read is no decision.
-    fn ruling(&self, topic: &str) -> Option<(Ruling, u64)> {
+    fn word(&self, topic: &str) -> Option<(Word, u64)> {
         loop {
             let message = self.run.take_message(topic)?;
             match message.payload.decode() {
-                Ok(ruling) => return Some((ruling, message.seq)),
+                Ok(word) => return Some((word, message.seq)),
                 Err(error) => {
                     tracing::warn!(run = %self.run.id, %error, "an unreadable decision was ignored");
                     let consumed = vec![message.seq];
@@ -385,7 +385,7 @@ impl Performance {
     }
 
     /// An operator's word about a resource that is not as it was left. Returns `false` where the run may go on.
-    async fn rule(&self, found: StateConfirmed, (Ruling { decision, actor }, seq): (Ruling, u64)) -> bool {
+    async fn follow_word(&self, found: StateConfirmed, (Word { decision, actor }, seq): (Word, u64)) -> bool {
         let (command, resource, id) = (found.command.clone(), found.resource.clone(), found.id.clone());
         let decided = ConfirmationDecided { command, resource, id, decision, actor: actor.clone() };
         let consumed = vec![seq];

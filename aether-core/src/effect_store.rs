@@ -82,6 +82,7 @@ fn values(event: &Event) -> [Option<(&'static str, &Payload)>; 2] {
         Event::SignalReceived(e) => one("value", &e.value),
         Event::ApprovalRequested(e) => one("request", &e.request),
         Event::ApprovalDecided(e) => one("decision", &e.decision),
+        Event::CompensationRecorded(e) => [perhaps("args", &e.args), None],
         _ => [None, None],
     }
 }
@@ -106,6 +107,7 @@ fn put(event: &mut Event, field: &str, value: Payload) -> bool {
         (Event::SignalReceived(e), "value") => e.value = value,
         (Event::ApprovalRequested(e), "request") => e.request = value,
         (Event::ApprovalDecided(e), "decision") => e.decision = value,
+        (Event::CompensationRecorded(e), "args") => e.args = Some(value),
         _ => return false,
     }
     true

@@ -3,8 +3,12 @@
 //! Promise: no clock, no randomness and no network in here; they come in through a `World`. Positions, statuses and
 //! views are folds over one run's journal.
 
+pub mod approval;
 pub mod branch;
+pub mod callback;
+mod cancellation;
 pub mod child;
+mod closing;
 mod commit;
 pub mod confirm;
 pub mod contract;
@@ -12,6 +16,7 @@ pub mod cx;
 pub mod def;
 pub mod deps;
 pub mod effect_store;
+mod ended;
 pub mod engine;
 pub mod event;
 pub mod failure;
@@ -19,13 +24,17 @@ pub mod fault;
 pub mod gate;
 pub mod graph;
 pub mod host;
+pub mod human;
 pub mod id;
 pub mod journal;
 pub mod ledger;
 pub mod memory;
+mod obligations;
 pub mod outcome;
 pub mod payload;
+pub mod pending;
 mod perform;
+mod plan;
 pub mod policy;
 pub mod private;
 pub mod recording;
@@ -39,8 +48,9 @@ pub mod tool;
 mod transact;
 mod turn;
 pub mod unknown;
+mod unwind;
 pub mod view;
-mod wait;
+pub mod wait;
 pub mod world;
 
 pub use turn::RunEnd;

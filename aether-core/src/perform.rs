@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -13,6 +14,7 @@ use jiff::Timestamp;
 
 use crate::contract::Constraints;
 use crate::def::StepOptions;
+pub(crate) use crate::ended::{Ended, error_of, panic_message};
 use crate::event::{
     CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
     ToolInvocationStarted,
@@ -27,7 +29,7 @@ use crate::outcome::{EffectClass, FailureClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
 use crate::run::{Matched, Riders, Run};
-use crate::step::{Body, BodyError, BodyResult};
+use crate::step::{Body, BodyResult};
 use crate::step_cx::StepCx;
 use crate::world::later;
 
@@ -48,17 +50,6 @@ pub(crate) struct Call {
 /// A value, or a step error, both as recorded.
 pub(crate) type Answered = Result<Payload, Payload>;
 
-/// How a body came back.
-pub(crate) enum Ended {
-    Value(Payload),
-    Error(BodyError),
-    Unrecordable(String),
-    TimedOut,
-    Panicked(String),
-    /// It did what a body of its class must not do, and nothing of it is left.
-    Refused(String),
-}
-
 /// What happens after an attempt.
 pub(crate) enum Next {
     Done(Answered),
@@ -70,13 +61,17 @@ pub(crate) struct Performance {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
     pub(crate) name: Cow<'static, str>,
-    path: Cow<'static, str>,
+    pub(crate) path: Cow<'static, str>,
     pub(crate) options: StepOptions,
     pub(crate) args: Payload,
     pub(crate) body: Arc<dyn Body>,
     pub(crate) digest: Digest,
     site: Option<String>,
     pub(crate) notes: Vec<Event>,
+    /// Inbox messages that the next append takes in.
+    pub(crate) consumed: Vec<u64>,
+    /// Number of answers from outside that were refused.
+    pub(crate) refused: u32,
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
@@ -112,6 +107,8 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         digest,
         site,
         notes: Vec::new(),
+        consumed: Vec::new(),
+        refused: 0,
         began: None,
         lost: None,
         started: false,
@@ -136,7 +133,10 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
             }
             run.frontier(command).await;
             run.breathe().await;
-            performance.attempts().await
+            match performance.permitted(None).await {
+                Ok(()) => performance.attempts().await,
+                Err(closed) => closed,
+            }
         }
     }
 }
@@ -174,6 +174,7 @@ impl Performance {
         let Some(Answer::Step(result)) = record.answer else {
             return self.run.mismatched(&self.command, self.options.class, record.answer).await;
         };
+        let _recorded_with_the_outcome = self.learn_undo(result.as_ref().ok());
         if !record.finished {
             let complete = record.outcome.is_none_or(Outcome::is_complete);
             let key = record.invocation.map(|invocation| invocation.key);
@@ -190,6 +191,9 @@ impl Performance {
     async fn resume(&mut self, record: Recorded) -> Answered {
         self.started = record.started;
         self.attempt = record.failed_attempts;
+        if let Err(closed) = self.permitted(Some(&record)).await {
+            return closed;
+        }
         if let Some(finished) = record.transaction {
             return match self.settle_transaction(finished, true).await {
                 Next::Done(answered) => answered,
@@ -221,7 +225,7 @@ impl Performance {
                 self.catch_up(&invocation, outcome, result, Some(&entry)).await
             }
             None if invocation.refused => self.refuse(&invocation.key).await,
-            _ => match self.unknown(&invocation.id, &invocation.key, invocation.decision).await {
+            _ => match self.left_open(&invocation, record.callback).await {
                 Next::Done(answered) => answered,
                 Next::Again => self.attempts().await,
             },
@@ -237,6 +241,7 @@ impl Performance {
                     Next::Again => continue,
                 }
             }
+            self.run.still_open().await;
             if self.options.class == EffectClass::Transaction {
                 match self.transact().await {
                     Next::Done(answered) => return answered,
@@ -245,6 +250,7 @@ impl Performance {
             }
             let ended = if self.options.class.changes_world() {
                 match self.acquire().await {
+                    Ok(_) if self.run.is_closing() => return self.called_off().await,
                     Ok(intent) => self.call_with(intent).await,
                     Err(Next::Done(answered)) => return answered,
                     Err(Next::Again) => continue,
@@ -297,6 +303,12 @@ impl Performance {
 
     pub(crate) fn invocation(&self) -> InvocationId {
         InvocationId::new(&self.command, self.attempt)
+    }
+
+    /// The run was cancelled between the intent and the body: the body is known not to have been called.
+    async fn called_off<T>(&mut self) -> T {
+        self.deny("engine: cancelled");
+        std::future::pending().await
     }
 
     /// Asks the ledger for the right to run the body; the intent is durable when it is granted.
@@ -442,19 +454,28 @@ impl Performance {
     }
 
     async fn call(&mut self, cx: StepCx) -> Ended {
-        let _busy = self.run.busy();
+        let busy = self.run.busy();
         let body = match self.intercepted(&cx) {
             Some(stub) => Ok(stub),
             None => std::panic::catch_unwind(AssertUnwindSafe(|| self.body.call(cx.clone(), &self.args))),
         };
         let ended = match body {
-            Ok(body) => self.watch(body).await,
+            Ok(body) if self.options.class.changes_world() => self.watch(body).await,
+            // Nothing is lost with a body that changes nothing: it is dropped when the run is cancelled.
+            Ok(body) => match select(pin!(self.watch(body)), pin!(cx.cancelled())).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right(_) => {
+                    drop(busy);
+                    return std::future::pending().await;
+                }
+            },
             Err(panic) => Ended::Panicked(panic_message(&*panic)),
         };
         self.notes.append(&mut cx.take_notes());
-        match (cx.missing(), ended) {
-            (Some(missing), Ended::Error(_)) => self.unprovided(missing).await,
-            (_, ended) => ended,
+        match (cx.missing(), cx.handed_over(), ended) {
+            (Some(missing), _, Ended::Error(_)) => self.unprovided(missing).await,
+            (None, Some(limit), Ended::Error(_)) => Ended::Pending(limit),
+            (_, _, ended) => ended,
         }
     }
 
@@ -487,9 +508,12 @@ impl Performance {
 
     /// Records what an attempt ended with, or arranges the next one.
     pub(crate) async fn settle(&mut self, ended: Ended) -> Next {
+        if let Ended::Pending(limit) = ended {
+            return self.hand_over(limit).await;
+        }
         let changes_world = self.options.class.changes_world();
         let class = match &ended {
-            Ended::Value(_) => FailureClass::Unclassified,
+            Ended::Value(_) | Ended::Pending(_) => FailureClass::Unclassified,
             Ended::Error(error) => error.class,
             Ended::TimedOut if changes_world => FailureClass::Unknown,
             Ended::TimedOut => FailureClass::Retryable,
@@ -535,7 +559,7 @@ impl Performance {
     /// Records a definite failure, and waits until the next attempt is due.
     pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = self.riders();
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
             riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
@@ -566,36 +590,4 @@ pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::
         Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
         Err(panic) => Ended::Panicked(panic_message(&*panic)),
     }
-}
-
-/// The step error of an attempt that gave no value; `exhausted` where it was the last of several.
-pub(crate) fn error_of(
-    run: &Run,
-    command: &CommandId,
-    options: &StepOptions,
-    ended: Ended,
-    exhausted: bool,
-) -> StepError<Payload> {
-    let failure = |reason: String| at(run, command, reason);
-    match ended {
-        Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
-        Ended::Error(error) => StepError::App(error.error),
-        Ended::TimedOut => {
-            let limit = options.timeout.unwrap_or_default();
-            StepError::TimedOut(failure(format!("no answer within {limit:?}")))
-        }
-        Ended::Panicked(message) => StepError::Panicked(failure(message)),
-        Ended::Refused(reason) => StepError::Rejected(failure(reason)),
-        Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
-        Ended::Value(_) => StepError::Unrecordable(failure("a value is not an error".into())),
-    }
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(ToString::to_string)
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
 }

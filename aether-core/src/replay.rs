@@ -50,6 +50,23 @@ pub struct Invocation {
     pub refused: bool,
 }
 
+/// A request for a person's consent or answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// When it expires.
+    pub until: Option<Timestamp>,
+    /// What was decided, and by whom.
+    pub decided: Option<(Payload, String)>,
+}
+
+impl Invocation {
+    /// Whether it was begun, and is neither ended nor decided.
+    fn is_open(&self) -> bool {
+        let decided = self.decision.is_some_and(|decision| decision != Decision::Retry);
+        self.finished.is_none() && !self.refused && !decided
+    }
+}
+
 /// What a journal holds about one command.
 #[derive(Clone, Debug)]
 pub struct Recorded {
@@ -81,6 +98,12 @@ pub struct Recorded {
     pub due: Option<Timestamp>,
     /// The child run it started.
     pub child: Option<RunId>,
+    /// What a person was asked.
+    pub asked: Option<Asked>,
+    /// Number of answers that were refused.
+    pub refused: u32,
+    /// The invocation whose outcome somebody outside is to report, and until when.
+    pub callback: Option<(InvocationId, Option<Timestamp>)>,
     /// The newest recorded HTTP response, which is the value of an HTTP command.
     pub response: Option<Payload>,
     /// Outcome as committed.
@@ -107,6 +130,9 @@ impl Recorded {
             transaction: None,
             due: None,
             child: None,
+            asked: None,
+            refused: 0,
+            callback: None,
             response: None,
             outcome: None,
             answer: None,
@@ -143,15 +169,17 @@ impl History {
     /// Folds `events` from position 0 on.
     pub fn fold(events: impl IntoIterator<Item = Event>) -> Self {
         let mut history = Self::default();
-        let mut races = Vec::new();
+        let mut decided = Vec::new();
         for event in events {
-            if let Event::RaceDecided(e) = &event {
-                races.push((e.command.place().to_owned(), e.winner.clone()));
+            match &event {
+                Event::RaceDecided(e) => decided.push((e.command.place().to_owned(), Some(e.winner.clone()))),
+                Event::PlanGenerated(e) => decided.push((e.command.place().to_owned(), None)),
+                _ => {}
             }
             history.apply(event);
         }
-        for (race, winner) in races {
-            history.forget_losers(&race, &winner);
+        for (place, winner) in decided {
+            history.forget_below(&place, winner.as_deref());
         }
         history
     }
@@ -256,6 +284,24 @@ impl History {
                 record.child = Some(e.child);
                 None
             }
+            Event::ApprovalRequested(e) => {
+                record.asked = Some(Asked { until: e.until, decided: None });
+                None
+            }
+            Event::ApprovalDecided(e) => {
+                if let Some(asked) = &mut record.asked {
+                    asked.decided = Some((e.decision, e.actor));
+                }
+                None
+            }
+            Event::AnswerRefused(_) => {
+                record.refused += 1;
+                None
+            }
+            Event::CallbackAwaited(e) => {
+                record.callback = Some((e.invocation, e.until));
+                None
+            }
             Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
             Event::UuidRecorded(e) => Some(Answer::Uuid(e.value)),
             Event::RandomRecorded(e) => Some(Answer::Random(e.value)),
@@ -269,14 +315,17 @@ impl History {
             | Event::RunFailed(_)
             | Event::RunCancelled(_)
             | Event::RunRequeued(_)
+            | Event::RunUnwinding(_)
+            | Event::RunTerminated(_)
+            | Event::CompensationRecorded(_)
+            | Event::ChildReleased(_)
             | Event::StepCompensated(_)
             | Event::InvocationAbandoned(_)
             | Event::StateChanged(_)
             | Event::StateConfirmed(_)
             | Event::ConfirmationDecided(_)
             | Event::SignalReceived(_)
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalDecided(_)
+            | Event::CallbackReceived(_)
             | Event::VersionMarked(_)
             | Event::CheckpointSaved(_)
             | Event::ContinuedAsNew(_)
@@ -306,11 +355,12 @@ impl History {
         self.commands.values().filter(open).map(|record| &record.command)
     }
 
-    /// On replay only the winner of a race is polled, so what the losers got is not handed out again.
-    fn forget_losers(&mut self, race: &str, winner: &str) {
+    /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
+    /// out again.
+    fn forget_below(&mut self, scope: &str, winner: Option<&str>) {
         let lost = |place: &str| {
             let below = |scope: &str| place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'));
-            below(race) && !below(winner)
+            below(scope) && !winner.is_some_and(below)
         };
         self.deliveries.retain(|place| !lost(place));
         self.commands.retain(|place, _| !lost(place));
@@ -367,6 +417,18 @@ impl History {
             None => self.at_frontier.push((command.clone(), waker.clone())),
         }
         false
+    }
+
+    /// Drops what is recorded inside of `scopes`: of branches that lost a race before they asked for it. Returns their
+    /// invocations of which nothing is known or decided.
+    pub fn forget(&mut self, scopes: &[String]) -> Vec<(CommandId, Invocation)> {
+        let lost = |record: &Recorded| scopes.iter().any(|scope| record.command.is_within(scope));
+        let gone = self.commands.extract_if(|_, record| !record.requested && lost(record));
+        let open = gone.filter_map(|(_, record)| Some((record.command, record.invocation?)));
+        let open = open.filter(|(_, invocation)| invocation.is_open());
+        let mut open: Vec<_> = open.collect();
+        open.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        open
     }
 
     /// The next answer, when nobody asks for it.

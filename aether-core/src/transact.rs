@@ -134,7 +134,9 @@ fn finished(
         }
         Ended::Error(ref error) => error.class,
         Ended::TimedOut => FailureClass::Retryable,
-        Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
+        Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) | Ended::Pending(_) => {
+            FailureClass::Permanent
+        }
     };
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
     let again = may_retry && options.retry.wait_after(attempt).is_some();
@@ -230,6 +232,7 @@ impl Performance {
             return Next::Again;
         }
         let mut events = self.start_events();
+        events.extend(self.compensation(outcome, answered.as_ref().ok()));
         let command = self.command.clone();
         events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());

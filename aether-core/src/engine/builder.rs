@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
 
 use super::{Engine, Guard, Inner, Settings, worker};
+use crate::approval::Approvals;
 use crate::confirm::{Verifier, Verifiers};
 use crate::deps::Deps;
 use crate::host::{Host, Interceptor, Limits};
@@ -70,11 +71,14 @@ pub struct EngineBuilder {
     deps: Deps,
     policy: Arc<dyn ReplayPolicy>,
     interceptor: Option<Arc<dyn Interceptor>>,
+    approvals: Approvals,
     workflows: Vec<RegisteredWorkflow>,
     limits: Limits,
     verifiers: Verifiers,
     settings: Settings,
+    steps: Vec<RegisteredStep>,
     grace: Duration,
+    cancel_grace: Duration,
     production: bool,
 }
 
@@ -87,6 +91,7 @@ impl EngineBuilder {
             deps: Deps::default(),
             policy: Arc::new(DefaultPolicy),
             interceptor: None,
+            approvals: Approvals::default(),
             workflows: Vec::new(),
             limits: Limits::default(),
             verifiers: Verifiers::default(),
@@ -95,7 +100,9 @@ impl EngineBuilder {
                 poll: Duration::from_millis(200),
                 max_active: 10_000,
             },
+            steps: Vec::new(),
             grace: Duration::from_secs(1),
+            cancel_grace: Duration::from_secs(5),
             production: false,
         }
     }
@@ -124,6 +131,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Registers a step that is not registered by itself, such as an instance of a generic one: what it declares is
+    /// checked at the start, and it is found when it is to undo another one.
+    pub fn register_step<S: Step>(mut self) -> Self {
+        self.steps.push(RegisteredStep::of::<S>());
+        self
+    }
+
     /// Asks `policy` before every command.
     pub fn policy(mut self, policy: impl ReplayPolicy) -> Self {
         self.policy = Arc::new(policy);
@@ -143,10 +157,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Checks at the start what step `S` declares, as is done by itself for every `#[step]` of the program. For steps
-    /// that are implemented by hand.
-    pub fn register_step<S: Step>(mut self) -> Self {
-        self.verifiers.know(S::DEF);
+    /// Asks a person before the calls that `approvals` names, beyond those whose steps declare it.
+    pub fn approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = approvals;
         self
     }
 
@@ -180,6 +193,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets how long world-changing bodies may go on in a run that is cancelled, before they are dropped and stay in
+    /// doubt. Default 5 s.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = grace;
+        self
+    }
+
     /// Refuses to start on a store that does not survive a crash.
     pub fn production(mut self) -> Self {
         self.production = true;
@@ -197,8 +217,10 @@ impl EngineBuilder {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
         let registry = registry(&self.workflows)?;
+        let linked = inventory::iter::<RegisteredStep>.into_iter().copied();
+        let steps = linked.chain(self.steps).map(|step| (step.def.path, step)).collect::<HashMap<_, _>>();
         let mut verifiers = self.verifiers;
-        inventory::iter::<RegisteredStep>.into_iter().for_each(|step| verifiers.know(step.0));
+        steps.values().for_each(|step| verifiers.know(step.def));
         if let Some((step, kind)) = verifiers.lacking() {
             let place = format!("{}:{}", step.file, step.line);
             return Err(BuildError::NoVerifier { step: step.path, place, kind });
@@ -212,9 +234,12 @@ impl EngineBuilder {
             deps: self.deps,
             policy: self.policy,
             interceptor: self.interceptor,
+            approvals: self.approvals,
             limits: self.limits,
             verifiers,
             grace: self.grace,
+            cancel_grace: self.cancel_grace,
+            steps,
             observers: broadcast::channel(4096).0,
         };
         let began = host.world.now().as_microsecond();

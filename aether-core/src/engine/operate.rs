@@ -1,10 +1,10 @@
-//! What people and other programs ask of runs: cancel, resolve an invocation in doubt, list, read.
+//! What people and other programs ask of runs: cancel, terminate, resolve an invocation in doubt, list, read.
 
 use std::sync::Arc;
 
 use super::worker::{now, poke};
 use super::{Engine, Inner, RunHandle};
-use crate::confirm::{Ruling, confirm_topic};
+use crate::confirm::{Word, confirm_topic};
 use crate::effect_store::complete;
 use crate::event::ConfirmationDecision;
 use crate::id::{CommandId, InvocationId, RunId};
@@ -12,10 +12,10 @@ use crate::ledger::LedgerEntry;
 use crate::payload::{Payload, hex};
 use crate::recording::{Masking, Recording, RecordingError};
 use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
-use crate::turn::{CANCEL, CancelRequest};
+use crate::turn::{CANCEL, EndRequest, TERMINATE};
 use crate::unknown::{Resolution, Resolved, topic};
 use crate::view::{RunView, Trace};
-use crate::wait::{Answered, answer_topic, signal_topic};
+use crate::wait;
 
 impl Engine {
     /// Runs in the store, newest first.
@@ -87,12 +87,24 @@ impl Engine {
         Ok(rows)
     }
 
-    /// Asks a run to end: `actor` and `reason` are recorded. World-changing calls in flight stay in doubt.
+    /// Asks a run to end: `actor` and `reason` are recorded. Bodies in flight are told and get a grace
+    /// (`cancel_grace`) to come back; then its compensated steps are undone, and its attached children are cancelled.
     ///
     /// # Errors
     /// [`StoreError`] when there is no such run or the store fails.
     pub async fn cancel(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        cancel(&self.inner, run, reason, actor).await
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, run, &request, false).await
+    }
+
+    /// Ends a run at once, also one that is being unwound: nothing is undone, world-changing calls in flight stay in
+    /// doubt, and attached children are terminated. `actor` and `reason` are recorded.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or the store fails.
+    pub async fn terminate(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, run, &request, true).await
     }
 
     /// Says what became of an invocation in doubt. `actor` is recorded. The first word that can be the step's result
@@ -112,7 +124,9 @@ impl Engine {
         let mut random = [0; 8];
         self.inner.host.world.fill_random(&mut random);
         let topic = topic(invocation);
-        self.post(run, format!("{topic}:{}", hex(&random)), topic, encode(&resolved)?).await
+        let (id, at) = (format!("{topic}:{}", hex(&random)), now(&self.inner));
+        let message = Message { seq: 0, id, topic, payload: encode(&resolved)?, at };
+        post(&self.inner, run, message).await
     }
 
     /// Sends a signal into a run, for `cx.signal(name)` to receive, now or later. A second signal of the same `id` to
@@ -127,23 +141,8 @@ impl Engine {
         id: &str,
         value: &T,
     ) -> Result<Sent, StoreError> {
-        self.post(run, format!("signal:{id}"), signal_topic(name), encode(value)?).await
-    }
-
-    /// Answers a question that `cx.ask` put to a person. `actor` is recorded. The first answer counts.
-    ///
-    /// # Errors
-    /// [`StoreError`] when there is no such run, the value does not serialize, or the store fails.
-    pub async fn answer<T: serde::Serialize>(
-        &self,
-        run: &RunId,
-        question: &CommandId,
-        value: &T,
-        actor: &str,
-    ) -> Result<Sent, StoreError> {
-        let answered = Answered { value: encode(value)?, actor: actor.into() };
-        let topic = answer_topic(question);
-        self.post(run, topic.clone(), topic, encode(&answered)?).await
+        let message = wait::signal(name, id, encode(value)?, now(&self.inner));
+        post(&self.inner, run, message).await
     }
 
     /// Decides about a resource that is not as step `command` left it, where the step declares `confirm = "ask"` and
@@ -161,18 +160,10 @@ impl Engine {
         actor: &str,
     ) -> Result<Sent, StoreError> {
         let topic = confirm_topic(command, resource, id);
-        let ruling = Ruling { decision, actor: actor.into() };
-        self.post(run, topic.clone(), topic, encode(&ruling)?).await
-    }
-
-    async fn post(
-        &self,
-        run: &RunId,
-        id: String,
-        topic: String,
-        payload: Payload,
-    ) -> Result<Sent, StoreError> {
-        post(&self.inner, run, id, topic, payload).await
+        let word = Word { decision, actor: actor.into() };
+        let message =
+            Message { seq: 0, id: topic.clone(), topic, payload: encode(&word)?, at: now(&self.inner) };
+        post(&self.inner, run, message).await
     }
 }
 
@@ -182,22 +173,22 @@ fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
 }
 
 /// Puts a message into a run's inbox, and wakes the run if it is advanced here.
-async fn post(
-    inner: &Arc<Inner>,
-    run: &RunId,
-    id: String,
-    topic: String,
-    payload: Payload,
-) -> Result<Sent, StoreError> {
-    let message = Message { seq: 0, id, topic, payload, at: now(inner) };
+async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, StoreError> {
     let sent = inner.host.store.send(run, message).await?;
     poke(inner, run).await;
     Ok(sent)
 }
 
-async fn cancel(inner: &Arc<Inner>, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-    let request = CancelRequest { reason: reason.into(), actor: actor.into() };
-    post(inner, run, "cancel".into(), CANCEL.into(), encode(&request)?).await
+/// Asks a run to end, `at_once` or after it has undone what it did.
+pub(super) async fn cancel(
+    inner: &Arc<Inner>,
+    run: &RunId,
+    request: &EndRequest,
+    at_once: bool,
+) -> Result<Sent, StoreError> {
+    let topic = if at_once { TERMINATE } else { CANCEL };
+    let (id, topic, payload) = (topic.into(), topic.into(), encode(request)?);
+    post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }
 
 impl<W> RunHandle<W> {
@@ -206,6 +197,16 @@ impl<W> RunHandle<W> {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn cancel(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        cancel(&self.inner, &self.id, reason, actor).await
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, &self.id, &request, false).await
+    }
+
+    /// Ends the run at once; see [`Engine::terminate`].
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn terminate(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, &self.id, &request, true).await
     }
 }

@@ -169,7 +169,7 @@ impl Verifier for Trusting {
 /// An engine that looks at resources as `settings` say: nothing real is looked at unasked.
 pub(super) fn verifying(engine: EngineBuilder, settings: &Settings) -> EngineBuilder {
     let declared = aether_core::private::inventory::iter::<RegisteredStep>;
-    let kinds = declared.into_iter().flat_map(|step| step.0.options.changes);
+    let kinds = declared.into_iter().flat_map(|step| step.def.options.changes);
     let engine = kinds.fold(engine, |engine, kind| engine.verifier(*kind, Trusting));
     let given = settings.verifiers.iter().cloned();
     given.fold(engine, |engine, (kind, verifier)| engine.verifier(kind, verifier))
