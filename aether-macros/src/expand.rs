@@ -5,7 +5,7 @@
 mod definition;
 mod step;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{GenericParam, Lifetime};
@@ -300,13 +300,15 @@ fn codec(shape: &Shape) -> TokenStream {
     let p = private(shape);
     let Names { args, decoder, .. } = names();
     let (owned, tuple) = (owned(shape), tuple(shape));
-    let puts = shape.args.iter().map(
-        |Arg { ident, name, owned, ty, .. }| quote_spanned!(ty.span()=> .field::<#owned>(#name, #ident)),
-    );
-    let takes = shape
-        .args
-        .iter()
-        .map(|Arg { name, owned, ty, .. }| quote_spanned!(ty.span()=> #decoder.field::<#owned>(#name)?));
+    let record = Ident::new("record", Span::mixed_site());
+    let puts = shape.args.iter().map(|arg| {
+        let (argument, ident, name) = (argument(arg, &p), &arg.ident, &arg.name);
+        quote!(let #record = #argument::put(#ident, #name, #record);)
+    });
+    let takes = shape.args.iter().map(|arg| {
+        let (argument, name) = (argument(arg, &p), &arg.name);
+        quote!(#argument::take(#name, &#decoder)?)
+    });
     let takes = match shape.args.len() {
         1 => quote!(#(#takes)*),
         _ => quote!((#(#takes),*)),
@@ -314,13 +316,38 @@ fn codec(shape: &Shape) -> TokenStream {
     quote! {
         fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> {
             let #tuple = #args;
-            #p::ArgsEncoder::new() #(#puts)* .finish()
+            let #record = #p::ArgsEncoder::new();
+            #(#puts)*
+            #record.finish()
         }
         fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> {
             let #decoder = #p::ArgsDecoder::new(#args)?;
             ::core::result::Result::Ok(#takes)
         }
     }
+}
+
+/// The type of an argument as one; an error about it points at the argument's name.
+fn argument(arg: &Arg, p: &TokenStream) -> TokenStream {
+    let at = arg.ident.span();
+    let owned = placed_at(arg.owned.to_token_stream(), at);
+    quote_spanned!(at=> <#owned as #p::Argument>)
+}
+
+/// The same tokens, as if they stood at another place.
+fn placed_at(tokens: TokenStream, at: Span) -> TokenStream {
+    let moved = tokens.into_iter().map(|token| match token {
+        TokenTree::Group(group) => {
+            let mut moved = Group::new(group.delimiter(), placed_at(group.stream(), at));
+            moved.set_span(group.span().located_at(at));
+            TokenTree::Group(moved)
+        }
+        mut token => {
+            token.set_span(token.span().located_at(at));
+            token
+        }
+    });
+    moved.collect()
 }
 
 fn stub_codec(shape: &Shape) -> TokenStream {
@@ -412,6 +439,7 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let params = context.into_iter().chain(passed(shape));
     let tuple = tuple(shape);
     let path = body_path(shape, &quote!(Self));
+    let result = quote_spanned!(shape.ret.span()=> #p::Returns::into_result);
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
         #associated
@@ -421,7 +449,7 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
             ::std::boxed::Box::pin(#p::workflow_code(async move {
                 let mut #cx = #cx;
                 let #tuple = #args;
-                #p::Returns::into_result(#path(#(#params),*).await)
+                #result(#path(#(#params),*).await)
             }))
         }
     };
