@@ -134,14 +134,13 @@ fn workflow_item(plan: &WorkflowPlan) -> Code {
 
 fn workflow_stub(shape: &Shape) -> Code {
     let p = private(shape);
-    let Names { cx, args, .. } = names();
+    let head = head(shape, "run", "Cx", "Input");
     let def = workflow_def(shape, 1, "", &[], &[]);
     let associated = associated(shape, &quote!(Input), &stub_codec(shape));
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
         #associated
-        fn run(#cx: #p::Cx, #args: Self::Input)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { ::core::unreachable!() }
+        #head { ::core::unreachable!() }
     };
     let outside = [type_item(shape), trait_impl(shape, "Workflow", &body)];
     let call = unused(workflow_call(shape, &quote!(::core::unreachable!())));
@@ -263,13 +262,14 @@ fn associated(shape: &Shape, args: &TokenStream, codec: &TokenStream) -> TokenSt
     let p = private(shape);
     let owned = owned(shape);
     let ret = &shape.ret;
-    let span = ret.span();
-    let output = quote_spanned!(span=> <#ret as #p::Returns>::Ok);
-    let error = quote_spanned!(span=> <#ret as #p::Returns>::Err);
+    let results = quote! {
+        type Output = <#ret as #p::Returns>::Ok;
+        type Error = <#ret as #p::Returns>::Err;
+    };
+    let results = placed_at(results, ret.span());
     quote! {
         type #args = #owned;
-        type Output = #output;
-        type Error = #error;
+        #results
         #codec
     }
 }
@@ -293,6 +293,28 @@ fn tuple(shape: &Shape) -> TokenStream {
         [one] => one.to_token_stream(),
         all => quote!((#(#all),*)),
     }
+}
+
+/// The call of the user's function; an error about its result points at the return type.
+fn called(shape: &Shape, params: impl Iterator<Item = TokenStream>) -> TokenStream {
+    let p = private(shape);
+    let at = shape.ret.span();
+    let result = placed_at(quote!(#p::Returns::into_result), at);
+    let path = placed_at(body_path(shape, &quote!(Self)), at);
+    quote_spanned!(at=> #result(#path(#(#params),*).await))
+}
+
+/// The head of the function that the engine calls, likewise.
+fn head(shape: &Shape, name: &str, context: &str, args: &str) -> TokenStream {
+    let p = private(shape);
+    let Names { cx, args: arguments, .. } = names();
+    let (name, context, args) =
+        (format_ident!("{name}"), format_ident!("{context}"), format_ident!("{args}"));
+    let head = quote! {
+        fn #name(#cx: #p::#context, #arguments: Self::#args)
+            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>>
+    };
+    placed_at(head, shape.ret.span())
 }
 
 /// `encode` and `decode`: one field per argument.
@@ -438,18 +460,15 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
     let params = context.into_iter().chain(passed(shape));
     let tuple = tuple(shape);
-    let path = body_path(shape, &quote!(Self));
-    let result = quote_spanned!(shape.ret.span()=> #p::Returns::into_result);
+    let (head, called) = (head(shape, "run", "Cx", "Input"), called(shape, params));
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
         #associated
-        fn run(#cx: #p::Cx, #args: Self::Input)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>>
-        {
+        #head {
             ::std::boxed::Box::pin(#p::workflow_code(async move {
                 let mut #cx = #cx;
                 let #tuple = #args;
-                #result(#path(#(#params),*).await)
+                #called
             }))
         }
     };

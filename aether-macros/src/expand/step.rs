@@ -7,8 +7,8 @@ use syn::{Path, PathSegment, Type, TypeReference};
 
 use super::definition::{options, step_def};
 use super::{
-    Code, Names, argument, associated, body_function, body_path, call_function, codec, names, passed, placed,
-    private, registration, stub_codec, this, trait_impl, tuple, type_item, unused, warnings,
+    Code, Names, argument, associated, body_function, call_function, called, codec, head, names, passed,
+    placed, private, registration, stub_codec, this, trait_impl, tuple, type_item, unused, warnings,
 };
 use crate::ir::{Approval, Arg, OfArguments, Owner, Shape, StepPlan};
 
@@ -31,14 +31,14 @@ pub(super) fn step_item(plan: &StepPlan) -> Code {
 
 pub(super) fn step_stub(shape: &Shape) -> Code {
     let p = private(shape);
-    let Names { cx, args, error, .. } = names();
+    let error = names().error;
+    let head = head(shape, "call", "StepCx", "Args");
     let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name);
     let associated = associated(shape, &quote!(Args), &stub_codec(shape));
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
         #associated
-        fn call(#cx: #p::StepCx, #args: Self::Args)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { ::core::unreachable!() }
+        #head { ::core::unreachable!() }
         fn classify(#error: &Self::Error) -> #p::FailureClass { ::core::unreachable!() }
     };
     let outside = [type_item(shape), trait_impl(shape, "Step", &body)];
@@ -54,10 +54,8 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let associated = associated(shape, &quote!(Args), &codec(shape));
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
     let params = context.into_iter().chain(passed(shape));
-    let path = body_path(shape, &quote!(Self));
-    let result = quote_spanned!(shape.ret.span()=> #p::Returns::into_result);
-    let called = in_future(shape, &quote!(#result(#path(#(#params),*).await)));
-    let args = names().args;
+    let head = head(shape, "call", "StepCx", "Args");
+    let called = in_future(shape, &called(shape, params));
     let key = plan.options.key.as_ref().map(|key| business_key(shape, key));
     let approval = match &plan.options.approval {
         Some(Approval::ByArguments(closure)) => Some(needs_approval(shape, closure)),
@@ -68,8 +66,7 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
         #associated
-        fn call(#cx: #p::StepCx, #args: Self::Args)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { #called }
+        #head { #called }
         fn classify(#error: &Self::Error) -> #p::FailureClass {
             use #p::{ClassOfKnown as _, ClassOfOther as _};
             (&&#p::ClassOf(#error)).class_of()
