@@ -206,6 +206,9 @@ pub enum Confirm {
 /// Default time one attempt of a world-changing body may take.
 pub const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Default time a transaction's body may take. It holds the store's one writer, so that every run waits for it.
+pub const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl StepOptions {
     /// The defaults of `class`.
     pub const fn of(class: EffectClass) -> Self {
@@ -213,7 +216,11 @@ impl StepOptions {
             EffectClass::Read | EffectClass::Llm => Retry::READ,
             _ => Retry::NONE,
         };
-        let timeout = if class.changes_world() { Some(TOOL_TIMEOUT) } else { None };
+        let timeout = match class {
+            EffectClass::Transaction => Some(TRANSACTION_TIMEOUT),
+            _ if class.changes_world() => Some(TOOL_TIMEOUT),
+            _ => None,
+        };
         Self {
             class,
             retry,

@@ -4,6 +4,8 @@
 //! run leaves the others alone.
 
 mod builder;
+mod decide;
+mod family;
 mod handle;
 mod operate;
 mod verify;
@@ -18,6 +20,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
 
 pub use builder::{BuildError, EngineBuilder};
+pub use decide::DecideError;
 pub use handle::{AnyWorkflow, RunError, RunHandle, StartError, StartRun};
 pub use verify::{Verified, VerifyError};
 
@@ -169,6 +172,8 @@ impl Engine {
 
     /// Stops taking up work, lets step bodies that are running finish for at most `patience`, gives every run back
     /// to the store, and waits until everything is durable. Cancels nothing: the runs go on at the next start.
+    ///
+    /// Closes the store, unless somebody else in this process holds it, such as another engine.
     pub async fn shutdown(self, patience: Duration) -> Result<(), crate::store::StoreError> {
         worker::shut_down(&self.inner, patience).await
     }

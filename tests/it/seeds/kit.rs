@@ -144,6 +144,11 @@ impl Journal {
         Self { run: run.into(), events: read_verified(&frames).unwrap() }
     }
 
+    /// The events as a planted journal holds them.
+    pub(crate) fn dated(&self) -> Vec<(Timestamp, Event)> {
+        self.events.iter().map(|event| (past(), event.clone())).collect()
+    }
+
     pub(crate) fn kinds(&self) -> Vec<String> {
         self.events.iter().map(Event::kind).collect()
     }
@@ -320,7 +325,19 @@ impl Hand {
         let run = self.run.clone();
         let (epoch, at) = (self.epoch, past());
         let (status, consumed) = (terminal(&frame), Vec::new());
-        self.store.append(Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack });
+        self.store.append(Append {
+            run,
+            epoch,
+            expected,
+            at,
+            frame,
+            acquire,
+            ledger,
+            status,
+            consumed,
+            work: None,
+            ack,
+        });
         reply.await.unwrap().unwrap()
     }
 
