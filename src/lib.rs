@@ -50,7 +50,7 @@ pub use aether_core::journal;
 pub use aether_core::ledger;
 pub use aether_core::memory::MemoryStore;
 pub use aether_core::outcome::{Classify, EffectClass, FailureClass, Outcome};
-pub use aether_core::payload::{Payload, PayloadError};
+pub use aether_core::payload::{Digest, Payload, PayloadError};
 pub use aether_core::policy;
 pub use aether_core::recording::{self, Masking, Recording, RecordingError};
 pub use aether_core::step::{Recordable, RecordableError, Step, Workflow};

@@ -56,6 +56,8 @@ struct State {
     in_flight: BTreeMap<CommandId, InvocationId>,
     inbox: Vec<Message>,
     seen: u64,
+    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
+    ahead: Vec<Side>,
 }
 
 /// What rides with an append.
@@ -275,7 +277,10 @@ impl Run {
             })
         });
         let matched = match compared {
-            None => Matched::New,
+            None => {
+                self.note_ahead(side);
+                Matched::New
+            }
             Some(Ok(matched)) => matched,
             Some(Err(recorded)) => return self.diverged(Some(recorded), Some(side())).await,
         };
@@ -283,6 +288,14 @@ impl Run {
         let verdict = self.consult(command, class, answered, side).await;
         // Where there is a body, the effect gate looks at history again before it calls it: see `Run::has_answer`.
         if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
+    }
+
+    /// Remembers a command that history does not hold, while there is history left.
+    fn note_ahead(&self, side: impl Fn() -> Side) {
+        let mut state = self.lock();
+        if !state.history.is_exhausted() {
+            state.ahead.push(side());
+        }
     }
 
     /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.
@@ -394,11 +407,14 @@ impl Run {
             return None;
         }
         let recorded = recorded_side(state.history.stuck_at()?, EffectClass::Pure);
-        let requested = state.history.frontier_request().map(|command| Side {
-            command: command.clone(),
-            class: EffectClass::Pure,
-            digest: None,
-            site: None,
+        let requested = state.history.frontier_request().map(|command| {
+            let known = state.ahead.iter().find(|side| side.command == *command).cloned();
+            known.unwrap_or_else(|| Side {
+                command: command.clone(),
+                class: EffectClass::Pure,
+                digest: None,
+                site: None,
+            })
         });
         Some(self.divergence(recorded, requested))
     }

@@ -5,9 +5,11 @@
 mod bad_input;
 mod definitions;
 mod examples;
+mod fuzz;
 mod hostile;
 mod kill_sweep;
 mod names;
+mod recordings;
 mod seeds;
 mod sim;
 mod sim_crashes;

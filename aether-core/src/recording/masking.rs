@@ -238,7 +238,7 @@ impl Secrets {
     }
 
     fn add(&mut self, secret: &str) {
-        if secret.is_empty() || self.found.contains_key(secret) {
+        if secret.is_empty() || secret == MASK || is_stand_in(secret) || self.found.contains_key(secret) {
             return;
         }
         let stand_in = stand_in(secret, self.found.len() + 1);
@@ -288,6 +288,12 @@ fn stand_in(secret: &str, number: usize) -> String {
     } else {
         format!("masked-{number}")
     }
+}
+
+/// Whether a text was put in place of a secret before.
+fn is_stand_in(text: &str) -> bool {
+    let number = text.strip_prefix("masked-").or_else(|| text.strip_prefix("00000000-0000-4000-8000-"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Members of an event that name things and hold no values.

@@ -96,7 +96,7 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
     }
 }
 
-pub(super) fn runtime() -> Result<Runtime, SimError> {
+pub(crate) fn runtime() -> Result<Runtime, SimError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(true).build().map_err(|error| SimError::Broken(error.to_string()))
 }
