@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+use crate::contract::Constraints;
 use crate::cx::Cx;
 use crate::event::{ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted};
 use crate::failure::{Failure, StepError};
@@ -129,6 +130,7 @@ impl ChildCall<'_> {
                     digest,
                     input: Some(input.clone()),
                     site,
+                    constraints: Constraints::default(),
                 };
                 let link = ChildStarted { command: command.clone(), child: child.clone() };
                 run.append_durably(vec![started.into(), link.into()], None, Riders::default()).await;

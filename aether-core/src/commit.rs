@@ -14,6 +14,11 @@ use crate::replay::Invocation;
 use crate::run::Riders;
 
 impl Performance {
+    /// What rides with the next append: the messages it takes in.
+    pub(crate) fn riders(&mut self) -> Riders {
+        Riders { consumed: std::mem::take(&mut self.consumed), ..Riders::default() }
+    }
+
     /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
     pub(crate) fn commit_success(&mut self, value: Payload, consumed: Vec<u64>) -> Answered {
         let outcome = Outcome::of_success(self.options.class);
@@ -24,7 +29,8 @@ impl Performance {
         });
         let mut result = (exchanged != Some(true)).then(|| value.clone());
         let mut events = self.start_events();
-        let mut riders = Riders { consumed, ..Riders::default() };
+        let mut riders = self.riders();
+        riders.consumed.extend(consumed);
         let mut key = None;
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(outcome, result.take(), None));
@@ -48,7 +54,7 @@ impl Performance {
     ) -> Answered {
         let error = step_error(error);
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = self.riders();
         let mut repeated = Some(error.clone());
         if let (Some(status), true) = (ledger, self.options.class.changes_world()) {
             events.push(self.invocation_finished(outcome, None, repeated.take()));

@@ -105,6 +105,20 @@ impl Trigger {
         Self::Cancel,
         Self::Timeout,
     ];
+
+    /// The name in a trace.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Succeed => "succeed",
+            Self::Fail => "fail",
+            Self::Reject => "reject",
+            Self::Suspend => "suspend",
+            Self::Resume => "resume",
+            Self::Cancel => "cancel",
+            Self::Timeout => "timeout",
+        }
+    }
 }
 
 /// A move that the table does not have.
@@ -137,6 +151,37 @@ impl Status {
             (Self::Waiting, Trigger::Reject) => Self::Rejected,
             (from, trigger) => return Err(IllegalTransition { from, trigger }),
         })
+    }
+}
+
+/// What one execution may do, as it stands in the journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Constraints {
+    /// Whether a completed execution must not be repeated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub irreversible: bool,
+    /// How long one attempt may take, in milliseconds; absent where there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Attempts in all, the first included; absent where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+}
+
+impl Constraints {
+    /// What `options` allow.
+    pub fn of(options: &StepOptions) -> Self {
+        let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            irreversible: options.irreversible,
+            timeout_ms: options.timeout.map(millis),
+            attempts: (options.retry.max > 1).then_some(options.retry.max),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 

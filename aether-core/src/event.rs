@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::contract::Constraints;
 use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload};
@@ -127,6 +128,9 @@ events! {
         /// Where in the source it was awaited, `file:line`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<String>,
+        /// What its executions may do.
+        #[serde(default, skip_serializing_if = "Constraints::is_empty")]
+        constraints: Constraints,
     }
     /// A step reached its end; nothing of it will be done again.
     12 NodeFinished {
@@ -339,8 +343,11 @@ events! {
     44 ApprovalRequested {
         /// The command.
         command: CommandId,
-        /// What is to be approved.
+        /// What is to be approved, or the question.
         request: Payload,
+        /// When the request expires.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
     }
     /// A person decided.
     45 ApprovalDecided {
@@ -357,6 +364,32 @@ events! {
         command: CommandId,
         /// The child.
         child: RunId,
+    }
+    /// What somebody answered to a wait does not fit it; the wait goes on.
+    47 AnswerRefused {
+        /// The command.
+        command: CommandId,
+        /// Why it was refused.
+        reason: String,
+        /// Who answered.
+        actor: String,
+    }
+    /// A body came back without an outcome: somebody outside is to report it.
+    48 CallbackAwaited {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
+        /// When it is no longer waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    }
+    /// Somebody outside reported the outcome of an invocation; it follows in the same append.
+    49 CallbackReceived {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
     }
     /// The code took a version branch.
     50 VersionMarked {
@@ -383,6 +416,34 @@ events! {
     53 ContinuedAsNew {
         /// The new run.
         next: RunId,
+    }
+    /// The body of a transaction step came back. What its SQL did became durable in the append that holds this event,
+    /// or was rolled back before it.
+    58 TransactionFinished {
+        /// The command.
+        command: CommandId,
+        /// Logical attempt, from 0.
+        attempt: u32,
+        /// What it means for the world: `side_effect_committed`, or a failure that left nothing.
+        outcome: Outcome,
+        /// The value, where there is one.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        result: Option<Payload>,
+        /// The step error, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Payload>,
+        /// The resources that the body says it changed; each follows as a `state_changed`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<StateChanged>,
+    }
+    /// An attempt at a transaction step was rolled back for a reason that is not the step's own; it does not count.
+    59 TransactionRolledBack {
+        /// The command.
+        command: CommandId,
+        /// Logical attempt, from 0.
+        attempt: u32,
+        /// Why.
+        reason: String,
     }
 }
 
@@ -451,8 +512,13 @@ impl Event {
             Self::ApprovalRequested(e) => Some(&e.command),
             Self::ApprovalDecided(e) => Some(&e.command),
             Self::ChildStarted(e) => Some(&e.command),
+            Self::AnswerRefused(e) => Some(&e.command),
+            Self::CallbackAwaited(e) => Some(&e.command),
+            Self::CallbackReceived(e) => Some(&e.command),
             Self::VersionMarked(e) => Some(&e.command),
             Self::RaceDecided(e) => Some(&e.command),
+            Self::TransactionFinished(e) => Some(&e.command),
+            Self::TransactionRolledBack(e) => Some(&e.command),
             Self::RunCreated(_)
             | Self::RunWaiting(_)
             | Self::RunCompleted(_)

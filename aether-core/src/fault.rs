@@ -145,6 +145,18 @@ pub enum Fault {
         /// What is missing.
         missing: crate::deps::MissingDep,
     },
+    /// The store cannot run a transaction step.
+    #[error(
+        "run `{run}`, step `{command}`: a transaction step runs on the store's own SQLite file, and this engine keeps its runs in {store}: use `.sqlite(path)`; nothing of the run was lost"
+    )]
+    NoTransactions {
+        /// The run.
+        run: RunId,
+        /// The step's command.
+        command: CommandId,
+        /// The store.
+        store: String,
+    },
     /// The run's workflow is not in this program.
     #[error(
         "run `{run}` is of workflow `{workflow}`, which is not linked into this program (linked are: {linked}); nothing of it was lost"

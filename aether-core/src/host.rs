@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
+use crate::approval::Approvals;
 use crate::def::StepOptions;
 use crate::deps::Deps;
 use crate::event::Event;
@@ -79,6 +80,7 @@ pub(crate) struct Host {
     pub(crate) deps: Deps,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
+    pub(crate) approvals: Approvals,
     pub(crate) limits: Limits,
     pub(crate) grace: Duration,
     pub(crate) observers: broadcast::Sender<Observed>,

@@ -3,13 +3,16 @@
 //! Promise: no clock, no randomness and no network in here; they come in through a `World`. Positions, statuses and
 //! views are folds over one run's journal.
 
+pub mod approval;
 pub mod branch;
+pub mod callback;
 pub mod child;
 mod commit;
 pub mod contract;
 pub mod cx;
 pub mod def;
 pub mod deps;
+mod ended;
 pub mod engine;
 pub mod event;
 pub mod failure;
@@ -17,12 +20,14 @@ pub mod fault;
 pub mod gate;
 pub mod graph;
 pub mod host;
+pub mod human;
 pub mod id;
 pub mod journal;
 pub mod ledger;
 pub mod memory;
 pub mod outcome;
 pub mod payload;
+pub mod pending;
 mod perform;
 pub mod policy;
 pub mod private;
@@ -33,10 +38,11 @@ pub mod step;
 pub mod step_cx;
 pub mod store;
 pub mod tool;
+mod transact;
 mod turn;
 pub mod unknown;
 pub mod view;
-mod wait;
+pub mod wait;
 pub mod world;
 
 pub use turn::RunEnd;

@@ -12,7 +12,9 @@ use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
 
 use crate::commit::recorded_outcome;
+use crate::contract::Constraints;
 use crate::def::StepOptions;
+pub(crate) use crate::ended::{Ended, error_of, panic_message};
 use crate::event::{
     CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
     ToolInvocationStarted,
@@ -27,7 +29,7 @@ use crate::outcome::{EffectClass, FailureClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
 use crate::run::{Matched, Riders, Run};
-use crate::step::{Body, BodyError, BodyResult};
+use crate::step::{Body, BodyResult};
 use crate::step_cx::StepCx;
 use crate::world::later;
 
@@ -48,15 +50,6 @@ pub(crate) struct Call {
 /// A value, or a step error, both as recorded.
 pub(crate) type Answered = Result<Payload, Payload>;
 
-/// How a body came back.
-pub(crate) enum Ended {
-    Value(Payload),
-    Error(BodyError),
-    Unrecordable(String),
-    TimedOut,
-    Panicked(String),
-}
-
 /// What happens after an attempt.
 pub(crate) enum Next {
     Done(Answered),
@@ -68,13 +61,17 @@ pub(crate) struct Performance {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
     pub(crate) name: Cow<'static, str>,
-    path: Cow<'static, str>,
+    pub(crate) path: Cow<'static, str>,
     pub(crate) options: StepOptions,
     pub(crate) args: Payload,
     pub(crate) body: Arc<dyn Body>,
-    digest: Digest,
+    pub(crate) digest: Digest,
     site: Option<String>,
     pub(crate) notes: Vec<Event>,
+    /// Inbox messages that the next append takes in.
+    pub(crate) consumed: Vec<u64>,
+    /// Number of answers from outside that were refused.
+    pub(crate) refused: u32,
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
@@ -110,6 +107,8 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         digest,
         site,
         notes: Vec::new(),
+        consumed: Vec::new(),
+        refused: 0,
         began: None,
         lost: None,
         started: false,
@@ -134,7 +133,10 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
             }
             run.frontier(command).await;
             run.breathe().await;
-            performance.attempts().await
+            match performance.permitted(None).await {
+                Ok(()) => performance.attempts().await,
+                Err(closed) => closed,
+            }
         }
     }
 }
@@ -187,6 +189,15 @@ impl Performance {
     async fn resume(&mut self, record: Recorded) -> Answered {
         self.started = record.started;
         self.attempt = record.failed_attempts;
+        if let Err(closed) = self.permitted(Some(&record)).await {
+            return closed;
+        }
+        if let Some(finished) = record.transaction {
+            return match self.settle_transaction(finished, true).await {
+                Next::Done(answered) => answered,
+                Next::Again => self.attempts().await,
+            };
+        }
         let Some(invocation) = record.invocation else {
             if let Some(due) = record.retry_due {
                 self.wait_until(due).await;
@@ -214,7 +225,7 @@ impl Performance {
                 self.catch_up(&invocation, outcome, result, false)
             }
             None if invocation.refused => self.refuse(&invocation.key),
-            _ => match self.unknown(&invocation.id, &invocation.key, invocation.decision).await {
+            _ => match self.left_open(&invocation, record.callback).await {
                 Next::Done(answered) => answered,
                 Next::Again => self.attempts().await,
             },
@@ -224,6 +235,12 @@ impl Performance {
     /// Makes attempts until one settles the step.
     async fn attempts(&mut self) -> Answered {
         loop {
+            if self.options.class == EffectClass::Transaction {
+                match self.transact().await {
+                    Next::Done(answered) => return answered,
+                    Next::Again => continue,
+                }
+            }
             let ended = if self.options.class.changes_world() {
                 match self.acquire().await {
                     Ok(intent) => self.call_with(intent).await,
@@ -263,6 +280,7 @@ impl Performance {
                     digest: self.digest.clone(),
                     input: (!self.emitted).then(|| self.args.clone()),
                     site: self.site.clone(),
+                    constraints: Constraints::of(&self.options),
                 }
                 .into(),
             );
@@ -406,22 +424,22 @@ impl Performance {
         }
     }
 
+    /// What a test answers in the body's place.
+    pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+        let call = BodyCall {
+            run: &self.run.id,
+            command: &self.command,
+            path: &self.path,
+            options: &self.options,
+            attempt: self.attempt,
+            args: &self.args,
+        };
+        self.run.host.interceptor.as_ref().and_then(|interceptor| interceptor.intercept(&call, cx))
+    }
+
     async fn call(&mut self, cx: StepCx) -> Ended {
         let _busy = self.run.busy();
-        let host = &self.run.host;
-        let intercepted = host.interceptor.as_ref().and_then(|interceptor| {
-            let (run, command) = (&self.run.id, &self.command);
-            let call = BodyCall {
-                run,
-                command,
-                path: &self.path,
-                options: &self.options,
-                attempt: self.attempt,
-                args: &self.args,
-            };
-            interceptor.intercept(&call, &cx)
-        });
-        let body = match intercepted {
+        let body = match self.intercepted(&cx) {
             Some(stub) => Ok(stub),
             None => std::panic::catch_unwind(AssertUnwindSafe(|| self.body.call(cx.clone(), &self.args))),
         };
@@ -430,9 +448,10 @@ impl Performance {
             Err(panic) => Ended::Panicked(panic_message(&*panic)),
         };
         self.notes.append(&mut cx.take_notes());
-        match (cx.missing(), ended) {
-            (Some(missing), Ended::Error(_)) => self.unprovided(missing).await,
-            (_, ended) => ended,
+        match (cx.missing(), cx.handed_over(), ended) {
+            (Some(missing), _, Ended::Error(_)) => self.unprovided(missing).await,
+            (None, Some(limit), Ended::Error(_)) => Ended::Pending(limit),
+            (_, _, ended) => ended,
         }
     }
 
@@ -447,7 +466,7 @@ impl Performance {
     }
 
     /// Polls a body under its timeout, and catches its panic.
-    async fn watch(&self, body: BoxFuture<'static, BodyResult>) -> Ended {
+    pub(crate) async fn watch(&self, body: BoxFuture<'static, BodyResult>) -> Ended {
         let mut body = AssertUnwindSafe(body).catch_unwind();
         let ended = match (self.options.timeout, (&mut body).now_or_never()) {
             (_, Some(ended)) => ended,
@@ -460,27 +479,22 @@ impl Performance {
                 }
             }
         };
-        match ended {
-            Ok(Ok(Ok(value))) => match self.run.too_large(&value) {
-                Some(reason) => Ended::Unrecordable(reason),
-                None => Ended::Value(value),
-            },
-            Ok(Ok(Err(error))) => Ended::Error(error),
-            Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
-            Err(panic) => Ended::Panicked(panic_message(&*panic)),
-        }
+        ended_with(&self.run, ended)
     }
 
     /// Records what an attempt ended with, or arranges the next one.
     pub(crate) async fn settle(&mut self, ended: Ended) -> Next {
+        if let Ended::Pending(limit) = ended {
+            return self.hand_over(limit).await;
+        }
         self.run.landed(&self.command);
         let changes_world = self.options.class.changes_world();
         let class = match &ended {
-            Ended::Value(_) => FailureClass::Unclassified,
+            Ended::Value(_) | Ended::Pending(_) => FailureClass::Unclassified,
             Ended::Error(error) => error.class,
             Ended::TimedOut if changes_world => FailureClass::Unknown,
             Ended::TimedOut => FailureClass::Retryable,
-            Ended::Panicked(_) | Ended::Unrecordable(_) => FailureClass::Permanent,
+            Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
         };
         let ended = match ended {
             Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new())),
@@ -512,15 +526,7 @@ impl Performance {
     }
 
     fn error_of(&self, ended: Ended, exhausted: bool) -> StepError<Payload> {
-        let failure = |reason: String| at(&self.run, &self.command, reason);
-        match ended {
-            Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
-            Ended::Error(error) => StepError::App(error.error),
-            Ended::TimedOut => StepError::TimedOut(failure(format!("no answer within {:?}", self.timeout()))),
-            Ended::Panicked(message) => StepError::Panicked(failure(message)),
-            Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
-            Ended::Value(_) => StepError::Unrecordable(failure("a value is not an error".into())),
-        }
+        error_of(&self.run, &self.command, &self.options, ended, exhausted)
     }
 
     pub(crate) fn timeout(&self) -> std::time::Duration {
@@ -528,9 +534,9 @@ impl Performance {
     }
 
     /// Records a definite failure, and waits until the next attempt is due.
-    async fn retry(&mut self, error: Payload, due: Timestamp) {
+    pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = self.riders();
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
             riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
@@ -550,11 +556,15 @@ impl Performance {
     }
 }
 
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(ToString::to_string)
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
+/// What a body came back with, as far as it can be recorded.
+pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::Any + Send>>) -> Ended {
+    match ended {
+        Ok(Ok(Ok(value))) => match run.too_large(&value) {
+            Some(reason) => Ended::Unrecordable(reason),
+            None => Ended::Value(value),
+        },
+        Ok(Ok(Err(error))) => Ended::Error(error),
+        Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
+        Err(panic) => Ended::Panicked(panic_message(&*panic)),
+    }
 }

@@ -5,7 +5,8 @@ pub use inventory;
 
 pub use crate::cx::{Cx, call_step, inline_workflow, workflow_code};
 pub use crate::def::{
-    Allow, Edge, EdgeKind, OnUnknown, Probe, Retry, State, StateKind, StepDef, StepOptions, WorkflowDef,
+    Allow, Approval, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
+    StepOptions, WorkflowDef,
 };
 pub use crate::failure::{Failure, StepError};
 pub use crate::gate::{BoxEffect, gate};
@@ -13,7 +14,7 @@ pub use crate::outcome::{Classify, EffectClass, FailureClass};
 pub use crate::payload::{Payload, PayloadError};
 pub use crate::step::{
     ArgsDecoder, ArgsEncoder, Recordable, RecordableError, RegisteredStep, RegisteredWorkflow, Returns, Step,
-    Workflow,
+    Undo, Workflow,
 };
 pub use crate::step_cx::StepCx;
 pub use crate::tool::{Tool, ToolSchema};
@@ -44,6 +45,23 @@ pub trait ClassOfOther {
 impl<E> ClassOfOther for ClassOf<'_, E> {
     fn class_of(&self) -> FailureClass {
         FailureClass::Unclassified
+    }
+}
+
+/// A step that can undo a call: its arguments are `A`, those of the undone step followed by the optional output.
+#[diagnostic::on_unimplemented(
+    message = "the step `{Self}` cannot undo this one, because its arguments are not `{A}`",
+    label = "takes other arguments",
+    note = "the step named by `compensate` takes the arguments of the step it undoes, in their order, and then `Option<Output>`: `None` where that step failed half-way"
+)]
+pub trait Undoes<A> {
+    /// The call of this step that undoes another one.
+    fn undo(args: &A) -> Undo;
+}
+#[diagnostic::do_not_recommend]
+impl<A, S: Step<Args = A>> Undoes<A> for S {
+    fn undo(args: &A) -> Undo {
+        Undo::of::<S>(args)
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use jiff::Timestamp;
 
-use crate::event::{Decision, Event};
+use crate::event::{Decision, Event, TransactionFinished};
 use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload};
@@ -49,6 +49,15 @@ pub struct Invocation {
     pub refused: bool,
 }
 
+/// A request for a person's consent or answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// When it expires.
+    pub until: Option<Timestamp>,
+    /// What was decided, and by whom.
+    pub decided: Option<(Payload, String)>,
+}
+
 /// What a journal holds about one command.
 #[derive(Clone, Debug)]
 pub struct Recorded {
@@ -74,10 +83,18 @@ pub struct Recorded {
     pub retry_due: Option<Timestamp>,
     /// The newest invocation.
     pub invocation: Option<Invocation>,
+    /// The newest attempt at a transaction step, where its body came back.
+    pub transaction: Option<TransactionFinished>,
     /// When its timer is due.
     pub due: Option<Timestamp>,
     /// The child run it started.
     pub child: Option<RunId>,
+    /// What a person was asked.
+    pub asked: Option<Asked>,
+    /// Number of answers that were refused.
+    pub refused: u32,
+    /// The invocation whose outcome somebody outside is to report, and until when.
+    pub callback: Option<(InvocationId, Option<Timestamp>)>,
     /// The newest recorded HTTP response, which is the value of an HTTP command.
     pub response: Option<Payload>,
     /// Outcome as committed.
@@ -101,8 +118,12 @@ impl Recorded {
             failed_attempts: 0,
             retry_due: None,
             invocation: None,
+            transaction: None,
             due: None,
             child: None,
+            asked: None,
+            refused: 0,
+            callback: None,
             response: None,
             outcome: None,
             answer: None,
@@ -113,7 +134,14 @@ impl Recorded {
     /// The value of a committed command whose commit does not repeat it.
     fn result_elsewhere(&self) -> Option<Result<Payload, Payload>> {
         let finished = self.invocation.as_ref().and_then(|i| i.finished.as_ref());
-        finished.map(|(_, result)| result.clone()).or_else(|| self.response.clone().map(Ok))
+        let finished = finished.map(|(_, result)| result.clone());
+        let in_transaction = || {
+            committed_result(
+                self.transaction.as_ref()?.result.clone(),
+                self.transaction.as_ref()?.error.clone(),
+            )
+        };
+        finished.or_else(in_transaction).or_else(|| self.response.clone().map(Ok))
     }
 }
 
@@ -175,9 +203,10 @@ impl History {
                 Some(Answer::Step(result.unwrap_or(Ok(Payload::null()))))
             }
             Event::StepRetried(e) => {
-                record.failed_attempts = e.attempt + 1;
+                record.failed_attempts = e.attempt.saturating_add(1);
                 record.retry_due = Some(e.due);
                 record.invocation = None;
+                record.transaction = None;
                 None
             }
             Event::ToolInvocationStarted(e) => {
@@ -217,12 +246,16 @@ impl History {
                     invocation.decision = Some(e.decision);
                 }
                 if e.decision == Decision::DidNotHappen {
-                    record.failed_attempts = record.invocation.take().map_or(1, |i| i.attempt + 1);
+                    record.failed_attempts = record.invocation.take().map_or(1, |i| i.attempt.saturating_add(1));
                 }
                 None
             }
             Event::HttpRecorded(e) => {
                 record.response = Some(e.response);
+                None
+            }
+            Event::TransactionFinished(e) => {
+                record.transaction = Some(e);
                 None
             }
             Event::TimerScheduled(e) => {
@@ -236,6 +269,24 @@ impl History {
             }
             Event::ChildStarted(e) => {
                 record.child = Some(e.child);
+                None
+            }
+            Event::ApprovalRequested(e) => {
+                record.asked = Some(Asked { until: e.until, decided: None });
+                None
+            }
+            Event::ApprovalDecided(e) => {
+                if let Some(asked) = &mut record.asked {
+                    asked.decided = Some((e.decision, e.actor));
+                }
+                None
+            }
+            Event::AnswerRefused(_) => {
+                record.refused += 1;
+                None
+            }
+            Event::CallbackAwaited(e) => {
+                record.callback = Some((e.invocation, e.until));
                 None
             }
             Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
@@ -255,11 +306,11 @@ impl History {
             | Event::InvocationAbandoned(_)
             | Event::StateChanged(_)
             | Event::SignalReceived(_)
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalDecided(_)
+            | Event::CallbackReceived(_)
             | Event::VersionMarked(_)
             | Event::CheckpointSaved(_)
             | Event::ContinuedAsNew(_)
+            | Event::TransactionRolledBack(_)
             | Event::Unknown { .. } => None,
         };
         if let Some(answer) = answer

@@ -23,7 +23,7 @@ use crate::outcome::EffectClass;
 use crate::payload::{Digest, Payload};
 use crate::policy::{Consulted, Mode, Verdict};
 use crate::replay::{Answer, History, Recorded};
-use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail};
+use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
 
 /// Un-acknowledged events after which a run waits for the disk.
 const BACKPRESSURE: Position = 20_000;
@@ -165,15 +165,37 @@ impl Run {
     ) -> crate::store::Receipt {
         self.lock().busy += 1;
         let _busy = Busy(self);
-        let answer = match self.push(events, acquire, riders, true) {
-            Some(reply) => reply.await,
-            None => return self.halted().await,
-        };
-        match answer {
+        match self.push(events, acquire, riders, true) {
+            Some(reply) => self.receipt(reply).await,
+            None => self.halted().await,
+        }
+    }
+
+    /// Has `work` done in the transaction of an append of `count` events, and waits until that is durable.
+    pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::Receipt {
+        self.lock().busy += 1;
+        let _busy = Busy(self);
+        if self.is_halted() {
+            return self.halted().await;
+        }
+        let frame = Frame { count, text: String::new() };
+        match self.queue(frame, Some(work), None, Riders::default(), true) {
+            Some(reply) => self.receipt(reply).await,
+            None => self.halted().await,
+        }
+    }
+
+    async fn receipt(&self, reply: Reply) -> crate::store::Receipt {
+        match reply.await {
             Ok(Ok(receipt)) => receipt,
             Ok(Err(error)) => self.stop(error).await,
             Err(_dropped) => self.halted().await,
         }
+    }
+
+    /// Whether nothing is appended any more, or at all.
+    fn is_halted(&self) -> bool {
+        self.mode == Mode::Verify || self.fault().is_some()
     }
 
     /// The run has a fault already: nothing goes on.
@@ -189,7 +211,7 @@ impl Run {
         riders: Riders,
         awaited: bool,
     ) -> Option<Reply> {
-        if self.mode == Mode::Verify || self.fault().is_some() {
+        if self.is_halted() {
             self.root.wake();
             return None;
         }
@@ -204,6 +226,20 @@ impl Run {
                 return None;
             }
         };
+        let reply = self.queue(frame, None, acquire, riders, awaited);
+        self.host.observe(&self.id, self.now(), events);
+        reply
+    }
+
+    /// Gives an append its place.
+    fn queue(
+        &self,
+        frame: Frame,
+        work: Option<Box<dyn Work>>,
+        acquire: Option<Acquire>,
+        riders: Riders,
+        awaited: bool,
+    ) -> Option<Reply> {
         let at = self.now();
         let mut state = self.lock();
         let expected = state.next;
@@ -221,6 +257,7 @@ impl Run {
             expected,
             at,
             frame,
+            work,
             acquire,
             ledger: riders.ledger,
             status: riders.status,
@@ -228,7 +265,6 @@ impl Run {
             ack,
         });
         drop(state);
-        self.host.observe(&self.id, at, events);
         reply
     }
 
@@ -490,12 +526,25 @@ impl Run {
 
     /// The first message of `topic` that was not taken in; waits for it.
     pub(crate) async fn message(&self, topic: &str) -> Message {
+        self.message_of(&[topic]).await
+    }
+
+    /// The first message of one of `topics` that was not taken in; waits for it.
+    pub(crate) async fn message_of(&self, topics: &[&str]) -> Message {
         loop {
             let poked = self.poked.notified();
-            if let Some(message) = self.take_message(topic) {
+            if let Some(message) = topics.iter().find_map(|topic| self.take_message(topic)) {
                 return message;
             }
             poked.await;
+        }
+    }
+
+    /// Looks into the store's inbox for what other processes sent.
+    pub(crate) async fn look_into_inbox(&self) {
+        match self.host.store.inbox(&self.id).await {
+            Ok(inbox) => self.poke(inbox),
+            Err(error) => self.stop(error).await,
         }
     }
 

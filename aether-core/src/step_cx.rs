@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -40,6 +41,7 @@ struct StepScope {
     requests: AtomicU32,
     notes: Mutex<Vec<Event>>,
     missing: OnceLock<MissingDep>,
+    handed_over: OnceLock<Option<Duration>>,
 }
 
 impl StepCx {
@@ -66,6 +68,7 @@ impl StepCx {
                 requests: AtomicU32::new(0),
                 notes: Mutex::default(),
                 missing: OnceLock::new(),
+                handed_over: OnceLock::new(),
             }),
         }
     }
@@ -133,6 +136,21 @@ impl StepCx {
     /// What the body asked for and did not get.
     pub(crate) fn missing(&self) -> Option<MissingDep> {
         self.scope.missing.get().cloned()
+    }
+
+    /// From which this run's values are derived.
+    pub(crate) fn seed(&self) -> &str {
+        &self.scope.seed
+    }
+
+    /// The outcome will be reported by a callback, within the limit if there is one.
+    pub(crate) fn hand_over(&self, limit: Option<Duration>) {
+        let _first = self.scope.handed_over.set(limit);
+    }
+
+    /// Whether the body handed its completion over.
+    pub(crate) fn handed_over(&self) -> Option<Option<Duration>> {
+        self.scope.handed_over.get().copied()
     }
 
     /// The time at which this attempt began. Constant during the attempt, and the same when a world-changing attempt

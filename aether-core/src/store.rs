@@ -6,11 +6,13 @@
 //! - An append is refused unless its epoch is the run's and its position the next one, checked by the write itself.
 //! - [`Ack::durable`] is called only when the append would survive what [`Store::durability`] says.
 //! - A refused append leaves the other appends of its batch alone.
+//! - What a [`Work`] did to the database is kept exactly if the append that carries it takes effect.
 //! - After a terminal status every append is refused.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -96,6 +98,12 @@ pub enum StoreError {
         store: String,
         /// Why.
         reason: String,
+    },
+    /// The store was handed a unit of work, and has nothing to run it on.
+    #[error("store {store} cannot run transaction steps: use SQLite")]
+    NoTransactions {
+        /// Which store.
+        store: String,
     },
     /// No such run.
     #[error("there is no run `{run}` in this store")]
@@ -298,6 +306,39 @@ pub struct StatusChange {
     pub notify: Option<RunId>,
 }
 
+/// A unit of work on a store's own database: the body of a transaction step.
+///
+/// A store that says [`Store::runs_transactions`] first admits the append, then calls [`Work::call`] inside a database
+/// transaction of its own, then appends [`Work::frame`] in that transaction and commits. Where the body failed, or the
+/// store must undo it, what it did is rolled back, and the frame (of the same number of events) is appended alone.
+pub trait Work: Send + Debug {
+    /// The attempt's stable name.
+    fn key(&self) -> &IdempotencyKey;
+
+    /// How long the body may take.
+    fn timeout(&self) -> Option<Duration>;
+
+    /// Calls the body, once. Catches its panic. Says whether what it did is to be kept.
+    fn call(&mut self) -> bool;
+
+    /// The events to append after [`Work::call`]; `undone` says why the store rolled the work back of its own accord.
+    /// The newest answer counts, where a store asks twice.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when the events cannot be written as JSON.
+    fn frame(&mut self, undone: Option<Undone>) -> Result<Frame, StoreError>;
+}
+
+/// Why a store rolled a [`Work`] back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Undone {
+    /// It did what a transaction step must not do.
+    Refused(String),
+    /// It took longer than its time.
+    TimedOut,
+}
+
 /// One atomic append.
 #[derive(Debug)]
 pub struct Append {
@@ -309,8 +350,10 @@ pub struct Append {
     pub expected: Position,
     /// Time of the append by the worker's clock.
     pub at: Timestamp,
-    /// The events.
+    /// The events. With a `work`, only their number counts: the work gives the events.
     pub frame: Frame,
+    /// A unit of work on the store's own database, to be done in the transaction of this append.
+    pub work: Option<Box<dyn Work>>,
     /// A ledger row to acquire.
     pub acquire: Option<Acquire>,
     /// Ledger rows to change.
@@ -470,6 +513,11 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// leases run out.
     fn register(&self, _worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Whether appends may carry a [`Work`].
+    fn runs_transactions(&self) -> bool {
+        false
     }
 
     /// Creates a run unless its id is taken. Durable when it answers. It is queued before this function returns, so

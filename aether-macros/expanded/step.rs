@@ -1,6 +1,6 @@
 const _: () = {
     ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep(< send as ::aether::__private::Step > ::DEF)
+        ::aether::__private::RegisteredStep::of:: < send > ()
     }
 };
 /// Send an e-mail.

@@ -3,14 +3,15 @@
 //! Promise: cannot fail, and emits thin code: names, literals and calls of `aether::__private`.
 
 mod definition;
+mod step;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{GenericParam, Lifetime};
 
-use self::definition::{options, step_def, workflow_def};
-use crate::ir::{Arg, Key, Owner, Pass, Plan, Rejected, Shape, StepPlan, Stub, Warning, WorkflowPlan};
+use self::definition::workflow_def;
+use crate::ir::{Arg, Owner, Pass, Plan, Rejected, Shape, Stub, Warning, WorkflowPlan};
 
 /// Generated code, by where it goes.
 #[derive(Default)]
@@ -33,7 +34,7 @@ impl Code {
 /// The code of a checked item.
 pub(crate) fn plan(plan: &Plan) -> Code {
     match plan {
-        Plan::Step(step) => step_item(step),
+        Plan::Step(step) => step::step_item(step),
         Plan::Workflow(workflow) => workflow_item(workflow),
     }
 }
@@ -44,7 +45,7 @@ pub(crate) fn rejected(rejected: &Rejected) -> Code {
     let mut code = match &rejected.form {
         Stub::Method(function, true) => Code { inside: function.clone(), ..Code::default() },
         Stub::Method(function, false) => Code { outside: function.clone(), ..Code::default() },
-        Stub::Step(shape) => step_stub(shape),
+        Stub::Step(shape) => step::step_stub(shape),
         Stub::Workflow(shape) => workflow_stub(shape),
     };
     // A message inside an `impl` block would have to be an item of it.
@@ -76,23 +77,6 @@ fn names() -> Names {
 fn private(shape: &Shape) -> TokenStream {
     let krate = &shape.krate;
     quote!(#krate::__private)
-}
-
-fn step_item(plan: &StepPlan) -> Code {
-    let shape = &plan.shape;
-    let outside = [
-        registration(shape, "RegisteredStep", |name, p| quote!((<#name as #p::Step>::DEF))),
-        type_item(shape),
-        step_impl(plan),
-        warnings(shape),
-    ];
-    placed(
-        shape,
-        &outside,
-        &body_function(shape, &plan.body),
-        &tool(shape),
-        step_call(shape, &recorded_call(shape)),
-    )
 }
 
 /// Puts the parts of an item where they belong.
@@ -136,31 +120,10 @@ fn warnings(shape: &Shape) -> TokenStream {
     quote!(#(#each)*)
 }
 
-fn step_stub(shape: &Shape) -> Code {
-    let p = private(shape);
-    let Names { cx, args, error, .. } = names();
-    let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name);
-    let associated = associated(shape, &quote!(Args), &stub_codec(shape));
-    let body = quote! {
-        const DEF: &'static #p::StepDef = #def;
-        #associated
-        fn call(#cx: #p::StepCx, #args: Self::Args)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { ::core::unreachable!() }
-        fn classify(#error: &Self::Error) -> #p::FailureClass { ::core::unreachable!() }
-    };
-    let outside = [type_item(shape), trait_impl(shape, "Step", &body)];
-    let call = unused(step_call(shape, &quote!(::core::unreachable!())));
-    placed(shape, &outside, &TokenStream::new(), &stub_tool(shape), call)
-}
-
 fn workflow_item(plan: &WorkflowPlan) -> Code {
     let shape = &plan.shape;
-    let outside = [
-        registration(shape, "RegisteredWorkflow", |name, _| quote!(::of::<#name>())),
-        type_item(shape),
-        workflow_impl(plan),
-        warnings(shape),
-    ];
+    let outside =
+        [registration(shape, "RegisteredWorkflow"), type_item(shape), workflow_impl(plan), warnings(shape)];
     let body = body_function(shape, &plan.body);
     placed(shape, &outside, &body, &TokenStream::new(), workflow_call(shape, &inline_call(shape)))
 }
@@ -187,22 +150,18 @@ fn unused(function: TokenStream) -> TokenStream {
 }
 
 /// Makes the definition known to the program without a call. A generic item has no single definition.
-fn registration(
-    shape: &Shape,
-    registry: &str,
-    value: impl FnOnce(&Ident, &TokenStream) -> TokenStream,
-) -> TokenStream {
+fn registration(shape: &Shape, registry: &str) -> TokenStream {
     if !shape.generics.params.is_empty() {
         return TokenStream::new();
     }
     let p = private(shape);
     let cfgs = &shape.attrs.cfgs;
     let registry = format_ident!("{registry}");
-    let value = value(&shape.ident, &p);
+    let name = &shape.ident;
     quote! {
         #(#cfgs)*
         const _: () = {
-            #p::inventory::submit! { #p::#registry #value }
+            #p::inventory::submit! { #p::#registry::of::<#name>() }
         };
     }
 }
@@ -377,137 +336,11 @@ fn passed(shape: &Shape) -> Vec<TokenStream> {
     shape.args.iter().map(pass).collect()
 }
 
-fn step_impl(plan: &StepPlan) -> TokenStream {
-    let shape = &plan.shape;
-    let p = private(shape);
-    let Names { cx, error, .. } = names();
-    let def = step_def(shape, &options(plan), &shape.name);
-    let associated = associated(shape, &quote!(Args), &codec(shape));
-    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
-    let params = context.into_iter().chain(passed(shape));
-    let path = body_path(shape, &quote!(Self));
-    let called = in_future(shape, &quote!(#p::Returns::into_result(#path(#(#params),*).await)));
-    let args = names().args;
-    let key = plan.options.key.as_ref().map(|key| business_key(shape, key));
-    let probe = plan.options.probe.as_ref().map(|path| probe(shape, path));
-    let body = quote! {
-        const DEF: &'static #p::StepDef = #def;
-        #associated
-        fn call(#cx: #p::StepCx, #args: Self::Args)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { #called }
-        fn classify(#error: &Self::Error) -> #p::FailureClass {
-            use #p::{ClassOfKnown as _, ClassOfOther as _};
-            (&&#p::ClassOf(#error)).class_of()
-        }
-        #key
-        #probe
-    };
-    trait_impl(shape, "Step", &body)
-}
-
-/// `Box::pin` of a future that owns `cx` and the arguments under their names.
-fn in_future(shape: &Shape, value: &TokenStream) -> TokenStream {
-    let Names { cx, args, .. } = names();
-    let tuple = tuple(shape);
-    quote! {
-        ::std::boxed::Box::pin(async move {
-            let mut #cx = #cx;
-            let #tuple = #args;
-            #value
-        })
-    }
-}
-
-fn business_key(shape: &Shape, key: &Key) -> TokenStream {
-    let args = names().args;
-    let tuple = tuple(shape);
-    let typed = key.params.iter().filter_map(|(name, ty)| {
-        let ty = ty.as_ref()?;
-        Some(quote!(let #name: #ty = #name;))
-    });
-    let body = &key.body;
-    quote! {
-        fn business_key(#args: &Self::Args) -> ::core::option::Option<::std::string::String> {
-            let #tuple = #args;
-            #(#typed)*
-            ::core::option::Option::Some(::std::string::ToString::to_string(&#body))
-        }
-    }
-}
-
-fn probe(shape: &Shape, path: &syn::Path) -> TokenStream {
-    let p = private(shape);
-    let Names { cx, args, .. } = names();
-    let params = passed(shape);
-    let asked = quote_spanned!(path.span()=> #path(&mut #cx, #(#params),*).await.map_err(::core::convert::Into::into));
-    let future = in_future(shape, &asked);
-    quote! {
-        fn probe(#cx: #p::StepCx, #args: Self::Args) -> ::core::option::Option<
-            #p::BoxFuture<'static, ::core::result::Result<#p::Probe<Self::Output>, #p::Failure>>,
-        > {
-            ::core::option::Option::Some(#future)
-        }
-    }
-}
-
-/// `name::tool()`. The bound is deferred to the caller, so that a step whose arguments have no schema compiles.
-fn tool(shape: &Shape) -> TokenStream {
-    let p = private(shape);
-    let fields = shape.args.iter().map(|Arg { owned, name, doc, .. }| quote!(.field::<#owned>(#name, #doc)));
-    tool_function(shape, &quote!(#p::Tool::of::<Self>(#p::ToolSchema::new() #(#fields)*)))
-}
-
-fn stub_tool(shape: &Shape) -> TokenStream {
-    tool_function(shape, &quote!(::core::unreachable!()))
-}
-
-fn tool_function(shape: &Shape, body: &TokenStream) -> TokenStream {
-    let p = private(shape);
-    let vis = &shape.vis;
-    let doc = format!("The step `{}` as a tool for a model.", shape.name);
-    let bounds =
-        shape.args.iter().map(|Arg { owned, .. }| quote!(for<'__schema> #owned: #p::Describable<'__schema>));
-    quote! {
-        #[doc = #doc]
-        #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic)]
-        #[must_use]
-        #vis fn tool() -> #p::Tool
-        where
-            #(#bounds,)*
-        {
-            #body
-        }
-    }
-}
-
-/// The call of a step from a workflow: the arguments are recorded at once, so only `cx` stays borrowed.
-fn recorded_call(shape: &Shape) -> TokenStream {
-    let p = private(shape);
-    let Names { cx, .. } = names();
-    let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
-    let this = this(shape);
-    let puts = shape
-        .args
-        .iter()
-        .map(|Arg { ident, name, ty, .. }| quote_spanned!(ty.span()=> .field::<#ty>(#name, &#ident)));
-    quote!(#p::call_step::<#this>(#cx, #p::ArgsEncoder::new() #(#puts)* .finish()))
-}
-
 /// The type of the item with its parameters.
 fn this(shape: &Shape) -> TokenStream {
     let ident = &shape.ident;
     let (_, types, _) = shape.generics.split_for_impl();
     quote!(#ident #types)
-}
-
-fn step_call(shape: &Shape, body: &TokenStream) -> TokenStream {
-    let p = private(shape);
-    let ret = &shape.ret;
-    let value = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Ok);
-    let error = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Err);
-    let output = quote!(::core::result::Result<#value, #p::StepError<#error>>);
-    let args = shape.args.iter().map(|Arg { ident, ty, .. }| quote!(#ident: #ty)).collect();
-    call_function(shape, args, &output, body)
 }
 
 fn workflow_call(shape: &Shape, body: &TokenStream) -> TokenStream {

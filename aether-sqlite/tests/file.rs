@@ -54,6 +54,7 @@ fn append(name: &str, epoch: u64, expected: u64) -> Append {
         expected,
         at: at(3),
         frame: frame("event"),
+        work: None,
         acquire: None,
         ledger: Vec::new(),
         status: None,

@@ -14,6 +14,7 @@ mod seeds;
 mod sim;
 mod sim_crashes;
 mod sim_models;
+mod step_options;
 mod trap;
 mod ui;
 mod waits;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
 
 use super::{Engine, Guard, Inner, Settings, worker};
+use crate::approval::Approvals;
 use crate::deps::Deps;
 use crate::host::{Host, Interceptor, Limits};
 use crate::id::WorkerId;
@@ -57,6 +58,7 @@ pub struct EngineBuilder {
     deps: Deps,
     policy: Arc<dyn ReplayPolicy>,
     interceptor: Option<Arc<dyn Interceptor>>,
+    approvals: Approvals,
     workflows: Vec<RegisteredWorkflow>,
     limits: Limits,
     settings: Settings,
@@ -73,6 +75,7 @@ impl EngineBuilder {
             deps: Deps::default(),
             policy: Arc::new(DefaultPolicy),
             interceptor: None,
+            approvals: Approvals::default(),
             workflows: Vec::new(),
             limits: Limits::default(),
             settings: Settings {
@@ -118,6 +121,12 @@ impl EngineBuilder {
     /// Lets `interceptor` answer in place of step bodies. For tests.
     pub fn interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
         self.interceptor = Some(interceptor);
+        self
+    }
+
+    /// Asks a person before the calls that `approvals` names, beyond those whose steps declare it.
+    pub fn approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = approvals;
         self
     }
 
@@ -176,6 +185,7 @@ impl EngineBuilder {
             deps: self.deps,
             policy: self.policy,
             interceptor: self.interceptor,
+            approvals: self.approvals,
             limits: self.limits,
             grace: self.grace,
             observers: broadcast::channel(4096).0,

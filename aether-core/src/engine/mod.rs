@@ -4,6 +4,7 @@
 //! run leaves the others alone.
 
 mod builder;
+mod decide;
 mod handle;
 mod operate;
 mod verify;
@@ -18,6 +19,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
 
 pub use builder::{BuildError, EngineBuilder};
+pub use decide::DecideError;
 pub use handle::{AnyWorkflow, RunError, RunHandle, StartError, StartRun};
 pub use verify::{Verified, VerifyError};
 

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::worker::{now, poke};
 use super::{Engine, Inner, RunHandle};
-use crate::id::{CommandId, InvocationId, RunId};
+use crate::id::{InvocationId, RunId};
 use crate::ledger::LedgerEntry;
 use crate::payload::{Payload, hex};
 use crate::recording::{Masking, Recording, RecordingError};
 use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
 use crate::turn::{CANCEL, CancelRequest};
 use crate::unknown::{Resolution, Resolved, topic};
-use crate::view::RunView;
-use crate::wait::{Answered, answer_topic, signal_topic};
+use crate::view::{RunView, Trace};
+use crate::wait;
 
 impl Engine {
     /// Runs in the store, newest first.
@@ -29,6 +29,15 @@ impl Engine {
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn view(&self, run: &RunId) -> Result<RunView, StoreError> {
         RunView::load(&*self.inner.host.store, run).await
+    }
+
+    /// Every contract that a run made and every move of a status, in order, with trigger, actor and time. Displays as
+    /// one line an entry. Executes nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::view`].
+    pub async fn trace(&self, run: &RunId) -> Result<Trace, StoreError> {
+        Ok(self.view(run).await?.trace())
     }
 
     /// Records a run and the runs it started, as far as they have come: for tests, for people, for another machine.
@@ -97,7 +106,9 @@ impl Engine {
         let mut random = [0; 8];
         self.inner.host.world.fill_random(&mut random);
         let topic = topic(invocation);
-        self.post(run, format!("{topic}:{}", hex(&random)), topic, encode(&resolved)?).await
+        let (id, at) = (format!("{topic}:{}", hex(&random)), now(&self.inner));
+        let message = Message { seq: 0, id, topic, payload: encode(&resolved)?, at };
+        post(&self.inner, run, message).await
     }
 
     /// Sends a signal into a run, for `cx.signal(name)` to receive, now or later. A second signal of the same `id` to
@@ -112,33 +123,8 @@ impl Engine {
         id: &str,
         value: &T,
     ) -> Result<Sent, StoreError> {
-        self.post(run, format!("signal:{id}"), signal_topic(name), encode(value)?).await
-    }
-
-    /// Answers a question that `cx.ask` put to a person. `actor` is recorded. The first answer counts.
-    ///
-    /// # Errors
-    /// [`StoreError`] when there is no such run, the value does not serialize, or the store fails.
-    pub async fn answer<T: serde::Serialize>(
-        &self,
-        run: &RunId,
-        question: &CommandId,
-        value: &T,
-        actor: &str,
-    ) -> Result<Sent, StoreError> {
-        let answered = Answered { value: encode(value)?, actor: actor.into() };
-        let topic = answer_topic(question);
-        self.post(run, topic.clone(), topic, encode(&answered)?).await
-    }
-
-    async fn post(
-        &self,
-        run: &RunId,
-        id: String,
-        topic: String,
-        payload: Payload,
-    ) -> Result<Sent, StoreError> {
-        post(&self.inner, run, id, topic, payload).await
+        let message = wait::signal(name, id, encode(value)?, now(&self.inner));
+        post(&self.inner, run, message).await
     }
 }
 
@@ -148,14 +134,7 @@ fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
 }
 
 /// Puts a message into a run's inbox, and wakes the run if it is advanced here.
-async fn post(
-    inner: &Arc<Inner>,
-    run: &RunId,
-    id: String,
-    topic: String,
-    payload: Payload,
-) -> Result<Sent, StoreError> {
-    let message = Message { seq: 0, id, topic, payload, at: now(inner) };
+async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, StoreError> {
     let sent = inner.host.store.send(run, message).await?;
     poke(inner, run).await;
     Ok(sent)
@@ -163,7 +142,8 @@ async fn post(
 
 async fn cancel(inner: &Arc<Inner>, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
     let request = CancelRequest { reason: reason.into(), actor: actor.into() };
-    post(inner, run, "cancel".into(), CANCEL.into(), encode(&request)?).await
+    let (id, topic, payload) = (CANCEL.into(), CANCEL.into(), encode(&request)?);
+    post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }
 
 impl<W> RunHandle<W> {

@@ -154,6 +154,7 @@ impl Loading<'_> {
             expected,
             at,
             frame,
+            work: None,
             acquire,
             ledger,
             status,

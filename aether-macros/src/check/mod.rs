@@ -50,7 +50,7 @@ fn step(
     let (macros, module) = (std::mem::take(&mut common.macros), std::mem::take(&mut common.module));
     let mut shape = shape::step(&function, common, owner, effect, &mut diagnostics);
     if let Some(options) = &options {
-        options::keyed_by_arguments(options, &shape, &mut diagnostics);
+        options::closures_over_arguments(options, &shape, &mut diagnostics);
     }
     let around = Around { signature: &function.sig, allows: &shape.allows, macros: &macros, module: &module };
     body::step(&function.block, effect, &around, &mut diagnostics);

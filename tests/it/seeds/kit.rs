@@ -144,6 +144,11 @@ impl Journal {
         Self { run: run.into(), events: read_verified(&frames).unwrap() }
     }
 
+    /// The events as a planted journal holds them.
+    pub(crate) fn dated(&self) -> Vec<(Timestamp, Event)> {
+        self.events.iter().map(|event| (past(), event.clone())).collect()
+    }
+
     pub(crate) fn kinds(&self) -> Vec<String> {
         self.events.iter().map(Event::kind).collect()
     }

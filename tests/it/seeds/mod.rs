@@ -14,3 +14,4 @@ mod processes;
 mod replay;
 mod sandbox;
 mod unknown;
+mod views;

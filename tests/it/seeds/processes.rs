@@ -147,7 +147,14 @@ async fn acquire(folder: &Path) -> bool {
     let (invocation, key) = (InvocationId::new(&command, 0), IdempotencyKey::new(&shared, &command, 0));
     let digest = Digest::of(&json("null")).unwrap();
     let class = EffectClass::Tool;
-    let node = NodeStarted { command: command.clone(), class, digest, input: None, site: None };
+    let node = NodeStarted {
+        command: command.clone(),
+        class,
+        digest,
+        input: None,
+        site: None,
+        constraints: Default::default(),
+    };
     let started = ToolInvocationStarted { command, invocation, tool: "pay".into(), attempt: 0, key };
     let journal =
         Journal { run: own.clone(), events: vec![created("elsewhere", "null"), node.into(), started.into()] };

@@ -45,7 +45,7 @@ async fn s002_two_folds_of_one_journal_are_equal() {
             let place = place();
             prefix.open().plant(&place.store, Rows::Absent).await;
             let read = RunView::load(&*place.store, &run_id("chain")).await.unwrap();
-            assert_eq!(read, RunView::fold(run_id("chain"), prefix.open().events));
+            assert_eq!(read, RunView::fold(run_id("chain"), prefix.open().dated()));
         }
     }
     assert_eq!(completed(&whole).len(), links().len());
@@ -163,7 +163,7 @@ async fn s010_a_snapshot_is_a_prefix_and_newer_entries_count() {
         for length in 1..whole.events.len() {
             let (place, prefix) = (place(), whole.first(length));
             whole.open().plant(&place.store, Rows::Absent).await;
-            let mut saved = RunView::fold(run_id("chain"), prefix.events.clone());
+            let mut saved = RunView::fold(run_id("chain"), prefix.dated());
             let names: Vec<_> = saved.completed().into_iter().map(|c| c.name().to_owned()).collect();
             assert_eq!(names.into_iter().collect::<std::collections::BTreeSet<_>>(), completed(&prefix));
             // A mark that no event holds shows that the snapshot was read.
@@ -173,7 +173,7 @@ async fn s010_a_snapshot_is_a_prefix_and_newer_entries_count() {
             place.store.save_snapshot(&run_id("chain"), snapshot).await.unwrap();
             let mut read = RunView::load(&*place.store, &run_id("chain")).await.unwrap();
             assert_eq!(std::mem::take(&mut read.workflow), "marked");
-            let mut folded = RunView::fold(run_id("chain"), whole.open().events);
+            let mut folded = RunView::fold(run_id("chain"), whole.open().dated());
             folded.workflow.clear();
             assert_eq!(read, folded);
         }

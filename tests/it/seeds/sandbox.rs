@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use aether::event::Event;
+use aether::journal::StoredFrame;
 use aether::policy::Mode;
 use aether::prelude::*;
 use aether::view::RunView;
@@ -79,7 +80,13 @@ async fn s067_reading_a_trace_executes_nothing() {
         let (engine, _, journal) = outside.run(&place).await;
         let before = (outside.contacts().await, outside.world.counts().1);
         let one = engine.view(&run_id("all")).await.unwrap();
-        assert_eq!(one, RunView::fold(run_id("all"), journal.events.clone()));
+        let frames = place.store.load(&run_id("all"), 0).await.unwrap();
+        let dated = |frame: StoredFrame| {
+            let at = frame.at;
+            frame.events().unwrap().into_iter().map(move |event| (at, event))
+        };
+        assert_eq!(one, RunView::fold(run_id("all"), frames.into_iter().flat_map(dated)));
+        assert_eq!(engine.trace(&run_id("all")).await.unwrap(), one.trace());
         assert_eq!((outside.contacts().await, outside.world.counts().1), before);
         assert_eq!(Journal::read(&place.store, "all").await, journal, "and writes nothing");
     }

@@ -1,6 +1,12 @@
 //! What a journal tells people: steps with their statuses, results, and the log of effects. A fold, nothing else.
 //!
 //! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
+//! Every move of a run's and of an execution's status is kept with from, to, trigger, actor and time.
+
+mod execution;
+mod levels;
+mod people;
+mod track;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +16,18 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{IllegalTransition, Status, Trigger};
 use crate::event::{Decision, Event};
 use crate::failure::StepError;
+use crate::human::{self, Ruling};
 use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::Payload;
 use crate::store::{Snapshot, Store, StoreError};
 use crate::turn::RunEnd;
+
+pub use execution::{
+    CALLBACK, CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition,
+};
+pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
+pub use people::{PeopleStep, PeopleView};
 
 /// Events after which a new snapshot of a view is worth its write.
 const SNAPSHOT_EVERY: Position = 512;
@@ -32,6 +45,8 @@ pub struct RunView {
     pub input: Option<Payload>,
     /// Where it stands.
     pub status: Status,
+    /// How it came to stand there.
+    pub lifecycle: Lifecycle,
     /// Its steps and other commands, in the order in which they first appear.
     pub steps: Vec<StepView>,
     /// Everything that crossed the border of the run, in order.
@@ -42,7 +57,15 @@ pub struct RunView {
     pub result: Option<Result<Payload, Payload>>,
     /// Moves of a status that the table does not have; empty unless a journal was tampered with.
     pub illegal: Vec<String>,
+    /// Every execution of every step, in the order in which their contracts were made.
+    pub executions: Vec<Execution>,
     index: BTreeMap<String, usize>,
+    /// The newest execution of each command, and of each approval.
+    newest: BTreeMap<String, usize>,
+    /// Executions that have not ended.
+    open: BTreeSet<usize>,
+    /// Who advances the run.
+    worker: String,
 }
 
 /// One command as the journal tells it.
@@ -56,8 +79,11 @@ pub struct StepView {
     pub status: Status,
     /// Its outcome, once it has one.
     pub outcome: Option<Outcome>,
-    /// Its arguments.
+    /// Its arguments, as the workflow asked for them.
     pub input: Option<Payload>,
+    /// Its arguments, as a person edited them before agreeing to the call.
+    #[serde(default)]
+    pub edited: Option<Payload>,
     /// Its value, or its step error.
     pub result: Option<Result<Payload, Payload>>,
     /// Attempts that were begun, as far as the journal tells.
@@ -110,17 +136,22 @@ impl RunView {
             version: 0,
             input: None,
             status: Status::Pending,
+            lifecycle: Lifecycle::new(Moment { position: 0, at: Timestamp::UNIX_EPOCH }),
             steps: Vec::new(),
             effects: Vec::new(),
             position: 0,
             result: None,
             illegal: Vec::new(),
+            executions: Vec::new(),
             index: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            open: BTreeSet::new(),
+            worker: ENGINE.into(),
         }
     }
 
-    /// Folds a whole journal.
-    pub fn fold(run: RunId, events: impl IntoIterator<Item = Event>) -> Self {
+    /// Folds a whole journal: events with the times of their frames, or events alone.
+    pub fn fold(run: RunId, events: impl IntoIterator<Item = impl Into<Dated>>) -> Self {
         let mut view = Self::new(run);
         events.into_iter().for_each(|event| view.apply(event));
         view
@@ -142,7 +173,7 @@ impl RunView {
         }
         for frame in frames {
             let events = frame.events().map_err(|e| corrupt(e.to_string()))?;
-            events.into_iter().for_each(|event| view.apply(event));
+            events.into_iter().for_each(|event| view.apply((frame.at, event)));
         }
         if view.position - start >= SNAPSHOT_EVERY
             && let Ok(state) = Payload::encode(&view)
@@ -169,11 +200,13 @@ impl RunView {
     }
 
     /// Takes in the next event.
-    pub fn apply(&mut self, event: Event) {
-        let position = self.position;
+    pub fn apply(&mut self, event: impl Into<Dated>) {
+        let Dated { at, event } = event.into();
+        let now = Moment { position: self.position, at };
         self.position += 1;
-        self.apply_to_run(&event);
+        self.apply_to_run(&event, now);
         let Some(command) = event.command().cloned() else { return };
+        self.track(&command, &event, now);
         match event {
             Event::NodeStarted(e) => {
                 let step = self.step_mut(&command, e.class);
@@ -203,9 +236,20 @@ impl RunView {
                 // Without either, the HTTP exchange before it is the value.
                 step.result = e.error.map(Err).or(e.result.map(Ok)).or(step.result.take());
             }
+            Event::TransactionFinished(e) => {
+                let step = self.step_mut(&command, EffectClass::Transaction);
+                step.attempts = e.attempt + 1;
+                step.retry_due = None;
+                step.result = e.error.map(Err).or(e.result.map(Ok));
+            }
             Event::InvocationResolved(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
                 step.in_doubt = !matches!(e.decision, Decision::Happened | Decision::DidNotHappen);
+                match (e.decision, step.status) {
+                    (Decision::Ask, Status::Running) => self.go(&command, Trigger::Suspend),
+                    (Decision::Ask, _) => {}
+                    _ => self.resume(&command),
+                }
             }
             Event::StepRetried(e) => {
                 let step = self.step_mut(&command, EffectClass::Read);
@@ -218,17 +262,13 @@ impl RunView {
             }
             Event::CommandCommitted(e) => {
                 let given = e.error.map(Err).or(e.result.map(Ok));
-                self.commit(position, &command, e.outcome, given);
+                self.commit(now, &command, e.outcome, given);
             }
-            Event::PlanGenerated(e) => self.commit(position, &command, Outcome::Success, Some(Ok(e.plan))),
+            Event::PlanGenerated(e) => self.commit(now, &command, Outcome::Success, Some(Ok(e.plan))),
             Event::NodeFinished(_) => self.step_mut(&command, EffectClass::Pure).finished = true,
-            Event::TimeRecorded(e) => {
-                self.drawn(position, &command, EffectClass::Time, Payload::encode(&e.value))
-            }
-            Event::UuidRecorded(e) => {
-                self.drawn(position, &command, EffectClass::Uuid, Payload::encode(&e.value))
-            }
-            Event::RandomRecorded(e) => self.drawn(position, &command, EffectClass::Random, Ok(e.value)),
+            Event::TimeRecorded(e) => self.drawn(now, &command, EffectClass::Time, Payload::encode(&e.value)),
+            Event::UuidRecorded(e) => self.drawn(now, &command, EffectClass::Uuid, Payload::encode(&e.value)),
+            Event::RandomRecorded(e) => self.drawn(now, &command, EffectClass::Random, Ok(e.value)),
             Event::TimerScheduled(_) => {
                 self.step_mut(&command, EffectClass::Time);
                 self.go(&command, Trigger::Start);
@@ -236,25 +276,42 @@ impl RunView {
             }
             Event::TimerFired(_) => {
                 self.go(&command, Trigger::Resume);
-                self.commit(position, &command, Outcome::Success, None);
+                self.commit(now, &command, Outcome::Success, None);
             }
             Event::WaitStarted(_) => self.suspend(&command, None),
             Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
             Event::WaitCompleted(e) => match e.value {
+                Some(value) if human::is_rejection(&command, &value) => {
+                    self.finish(now, &command, Outcome::PermanentFailure, Ok(value), Trigger::Reject);
+                }
                 Some(value) => {
                     self.resume(&command);
-                    self.commit(position, &command, Outcome::Success, Some(Ok(value)));
+                    self.commit(now, &command, Outcome::Success, Some(Ok(value)));
                 }
                 None => self.go(&command, Trigger::Timeout),
             },
-            Event::ApprovalDecided(_) => self.resume(&command),
+            Event::ApprovalDecided(_) if human::is_question(&command, self.class_of(&command)) => {
+                self.resume(&command);
+            }
+            Event::ApprovalDecided(e) => match e.decision.decode::<Ruling>() {
+                // The end of the call or of the wait follows, and says so.
+                Ok(Ruling::Rejected(_) | Ruling::Expired) => {}
+                Ok(Ruling::ApprovedWith(edited)) => {
+                    self.step_mut(&command, EffectClass::Human).edited = Some(edited);
+                    self.resume(&command);
+                }
+                Ok(Ruling::Approved) | Err(_) => self.resume(&command),
+            },
+            Event::CallbackAwaited(_) => self.go(&command, Trigger::Suspend),
+            Event::CallbackReceived(_) => self.resume(&command),
             _ => {}
         }
     }
 
-    fn apply_to_run(&mut self, event: &Event) {
+    fn apply_to_run(&mut self, event: &Event, now: Moment) {
         let moved = match event {
             Event::RunCreated(e) => {
+                self.lifecycle = Lifecycle::new(now);
                 self.workflow.clone_from(&e.workflow);
                 self.version = e.version;
                 self.input = Some(e.input.clone());
@@ -267,14 +324,26 @@ impl RunView {
             Event::RunCancelled(_) => Some(Trigger::Cancel),
             _ => None,
         };
+        let mut actor = self.worker.clone();
+        match event {
+            Event::RunRequeued(e) => {
+                self.worker = e.worker.to_string();
+                actor.clone_from(&self.worker);
+            }
+            Event::RunCancelled(e) => actor.clone_from(&e.actor),
+            _ => {}
+        }
+        if event.is_terminal() {
+            self.close(|_| true, &actor, now);
+        }
         match RunEnd::of(event) {
             Some(RunEnd::Completed(value)) => self.result = Some(Ok(value)),
             Some(RunEnd::Failed { error, .. }) => self.result = Some(Err(error)),
             _ => {}
         }
         if let Some(trigger) = moved {
-            match self.status.after(trigger) {
-                Ok(status) => self.status = status,
+            match self.lifecycle.go(trigger, &actor, now) {
+                Ok(()) => self.status = self.lifecycle.status,
                 Err(illegal) => self.illegal.push(format!("run: {illegal}")),
             }
         }
@@ -289,6 +358,7 @@ impl RunView {
                 status: Status::Pending,
                 outcome: None,
                 input: None,
+                edited: None,
                 result: None,
                 attempts: 0,
                 retry_due: None,
@@ -301,6 +371,10 @@ impl RunView {
             steps.len() - 1
         });
         &mut steps[at]
+    }
+
+    fn class_of(&mut self, command: &CommandId) -> EffectClass {
+        self.step_mut(command, EffectClass::Human).class
     }
 
     fn go(&mut self, command: &CommandId, trigger: Trigger) {
@@ -331,35 +405,49 @@ impl RunView {
 
     fn drawn(
         &mut self,
-        position: Position,
+        now: Moment,
         command: &CommandId,
         class: EffectClass,
         value: Result<Payload, crate::payload::PayloadError>,
     ) {
         self.step_mut(command, class);
         self.go(command, Trigger::Start);
-        self.commit(position, command, Outcome::Success, Some(Ok(value.unwrap_or_else(|_| Payload::null()))));
+        self.commit(now, command, Outcome::Success, Some(Ok(value.unwrap_or_else(|_| Payload::null()))));
     }
 
     /// A command's final outcome.
     fn commit(
         &mut self,
-        position: Position,
+        now: Moment,
         command: &CommandId,
         outcome: Outcome,
         given: Option<Result<Payload, Payload>>,
     ) {
         let step = self.step_mut(command, EffectClass::Pure);
         let result = given.or(step.result.take()).unwrap_or(Ok(Payload::null()));
+        let trigger = ending(outcome, &result);
+        self.finish(now, command, outcome, result, trigger);
+    }
+
+    /// A command's final outcome, and the move that it makes.
+    fn finish(
+        &mut self,
+        now: Moment,
+        command: &CommandId,
+        outcome: Outcome,
+        result: Result<Payload, Payload>,
+        trigger: Trigger,
+    ) {
+        let step = self.step_mut(command, EffectClass::Pure);
         // The beginning of a read's attempt is not in the journal; its end is.
         step.attempts += u32::from(step.retry_due.take().is_some());
         step.outcome = Some(outcome);
         step.result = Some(result.clone());
-        let (class, input) = (step.class, step.input.clone());
-        let trigger = ending(outcome, &result);
+        let (class, input) = (step.class, step.edited.clone().or_else(|| step.input.clone()));
         self.go(command, trigger);
+        self.conclude(command, outcome, trigger, now);
         self.effects.push(EffectRecord {
-            position,
+            position: now.position,
             command: command.clone(),
             class,
             input,

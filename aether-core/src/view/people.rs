@@ -1,0 +1,221 @@
+//! The view for people: what an agent did and where it stands, without what is the system's own business.
+//!
+//! Promise: no idempotency key, no actor, no threshold (timeouts, limits, retry settings) and no system prompt of a
+//! model call is in it. Who must see those reads [`RunView::audit`].
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::RunView;
+use super::execution::{Execution, Purpose};
+use crate::contract::Status;
+use crate::failure::StepError;
+use crate::id::{CommandId, RunId};
+use crate::outcome::EffectClass;
+use crate::payload::Payload;
+
+/// Fields of a model call's input that hold instructions to the model, or how it is run.
+const HIDDEN: [&str; 8] = [
+    "system",
+    "system_prompt",
+    "system_instruction",
+    "instructions",
+    "max_tokens",
+    "temperature",
+    "response_schema",
+    "tools",
+];
+
+/// One run as the people who use it see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeopleView {
+    /// The run.
+    pub run: RunId,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// Where it stands.
+    pub status: Status,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its status last moved.
+    pub updated_at: Timestamp,
+    /// Its input.
+    pub input: Option<Value>,
+    /// Its value, once it ended with one that is not `null`.
+    pub result: Option<Value>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What it did, in order.
+    pub steps: Vec<PeopleStep>,
+}
+
+/// One execution as people see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeopleStep {
+    /// The step.
+    pub step: CommandId,
+    /// Whether the step is done, or a person is asked about it.
+    pub purpose: Purpose,
+    /// What kind of contact with the world it is.
+    pub kind: EffectClass,
+    /// Where it stands.
+    pub status: Status,
+    /// Since when.
+    pub since: Timestamp,
+    /// Whether it cannot be undone or repeated.
+    pub irreversible: bool,
+    /// Whether it is known to have changed the world.
+    pub world_changed: bool,
+    /// Whether nobody knows if it did.
+    pub in_doubt: bool,
+    /// What was asked for.
+    pub asked: Option<Value>,
+    /// What came of it, where that is not `null`.
+    pub result: Option<Value>,
+    /// Why nothing came of it.
+    pub error: Option<String>,
+    /// When it entered which status.
+    pub moves: Vec<(Timestamp, Status)>,
+}
+
+impl RunView {
+    /// What the people who use this run may see.
+    pub fn for_people(&self) -> PeopleView {
+        let keys = self.keys();
+        let (result, error) = shown(self.result.as_ref(), &keys);
+        PeopleView {
+            run: self.run.clone(),
+            workflow: self.workflow.clone(),
+            status: self.status,
+            created_at: self.lifecycle.created.at,
+            updated_at: self.lifecycle.updated_at,
+            input: shown(self.input.clone().map(Ok).as_ref(), &keys).0,
+            result,
+            error,
+            steps: self.executions.iter().map(|execution| self.person_sees(execution, &keys)).collect(),
+        }
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        let mut keys: Vec<_> =
+            self.executions.iter().filter_map(|e| e.key.as_ref()).map(|k| k.as_str()).collect();
+        // A key may be the beginning of another one.
+        keys.sort_by_key(|key| std::cmp::Reverse(key.len()));
+        keys
+    }
+
+    fn person_sees(&self, execution: &Execution, keys: &[&str]) -> PeopleStep {
+        let step = self.step(&execution.command);
+        let newest = self.newest.get(execution.command.as_str()).and_then(|at| self.executions.get(*at));
+        let is_newest = newest.is_some_and(|newest| newest.id == execution.id);
+        let (result, error) = match step.filter(|_| is_newest) {
+            Some(step) => shown(step.result.as_ref(), keys),
+            None => (None, execution.error.as_ref().map(|error| hidden_in(error, keys))),
+        };
+        PeopleStep {
+            step: execution.command.clone(),
+            purpose: execution.purpose,
+            kind: execution.class,
+            status: execution.lifecycle.status,
+            since: execution.lifecycle.updated_at,
+            irreversible: execution.constraints.irreversible,
+            world_changed: execution.world_changed,
+            in_doubt: is_newest && step.is_some_and(|step| step.in_doubt),
+            asked: step.and_then(|step| step.input.as_ref()).map(|input| {
+                let asked = value(input);
+                without_keys(
+                    if execution.class == EffectClass::Llm { unprompted(asked) } else { asked },
+                    keys,
+                )
+            }),
+            result,
+            error,
+            moves: execution.lifecycle.transitions.iter().map(|moved| (moved.moment.at, moved.to)).collect(),
+        }
+    }
+}
+
+fn value(payload: &Payload) -> Value {
+    payload.decode().unwrap_or_else(|_| Value::String(payload.as_str().to_owned()))
+}
+
+/// A recorded result, without keys and thresholds: a value, or why there is none.
+fn shown(result: Option<&Result<Payload, Payload>>, keys: &[&str]) -> (Option<Value>, Option<String>) {
+    match result {
+        None => (None, None),
+        Some(Ok(given)) => (Some(without_keys(value(given), keys)).filter(|given| !given.is_null()), None),
+        Some(Err(error)) => (None, Some(hidden_in(&error_for_people(error), keys))),
+    }
+}
+
+/// What a recorded error says. Errors that tell a limit are said in other words.
+fn error_for_people(error: &Payload) -> String {
+    match error.decode::<StepError<Payload>>() {
+        Ok(StepError::TimedOut(_)) => "there was no answer in time".into(),
+        Ok(StepError::Unrecordable(_)) => "the result could not be kept".into(),
+        Ok(StepError::InDoubt(_)) => "nobody knows whether it happened".into(),
+        _ => error_text(error),
+    }
+}
+
+/// What a recorded error says, whether it is a step error, a failure, or an error type of the program's own.
+pub(super) fn error_text(error: &Payload) -> String {
+    match error.decode::<StepError<Payload>>() {
+        Ok(StepError::App(own) | StepError::Exhausted(own)) => own_text(&own),
+        Ok(
+            StepError::TimedOut(failure)
+            | StepError::Rejected(failure)
+            | StepError::InDoubt(failure)
+            | StepError::Cancelled(failure)
+            | StepError::Panicked(failure)
+            | StepError::Unrecordable(failure),
+        ) => failure.to_string(),
+        Err(_) => own_text(error),
+    }
+}
+
+fn own_text(error: &Payload) -> String {
+    if let Ok(failure) = error.decode::<crate::failure::Failure>() {
+        return failure.to_string();
+    }
+    error.decode::<String>().unwrap_or_else(|_| error.as_str().to_owned())
+}
+
+/// A model call's input without what is not the user's.
+fn unprompted(asked: Value) -> Value {
+    match asked {
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter(|(name, _)| !HIDDEN.contains(&name.as_str()));
+            Value::Object(kept.map(|(name, value)| (name, unprompted(value))).collect())
+        }
+        Value::Array(items) => {
+            let by_system = |item: &Value| {
+                matches!(item.get("role").and_then(Value::as_str), Some("system" | "developer"))
+            };
+            Value::Array(items.into_iter().filter(|item| !by_system(item)).map(unprompted).collect())
+        }
+        other => other,
+    }
+}
+
+fn without_keys(shown: Value, keys: &[&str]) -> Value {
+    match shown {
+        Value::String(text) => Value::String(hidden_in(&text, keys)),
+        Value::Array(items) => items.into_iter().map(|item| without_keys(item, keys)).collect(),
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .map(|(name, value)| (hidden_in(&name, keys), without_keys(value, keys)))
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+fn hidden_in(text: &str, keys: &[&str]) -> String {
+    if !text.contains("aether:") {
+        return text.to_owned();
+    }
+    keys.iter().fold(text.to_owned(), |text, key| text.replace(key, "…"))
+}

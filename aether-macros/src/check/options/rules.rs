@@ -1,0 +1,127 @@
+//! The rules between options, and between options and the function.
+
+use syn::Ident;
+
+use super::Written;
+use crate::code;
+use crate::ir::{Approval, Effect, OfArguments, OnUnknown, Shape, StepOptions, Timeout};
+use crate::report::{Diagnostics, did_you_mean};
+
+/// The rules between options.
+pub(super) fn judge(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
+    meaningless(effect, written, diagnostics);
+    alone(written, diagnostics);
+    heartbeat(written, diagnostics);
+    if !effect.changes_world() {
+        return;
+    }
+    let spots_repeats = written.key.is_some() || written.idempotent.is_some();
+    if let Some((at, retry)) = &written.retry
+        && retry.max > 0
+        && !spots_repeats
+        && written.probe.is_none()
+    {
+        let message = format!("`retry` on a step of class `{}`, which changes the world", effect.as_str());
+        diagnostics.report(at, code::RETRY_UNSAFE, message);
+    }
+    let policy = written.on_unknown.as_ref();
+    match (policy, &written.probe) {
+        (Some((at, Some(OnUnknown::Probe))), None) => {
+            let help = "add `probe = path`, an `async fn(cx: &mut StepCx, ..) -> Result<Probe<T>>` with the step's arguments";
+            diagnostics.report_with(at, code::PROBE, "`on_unknown = \"probe\"` without a probe", help);
+        }
+        (Some((_, Some(other))), Some((at, _))) if *other != OnUnknown::Probe => {
+            diagnostics.report(at, code::PROBE, "a probe that `on_unknown` never asks");
+        }
+        (Some((at, Some(OnUnknown::Retry))), None) if !spots_repeats => {
+            diagnostics.report(at, code::BLIND_RETRY, "`on_unknown = \"retry\"` where nobody spots a repeat");
+        }
+        _ => {}
+    }
+}
+
+fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
+    let world = effect.changes_world();
+    let transacts = effect == Effect::Transaction;
+    let asks = effect != Effect::Pure && !transacts;
+    let options = [
+        (written.irreversible.as_ref(), world),
+        (written.idempotent.as_ref(), !transacts),
+        (place(&written.key), world),
+        (place(&written.on_unknown), world),
+        (place(&written.probe), world),
+        (place(&written.approval), asks),
+        (place(&written.compensate), world || transacts),
+        (place(&written.changes), world),
+        (place(&written.heartbeat), asks),
+    ];
+    for (at, _) in options.into_iter().filter(|(_, fits)| !fits) {
+        let Some(at) = at else { continue };
+        let message = format!("`{at}` has no meaning on a step of class `{}`", effect.as_str());
+        diagnostics.report(at, code::MEANINGLESS, message);
+    }
+    if effect == Effect::Pure
+        && let Some((at, _)) = &written.retry
+    {
+        let message = "`retry` has no meaning on a step of class `pure`";
+        let help = "remove it: what touches nothing fails the same way every time";
+        diagnostics.report_with(at, code::MEANINGLESS, message, help);
+    }
+}
+
+/// Options that only say more about another one.
+fn alone(written: &Written, diagnostics: &mut Diagnostics) {
+    let pairs = [
+        (place(&written.scope), "irreversible", written.irreversible.is_some()),
+        (place(&written.confirm), "changes", written.changes.is_some()),
+    ];
+    for (at, other, _) in pairs.into_iter().filter(|(.., given)| !given) {
+        let Some(at) = at else { continue };
+        let message = format!("`{at}` without `{other}`");
+        let help = format!("add `{other}`, or remove `{at}`");
+        diagnostics.report_with(at, code::MEANINGLESS, message, help);
+    }
+}
+
+/// A silence that the timeout ends first is never noticed.
+fn heartbeat(written: &Written, diagnostics: &mut Diagnostics) {
+    if let Some((at, Some(silence))) = &written.heartbeat
+        && let Some(Timeout::Millis(limit)) = written.timeout
+        && *silence >= limit
+    {
+        let help = "write a `heartbeat` shorter than `timeout`, or remove it";
+        diagnostics.report_with(
+            at,
+            code::MEANINGLESS,
+            "a `heartbeat` that is not shorter than `timeout`",
+            help,
+        );
+    }
+}
+
+/// Where an option stands.
+fn place<T>(option: &Option<(Ident, T)>) -> Option<&Ident> {
+    option.as_ref().map(|(at, _)| at)
+}
+
+/// The parameters of `key` and `approval` are arguments of the step.
+pub(crate) fn closures_over_arguments(options: &StepOptions, shape: &Shape, diagnostics: &mut Diagnostics) {
+    if let Some(key) = &options.key {
+        over_arguments("key", key, shape, diagnostics);
+    }
+    if let Some(Approval::ByArguments(closure)) = &options.approval {
+        over_arguments("approval", closure, shape, diagnostics);
+    }
+}
+
+fn over_arguments(option: &str, closure: &OfArguments, shape: &Shape, diagnostics: &mut Diagnostics) {
+    let names: Vec<&str> = shape.args.iter().map(|arg| arg.name.as_str()).collect();
+    for (param, _) in &closure.params {
+        let text = param.to_string();
+        if !shape.args.iter().any(|arg| arg.ident == *param) {
+            let message = format!("the step has no argument `{text}`{}", did_you_mean(&text, &names));
+            let help = format!("name the parameters of `{option}` like arguments of the step, in any order");
+            diagnostics.report_with(param, code::BAD_VALUE, message, help);
+        }
+    }
+}
