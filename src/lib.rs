@@ -67,6 +67,7 @@ pub use aether_core::wait::Signal;
 pub use aether_core::world::World;
 pub use aether_core::{RunEnd, def::Probe};
 pub use aether_effects::agent;
+pub use aether_effects::cassette;
 pub use aether_effects::http;
 pub use aether_effects::llm;
 pub use aether_effects::secret::Secret;

@@ -246,7 +246,8 @@ impl History {
                     invocation.decision = Some(e.decision);
                 }
                 if e.decision == Decision::DidNotHappen {
-                    record.failed_attempts = record.invocation.take().map_or(1, |i| i.attempt.saturating_add(1));
+                    record.failed_attempts =
+                        record.invocation.take().map_or(1, |i| i.attempt.saturating_add(1));
                 }
                 None
             }

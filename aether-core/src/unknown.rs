@@ -127,7 +127,9 @@ impl Performance {
         };
         match found {
             Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()),
-            Ok(Ok(Probe::DidNotHappen)) if self.attempt + 1 >= MAX_SENDS.max(self.options.retry.max) => {
+            Ok(Ok(Probe::DidNotHappen))
+                if self.attempt.saturating_add(1) >= MAX_SENDS.max(self.options.retry.max) =>
+            {
                 self.never_happened(invocation)
             }
             Ok(Ok(Probe::DidNotHappen)) => {
@@ -159,7 +161,7 @@ impl Performance {
     fn never_happened(&mut self, invocation: &InvocationId) -> Next {
         let reason = format!(
             "{} attempts were made, and the probe says of each that it did not happen (invocation `{invocation}`)",
-            self.attempt + 1
+            self.attempt.saturating_add(1)
         );
         let error = StepError::TimedOut(at(&self.run, &self.command, reason));
         let mut events = self.start_events();
@@ -253,7 +255,7 @@ impl Performance {
         riders.consumed.extend(consumed);
         riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, None));
         self.run.append(events, riders);
-        self.attempt += 1;
+        self.attempt = self.attempt.saturating_add(1);
         self.unknown_tries = 0;
         Next::Again
     }

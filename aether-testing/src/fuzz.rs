@@ -67,7 +67,9 @@ pub fn digest(data: &[u8]) {
     assert_eq!(masking.redact(&once), once, "masking twice is not masking once");
     let Ok(payload) = Payload::from_text(text.to_owned()) else { return };
     assert!(Payload::from_text(once).is_ok(), "masked JSON is no JSON");
-    let (Ok(digest), Ok(value)) = (Digest::of(&payload), payload.decode::<serde_json::Value>()) else { return };
+    let (Ok(digest), Ok(value)) = (Digest::of(&payload), payload.decode::<serde_json::Value>()) else {
+        return;
+    };
     match Payload::encode(&value) {
         Ok(again) => assert_eq!(Digest::of(&again).ok(), Some(digest), "another spelling, another digest"),
         Err(error) => panic!("a decoded value does not encode: {error}"),

@@ -9,6 +9,7 @@ mod http;
 mod journal;
 mod life;
 mod model;
+mod recorded;
 mod report;
 mod script;
 mod stage;

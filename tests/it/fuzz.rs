@@ -23,9 +23,11 @@ fn recordings() -> Vec<String> {
     let mut recordings = seeds(folder("recordings"));
     for text in seeds(folder("histories/v1")) {
         let whole: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let frames = whole["frames"].as_array().unwrap().iter().map(|frame| {
-            format!(r#"{{"at":"2026-01-01T00:00:00Z","events":{}}}"#, frame["events"])
-        });
+        let frames = whole["frames"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|frame| format!(r#"{{"at":"2026-01-01T00:00:00Z","events":{}}}"#, frame["events"]));
         let frames: Vec<_> = frames.collect();
         recordings.push(format!(
             r#"{{"format":"aether-recording","version":1,"runs":[{{"run":{},"frames":[{}]}}]}}"#,
@@ -63,7 +65,8 @@ fn four_thousand_histories_are_replayed_or_refused_and_nothing_is_executed() {
 #[test]
 fn the_seeds_themselves_are_good() {
     for recording in recordings() {
-        let read = aether::Recording::parse(&recording).unwrap_or_else(|error| panic!("{error}:\n{recording}"));
+        let read =
+            aether::Recording::parse(&recording).unwrap_or_else(|error| panic!("{error}:\n{recording}"));
         assert!(read.runs().iter().all(|run| !run.events().unwrap().is_empty()));
         fuzz::replay(recording.as_bytes());
     }
@@ -71,14 +74,19 @@ fn the_seeds_themselves_are_good() {
 
 #[test]
 fn deep_nests_and_huge_numbers_are_refused_or_accepted_and_never_fatal() {
-    let deep = |open: &str, close: &str, depth: usize| format!("{}{}", open.repeat(depth), close.repeat(depth));
-    for value in [deep("[", "]", 100_000), deep("{\"a\":", "}", 100_000), "9".repeat(100_000), "\"".repeat(9_999)] {
+    let deep =
+        |open: &str, close: &str, depth: usize| format!("{}{}", open.repeat(depth), close.repeat(depth));
+    for value in
+        [deep("[", "]", 100_000), deep("{\"a\":", "}", 100_000), "9".repeat(100_000), "\"".repeat(9_999)]
+    {
         let event = format!(r#"[{{"run_completed":{{"result":{value}}}}}]"#);
         for target in [fuzz::decode_events, fuzz::digest, fuzz::replay] {
             target(event.as_bytes());
             target(value.as_bytes());
         }
         let [recording, ..] = &recordings()[..] else { panic!("no recording") };
-        fuzz::replay(recording.replacen("\"input\":", &format!("\"input\":{value},\"ignored\":"), 1).as_bytes());
+        fuzz::replay(
+            recording.replacen("\"input\":", &format!("\"input\":{value},\"ignored\":"), 1).as_bytes(),
+        );
     }
 }
