@@ -30,8 +30,11 @@ async fn book_table(cx: &mut StepCx, people: u32) -> Result<String> {
 /// Plan an evening.
 #[workflow]
 async fn evening(cx: &mut Cx, wish: String) -> Result<String> {
-    // One question with a typed answer: the schema is sent, another shape is asked for again.
-    let plan: Plan = cx.llm("plan").system("Find the city.").user(wish).json().await?;
+    // One question with a typed answer: the schema is sent, another shape is asked for again. As a plan, its answer
+    // counts for the whole life of the run, however the question is worded by then.
+    let plan: Plan = cx
+        .plan("evening", async |cx: &mut Cx| cx.llm("plan").system("Find the city.").user(wish).json().await)
+        .await?;
     // A loop with tools: every `#[step]` is a tool, its documentation and arguments are what the model sees.
     let agent = cx.agent("evening").system("Check the weather, then book.");
     let done = agent

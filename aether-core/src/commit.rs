@@ -37,6 +37,7 @@ impl Performance {
             riders.ledger.extend(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
             key = Some(self.key());
         }
+        events.extend(self.compensation(outcome, Some(&value)));
         let command = self.command.clone();
         events.push(CommandCommitted { command, outcome, result, error: None, caught_up: false }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());
@@ -60,6 +61,7 @@ impl Performance {
             events.push(self.invocation_finished(outcome, None, repeated.take()));
             riders.ledger.extend(self.ledger_update(status, None, Some(error.clone())));
         }
+        events.extend(self.compensation(outcome, None));
         events.push(self.failed(outcome, repeated));
         events.push(NodeFinished { command: self.command.clone() }.into());
         self.run.append(events, riders);
@@ -104,6 +106,7 @@ impl Performance {
             let key = invocation.key.clone();
             riders.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
         }
+        events.extend(self.compensation(outcome, result.as_ref().ok()));
         let command = self.command.clone();
         events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up: true }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -173,6 +174,7 @@ impl Performance {
         let Some(Answer::Step(result)) = record.answer else {
             return self.run.mismatched(&self.command, self.options.class, record.answer).await;
         };
+        let _recorded_with_the_outcome = self.learn_undo(result.as_ref().ok());
         if !record.finished {
             let complete = record.outcome.is_none_or(Outcome::is_complete);
             let key = record.invocation.map(|invocation| invocation.key);
@@ -235,6 +237,7 @@ impl Performance {
     /// Makes attempts until one settles the step.
     async fn attempts(&mut self) -> Answered {
         loop {
+            self.run.still_open().await;
             if self.options.class == EffectClass::Transaction {
                 match self.transact().await {
                     Next::Done(answered) => return answered,
@@ -243,6 +246,7 @@ impl Performance {
             }
             let ended = if self.options.class.changes_world() {
                 match self.acquire().await {
+                    Ok(_) if self.run.is_closing() => return self.called_off().await,
                     Ok(intent) => self.call_with(intent).await,
                     Err(Next::Done(answered)) => return answered,
                     Err(Next::Again) => continue,
@@ -295,6 +299,12 @@ impl Performance {
 
     pub(crate) fn invocation(&self) -> InvocationId {
         InvocationId::new(&self.command, self.attempt)
+    }
+
+    /// The run was cancelled between the intent and the body: the body is known not to have been called.
+    async fn called_off<T>(&mut self) -> T {
+        self.deny("engine: cancelled");
+        std::future::pending().await
     }
 
     /// Asks the ledger for the right to run the body; the intent is durable when it is granted.
@@ -438,13 +448,21 @@ impl Performance {
     }
 
     async fn call(&mut self, cx: StepCx) -> Ended {
-        let _busy = self.run.busy();
+        let busy = self.run.busy();
         let body = match self.intercepted(&cx) {
             Some(stub) => Ok(stub),
             None => std::panic::catch_unwind(AssertUnwindSafe(|| self.body.call(cx.clone(), &self.args))),
         };
         let ended = match body {
-            Ok(body) => self.watch(body).await,
+            Ok(body) if self.options.class.changes_world() => self.watch(body).await,
+            // Nothing is lost with a body that changes nothing: it is dropped when the run is cancelled.
+            Ok(body) => match select(pin!(self.watch(body)), pin!(cx.cancelled())).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right(_) => {
+                    drop(busy);
+                    return std::future::pending().await;
+                }
+            },
             Err(panic) => Ended::Panicked(panic_message(&*panic)),
         };
         self.notes.append(&mut cx.take_notes());

@@ -58,6 +58,14 @@ pub struct Asked {
     pub decided: Option<(Payload, String)>,
 }
 
+impl Invocation {
+    /// Whether it was begun, and is neither ended nor decided.
+    fn is_open(&self) -> bool {
+        let decided = self.decision.is_some_and(|decision| decision != Decision::Retry);
+        self.finished.is_none() && !self.refused && !decided
+    }
+}
+
 /// What a journal holds about one command.
 #[derive(Clone, Debug)]
 pub struct Recorded {
@@ -159,15 +167,17 @@ impl History {
     /// Folds `events` from position 0 on.
     pub fn fold(events: impl IntoIterator<Item = Event>) -> Self {
         let mut history = Self::default();
-        let mut races = Vec::new();
+        let mut decided = Vec::new();
         for event in events {
-            if let Event::RaceDecided(e) = &event {
-                races.push((e.command.place().to_owned(), e.winner.clone()));
+            match &event {
+                Event::RaceDecided(e) => decided.push((e.command.place().to_owned(), Some(e.winner.clone()))),
+                Event::PlanGenerated(e) => decided.push((e.command.place().to_owned(), None)),
+                _ => {}
             }
             history.apply(event);
         }
-        for (race, winner) in races {
-            history.forget_losers(&race, &winner);
+        for (place, winner) in decided {
+            history.forget_below(&place, winner.as_deref());
         }
         history
     }
@@ -303,6 +313,10 @@ impl History {
             | Event::RunFailed(_)
             | Event::RunCancelled(_)
             | Event::RunRequeued(_)
+            | Event::RunUnwinding(_)
+            | Event::RunTerminated(_)
+            | Event::CompensationRecorded(_)
+            | Event::ChildReleased(_)
             | Event::StepCompensated(_)
             | Event::InvocationAbandoned(_)
             | Event::StateChanged(_)
@@ -323,11 +337,12 @@ impl History {
         }
     }
 
-    /// On replay only the winner of a race is polled, so what the losers got is not handed out again.
-    fn forget_losers(&mut self, race: &str, winner: &str) {
+    /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
+    /// out again.
+    fn forget_below(&mut self, scope: &str, winner: Option<&str>) {
         let lost = |place: &str| {
             let below = |scope: &str| place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'));
-            below(race) && !below(winner)
+            below(scope) && !winner.is_some_and(below)
         };
         self.deliveries.retain(|place| !lost(place));
         self.commands.retain(|place, _| !lost(place));
@@ -378,6 +393,18 @@ impl History {
             None => self.at_frontier.push((command.clone(), waker.clone())),
         }
         false
+    }
+
+    /// Drops what is recorded inside of `scopes`: of branches that lost a race before they asked for it. Returns their
+    /// invocations of which nothing is known or decided.
+    pub fn forget(&mut self, scopes: &[String]) -> Vec<(CommandId, Invocation)> {
+        let lost = |record: &Recorded| scopes.iter().any(|scope| record.command.is_within(scope));
+        let gone = self.commands.extract_if(|_, record| !record.requested && lost(record));
+        let open = gone.filter_map(|(_, record)| Some((record.command, record.invocation?)));
+        let open = open.filter(|(_, invocation)| invocation.is_open());
+        let mut open: Vec<_> = open.collect();
+        open.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        open
     }
 
     /// The next answer, when nobody asks for it.

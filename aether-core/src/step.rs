@@ -139,6 +139,7 @@ pub trait Workflow: Sized + Send + Sync + 'static {
 }
 
 /// A step call that undoes another one.
+#[derive(Clone)]
 pub struct Undo {
     /// What the undoing step declares.
     pub def: &'static StepDef,
@@ -404,6 +405,11 @@ impl RegisteredStep {
     pub(crate) fn bodies(name: &str) -> Vec<Arc<dyn Body>> {
         let named = inventory::iter::<Self>.into_iter().filter(|step| step.def.name == name);
         named.map(|step| (step.body)()).collect()
+    }
+
+    /// What runs.
+    pub fn body(&self) -> Arc<dyn Body> {
+        (self.body)()
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use crate::cancellation::Cancellation;
 use crate::contract::Contract;
 use crate::def::StepOptions;
 use crate::deps::MissingDep;
@@ -42,6 +43,7 @@ struct StepScope {
     notes: Mutex<Vec<Event>>,
     missing: OnceLock<MissingDep>,
     handed_over: OnceLock<Option<Duration>>,
+    cancellation: Arc<Cancellation>,
 }
 
 impl StepCx {
@@ -69,6 +71,7 @@ impl StepCx {
                 notes: Mutex::default(),
                 missing: OnceLock::new(),
                 handed_over: OnceLock::new(),
+                cancellation: run.cancellation(),
             }),
         }
     }
@@ -157,6 +160,33 @@ impl StepCx {
     /// is sent again after a crash.
     pub fn now(&self) -> Timestamp {
         self.scope.started_at
+    }
+
+    /// Whether the run is being cancelled. What the body returns within the engine's cancel grace (5 s unless set
+    /// otherwise) is recorded as ever; a body that changes the world and is still running then is left in doubt.
+    pub fn is_cancelled(&self) -> bool {
+        self.scope.cancellation.is_cancelled()
+    }
+
+    /// Ends when the run is being cancelled: for bodies that take long. A body that changes nothing is dropped by
+    /// itself; one that changes the world is told, so that it can come to an end that is known.
+    ///
+    /// ```
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::step_cx::StepCx;
+    /// # async fn next_page() -> bool { false }
+    /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
+    /// while !cx.is_cancelled() {
+    ///     tokio::select! {
+    ///         more = next_page() => if !more { return Ok(()) },
+    ///         () = cx.cancelled() => {}
+    ///     }
+    /// }
+    /// Err(Failure::compensatable("stopped half-way"))
+    /// # }
+    /// ```
+    pub async fn cancelled(&self) {
+        self.scope.cancellation.cancelled().await;
     }
 
     /// A UUID (version 8, RFC 9562) derived from run, command, attempt and the number of the draw.

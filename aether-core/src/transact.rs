@@ -227,6 +227,7 @@ impl Performance {
             return Next::Again;
         }
         let mut events = self.start_events();
+        events.extend(self.compensation(outcome, answered.as_ref().ok()));
         let command = self.command.clone();
         events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());

@@ -33,6 +33,7 @@ impl ::aether::__private::Step for send {
                 delay: ::core::time::Duration::from_millis(200u64),
                 factor: 2f64,
                 max_delay: ::core::time::Duration::from_millis(30000u64),
+                jitter: 0.2f64,
             },
             on_unknown: ::aether::__private::OnUnknown::Probe,
             keyed: true,

@@ -85,7 +85,7 @@ codes! {
         help: "give both or neither: `probe = path` alone implies `on_unknown = \"probe\"`";
     MEANINGLESS = "AE0023",
         why: "an option without effect would promise something the engine does not do",
-        help: "remove it, or choose the effect class that says what the body does: tool, external or http";
+        help: "remove it, or choose the effect class that says what the body does: read or llm where it looks, tool, external or http where it changes the world";
     PURE_CONTEXT = "AE0024",
         why: "a pure step writes no event and runs again on every replay, so it may not reach the world",
         help: "remove the context, or choose `effect = \"read\"`";

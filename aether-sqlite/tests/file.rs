@@ -357,7 +357,11 @@ async fn a_full_disk_fails_every_append_of_its_batch_and_the_writer_goes_on() {
 #[tokio::test]
 async fn a_lock_that_lasts_is_an_error_and_nothing_is_lost_but_what_waited() {
     let (_folder, path) = place();
-    let options = SqliteOptions { busy_timeout: Duration::from_millis(60), ..SqliteOptions::default() };
+    let options = SqliteOptions {
+        busy_timeout: Duration::from_millis(60),
+        lock_patience: Duration::ZERO,
+        ..SqliteOptions::default()
+    };
     let store = SqliteStore::open_with(&path, options).unwrap();
     store.create(new_run("a")).await.unwrap();
     let other = Connection::open(&path).unwrap();

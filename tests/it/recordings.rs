@@ -360,3 +360,94 @@ async fn an_open_run_is_recorded_as_far_as_it_came_and_goes_on_elsewhere_when_as
     other.signal(there.id(), "go", "first", &"on").await.unwrap();
     assert_eq!(there.result().await.unwrap(), "name on");
 }
+
+mod played {
+    use std::time::Duration;
+
+    use aether::prelude::*;
+
+    #[step(effect = "read")]
+    pub(super) async fn ask_price(_cx: &mut StepCx, item: &str) -> Result<u32> {
+        if item == "gold" { Err(Failure::permanent("not for sale")) } else { Ok(7) }
+    }
+
+    #[step(effect = "read")]
+    pub(super) async fn slow(_cx: &mut StepCx) -> Result<u32> {
+        std::future::pending().await
+    }
+
+    #[step(effect = "tool")]
+    pub(super) async fn pay(cx: &mut StepCx, amount: u32) -> Result<String> {
+        Ok(format!("paid {amount} {}", cx.uuid()))
+    }
+
+    #[workflow]
+    pub(super) async fn part(cx: &mut Cx, amount: u32) -> Result<String> {
+        Ok(pay(cx, amount).await?)
+    }
+
+    #[workflow]
+    pub(super) async fn purchase(cx: &mut Cx, item: String) -> Result<String> {
+        let (at, id, number) = (cx.now().await, cx.uuid().await, cx.random().await);
+        let no = ask_price(cx, "gold").await.unwrap_err();
+        let raced = cx
+            .race((
+                async |cx: &mut Cx| slow(cx).await,
+                async |cx: &mut Cx| {
+                    cx.sleep(Duration::from_millis(5)).await;
+                    Ok(3)
+                },
+            ))
+            .await?;
+        let price = ask_price(cx, &item).await?;
+        let paid = cx.child::<part>(price + raced).await?;
+        let go: String = cx.signal("go").await?;
+        Ok(format!("{at} {id} {number} {no} {paid} {go}"))
+    }
+
+    /// The same, paying more than was recorded.
+    #[workflow]
+    pub(super) async fn splurge(cx: &mut Cx, item: String) -> Result<String> {
+        let (_at, _id, _number) = (cx.now().await, cx.uuid().await, cx.random().await);
+        let _no = ask_price(cx, "gold").await.unwrap_err();
+        let price = ask_price(cx, &item).await?;
+        Ok(pay(cx, price * 2).await?)
+    }
+}
+
+#[tokio::test]
+async fn a_simulation_is_answered_from_a_recording() {
+    use aether_testing::{Sim, SimError};
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::builder().memory().start().await.unwrap();
+    let run = engine.start::<played::purchase>("tea".to_owned()).id("purchase").await.unwrap();
+    engine.signal(run.id(), "go", "first", &"gone").await.unwrap();
+    let said = run.result().await.unwrap();
+    let path = text_of(&engine.export(run.id()).await.unwrap(), folder.path(), "purchase.json");
+
+    let (sim, item) = Sim::from_recording::<played::purchase>(&path).unwrap();
+    assert_eq!(item, "tea");
+    let report = sim.run(item.clone()).await;
+    assert_eq!(*report.assert_completed(), said);
+    report.verified.unwrap().unwrap();
+
+    // A stub comes first.
+    let (sim, _) = Sim::from_recording::<played::purchase>(&path).unwrap();
+    let error = sim.stub::<played::ask_price>(|_| Err(Failure::permanent("closed"))).run(item.clone()).await;
+    assert!(error.result.unwrap_err().to_string().contains("closed"));
+
+    // Other arguments are another call.
+    let (sim, _) = Sim::from_recording::<played::purchase>(&path).unwrap();
+    let error = sim.try_run("coffee".into()).await.unwrap_err();
+    let SimError::NotRecorded { command, what, nearest, .. } = &error else { panic!("{error}") };
+    assert_eq!((command.name(), *what), ("ask_price", "was recorded with other arguments"));
+    assert!(nearest.contains(r#"{"item":"tea"}"#) && nearest.contains("tests/it/recordings.rs:"), "{error}");
+
+    // So is another command.
+    let recording = Recording::read(&path).unwrap();
+    let sim = Sim::new::<played::splurge>().recorded(&recording).unwrap();
+    let error = sim.try_run("tea".into()).await.unwrap_err();
+    let SimError::NotRecorded { command, what, nearest, .. } = &error else { panic!("{error}") };
+    assert_eq!((command.as_str(), *what), ("4:ask_price", "is not recorded"));
+    assert!(nearest.contains("`5:ask_price`"), "{error}");
+}

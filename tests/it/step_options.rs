@@ -133,7 +133,7 @@ fn jitter_is_a_fraction_of_the_wait() {
 
 /// What a model sees of a step are its arguments: how it is executed is declared in the source alone.
 #[test]
-fn s099_the_schema_of_a_tool_has_no_way_to_change_how_the_step_is_executed() {
+fn the_schema_of_a_tool_has_no_way_to_change_how_the_step_is_executed() {
     let schema = ship::tool().schema;
     let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["order"]);

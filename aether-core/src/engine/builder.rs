@@ -12,7 +12,7 @@ use crate::deps::Deps;
 use crate::host::{Host, Interceptor, Limits};
 use crate::id::WorkerId;
 use crate::policy::{DefaultPolicy, ReplayPolicy};
-use crate::step::{RegisteredWorkflow, Workflow};
+use crate::step::{RegisteredStep, RegisteredWorkflow, Step, Workflow};
 use crate::store::{Durability, Store, StoreError};
 use crate::world::World;
 
@@ -62,7 +62,9 @@ pub struct EngineBuilder {
     workflows: Vec<RegisteredWorkflow>,
     limits: Limits,
     settings: Settings,
+    steps: Vec<RegisteredStep>,
     grace: Duration,
+    cancel_grace: Duration,
     production: bool,
 }
 
@@ -83,7 +85,9 @@ impl EngineBuilder {
                 poll: Duration::from_millis(200),
                 max_active: 10_000,
             },
+            steps: Vec::new(),
             grace: Duration::from_secs(1),
+            cancel_grace: Duration::from_secs(5),
             production: false,
         }
     }
@@ -109,6 +113,12 @@ impl EngineBuilder {
     /// Registers a workflow that is not registered by itself, such as an instance of a generic one.
     pub fn register<W: Workflow>(mut self) -> Self {
         self.workflows.push(RegisteredWorkflow::of::<W>());
+        self
+    }
+
+    /// Registers a step that undoes others and is not registered by itself, such as an instance of a generic one.
+    pub fn register_step<S: Step>(mut self) -> Self {
+        self.steps.push(RegisteredStep::of::<S>());
         self
     }
 
@@ -160,6 +170,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets how long world-changing bodies may go on in a run that is cancelled, before they are dropped and stay in
+    /// doubt. Default 5 s.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = grace;
+        self
+    }
+
     /// Refuses to start on a store that does not survive a crash.
     pub fn production(mut self) -> Self {
         self.production = true;
@@ -176,6 +193,8 @@ impl EngineBuilder {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
         let registry = registry(&self.workflows)?;
+        let linked = inventory::iter::<RegisteredStep>.into_iter().copied();
+        let steps = linked.chain(self.steps).map(|step| (step.def.path, step)).collect();
         let worker = worker_id(&*self.world);
         store.register(&worker).await?;
         let host = Host {
@@ -188,6 +207,8 @@ impl EngineBuilder {
             approvals: self.approvals,
             limits: self.limits,
             grace: self.grace,
+            cancel_grace: self.cancel_grace,
+            steps,
             observers: broadcast::channel(4096).0,
         };
         let began = host.world.now().as_microsecond();

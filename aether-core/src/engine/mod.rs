@@ -5,6 +5,7 @@
 
 mod builder;
 mod decide;
+mod family;
 mod handle;
 mod operate;
 mod verify;
@@ -177,6 +178,8 @@ impl Engine {
 
     /// Stops taking up work, lets step bodies that are running finish for at most `patience`, gives every run back
     /// to the store, and waits until everything is durable. Cancels nothing: the runs go on at the next start.
+    ///
+    /// Closes the store, unless somebody else in this process holds it, such as another engine.
     pub async fn shutdown(self, patience: Duration) -> Result<(), crate::store::StoreError> {
         worker::shut_down(&self.inner, patience).await
     }

@@ -1,4 +1,4 @@
-//! What people and other programs ask of runs: cancel, resolve an invocation in doubt, list, read.
+//! What people and other programs ask of runs: cancel, terminate, resolve an invocation in doubt, list, read.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::ledger::LedgerEntry;
 use crate::payload::{Payload, hex};
 use crate::recording::{Masking, Recording, RecordingError};
 use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
-use crate::turn::{CANCEL, CancelRequest};
+use crate::turn::{CANCEL, EndRequest, TERMINATE};
 use crate::unknown::{Resolution, Resolved, topic};
 use crate::view::{RunView, Trace};
 use crate::wait;
@@ -81,12 +81,24 @@ impl Engine {
         self.inner.host.store.entries(run).await
     }
 
-    /// Asks a run to end: `actor` and `reason` are recorded. World-changing calls in flight stay in doubt.
+    /// Asks a run to end: `actor` and `reason` are recorded. Bodies in flight are told and get a grace
+    /// (`cancel_grace`) to come back; then its compensated steps are undone, and its attached children are cancelled.
     ///
     /// # Errors
     /// [`StoreError`] when there is no such run or the store fails.
     pub async fn cancel(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        cancel(&self.inner, run, reason, actor).await
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, run, &request, false).await
+    }
+
+    /// Ends a run at once, also one that is being unwound: nothing is undone, world-changing calls in flight stay in
+    /// doubt, and attached children are terminated. `actor` and `reason` are recorded.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or the store fails.
+    pub async fn terminate(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, run, &request, true).await
     }
 
     /// Says what became of an invocation in doubt. `actor` is recorded. The first word that can be the step's result
@@ -140,9 +152,15 @@ async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent,
     Ok(sent)
 }
 
-async fn cancel(inner: &Arc<Inner>, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-    let request = CancelRequest { reason: reason.into(), actor: actor.into() };
-    let (id, topic, payload) = (CANCEL.into(), CANCEL.into(), encode(&request)?);
+/// Asks a run to end, `at_once` or after it has undone what it did.
+pub(super) async fn cancel(
+    inner: &Arc<Inner>,
+    run: &RunId,
+    request: &EndRequest,
+    at_once: bool,
+) -> Result<Sent, StoreError> {
+    let topic = if at_once { TERMINATE } else { CANCEL };
+    let (id, topic, payload) = (topic.into(), topic.into(), encode(request)?);
     post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }
 
@@ -152,6 +170,16 @@ impl<W> RunHandle<W> {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn cancel(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        cancel(&self.inner, &self.id, reason, actor).await
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, &self.id, &request, false).await
+    }
+
+    /// Ends the run at once; see [`Engine::terminate`].
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn terminate(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, &self.id, &request, true).await
     }
 }

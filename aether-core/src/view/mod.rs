@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{IllegalTransition, Status, Trigger};
-use crate::event::{Decision, Event};
+use crate::event::{Decision, Event, Uncompensated};
 use crate::failure::StepError;
 use crate::human::{self, Ruling};
 use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
@@ -55,6 +55,9 @@ pub struct RunView {
     pub position: Position,
     /// Result or error, once it ended.
     pub result: Option<Result<Payload, Payload>>,
+    /// Steps that could not be undone.
+    #[serde(default)]
+    pub uncompensated: Vec<Uncompensated>,
     /// Moves of a status that the table does not have; empty unless a journal was tampered with.
     pub illegal: Vec<String>,
     /// Every execution of every step, in the order in which their contracts were made.
@@ -141,6 +144,7 @@ impl RunView {
             effects: Vec::new(),
             position: 0,
             result: None,
+            uncompensated: Vec::new(),
             illegal: Vec::new(),
             executions: Vec::new(),
             index: BTreeMap::new(),
@@ -257,6 +261,11 @@ impl RunView {
                 step.retry_due = Some(e.due);
                 step.in_doubt = false;
             }
+            Event::StepCompensated(e) => {
+                if let Some(step) = self.index.get(e.undoes.as_str()).and_then(|at| self.steps.get_mut(*at)) {
+                    step.outcome = Some(Outcome::Compensated);
+                }
+            }
             Event::HttpRecorded(e) => {
                 self.step_mut(&command, EffectClass::Http).result = Some(Ok(e.response));
             }
@@ -321,9 +330,12 @@ impl RunView {
             Event::RunRequeued(_) if self.status == Status::Waiting => Some(Trigger::Resume),
             Event::RunCompleted(_) => Some(Trigger::Succeed),
             Event::RunFailed(_) => Some(Trigger::Fail),
-            Event::RunCancelled(_) => Some(Trigger::Cancel),
+            Event::RunCancelled(_) | Event::RunTerminated(_) => Some(Trigger::Cancel),
             _ => None,
         };
+        if let Event::RunCompleted(e) = event {
+            self.uncompensated.clone_from(&e.uncompensated);
+        }
         let mut actor = self.worker.clone();
         match event {
             Event::RunRequeued(e) => {
@@ -331,6 +343,7 @@ impl RunView {
                 actor.clone_from(&self.worker);
             }
             Event::RunCancelled(e) => actor.clone_from(&e.actor),
+            Event::RunTerminated(e) => actor.clone_from(&e.actor),
             _ => {}
         }
         if event.is_terminal() {
@@ -338,7 +351,11 @@ impl RunView {
         }
         match RunEnd::of(event) {
             Some(RunEnd::Completed(value)) => self.result = Some(Ok(value)),
-            Some(RunEnd::Failed { error, .. }) => self.result = Some(Err(error)),
+            Some(RunEnd::Failed { error, uncompensated, .. }) => {
+                self.result = Some(Err(error));
+                self.uncompensated = uncompensated;
+            }
+            Some(RunEnd::Cancelled { uncompensated, .. }) => self.uncompensated = uncompensated,
             _ => {}
         }
         if let Some(trigger) = moved {

@@ -331,11 +331,11 @@ impl Hand {
             expected,
             at,
             frame,
-            work: None,
             acquire,
             ledger,
             status,
             consumed,
+            work: None,
             ack,
         });
         reply.await.unwrap().unwrap()

@@ -9,6 +9,7 @@ mod everything;
 mod histories;
 pub(crate) mod kit;
 mod ledger;
+mod plans;
 mod policy;
 mod processes;
 mod replay;

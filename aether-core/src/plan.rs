@@ -1,0 +1,89 @@
+//! Plans: a value that a planner makes once, and that the journal holds from then on.
+//!
+//! Promise: a recorded plan is authoritative. On replay the planner is not called again, whatever it did; a replay that
+//! executes nothing fails where the plan is missing.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::cx::{Cx, Ticket};
+use crate::event::PlanGenerated;
+use crate::failure::{Failure, StepError};
+use crate::fault::{Fault, Side};
+use crate::gate::{Effect, WorkflowCode};
+use crate::outcome::EffectClass;
+use crate::payload::Payload;
+use crate::perform::at;
+use crate::policy::Mode;
+use crate::replay::Answer;
+use crate::run::{Matched, Riders};
+use crate::step::Recordable;
+
+impl Cx {
+    /// Makes a plan, once: `planner` may ask models, call steps, or just compute, and what it returns is recorded as
+    /// the plan. From then on the plan drives the run: every replay gets it from the journal and `planner` is not
+    /// polled, so that code that plans differently by now leaves open runs alone. Until it is recorded, a crash leaves
+    /// what `planner` did in the journal, and it goes on from there.
+    ///
+    /// An error of `planner` is returned and no plan is recorded. The error is `StepError::Unrecordable` where the plan
+    /// does not survive being recorded, or is over the limit.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # use aether_core::failure::{Failure, Result};
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// // The steps to take; typically the answer of a model: `cx.llm("plan").user(goal).json().await`.
+    /// let plan: Vec<u64> = cx.plan("route", async |cx: &mut Cx| Ok::<_, Failure>(vec![cx.random().await % 9, 7])).await?;
+    /// let done: Vec<u64> = cx.each(plan, async |cx: &mut Cx, step| step + cx.random().await % 2).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn plan<T, E, F>(&mut self, name: &str, planner: F) -> Effect<impl Future<Output = Result<T, E>>>
+    where
+        T: Recordable,
+        E: From<StepError<Failure>>,
+        F: AsyncFnOnce(&mut Self) -> Result<T, E>,
+    {
+        let (mut ticket, fork) = self.fork(&format!("plan.{name}"));
+        Effect::new(async move {
+            let site = ticket.enter().await;
+            let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+            // Pure, so that policies let it pass: what the planner does is asked about by itself.
+            let class = EffectClass::Pure;
+            if let Matched::Answered = run.request(&command, class, None, site.clone()).await {
+                return match run.turn(&command).await.answer {
+                    Some(Answer::Step(Ok(plan))) => Ok(read(&ticket, &plan)?),
+                    answer => run.mismatched(&command, class, answer).await,
+                };
+            }
+            fork.check().await;
+            let mut cx = fork.branch('p', 0);
+            let plan = WorkflowCode::new(async move { planner(&mut cx).await }).await?;
+            run.frontier(&command).await;
+            if run.mode == Mode::Verify {
+                let requested = Box::new(Side { command, class, digest: None, site });
+                return run.stop(Fault::Unrecorded { run: run.id.clone(), requested }).await;
+            }
+            let plan = Payload::encode(&plan).map_err(|error| unrecordable(&ticket, &error))?;
+            if let Some(reason) = run.too_large(&plan) {
+                return Err(unrecordable(&ticket, &reason).into());
+            }
+            // Read before it is recorded: a plan that does not round-trip must not stand in a journal for good.
+            let read = read(&ticket, &plan)?;
+            run.append(vec![PlanGenerated { command, plan }.into()], Riders::default());
+            Ok(read)
+        })
+    }
+}
+
+fn read<T: Recordable>(ticket: &Ticket<'_>, plan: &Payload) -> Result<T, StepError<Failure>> {
+    plan.decode().map_err(|error| unrecordable(ticket, &error))
+}
+
+fn unrecordable(ticket: &Ticket<'_>, error: &dyn std::fmt::Display) -> StepError<Failure> {
+    StepError::Unrecordable(at(
+        &ticket.run,
+        &ticket.command,
+        format_args!("the plan cannot be recorded: {error}"),
+    ))
+}
