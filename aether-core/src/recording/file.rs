@@ -101,7 +101,10 @@ impl Recording {
         if head.format != FORMAT {
             return Err(not(format!("its `format` is {:?}, not {FORMAT:?}", head.format)));
         }
-        if head.version == 0 || head.version > VERSION {
+        if head.version == 0 {
+            return Err(not("it has no `version`".into()));
+        }
+        if head.version > VERSION {
             return Err(RecordingError::NewerVersion { found: head.version });
         }
         let whole: Whole = serde_json::from_str(text).map_err(|error| damaged("the whole", error))?;

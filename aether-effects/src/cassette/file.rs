@@ -43,7 +43,10 @@ pub(super) fn read(path: &Path, mode: Mode) -> Result<Vec<Interaction>, Cassette
     if head.format != FORMAT {
         return Err(damaged(format!("its `format` is {:?}, not {FORMAT:?}", head.format)));
     }
-    if head.version == 0 || head.version > VERSION {
+    if head.version == 0 {
+        return Err(damaged("it has no `version`".into()));
+    }
+    if head.version > VERSION {
         let (path, found) = (path.into(), head.version);
         return Err(CassetteError::NewerVersion { path, found, supported: VERSION });
     }

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use aether_core::event::{Event, SignalReceived};
-use aether_core::failure::StepError;
+use aether_core::failure::{Failure, StepError};
 use aether_core::host::BodyCall;
 use aether_core::id::{CommandId, RunId};
 use aether_core::outcome::{FailureClass, Outcome};
@@ -93,8 +94,13 @@ impl Played {
     ) -> Result<Behaviour, SimError> {
         let unreadable = |_| self.refusal(call, "was recorded with an error that cannot be played");
         let error: StepError<Payload> = error.decode().map_err(unreadable)?;
-        let message = error.to_string();
-        let failed = |error: Payload, class| Behaviour::fixed(Ok(Err(BodyError { error, message, class })));
+        let failed = |error: Payload, class| {
+            let message = match error.decode::<Failure>() {
+                Ok(failure) => failure.to_string(),
+                Err(_) => error.as_str().to_owned(),
+            };
+            Behaviour::fixed(Ok(Err(BodyError { error, message, class })))
+        };
         match error {
             StepError::App(error) if outcome == Some(Outcome::CompensatableFailure) => {
                 Ok(failed(error, FailureClass::Compensatable))
@@ -111,6 +117,15 @@ impl Played {
                 Ok(Behaviour::answer(move |_, _| panic!("{message}")))
             }
             _ => Err(self.refusal(call, "was recorded with an error that no body leads to")),
+        }
+    }
+
+    /// Sends what the run once took in. What was sent before a crash is not sent twice.
+    pub(super) async fn send_signals(self: Arc<Self>, live: Live) {
+        for signal in &self.signals {
+            let id = signal.id.strip_prefix("signal:").unwrap_or(&signal.id);
+            // A run that ended without it needs it no more.
+            let _sent = live.engine().signal(live.run_id(), &signal.name, id, &signal.value).await;
         }
     }
 
@@ -184,7 +199,6 @@ impl<W: Workflow> Sim<W> {
     /// [`RecordingError`] when one of its journals cannot be read.
     pub fn recorded(self, recording: &Recording) -> Result<Self, RecordingError> {
         let played = Played::new(recording)?;
-        let signals = played.signals.clone();
         let mut sim = self.script(|scripts| scripts.recorded = Some(played.into()));
         if let Some(root) = recording.root() {
             sim = sim.id(root.run.as_str());
@@ -192,18 +206,6 @@ impl<W: Workflow> Sim<W> {
                 sim = sim.at(first.at);
             }
         }
-        if signals.is_empty() {
-            return Ok(sim);
-        }
-        Ok(sim.meanwhile(move |live| send(live, signals.clone())))
-    }
-}
-
-/// Sends what the run once took in.
-async fn send(live: Live, signals: Vec<SignalReceived>) {
-    for signal in signals {
-        let id = signal.id.strip_prefix("signal:").unwrap_or(&signal.id);
-        // A run that ended without it needs it no more.
-        let _sent = live.engine().signal(live.run_id(), &signal.name, id, &signal.value).await;
+        Ok(sim)
     }
 }
