@@ -1,10 +1,12 @@
 //! The file of a cassette: JSON with one interaction a line.
 
-use std::fs::{self, File, TryLockError};
+use std::fmt::Display;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 
 use aether_core::payload::{Digest, Payload};
+use aether_core::recording::replace_file;
 use serde::Deserialize;
 
 use super::{CassetteError, Interaction, Mode};
@@ -55,7 +57,7 @@ pub(super) fn read(path: &Path, mode: Mode) -> Result<Vec<Interaction>, Cassette
 }
 
 /// The text of the file.
-pub(super) fn print(interactions: &[Interaction]) -> String {
+fn print(interactions: &[Interaction]) -> String {
     let lines = interactions.iter().map(|interaction| serde_json::to_string(interaction).unwrap_or_default());
     let lines: Vec<_> = lines.collect();
     format!(
@@ -64,21 +66,27 @@ pub(super) fn print(interactions: &[Interaction]) -> String {
     )
 }
 
-/// Locks `path` against other recordings, of other processes too. The lock's file is not beside the cassette, where it
-/// would be taken for one.
-pub(super) fn lock(path: &Path) -> Result<File, CassetteError> {
-    let failed = |error: &dyn std::fmt::Display| CassetteError::File {
-        path: path.into(),
-        reason: format!("it cannot be locked: {error}"),
-    };
+/// Adds `new` to the file at `path`; with `anew`, in place of what is there.
+pub(super) fn add(path: &Path, new: &[Interaction], anew: bool) -> Result<(), CassetteError> {
+    let _held = lock(path)?;
+    let mut interactions = if anew { Vec::new() } else { read(path, Mode::Auto)? };
+    interactions.extend_from_slice(new);
+    replace_file(path, print(&interactions).as_bytes()).map_err(|error| failed(path, &error))
+}
+
+/// Waits until nobody else, in other processes too, adds to `path`, and keeps them from it. The lock's file is not
+/// beside the cassette, where it would be taken for one.
+fn lock(path: &Path) -> Result<File, CassetteError> {
+    let failed = |error: &dyn Display| failed(path, &format_args!("it cannot be locked: {error}"));
     let whole = std::path::absolute(path).map_err(|error| failed(&error))?;
     let name = Payload::encode(&whole.to_string_lossy()).and_then(|name| Digest::of(&name));
     let name = name.map_err(|error| failed(&error))?;
     let file = File::create(std::env::temp_dir().join(format!("aether-cassette-{name}.lock")));
     let file = file.map_err(|error| failed(&error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(CassetteError::InUse { path: path.into() }),
-        Err(TryLockError::Error(error)) => Err(failed(&error)),
-    }
+    file.lock().map_err(|error| failed(&error))?;
+    Ok(file)
+}
+
+fn failed(path: &Path, reason: &dyn Display) -> CassetteError {
+    CassetteError::File { path: path.into(), reason: reason.to_string() }
 }

@@ -19,12 +19,11 @@
 mod file;
 mod nearest;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aether_core::payload::{Digest, Payload};
-use aether_core::recording::{Masking, replace_file};
+use aether_core::recording::Masking;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
@@ -86,14 +85,6 @@ pub enum CassetteError {
         /// Newest version this build reads.
         supported: u32,
     },
-    /// Another cassette of this path is open for recording.
-    #[error(
-        "cassette {path} is being recorded elsewhere: clone the open one, or give each test a file of its own"
-    )]
-    InUse {
-        /// Its path.
-        path: PathBuf,
-    },
     /// The environment variable names no mode.
     #[error("AETHER_CASSETTE is {0:?}, which is none of `record`, `replay` and `auto`")]
     Mode(String),
@@ -124,6 +115,10 @@ struct Tape {
     keys: Vec<Option<Digest>>,
     /// Which ones were given as an answer, or recorded just now.
     used: Vec<bool>,
+    /// What was recorded and is not in the file.
+    unwritten: Vec<Interaction>,
+    /// Whether the file was written.
+    written: bool,
 }
 
 impl Tape {
@@ -134,7 +129,8 @@ impl Tape {
     }
 }
 
-/// Recorded traffic in a file. Clones share it, and may be used from many tasks at once.
+/// Recorded traffic in a file. Clones share it, and may be used from many tasks at once; several that record to one
+/// file, in other processes too, add to what is there.
 ///
 /// Calls are matched by method, URL and body, and by the whole request to a model; JSON in any order of its members.
 /// Equal calls get the recorded answers in their order, each once. Headers are not looked at. What is recorded are
@@ -148,8 +144,6 @@ struct Inner {
     mode: Mode,
     masking: Masking,
     tape: Mutex<Tape>,
-    /// Held while it may be written.
-    _lock: Option<File>,
 }
 
 impl Cassette {
@@ -173,13 +167,12 @@ impl Cassette {
         masking: Masking,
     ) -> Result<Self, CassetteError> {
         let path = path.into();
-        let lock = if mode == Mode::Replay { None } else { Some(file::lock(&path)?) };
         let mut tape = Tape::default();
         let recorded = file::read(&path, mode)?;
         if mode != Mode::Record {
             recorded.into_iter().for_each(|interaction| tape.push(interaction, false));
         }
-        Ok(Self(Arc::new(Inner { path, mode, masking, tape: Mutex::new(tape), _lock: lock })))
+        Ok(Self(Arc::new(Inner { path, mode, masking, tape: Mutex::new(tape) })))
     }
 
     /// The file.
@@ -248,11 +241,15 @@ impl Cassette {
         let interaction =
             Interaction { kind, request: self.masked(request), response: self.masked(response) };
         let mut tape = self.tape();
-        tape.push(interaction, true);
-        // Under the lock, so that a later state is never replaced by an earlier one.
-        let text = file::print(&tape.interactions);
-        if let Err(error) = replace_file(&self.0.path, text.as_bytes()) {
-            tracing::error!(path = %self.0.path.display(), %error, "the cassette cannot be written");
+        tape.push(interaction.clone(), true);
+        tape.unwritten.push(interaction);
+        let anew = self.0.mode == Mode::Record && !tape.written;
+        match file::add(&self.0.path, &tape.unwritten, anew) {
+            Ok(()) => {
+                tape.unwritten.clear();
+                tape.written = true;
+            }
+            Err(error) => tracing::error!(%error, "an answer cannot be recorded"),
         }
     }
 }
