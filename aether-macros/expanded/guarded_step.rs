@@ -1,6 +1,6 @@
 const _: () = {
     ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep(< pay as ::aether::__private::Step > ::DEF)
+        ::aether::__private::RegisteredStep::of:: < pay > ()
     }
 };
 #[allow(
@@ -84,6 +84,12 @@ impl ::aether::__private::Step for pay {
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
         (&&::aether::__private::ClassOf(error)).class_of()
+    }
+    fn retry_after(
+        error: &Self::Error,
+    ) -> ::core::option::Option<::core::time::Duration> {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).retry_after_of()
     }
     fn needs_approval(args: &Self::Args) -> bool {
         let cents = args;
