@@ -9,6 +9,7 @@ use aether::prelude::*;
 use aether::store::StoreError;
 use aether::view::RunView;
 use aether::{Approvals, DecideError, Decision, EffectClass, Pending, RunEnd, Waiting};
+use aether_testing::{Live, Sim};
 
 use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, json, run_id};
 
@@ -308,6 +309,68 @@ async fn s092_a_decision_survives_a_crash_at_every_event() {
             };
             assert!(value.as_str().contains(expected), "cut at {cut}: {value:?}");
             engine.verify(&run_id("pay")).await.unwrap();
+        }
+    }
+}
+
+/// Says something to whatever waits, until the process dies or the run is over.
+async fn answer_everything(live: Live) {
+    loop {
+        for waits in live.engine().pending(live.run_id()).await.unwrap_or_default() {
+            let (engine, run, command) = (live.engine(), live.run_id(), &waits.command);
+            let said = match waits.waiting {
+                Waiting::Question => engine.answer(run, command, &4, "ann").await,
+                _ if command.name() == "remit" => {
+                    let edited = serde_json::json!({"to": "eve", "cents": 7});
+                    engine.approve_with(run, command, &edited, "ann").await
+                }
+                _ => engine.reject(run, command, "no", "ann").await,
+            };
+            // Said before the crash, perhaps.
+            assert!(matches!(said, Ok(()) | Err(DecideError::AlreadyDecided { .. })), "{said:?}");
+        }
+        live.sleep(Duration::from_secs(60)).await;
+    }
+}
+
+/// Process deaths at every write and every acknowledgement: the decision that was taken stands.
+#[tokio::test]
+async fn s092_words_of_people_survive_a_crash_at_every_write() {
+    let remitted = |to: String, cents| Ok(format!("paid {cents} to {to}"));
+    let sim = Sim::new::<seed_remit>().stub::<remit>(move |(to, cents)| remitted(to, cents)).stub::<peek>(Ok);
+    let sim = sim.meanwhile(answer_everything);
+    assert_eq!(sim.run(500).await.assert_completed(), "paid 7 to eve; 1");
+    let report = sim.crash_at_every_append(500).await;
+    assert!(report.same.len() >= 8, "{report:?}");
+    let sim = Sim::new::<seed_decide>().meanwhile(answer_everything);
+    sim.crash_at_every_append(None).await;
+    let sim = Sim::new::<seed_question>().stub::<peek>(Ok).meanwhile(answer_everything);
+    sim.crash_at_every_append(None).await;
+    // Nobody answers, and the process dies around the time limit.
+    for limit in [Some(1), Some(3_600_000)] {
+        Sim::new::<seed_decide>().crash_at_every_append(limit).await;
+        Sim::new::<seed_question>().stub::<peek>(Ok).crash_at_every_append(limit).await;
+        Sim::new::<seed_paid>().crash_at_every_append(limit.unwrap_or_default()).await;
+    }
+}
+
+/// A run that is cancelled while a person is asked closes what was asked; nobody can decide any more.
+#[tokio::test]
+async fn s092_cancelling_a_run_closes_what_waits() {
+    for place in STORES {
+        for grace in [Duration::from_millis(1), Duration::from_secs(3600)] {
+            let (place, calls) = (place(), Calls::default());
+            let engine = builder(&place.store, &calls).eviction_grace(grace).start().await.unwrap();
+            let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
+            let command = pending(&engine, run.id()).await.command;
+            engine.cancel(run.id(), "not needed", "bob").await.unwrap();
+            assert!(matches!(in_time(run.end()).await, Ok(RunEnd::Cancelled { .. })));
+            let late = engine.approve(run.id(), &command, "ann").await;
+            assert!(matches!(late, Err(DecideError::RunEnded { status: Status::Cancelled, .. })), "{late:?}");
+            assert!(engine.all_pending().await.unwrap().is_empty());
+            let view = engine.view(run.id()).await.unwrap();
+            assert!(view.executions.iter().all(|e| e.lifecycle.status == Status::Cancelled), "{view:?}");
+            assert_eq!((calls.all(), view.illegal.len()), (0, 0), "{:?}", view.illegal);
         }
     }
 }
