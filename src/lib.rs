@@ -73,7 +73,7 @@ pub use aether_effects::secret::Secret;
 pub use aether_effects::world::SystemWorld;
 pub use aether_macros::{step, workflow, workflow_mod};
 #[cfg(feature = "sqlite")]
-pub use aether_sqlite::SqliteStore;
+pub use aether_sqlite::{Sql, SqlError, SqlStep, SqliteOptions, SqliteStore, rusqlite};
 pub use engine::{Engine, EngineBuilder};
 pub use explain::{codes, explain};
 

@@ -37,6 +37,7 @@ pub mod policy;
 pub mod private;
 pub mod recording;
 pub mod replay;
+mod retry;
 mod run;
 pub mod step;
 pub mod step_cx;

@@ -174,7 +174,7 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.host.store);
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id).await?;
-    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::downgrade(inner)));
     let recovered = read(&record.id, &frames)?;
     let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {
         return Err(not_linked(inner, &record.id, &recovered.created.workflow));
