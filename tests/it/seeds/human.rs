@@ -8,7 +8,7 @@ use aether::id::{CommandId, RunId};
 use aether::prelude::*;
 use aether::store::StoreError;
 use aether::view::RunView;
-use aether::{Approvals, DecideError, Decision, EffectClass, Pending, RunEnd, Waiting};
+use aether::{Approvals, DecideError, Decision, EffectClass, Pending, RunEnd, Step, Waiting};
 use aether_testing::{Live, Sim};
 
 use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, json, run_id};
@@ -25,6 +25,19 @@ async fn remit(cx: &mut StepCx, to: &str, cents: u32) -> Result<String> {
 async fn remit_small(cx: &mut StepCx, cents: u32) -> Result<u32> {
     Calls::note(cx)?;
     Ok(cents)
+}
+
+/// Pay somebody, quickly.
+#[step(effect = "tool", timeout = "5ms")]
+async fn remit_quickly(cx: &mut StepCx) -> Result<u32> {
+    Calls::note(cx)?;
+    std::future::pending().await
+}
+
+/// Pay quickly.
+#[workflow]
+async fn seed_remit_quickly(cx: &mut Cx) -> Result<String> {
+    Ok(told(remit_quickly(cx).await))
 }
 
 /// Look, without asking anybody.
@@ -96,6 +109,17 @@ async fn seed_question(cx: &mut Cx, limit_ms: Option<u64>) -> Result<String> {
 #[workflow]
 async fn seed_paid(cx: &mut Cx, limit_ms: u64) -> Result<String> {
     Ok(told(cx.signal::<u32>("paid").timeout(Duration::from_millis(limit_ms)).await))
+}
+
+/// Ask for a decision, but not for longer than it takes to get a word.
+#[workflow]
+async fn seed_overtaken(cx: &mut Cx) -> Result<String> {
+    cx.race((
+        async |cx: &mut Cx| -> Result<String> { Ok(cx.approval("go on").await?.granted()?) },
+        async |cx: &mut Cx| -> Result<String> { Ok(cx.signal::<String>("word").await?) },
+    ))
+    .await?;
+    Ok(told(cx.signal::<u32>("end").await))
 }
 
 /// An engine that suspends what waits at once.
@@ -469,6 +493,28 @@ async fn s086_a_word_to_what_does_not_wait_is_a_typed_error_and_executes_nothing
 }
 
 #[tokio::test]
+async fn s086_what_lost_a_race_waits_for_nobody() {
+    for place in STORES {
+        let (place, calls) = (place(), Calls::default());
+        let engine = prompt(&place, &calls).start().await.unwrap();
+        let run = engine.start::<seed_overtaken>(()).id("race").await.unwrap();
+        let waits = pending(&engine, run.id()).await;
+        engine.signal(run.id(), "word", "w", &"go").await.unwrap();
+        in_time(async {
+            while !engine.pending(run.id()).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        let late = engine.approve(run.id(), &waits.command, "ann").await;
+        assert!(matches!(late, Err(DecideError::NotWaiting { .. })), "{late:?}");
+        engine.signal(run.id(), "end", "e", &1).await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), "1");
+        engine.verify(run.id()).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn s086_twice_is_once() {
     for place in STORES {
         let (place, calls) = (place(), Calls::default());
@@ -562,7 +608,8 @@ async fn a_workflows_decision_is_typed_and_a_rejection_is_no_success() {
 
 #[tokio::test]
 async fn s097_what_expires_is_cancelled_and_waits_have_no_limit_of_their_own() {
-    assert_eq!(aether::def::StepOptions::of(EffectClass::Tool).timeout, Some(Duration::from_secs(30)));
+    let limits = [remit::DEF, remit_quickly::DEF, peek::DEF].map(|def| def.options.timeout);
+    assert_eq!(limits, [Some(Duration::from_secs(30)), Some(Duration::from_millis(5)), None]);
     for place in STORES {
         let (place, calls) = (place(), Calls::default());
         let approvals = Approvals::new().expires(Duration::from_millis(20));
@@ -598,6 +645,9 @@ async fn s097_what_expires_is_cancelled_and_waits_have_no_limit_of_their_own() {
             let late = engine.approve(&run, &view.steps[0].command, "ann").await;
             assert!(matches!(late, Err(DecideError::RunEnded { .. })), "{late:?}");
         }
+        let quick = engine.start::<seed_remit_quickly>(()).id("quick").await.unwrap();
+        let said = in_time(quick.result()).await.unwrap();
+        assert!(said.contains("in doubt") && said.contains("no answer within 5ms"), "{said}");
         let waits = pending(&engine, endless.id()).await;
         assert_eq!(waits.until, None);
         engine.approve(endless.id(), &waits.command, "ann").await.unwrap();
