@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aether_core::failure::Failure;
+use aether_core::outcome::Classify;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{BodyError, BodyResult, Step};
 use aether_core::step_cx::StepCx;
@@ -108,7 +109,7 @@ pub(super) fn encode_named<T: serde::Serialize>(result: Result<T, Failure>) -> B
             error: Payload::encode(&failure)?,
             message: failure.to_string(),
             class: failure.class(),
-            retry_after: failure.retry_after(),
+            retry_after: Classify::retry_after(&failure),
         }),
     })
 }
