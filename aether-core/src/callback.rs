@@ -16,7 +16,6 @@ use crate::outcome::EffectClass;
 use crate::payload::hex;
 use crate::perform::{Ended, Next, Performance};
 use crate::replay::Invocation;
-use crate::run::Riders;
 use crate::step_cx::StepCx;
 use crate::store::Message;
 use crate::wait::{Letter, Letterbox, Received, Reply};
@@ -182,7 +181,9 @@ impl Performance {
         let (command, invocation) = (self.command.clone(), self.invocation());
         let mut events = self.start_events();
         events.push(CallbackAwaited { command, invocation, until }.into());
-        self.run.append_durably(events, None, Riders::default()).await;
+        let riders = self.riders();
+        self.run.append_durably(events, None, riders).await;
+        self.round += u32::from(std::mem::replace(&mut self.handed_over, true));
         self.await_callback(until).await
     }
 
@@ -193,7 +194,7 @@ impl Performance {
         loop {
             let received = letters.letter().await;
             if received.letter.reply == Reply::Expired {
-                self.refused = letters.refused;
+                self.round = letters.round;
                 self.consumed.extend(received.consumed);
                 self.lost = Some("the callback it waits for did not come in time".into());
                 let key = self.key();
@@ -222,7 +223,7 @@ impl Performance {
             Ok(received) => self.reported(received, letters).await,
             Err(reason) => {
                 letters.refuse("unknown", reason, vec![message.seq]);
-                self.refused = letters.refused;
+                self.round = letters.round;
                 None
             }
         }
@@ -244,7 +245,7 @@ impl Performance {
             command: self.command.clone(),
             topic: callback_topic(invocation),
             until,
-            refused: self.refused,
+            round: self.round,
         }
     }
 
@@ -265,7 +266,7 @@ impl Performance {
                 let (command, invocation) = (self.command.clone(), self.invocation());
                 self.notes.push(CallbackReceived { command, invocation }.into());
                 self.consumed.extend(consumed);
-                self.refused = letters.refused;
+                self.round = letters.round;
                 Some(Box::pin(self.settle(ended)).await)
             }
             (Ok(_), Some(reason)) => self.refuse_report(letters, &actor, reason, consumed),
@@ -281,7 +282,7 @@ impl Performance {
         consumed: Vec<u64>,
     ) -> Option<Next> {
         letters.refuse(actor, reason, consumed);
-        self.refused = letters.refused;
+        self.round = letters.round;
         None
     }
 }

@@ -61,6 +61,18 @@ async fn render_or_ask(cx: &mut StepCx) -> Result<u32> {
     Err(callback.pending().into())
 }
 
+/// Have something rendered elsewhere; what is not reported is sent again.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn render_again(cx: &mut StepCx) -> Result<u32> {
+    Calls::note(cx)?;
+    let mut callback = cx.callback()?;
+    if cx.dep::<Tokens>()?.0.lock().unwrap().is_empty() {
+        callback = callback.expires(Duration::from_millis(5));
+    }
+    cx.dep::<Tokens>()?.give(callback.token());
+    Err(callback.pending().into())
+}
+
 /// Gets no callback, because it changes nothing.
 #[step(effect = "read")]
 async fn look_for_callback(cx: &mut StepCx) -> Result<()> {
@@ -81,6 +93,12 @@ fn told(result: std::result::Result<u32, StepError>) -> String {
 #[workflow]
 async fn seed_render(cx: &mut Cx, limit_ms: Option<u64>) -> Result<String> {
     Ok(told(render(cx, limit_ms).await))
+}
+
+/// Render.
+#[workflow]
+async fn seed_render_again(cx: &mut Cx) -> Result<String> {
+    Ok(told(render_again(cx).await))
 }
 
 /// Render.
@@ -319,6 +337,28 @@ async fn s100_without_a_report_in_time_nobody_knows() {
         assert_eq!(in_time(run.result()).await.unwrap(), "5");
         let view = engine.view(run.id()).await.unwrap();
         assert_eq!((view.steps[0].status, view.illegal.len()), (Status::Completed, 0), "{:?}", view.illegal);
+        engine.verify(run.id()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn s100_an_attempt_that_is_sent_again_is_reported_under_the_same_token() {
+    for place in STORES {
+        let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
+        let engine = engine(&place, &calls, &tokens).await;
+        let run = engine.start::<seed_render_again>(()).id("again").await.unwrap();
+        let (first, second) = (tokens.newest(1).await, tokens.newest(2).await);
+        assert_eq!(first, second);
+        in_time(async {
+            while Journal::read(&place.store, "again").await.count("callback_awaited", "render_again") < 2 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        suspended(&engine, run.id()).await;
+        assert_eq!(engine.complete_callback(&second, &6).await, Ok(Sent::Delivered));
+        assert_eq!(in_time(run.result()).await.unwrap(), "6");
+        assert_eq!(calls.keys("render_again"), ["aether:again:0:render_again:0"; 2]);
         engine.verify(run.id()).await.unwrap();
     }
 }
