@@ -181,8 +181,7 @@ impl Performance {
         let (command, invocation) = (self.command.clone(), self.invocation());
         let mut events = self.start_events();
         events.push(CallbackAwaited { command, invocation, until }.into());
-        let riders = self.riders();
-        self.run.append_durably(events, None, riders).await;
+        self.run.append_large_durably(events).await;
         self.round += u32::from(std::mem::replace(&mut self.handed_over, true));
         self.await_callback(until).await
     }

@@ -34,8 +34,8 @@ impl Performance {
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
         events.push(StepRetried { command, attempt, error, due }.into());
-        self.run.append(events, riders);
-        self.attempt += 1;
+        self.end_attempt(events, riders).await;
+        self.attempt = self.attempt.saturating_add(1);
         self.wait_until(due).await;
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aether_core::failure::Failure;
-use aether_core::outcome::Classify;
+use aether_core::outcome::Classify as _;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{BodyError, BodyResult, Step};
 use aether_core::step_cx::StepCx;
@@ -15,6 +15,7 @@ use futures_util::future::BoxFuture;
 
 use super::http::HttpScript;
 use super::model::ModelScripts;
+use super::recorded::Played;
 
 /// Answers one call.
 pub(super) type Answer = Arc<dyn Fn(StepCx, Payload) -> BoxFuture<'static, BodyResult> + Send + Sync>;
@@ -59,6 +60,7 @@ pub(super) struct Scripts {
     by_path: BTreeMap<String, Script>,
     pub(super) http: Vec<HttpScript>,
     pub(super) models: ModelScripts,
+    pub(super) recorded: Option<Arc<Played>>,
 }
 
 impl Scripts {
@@ -109,7 +111,7 @@ pub(super) fn encode_named<T: serde::Serialize>(result: Result<T, Failure>) -> B
             error: Payload::encode(&failure)?,
             message: failure.to_string(),
             class: failure.class(),
-            retry_after: Classify::retry_after(&failure),
+            retry_after: failure.retry_after(),
         }),
     })
 }
