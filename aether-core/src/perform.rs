@@ -71,8 +71,10 @@ pub(crate) struct Performance {
     pub(crate) notes: Vec<Event>,
     /// Inbox messages that the next append takes in.
     pub(crate) consumed: Vec<u64>,
-    /// Number of answers from outside that were refused.
-    pub(crate) refused: u32,
+    /// Which round of words from outside it is in.
+    pub(crate) round: u32,
+    /// Whether an attempt handed its completion over.
+    pub(crate) handed_over: bool,
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
@@ -111,7 +113,8 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         site,
         notes: Vec::new(),
         consumed: Vec::new(),
-        refused: 0,
+        round: 0,
+        handed_over: false,
         began: None,
         lost: None,
         progress: None,

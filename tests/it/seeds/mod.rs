@@ -2,6 +2,7 @@
 //!
 //! Rows are asserted through public API, on the memory store and on SQLite, with body calls counted.
 
+mod approvals;
 mod callbacks;
 mod chain;
 mod compensation;
