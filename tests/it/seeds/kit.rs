@@ -219,7 +219,7 @@ impl Journal {
         let mut hand = Hand::create(store, &self.run, &self.events[0]).await;
         for event in &self.events[1..] {
             let acquire = self.acquire(event).filter(|_| rows == Rows::Follow);
-            let update = self.update(event).filter(|_| rows == Rows::Follow);
+            let update = self.row_update(event).filter(|_| rows == Rows::Follow);
             hand.append(std::slice::from_ref(event), acquire, update.into_iter().collect()).await;
         }
         hand
@@ -252,7 +252,7 @@ impl Journal {
     }
 
     /// The ledger change that a finished event comes with.
-    fn update(&self, event: &Event) -> Option<LedgerUpdate> {
+    pub(crate) fn row_update(&self, event: &Event) -> Option<LedgerUpdate> {
         let Event::ToolInvocationFinished(e) = event else { return None };
         let (_, attempt) = e.invocation.as_str().rsplit_once('#')?;
         let status = if e.outcome.is_complete() { LedgerStatus::Succeeded } else { LedgerStatus::Failed };

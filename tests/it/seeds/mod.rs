@@ -3,6 +3,7 @@
 //! Rows are asserted through public API, on the memory store and on SQLite, with body calls counted.
 
 mod chain;
+mod confirmation;
 mod contracts;
 mod effects;
 mod everything;
