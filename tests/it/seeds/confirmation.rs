@@ -13,8 +13,8 @@ use aether::prelude::*;
 use aether::resource::HttpVerifier;
 use aether::store::Store;
 use aether::{
-    BuildError, EffectClass, EngineBuilder, Payload, PayloadError, RunError, Seen, Step, Unconfirmed, Verifier,
-    Workflow,
+    BuildError, EffectClass, EngineBuilder, Payload, PayloadError, RunError, Seen, Step, Unconfirmed,
+    Verifier, Workflow,
 };
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -208,7 +208,8 @@ async fn s029_one_mismatch_fails_the_run_for_good_and_injects_nothing() {
     let journal = recorded().await;
     for place in STORES {
         for rows in [Rows::Follow, Rows::Absent] {
-            let (place, calls, witness) = (place(), Calls::default(), Witness::told([Ok(Seen::AsLeft), differs()]));
+            let (place, calls, witness) =
+                (place(), Calls::default(), Witness::told([Ok(Seen::AsLeft), differs()]));
             journal.plant(&place.store, rows).await;
             let engine = witnessed(&place, &calls, &witness).start().await.unwrap();
             let failure = failed(finish::<seed_changes>(&engine, "changes").await);
@@ -219,7 +220,10 @@ async fn s029_one_mismatch_fails_the_run_for_good_and_injects_nothing() {
                 assert!(failure.to_string().contains(part), "{part} is not in: {failure}");
             }
             let after = Journal::read(&place.store, "changes").await;
-            assert_eq!((calls.all(), verdicts(&after)), (0, vec![StateVerdict::Matches, StateVerdict::Differs]));
+            assert_eq!(
+                (calls.all(), verdicts(&after)),
+                (0, vec![StateVerdict::Matches, StateVerdict::Differs])
+            );
             assert!(!after.kinds().contains(&"signal_received".into()), "{:?}", after.kinds());
             let record = place.store.run(&run_id("changes")).await.unwrap().unwrap();
             assert_eq!(record.status, Status::Failed);
@@ -394,11 +398,13 @@ async fn s022_what_was_confirmed_is_not_looked_at_again_where_the_verifier_says_
             journal.plant(&place.store, Rows::Follow).await;
             for recovery in 1..=3 {
                 let engine = witnessed(&place, &calls, &witness).start().await.unwrap();
-                let requeued = |journal: &Journal| journal.kinds().iter().filter(|k| *k == "run_requeued").count();
+                let requeued =
+                    |journal: &Journal| journal.kinds().iter().filter(|k| *k == "run_requeued").count();
                 until(&place.store, "changes", |journal| requeued(journal) == recovery).await;
                 let looks = if once { 2 } else { 2 * recovery };
                 in_time(async {
-                    while engine.ledger(&run_id("changes")).await.unwrap()[0].status != LedgerStatus::Confirmed
+                    while engine.ledger(&run_id("changes")).await.unwrap()[0].status
+                        != LedgerStatus::Confirmed
                         || witness.asked().len() < looks
                     {
                         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -499,7 +505,8 @@ async fn an_operator_decides_about_a_mismatch_and_is_recorded() {
         for decision in [ConfirmationDecision::Accept, ConfirmationDecision::Fail] {
             let (place, calls, witness) = (place(), Calls::default(), Witness::told([differs(), differs()]));
             journal.plant(&place.store, Rows::Follow).await;
-            let engine = witnessed(&place, &calls, &witness).eviction_grace(Duration::ZERO).start().await.unwrap();
+            let engine =
+                witnessed(&place, &calls, &witness).eviction_grace(Duration::ZERO).start().await.unwrap();
             // It waits in the store, although its history was not handed out.
             let asked = until(&place.store, "asked", |j| j.kinds().last().unwrap() == "run_waiting").await;
             assert_eq!(verdicts(&asked), [StateVerdict::Differs]);
@@ -668,7 +675,10 @@ async fn s034_http_resources_are_as_they_were_left_or_the_run_fails() {
             }
             assert_eq!(calls.all(), 0);
             let sent: Vec<_> = server.received_requests().await.unwrap_or_default();
-            assert!(sent.iter().all(|request| ["HEAD", "GET"].contains(&request.method.as_str())), "{sent:?}");
+            assert!(
+                sent.iter().all(|request| ["HEAD", "GET"].contains(&request.method.as_str())),
+                "{sent:?}"
+            );
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aether::contract::Status;
+use aether::effect_store;
 use aether::event::{Event, RunCreated};
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::journal::{Frame, read_verified};
@@ -141,7 +142,9 @@ impl Journal {
     pub(crate) async fn read(store: &Arc<dyn Store>, run: &str) -> Self {
         flushed(store).await;
         let frames = store.load(&run_id(run), 0).await.unwrap();
-        Self { run: run.into(), events: read_verified(&frames).unwrap() }
+        let mut events = read_verified(&frames).unwrap();
+        effect_store::fill(&**store, &run_id(run), &frames, &mut events).await.unwrap();
+        Self { run: run.into(), events }
     }
 
     /// The events as a planted journal holds them.

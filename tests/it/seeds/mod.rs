@@ -5,6 +5,7 @@
 mod chain;
 mod confirmation;
 mod contracts;
+mod effect_store;
 mod effects;
 mod everything;
 mod histories;
