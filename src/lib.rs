@@ -55,7 +55,7 @@ pub use aether_core::journal;
 pub use aether_core::ledger;
 pub use aether_core::memory::MemoryStore;
 pub use aether_core::outcome::{Classify, EffectClass, FailureClass, Outcome};
-pub use aether_core::payload::{Payload, PayloadError};
+pub use aether_core::payload::{Digest, Payload, PayloadError};
 pub use aether_core::pending::{Pending, Waiting};
 pub use aether_core::policy;
 pub use aether_core::recording::{self, Masking, Recording, RecordingError};
@@ -69,6 +69,7 @@ pub use aether_core::wait::Signal;
 pub use aether_core::world::World;
 pub use aether_core::{RunEnd, def::Probe};
 pub use aether_effects::agent;
+pub use aether_effects::cassette;
 pub use aether_effects::http;
 pub use aether_effects::llm;
 pub use aether_effects::resource;
@@ -76,7 +77,7 @@ pub use aether_effects::secret::Secret;
 pub use aether_effects::world::SystemWorld;
 pub use aether_macros::{step, workflow, workflow_mod};
 #[cfg(feature = "sqlite")]
-pub use aether_sqlite::SqliteStore;
+pub use aether_sqlite::{Sql, SqlError, SqlStep, SqliteOptions, SqliteStore, rusqlite};
 pub use engine::{Engine, EngineBuilder};
 pub use explain::{codes, explain};
 

@@ -40,6 +40,7 @@ pub mod private;
 pub mod recording;
 pub mod replay;
 pub mod resources;
+mod retry;
 mod run;
 pub mod step;
 pub mod step_cx;

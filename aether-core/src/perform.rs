@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
@@ -14,10 +15,9 @@ use jiff::Timestamp;
 
 use crate::contract::Constraints;
 use crate::def::StepOptions;
-pub(crate) use crate::ended::{Ended, error_of, panic_message};
+pub(crate) use crate::ended::{Ended, ended_with, error_of, panic_message};
 use crate::event::{
-    CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
-    ToolInvocationStarted,
+    CommandEmitted, Event, NodeFinished, NodeStarted, ToolInvocationRefused, ToolInvocationStarted,
 };
 use crate::failure::{Failure, StepError};
 use crate::fault::{Fault, Side};
@@ -519,6 +519,10 @@ impl Performance {
             Ended::TimedOut => FailureClass::Retryable,
             Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
         };
+        let asked = match &ended {
+            Ended::Error(error) => error.retry_after,
+            _ => None,
+        };
         let ended = match ended {
             Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new()).await),
             ended => ended,
@@ -531,7 +535,7 @@ impl Performance {
             return self.unknown(&self.invocation(), &self.key(), None).await;
         }
         let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
-        match self.options.retry.wait_after(self.attempt) {
+        match self.wait_after(self.attempt, asked) {
             Some(wait) if may_retry => {
                 let error = step_error(&self.error_of(ended, false));
                 self.retry(error, later(self.run.now(), wait)).await;
@@ -552,42 +556,7 @@ impl Performance {
         error_of(&self.run, &self.command, &self.options, ended, exhausted)
     }
 
-    pub(crate) fn timeout(&self) -> std::time::Duration {
+    pub(crate) fn timeout(&self) -> Duration {
         self.options.timeout.unwrap_or_default()
-    }
-
-    /// Records a definite failure, and waits until the next attempt is due.
-    pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
-        let mut events = self.start_events();
-        let mut riders = self.riders();
-        if self.options.class.changes_world() {
-            events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
-            riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
-        }
-        let (command, attempt) = (self.command.clone(), self.attempt);
-        events.push(StepRetried { command, attempt, error, due }.into());
-        self.end_attempt(events, riders).await;
-        self.attempt += 1;
-        self.wait_until(due).await;
-    }
-
-    pub(crate) async fn wait_until(&self, due: Timestamp) {
-        if due > self.run.now() {
-            let _waiting = self.run.wait(self.command.clone(), Some(due));
-            self.run.host.world.sleep_until(due).await;
-        }
-    }
-}
-
-/// What a body came back with, as far as it can be recorded.
-pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::Any + Send>>) -> Ended {
-    match ended {
-        Ok(Ok(Ok(value))) => match run.too_large(&value) {
-            Some(reason) => Ended::Unrecordable(reason),
-            None => Ended::Value(value),
-        },
-        Ok(Ok(Err(error))) => Ended::Error(error),
-        Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
-        Err(panic) => Ended::Panicked(panic_message(&*panic)),
     }
 }

@@ -12,6 +12,7 @@ use futures_util::FutureExt as _;
 
 use crate::confirm::Recovered;
 use crate::def::StepOptions;
+use crate::ended::{Ended, ended_with, error_of};
 use crate::event::{
     CommandCommitted, Event, NodeFinished, StateChanged, TransactionFinished, TransactionRolledBack,
 };
@@ -20,7 +21,7 @@ use crate::id::{CommandId, IdempotencyKey};
 use crate::journal::Frame;
 use crate::outcome::{FailureClass, Outcome};
 use crate::payload::Payload;
-use crate::perform::{Answered, Ended, Next, Performance, ended_with, error_of, step_error};
+use crate::perform::{Answered, Next, Performance, step_error};
 use crate::run::{Riders, Run};
 use crate::step::Body;
 use crate::step_cx::StepCx;
@@ -226,7 +227,7 @@ impl Performance {
             None => Ok(result.unwrap_or_else(Payload::null)),
         };
         if let (Outcome::RetryableFailure, Err(error), Some(wait)) =
-            (outcome, &answered, self.options.retry.wait_after(attempt))
+            (outcome, &answered, self.wait_after(attempt, None))
         {
             self.retry(error.clone(), later(self.run.now(), wait)).await;
             return Next::Again;

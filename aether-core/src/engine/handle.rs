@@ -312,7 +312,7 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
         lease_until: later(at, inner.settings.lease),
     });
     let launch = || {
-        let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+        let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::downgrade(inner)));
         let origin = Origin {
             id,
             def: workflow.def,

@@ -175,7 +175,7 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.host.store);
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id).await?;
-    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::downgrade(inner)));
     let effects = store.effects(&record.id).await?;
     let recovered = read(&**store, &record.id, &frames).await?;
     let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {

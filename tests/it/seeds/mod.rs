@@ -2,6 +2,7 @@
 //!
 //! Rows are asserted through public API, on the memory store and on SQLite, with body calls counted.
 
+mod callbacks;
 mod chain;
 mod confirmation;
 mod contracts;
@@ -9,8 +10,10 @@ mod effect_store;
 mod effects;
 mod everything;
 mod histories;
+mod human;
 pub(crate) mod kit;
 mod ledger;
+mod mail;
 mod plans;
 mod policy;
 mod processes;
