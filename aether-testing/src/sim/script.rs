@@ -108,7 +108,7 @@ pub(super) fn encode_named<T: serde::Serialize>(result: Result<T, Failure>) -> B
             error: Payload::encode(&failure)?,
             message: failure.to_string(),
             class: failure.class(),
-            retry_after: failure.retry_after(),
+            retry_after: aether_core::outcome::Classify::retry_after(&failure),
         }),
     })
 }
