@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::broadcast;
 
 use crate::approval::Approvals;
+use crate::confirm::Verifiers;
 use crate::def::StepOptions;
 use crate::deps::Deps;
 use crate::event::Event;
@@ -68,6 +69,7 @@ pub(crate) struct Host {
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
     pub(crate) approvals: Approvals,
     pub(crate) limits: Limits,
+    pub(crate) verifiers: Verifiers,
     pub(crate) grace: Duration,
     /// How long bodies may go on in a run that is being cancelled.
     pub(crate) cancel_grace: Duration,

@@ -11,8 +11,12 @@ use crate::store::{Message, StoreError};
 /// [`MAX_RUN_ID`](crate::id::MAX_RUN_ID).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest recorded value, in bytes of JSON. Default: 4 MiB.
+    /// Largest recorded value, in bytes of JSON. The default, 32 MiB, holds every answer that the HTTP client takes by
+    /// its own default of 8 MiB, also as base64. Recovery reads all values of a run into memory.
     pub payload: usize,
+    /// Values over so many bytes of JSON go to the effect store, and the journal refers to them. Default 64 KiB.
+    /// With 0, every outcome goes there first.
+    pub inline: usize,
     /// Largest recorded error, in bytes of JSON. Default: 256 KiB.
     pub error: usize,
     /// Longest journal of one run, in events. Default: 1,000,000.
@@ -31,7 +35,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            payload: 4 << 20,
+            payload: 32 << 20,
+            inline: 64 << 10,
             error: 256 << 10,
             history: 1_000_000,
             depth: 64,
