@@ -18,6 +18,7 @@ use crate::id::{CommandId, RunId, WorkerId};
 pub use crate::limits::{Limits, OverLimit};
 use crate::payload::Payload;
 use crate::policy::ReplayPolicy;
+use crate::replay::Answer;
 use crate::step::{BodyResult, RegisteredStep};
 use crate::step_cx::StepCx;
 use crate::store::{Message, Sent, Store, StoreError};
@@ -45,6 +46,11 @@ pub struct BodyCall<'a> {
 pub trait Interceptor: Send + Sync + Debug + 'static {
     /// Answers a call, or lets it through with `None`. The outer error of the answer is not used for stubs.
     fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>>;
+
+    /// The clock reading, UUID or random value that a command of the workflow gets, in place of the world's.
+    fn draw(&self, _run: &RunId, _command: &CommandId) -> Option<Answer> {
+        None
+    }
 }
 
 /// Events as they are appended, for progress displays. They may not be durable yet.

@@ -216,7 +216,7 @@ impl History {
                 Some(Answer::Step(result.unwrap_or(Ok(Payload::null()))))
             }
             Event::StepRetried(e) => {
-                record.failed_attempts = e.attempt + 1;
+                record.failed_attempts = e.attempt.saturating_add(1);
                 record.retry_due = Some(e.due);
                 record.invocation = None;
                 record.transaction = None;
@@ -259,7 +259,8 @@ impl History {
                     invocation.decision = Some(e.decision);
                 }
                 if e.decision == Decision::DidNotHappen {
-                    record.failed_attempts = record.invocation.take().map_or(1, |i| i.attempt + 1);
+                    record.failed_attempts =
+                        record.invocation.take().map_or(1, |i| i.attempt.saturating_add(1));
                 }
                 None
             }

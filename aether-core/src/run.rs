@@ -80,6 +80,8 @@ struct State {
     effects: HashMap<IdempotencyKey, StoredEffect>,
     /// Replay waits for a person.
     held: bool,
+    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
+    ahead: Vec<Side>,
 }
 
 /// What rides with an append.
@@ -342,7 +344,10 @@ impl Run {
             })
         });
         let matched = match compared {
-            None => Matched::New,
+            None => {
+                self.note_ahead(side);
+                Matched::New
+            }
             Some(Ok(matched)) => matched,
             Some(Err(recorded)) => return self.diverged(Some(recorded), Some(side())).await,
         };
@@ -350,6 +355,14 @@ impl Run {
         let verdict = self.consult(command, class, answered, side).await;
         // Where there is a body, the effect gate looks at history again before it calls it: see `Run::has_answer`.
         if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
+    }
+
+    /// Remembers a command that history does not hold, while there is history left.
+    fn note_ahead(&self, side: impl Fn() -> Side) {
+        let mut state = self.lock();
+        if !state.history.is_exhausted() {
+            state.ahead.push(side());
+        }
     }
 
     /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.

@@ -102,7 +102,7 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
     }
 }
 
-pub(super) fn runtime() -> Result<Runtime, SimError> {
+pub(crate) fn runtime() -> Result<Runtime, SimError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(true).build().map_err(|error| SimError::Broken(error.to_string()))
 }
@@ -208,8 +208,12 @@ impl<W: Workflow> Life<'_, W> {
         let engine = self.engine(world).await?;
         let input = W::decode(self.input).map_err(SimError::Input)?;
         let handle = engine.start::<W>(input).id(self.settings.id.as_str()).await?;
+        let live = || Live::new(engine.clone(), handle.id().clone(), world.clone());
+        if let Some(played) = &self.settings.scripts.recorded {
+            tokio::spawn(Arc::clone(played).send_signals(live()));
+        }
         if let Some(meanwhile) = &self.settings.meanwhile {
-            tokio::spawn(meanwhile(Live::new(engine.clone(), handle.id().clone(), world.clone())));
+            tokio::spawn(meanwhile(live()));
         }
         let deadline = self.settings.at.saturating_add(self.settings.within).unwrap_or(Timestamp::MAX);
         let result = tokio::select! {

@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 
 use super::http::HttpScript;
 use super::model::ModelScripts;
+use super::recorded::Played;
 
 /// Answers one call.
 pub(super) type Answer = Arc<dyn Fn(StepCx, Payload) -> BoxFuture<'static, BodyResult> + Send + Sync>;
@@ -58,6 +59,7 @@ pub(super) struct Scripts {
     by_path: BTreeMap<String, Script>,
     pub(super) http: Vec<HttpScript>,
     pub(super) models: ModelScripts,
+    pub(super) recorded: Option<Arc<Played>>,
 }
 
 impl Scripts {
