@@ -349,6 +349,9 @@ impl Asking<'_> {
                     Ok(request) => request,
                     Err(error) => return Err(StepError::Unrecordable(at(&run, &command, error))),
                 };
+                if let Some(reason) = run.too_large(&request) {
+                    return Err(StepError::Unrecordable(at(&run, &command, reason)));
+                }
                 let until = self.limit.map(|limit| later(run.now(), limit));
                 let asked = ApprovalRequested { command: command.clone(), request, until };
                 run.append_large_durably(vec![asked.into()]).await;

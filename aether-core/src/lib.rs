@@ -29,6 +29,7 @@ pub mod human;
 pub mod id;
 pub mod journal;
 pub mod ledger;
+pub mod limits;
 pub mod memory;
 mod obligations;
 pub mod outcome;

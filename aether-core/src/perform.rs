@@ -93,6 +93,9 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         Ok(args) => args,
         Err(error) => return Err(step_error(&StepError::Unrecordable(at(&run, &command, error)))),
     };
+    if let Err(over) = run.host.limits.check_name("step's name", &call.name) {
+        return Err(step_error(&StepError::Unrecordable(at(&run, &command, over))));
+    }
     if let Some(reason) = run.too_large(&args) {
         return Err(step_error(&StepError::Unrecordable(at(&run, &command, reason))));
     }

@@ -106,6 +106,9 @@ pub enum StoreError {
         /// Which store.
         store: String,
     },
+    /// What was to be stored is over a limit of the engine.
+    #[error(transparent)]
+    OverLimit(#[from] crate::limits::OverLimit),
     /// No such run.
     #[error("there is no run `{run}` in this store")]
     UnknownRun {

@@ -197,6 +197,9 @@ async fn receive<T: Recordable>(
 ) -> Result<T, StepError<Failure>> {
     let site = ticket.enter().await;
     let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+    if let Err(over) = run.host.limits.check_name("signal's name", &name) {
+        return Err(StepError::Unrecordable(at(&run, &command, over)));
+    }
     let class = EffectClass::Human;
     let value = match run.request(&command, class, None, site).await {
         Matched::Answered => match run.turn(&command).await.answer {

@@ -268,6 +268,7 @@ impl Engine {
     ) -> Result<(), DecideError> {
         let Word { run, command, topic, letter, .. } = word;
         let (run, command) = ((*run).clone(), (*command).clone());
+        self.inner.host.limits.check_text("actor", &letter.actor).map_err(StoreError::from)?;
         if letter.actor.trim().is_empty() {
             return Err(DecideError::NoActor { run, command });
         }
@@ -283,7 +284,7 @@ impl Engine {
         check(open)?;
         let message = letter.message(topic, counter.round, now(&self.inner))?;
         let id = message.id.clone();
-        match self.inner.host.store.send(&run, message).await? {
+        match self.inner.host.send(&run, message).await? {
             Sent::Delivered => {
                 poke(&self.inner, &run).await;
                 Ok(())
@@ -359,7 +360,7 @@ impl Engine {
             // The time limit may have taken the first id; an operator is asked now, and a report still helps.
             message.id.push('+');
         }
-        let sent = self.inner.host.store.send(&run, message).await?;
+        let sent = self.inner.host.send(&run, message).await?;
         poke(&self.inner, &run).await;
         match sent {
             Sent::RunEnded(status) => Err(DecideError::RunEnded { run, status }),
