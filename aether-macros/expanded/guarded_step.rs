@@ -1,6 +1,6 @@
 const _: () = {
     ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep(< pay as ::aether::__private::Step > ::DEF)
+        ::aether::__private::RegisteredStep::of:: < pay > ()
     }
 };
 #[allow(
@@ -118,7 +118,6 @@ impl ::aether::__private::Step for pay {
         args: Self::Args,
         output: ::core::option::Option<Self::Output>,
     ) -> ::core::option::Option<::aether::__private::Undo> {
-        let _ = bank::Account::refund;
         let cents = args;
         ::core::option::Option::Some(
             <bank::Account_refund as ::aether::__private::Undoes<
@@ -152,7 +151,7 @@ impl pay {
 }
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 fn pay<'__cx>(
-    cx: &'__cx mut ::aether::__private::Cx,
+    cx: &'__cx mut impl ::aether::__private::AsCx,
     cents: u64,
 ) -> ::aether::__private::BoxEffect<
     '__cx,
@@ -163,6 +162,7 @@ fn pay<'__cx>(
         >,
     >,
 > {
+    let cx = ::aether::__private::AsCx::as_cx(cx);
     let record = ::aether::__private::ArgsEncoder::new();
     let record = <u64 as ::aether::__private::Argument>::put(&cents, "cents", record);
     ::aether::__private::call_step::<pay>(cx, record.finish())

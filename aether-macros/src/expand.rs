@@ -416,9 +416,10 @@ fn call_function(
         #(#docs)*
         #(#called)*
         #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
-        #vis fn #ident<#call, #(#params),*>(#cx: &#call mut #p::Cx, #(#args),*) -> #p::BoxEffect<#call, #output>
+        #vis fn #ident<#call, #(#params),*>(#cx: &#call mut impl #p::AsCx, #(#args),*) -> #p::BoxEffect<#call, #output>
         #bounds
         {
+            let #cx = #p::AsCx::as_cx(#cx);
             #body
         }
     }
