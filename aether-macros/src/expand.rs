@@ -349,7 +349,7 @@ fn argument(arg: &Arg, p: &TokenStream) -> TokenStream {
 }
 
 /// The same tokens, as if they stood at another place.
-fn placed_at(tokens: TokenStream, at: Span) -> TokenStream {
+pub(crate) fn placed_at(tokens: TokenStream, at: Span) -> TokenStream {
     let moved = tokens.into_iter().map(|token| match token {
         TokenTree::Group(group) => {
             let mut moved = Group::new(group.delimiter(), placed_at(group.stream(), at));
