@@ -5,6 +5,7 @@
 use std::fmt::{Debug, Display};
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::cx::Cx;
 use crate::def::{Probe, StepDef, WorkflowDef};
 use crate::failure::Failure;
-use crate::outcome::FailureClass;
+use crate::outcome::{Classify as _, FailureClass};
 use crate::payload::{Payload, PayloadError};
 use crate::step_cx::StepCx;
 
@@ -88,6 +89,11 @@ pub trait Step: Sized + Send + Sync + 'static {
 
     /// How an error of the body is to be treated.
     fn classify(error: &Self::Error) -> FailureClass;
+
+    /// The least wait before the next attempt, where the error names one.
+    fn retry_after(_error: &Self::Error) -> Option<Duration> {
+        None
+    }
 
     /// The business key of a call, where the step declares one.
     fn business_key(_args: &Self::Args) -> Option<String> {
@@ -173,6 +179,8 @@ pub struct BodyError {
     pub message: String,
     /// How it is to be treated.
     pub class: FailureClass,
+    /// The least wait before the next attempt, where it names one.
+    pub retry_after: Option<Duration>,
 }
 
 /// What a body ended with, encoded. The outer error says that the value or error could not be encoded.
@@ -232,7 +240,8 @@ pub trait Body: Send + Sync + 'static {
     /// [`PayloadError`] when it does not decode into the body's error type.
     fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
         let failure: Failure = error.decode()?;
-        Ok(BodyError { error: error.clone(), message: failure.to_string(), class: failure.class() })
+        let (message, class, retry_after) = (failure.to_string(), failure.class(), failure.retry_after());
+        Ok(BodyError { error: error.clone(), message, class, retry_after })
     }
 
     /// Looks at the world for a call of unknown outcome.
@@ -289,7 +298,8 @@ impl<S: Step> Body for StepBody<S> {
 
     fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
         let typed: S::Error = error.decode()?;
-        Ok(BodyError { error: error.clone(), message: typed.to_string(), class: S::classify(&typed) })
+        let (message, class, retry_after) = (typed.to_string(), S::classify(&typed), S::retry_after(&typed));
+        Ok(BodyError { error: error.clone(), message, class, retry_after })
     }
 
     fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
@@ -330,6 +340,7 @@ fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
             error: Payload::encode(error)?,
             message: error.to_string(),
             class: S::classify(error),
+            retry_after: S::retry_after(error),
         }),
     })
 }
@@ -384,6 +395,7 @@ fn run_erased<W: Workflow>(cx: Cx, input: &Payload) -> Result<BoxFuture<'static,
                 error: Payload::encode(&error)?,
                 message: error.to_string(),
                 class: FailureClass::Unclassified,
+                retry_after: None,
             }),
         })
     }))
@@ -401,12 +413,6 @@ impl RegisteredStep {
     /// The erased form of `S`.
     pub const fn of<S: Step>() -> Self {
         Self { def: S::DEF, body: StepBody::<S>::shared }
-    }
-
-    /// The bodies of all linked steps of this name.
-    pub(crate) fn bodies(name: &str) -> Vec<Arc<dyn Body>> {
-        let named = inventory::iter::<Self>.into_iter().filter(|step| step.def.name == name);
-        named.map(|step| (step.body)()).collect()
     }
 
     /// What runs.

@@ -89,6 +89,12 @@ impl ::aether::__private::Step for pay {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
         (&&::aether::__private::ClassOf(error)).class_of()
     }
+    fn retry_after(
+        error: &Self::Error,
+    ) -> ::core::option::Option<::core::time::Duration> {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).retry_after_of()
+    }
     fn needs_approval(args: &Self::Args) -> bool {
         let cents = args;
         let cents: &u64 = cents;

@@ -105,6 +105,12 @@ impl ::aether::__private::Step for send {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
         (&&::aether::__private::ClassOf(error)).class_of()
     }
+    fn retry_after(
+        error: &Self::Error,
+    ) -> ::core::option::Option<::core::time::Duration> {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).retry_after_of()
+    }
     fn business_key(args: &Self::Args) -> ::core::option::Option<::std::string::String> {
         let (to, copies) = args;
         ::core::option::Option::Some(::std::string::ToString::to_string(&to))

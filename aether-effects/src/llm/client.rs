@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::failure::KnownError;
+use aether_core::failure::{Known, KnownError};
 use aether_core::outcome::{Classify, FailureClass};
 use futures_util::future::BoxFuture;
 
@@ -109,6 +109,12 @@ pub enum ModelError {
         /// First characters of the answer.
         start: String,
     },
+    /// A cassette is played back, and the question is not on it. No model was asked.
+    #[error("the question is refused: {refusal}")]
+    NotRecorded {
+        /// The question, and those that are on the cassette.
+        refusal: String,
+    },
     /// The program is not set up to ask models.
     #[error("{0}")]
     Setup(String),
@@ -118,9 +124,11 @@ impl ModelError {
     /// How it is to be treated. A model changes nothing, so whatever may get better is retryable.
     pub fn class(&self) -> FailureClass {
         match self {
-            Self::Unauthorized { .. } | Self::BadRequest { .. } | Self::TooLarge { .. } | Self::Setup(_) => {
-                FailureClass::Permanent
-            }
+            Self::Unauthorized { .. }
+            | Self::BadRequest { .. }
+            | Self::TooLarge { .. }
+            | Self::NotRecorded { .. }
+            | Self::Setup(_) => FailureClass::Permanent,
             Self::RateLimited { .. }
             | Self::Overloaded { .. }
             | Self::Timeout { .. }
@@ -136,10 +144,17 @@ impl Classify for ModelError {
     fn class(&self) -> FailureClass {
         self.class()
     }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
 }
 
 inventory::submit! {
-    KnownError(|error| error.downcast_ref::<ModelError>().map(Classify::class))
+    KnownError(|error| error.downcast_ref::<ModelError>().map(Known::of))
 }
 
 /// The clients of a program, by the name of the call. Give it to the engine with `.provide(..)`.

@@ -66,6 +66,10 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
             use #p::{ClassOfKnown as _, ClassOfOther as _};
             (&&#p::ClassOf(#error)).class_of()
         }
+        fn retry_after(#error: &Self::Error) -> ::core::option::Option<::core::time::Duration> {
+            use #p::{ClassOfKnown as _, ClassOfOther as _};
+            (&&#p::ClassOf(#error)).retry_after_of()
+        }
         #key
         #approval
         #probe

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aether_core::failure::Failure;
+use aether_core::outcome::Classify as _;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{BodyError, BodyResult, Step};
 use aether_core::step_cx::StepCx;
@@ -14,6 +15,7 @@ use futures_util::future::BoxFuture;
 
 use super::http::HttpScript;
 use super::model::ModelScripts;
+use super::recorded::Played;
 
 /// Answers one call.
 pub(super) type Answer = Arc<dyn Fn(StepCx, Payload) -> BoxFuture<'static, BodyResult> + Send + Sync>;
@@ -58,6 +60,7 @@ pub(super) struct Scripts {
     by_path: BTreeMap<String, Script>,
     pub(super) http: Vec<HttpScript>,
     pub(super) models: ModelScripts,
+    pub(super) recorded: Option<Arc<Played>>,
 }
 
 impl Scripts {
@@ -95,6 +98,7 @@ pub(super) fn encode<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResul
             error: Payload::encode(error)?,
             message: error.to_string(),
             class: S::classify(error),
+            retry_after: S::retry_after(error),
         }),
     })
 }
@@ -107,6 +111,7 @@ pub(super) fn encode_named<T: serde::Serialize>(result: Result<T, Failure>) -> B
             error: Payload::encode(&failure)?,
             message: failure.to_string(),
             class: failure.class(),
+            retry_after: failure.retry_after(),
         }),
     })
 }
@@ -137,6 +142,6 @@ pub(super) fn in_doubt<S: Step>() -> Behaviour {
     Behaviour::answer(move |_, _| {
         let message = "the stub does not know whether it happened".to_owned();
         let class = aether_core::outcome::FailureClass::Unknown;
-        Ok(Err(BodyError { error: unknown(&message)?, message, class }))
+        Ok(Err(BodyError { error: unknown(&message)?, message, class, retry_after: None }))
     })
 }

@@ -16,7 +16,7 @@ use aether_core::step::Workflow;
 use aether_core::store::Store;
 
 use super::journal::{event_text, journal_text};
-use super::life::{runtime, simulate};
+use super::life::{runtime, simulate, verifying};
 use super::stage::{Stage, Tape};
 use super::{Settings, SimError, SimReport, SimWorld};
 use crate::trap::{Armed, LastCommands, Skew};
@@ -117,7 +117,7 @@ fn replay_elsewhere<W: Workflow>(
     runtime()?.block_on(async {
         let world = SimWorld::new(at, settings.seed.wrapping_add(1));
         let store: Arc<dyn Store> = Arc::clone(first.store);
-        let engine = EngineBuilder::new(Arc::new(world))
+        let engine = verifying(EngineBuilder::new(Arc::new(world)), settings)
             .store(store)
             .deps(settings.deps.clone())
             .interceptor(stage.clone())
@@ -159,21 +159,30 @@ fn is_other_result(error: &VerifyError) -> bool {
         if divergence.recorded.is_none() && divergence.requested.is_none())
 }
 
-/// Both sides of a replay that does not fit its journal.
+/// A replay that does not fit its journal.
 fn diverged(comparison: Comparison, events: &[Event], error: &VerifyError) -> SimError {
-    let (first, second) = match error {
-        VerifyError::Fault(Fault::Diverged(divergence)) => sides(events, divergence),
+    let (first, second) = sides(events, error);
+    between(comparison, first, second)
+}
+
+/// Both sides of a replay that does not fit its journal: what was recorded, and what the replay did.
+pub(crate) fn sides(events: &[Event], error: &VerifyError) -> (String, String) {
+    match error {
+        VerifyError::Fault(Fault::Diverged(divergence)) => sides_of(events, divergence),
         VerifyError::Fault(Fault::Unrecorded { requested, .. }) => {
             (end_of(events), format!("asks for {requested}"))
         }
         error => (end_of(events), error.to_string()),
-    };
-    between(comparison, first, second)
+    }
 }
 
-fn sides(events: &[Event], divergence: &Divergence) -> (String, String) {
+fn sides_of(events: &[Event], divergence: &Divergence) -> (String, String) {
     let first = match &divergence.recorded {
-        Some(recorded) => format!("asks for {recorded}"),
+        Some(recorded) => {
+            let own = events.iter().position(|event| event.command() == Some(&recorded.command));
+            let site = own.filter(|_| recorded.site.is_none()).map(|own| place(events, own));
+            format!("asks for {recorded}{}", site.unwrap_or_default())
+        }
         None => end_of(events),
     };
     let second = match &divergence.requested {
