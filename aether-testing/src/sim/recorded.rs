@@ -99,7 +99,7 @@ impl Played {
                 Ok(failure) => failure.to_string(),
                 Err(_) => error.as_str().to_owned(),
             };
-            Behaviour::fixed(Ok(Err(BodyError { error, message, class })))
+            Behaviour::fixed(Ok(Err(BodyError { error, message, class, retry_after: None })))
         };
         match error {
             StepError::App(error) if outcome == Some(Outcome::CompensatableFailure) => {
