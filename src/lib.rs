@@ -35,15 +35,17 @@ pub mod prelude;
 pub use aether_core::approval::{ApprovalCall, Approvals};
 pub use aether_core::branch::Each;
 pub use aether_core::callback::{Callback, CallbackError, CallbackPending};
+pub use aether_core::confirm::{Seen, Verifier};
 pub use aether_core::contract;
 pub use aether_core::cx::Cx;
 pub use aether_core::def;
 pub use aether_core::deps::{Deps, MissingDep};
+pub use aether_core::effect_store;
 pub use aether_core::engine::{
     AnyWorkflow, BuildError, DecideError, RunError, RunHandle, StartError, StartRun, Verified, VerifyError,
 };
 pub use aether_core::event;
-pub use aether_core::failure::{Context, Failure, Result, StepError};
+pub use aether_core::failure::{Context, Failure, Result, StepError, Unconfirmed};
 pub use aether_core::fault::{Divergence, Fault, Side};
 pub use aether_core::gate::{BoxEffect, Effect, Recorded};
 pub use aether_core::host::{Limits, Observed};
@@ -70,6 +72,7 @@ pub use aether_effects::agent;
 pub use aether_effects::cassette;
 pub use aether_effects::http;
 pub use aether_effects::llm;
+pub use aether_effects::resource;
 pub use aether_effects::secret::Secret;
 pub use aether_effects::world::SystemWorld;
 pub use aether_macros::{step, workflow, workflow_mod};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::CommandId;
 use crate::outcome::{Classify, FailureClass};
 
 /// Result of workflows and steps that use the recordable [`Failure`].
@@ -33,6 +34,23 @@ pub struct Failure {
     class: FailureClass,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unconfirmed: Option<Box<Unconfirmed>>,
+}
+
+/// A resource that is not as a step of the run left it: why a run that was taken up again failed for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unconfirmed {
+    /// The command that changed the resource last.
+    pub command: CommandId,
+    /// Kind of resource.
+    pub resource: String,
+    /// Which one.
+    pub id: String,
+    /// How the step left it.
+    pub expected: String,
+    /// What was found in its place, or why nothing could be found out.
+    pub found: String,
 }
 
 impl Failure {
@@ -64,7 +82,23 @@ impl Failure {
 
     /// A failure of `class`.
     pub fn with_class(class: FailureClass, message: impl fmt::Display) -> Self {
-        Self { message: message.to_string(), sources: Vec::new(), class, retry_after_ms: None }
+        Self {
+            message: message.to_string(),
+            sources: Vec::new(),
+            class,
+            retry_after_ms: None,
+            unconfirmed: None,
+        }
+    }
+
+    /// A run cannot go on because of this resource. Permanent.
+    pub fn unconfirmed_resource(why: impl fmt::Display, about: Unconfirmed) -> Self {
+        Self { unconfirmed: Some(Box::new(about)), ..Self::permanent(why) }
+    }
+
+    /// The resource that could not be confirmed, if that is why the run failed.
+    pub fn unconfirmed(&self) -> Option<&Unconfirmed> {
+        self.unconfirmed.as_deref()
     }
 
     /// The same failure, said to belong to `class`.

@@ -15,8 +15,8 @@ pub use crate::gate::{BoxEffect, gate};
 pub use crate::outcome::{Classify, EffectClass, FailureClass};
 pub use crate::payload::{Payload, PayloadError};
 pub use crate::step::{
-    ArgsDecoder, ArgsEncoder, Recordable, RecordableError, RegisteredStep, RegisteredWorkflow, Returns, Step,
-    Undo, Workflow,
+    ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, RegisteredStep, RegisteredWorkflow,
+    Returns, Step, Undo, Workflow,
 };
 pub use crate::step_cx::StepCx;
 pub use crate::tool::{Tool, ToolSchema};

@@ -34,7 +34,7 @@ impl Performance {
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
         events.push(StepRetried { command, attempt, error, due }.into());
-        self.run.append(events, riders);
+        self.end_attempt(events, riders).await;
         self.attempt = self.attempt.saturating_add(1);
         self.wait_until(due).await;
     }

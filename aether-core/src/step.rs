@@ -23,9 +23,10 @@ use crate::step_cx::StepCx;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be recorded, so it cannot be the argument or result of a step or workflow",
     label = "not recordable",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for it, and let it own its data"
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
 )]
 pub trait Recordable: Serialize + DeserializeOwned + Send + 'static {}
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
 
 /// An error that can stand in a journal.
@@ -35,6 +36,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
     note = "use `aether::Result<T>`, or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`"
 )]
 pub trait RecordableError: Recordable + Debug + Display + Sync {}
+#[diagnostic::do_not_recommend]
 impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
 
 /// The return type of a step or workflow function: a `Result`.
@@ -426,6 +428,34 @@ impl Debug for RegisteredStep {
 }
 
 inventory::collect!(RegisteredStep);
+
+/// An argument of a step or workflow: anything [`Recordable`], under its name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be recorded, so it cannot be the argument of a step or workflow",
+    label = "the type of this argument is not recordable",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
+)]
+pub trait Argument: Sized {
+    /// Adds the argument to the record.
+    fn put(&self, name: &str, record: ArgsEncoder) -> ArgsEncoder;
+
+    /// Takes the argument out of the record.
+    ///
+    /// # Errors
+    /// [`PayloadError::Decode`] when what stands there is not a `Self`.
+    fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Recordable> Argument for T {
+    fn put(&self, name: &str, record: ArgsEncoder) -> ArgsEncoder {
+        record.field(name, self)
+    }
+
+    fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError> {
+        record.field(name)
+    }
+}
 
 /// Collects named arguments into one recorded JSON object.
 #[derive(Debug)]

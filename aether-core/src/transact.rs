@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
+use crate::confirm::Recovered;
 use crate::def::StepOptions;
 use crate::ended::{Ended, ended_with, error_of};
 use crate::event::{
@@ -216,7 +217,11 @@ impl Performance {
     ) -> Next {
         let TransactionFinished { attempt, outcome, result, error, changed, .. } = finished;
         self.attempt = attempt;
-        self.notes.extend(changed.into_iter().map(Event::from));
+        let changed: Vec<_> = changed.into_iter().map(Event::from).collect();
+        if caught_up && outcome.is_complete() {
+            self.confirm(&Recovered { reported: &changed, row: None }).await;
+        }
+        self.notes.extend(changed);
         let answered: Answered = match error {
             Some(error) => Err(error),
             None => Ok(result.unwrap_or_else(Payload::null)),

@@ -7,5 +7,6 @@ pub mod agent;
 pub mod cassette;
 pub mod http;
 pub mod llm;
+pub mod resource;
 pub mod secret;
 pub mod world;

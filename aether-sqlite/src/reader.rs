@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, params};
 use tokio::sync::oneshot;
 
+use aether_core::effect_store::StoredEffect;
 use aether_core::id::{IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
@@ -213,6 +214,13 @@ pub(crate) fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Message>, Faul
 pub(crate) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, Fault> {
     let mut statement = conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;
     Ok(statement.query_row([hash], |row| row.get(0)).optional()?)
+}
+
+/// The outcomes kept for a run.
+pub(crate) fn effects(conn: &Connection, run: &RunId) -> Result<Vec<StoredEffect>, Fault> {
+    let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
+    let sql = format!("SELECT {} FROM aether_effects WHERE run_no = ?1 ORDER BY seq", row::EFFECT);
+    list(conn, &sql, [no], |row| row::effect(row, run))
 }
 
 /// The newest snapshot.

@@ -16,7 +16,7 @@ use crate::error::Fault;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, EFFECTS];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -98,6 +98,19 @@ FROM journal
 JOIN runs ON runs.no = journal.run_no
 JOIN json_each(journal.events) AS entry
 JOIN json_each(entry.value) AS field;
+";
+
+/// Outcomes that are durable before they are in the journal.
+const EFFECTS: &str = "
+CREATE TABLE aether_effects(
+    seq    INTEGER PRIMARY KEY,
+    key    TEXT NOT NULL UNIQUE,
+    run_no INTEGER NOT NULL,
+    count  INTEGER NOT NULL,
+    events TEXT NOT NULL,
+    status TEXT
+) STRICT;
+CREATE INDEX aether_effects_run ON aether_effects(run_no, seq);
 ";
 
 /// The newest version this build can read.

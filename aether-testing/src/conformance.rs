@@ -89,7 +89,7 @@ macro_rules! store_suite {
                 two_claimers_never_both_get_a_run, a_claim_is_limited, one_run_is_claimed_before_it_is_due,
                 released_runs_are_free, a_stale_release_does_nothing, the_next_wake_is_that_of_free_runs,
                 a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;
-            kept: blobs_are_kept, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
+            kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
         }
     };
     (@rules $name:ident, $factory:expr, $($group:ident: $($rule:ident),*;)*) => {

@@ -403,11 +403,7 @@ impl Engine {
         let Some(record) = store.run(run).await? else {
             return Err(StoreError::UnknownRun { run: run.clone() });
         };
-        let frames = store.load(run, 0).await?;
-        let counters = Counters::fold(run.clone(), &frames).map_err(|error| StoreError::Corrupt {
-            store: store.describe(),
-            reason: format!("run `{run}`: {error}"),
-        })?;
+        let counters = Counters::load(&**store, run).await?;
         Ok((record, counters))
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aether_core::failure::Failure;
+use aether_core::outcome::Classify as _;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{BodyError, BodyResult, Step};
 use aether_core::step_cx::StepCx;

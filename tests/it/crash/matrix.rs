@@ -164,6 +164,8 @@ fn written(death: Death) -> String {
     match death {
         Death::Write(CrashPoint::Before(number)) => format!("before {number}"),
         Death::Write(CrashPoint::After(number)) => format!("after {number}"),
+        Death::Write(CrashPoint::BeforeEffect(number)) => format!("before-effect {number}"),
+        Death::Write(CrashPoint::AfterEffect(number)) => format!("after-effect {number}"),
         Death::Body(_, moment) => format!("{moment:?} body"),
     }
 }
@@ -172,6 +174,8 @@ fn read(death: &str) -> Death {
     match death.split_once(' ').unwrap() {
         ("before", number) => Death::Write(CrashPoint::Before(number.parse().unwrap())),
         ("after", number) => Death::Write(CrashPoint::After(number.parse().unwrap())),
+        ("before-effect", number) => Death::Write(CrashPoint::BeforeEffect(number.parse().unwrap())),
+        ("after-effect", number) => Death::Write(CrashPoint::AfterEffect(number.parse().unwrap())),
         ("Before", _) => Death::Body(1, Moment::Before),
         ("In", _) => Death::Body(1, Moment::In),
         ("After", _) => Death::Body(1, Moment::After),
