@@ -76,12 +76,12 @@ struct State {
     in_flight: BTreeMap<CommandId, InvocationId>,
     inbox: Vec<Message>,
     seen: u64,
+    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
+    ahead: Vec<Side>,
     /// Outcomes that the effect store held when the run was taken up.
     effects: HashMap<IdempotencyKey, StoredEffect>,
     /// Replay waits for a person.
     held: bool,
-    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
-    ahead: Vec<Side>,
 }
 
 /// What rides with an append.
