@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder};
+use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder, Retention};
 use aether_core::host::{Interceptor, Limits};
 use aether_core::memory::MemoryStore;
 use aether_core::policy::ReplayPolicy;
@@ -138,6 +138,12 @@ impl EngineBuilder {
     /// Sets how long a run that only waits stays in memory. Default 1 s.
     pub fn eviction_grace(self, grace: Duration) -> Self {
         self.with(|core| core.eviction_grace(grace))
+    }
+
+    /// Deletes ended runs that are older than `retention` says, when the engine starts and at intervals from then on.
+    /// Without it, everything is kept.
+    pub fn retention(self, retention: Retention) -> Self {
+        self.with(|core| core.retention(retention))
     }
 
     /// Refuses to start on a store that does not survive a crash.

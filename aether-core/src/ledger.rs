@@ -9,6 +9,10 @@ use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, RunId};
 use crate::journal::Frame;
 use crate::payload::{Digest, Payload};
 
+/// How a business key begins that is unique in the whole store. No other one does: it begins with a run's id, which
+/// holds no tab.
+pub const STORE_WIDE: &str = "store\t";
+
 /// Where an invocation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

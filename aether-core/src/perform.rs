@@ -13,17 +13,17 @@ use jiff::Timestamp;
 
 use crate::commit::recorded_outcome;
 use crate::contract::Constraints;
-use crate::def::StepOptions;
+use crate::def::{KeyScope, StepOptions};
 use crate::event::{
     CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
     ToolInvocationStarted,
 };
-use crate::failure::{Failure, StepError};
+use crate::failure::{Failure, Holder, StepError};
 use crate::fault::{Fault, Side};
 use crate::host::BodyCall;
 use crate::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::journal::Frame;
-use crate::ledger::{Acquire, DurableIntent, LedgerAnswer, LedgerEntry, LedgerStatus};
+use crate::ledger::{Acquire, DurableIntent, LedgerAnswer, LedgerEntry, LedgerStatus, STORE_WIDE};
 use crate::outcome::{EffectClass, FailureClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
@@ -44,6 +44,13 @@ pub(crate) struct Call {
     pub(crate) args: Result<Payload, PayloadError>,
     /// What runs.
     pub(crate) body: Arc<dyn Body>,
+}
+
+impl Call {
+    /// Makes a call that changes the world irreversible; lowers nothing.
+    pub(crate) fn raise(&mut self, raised: bool) {
+        self.options.irreversible |= raised && self.options.class.changes_world();
+    }
 }
 
 /// A value, or a step error, both as recorded.
@@ -214,7 +221,7 @@ impl Performance {
                 let (outcome, result) = recorded_outcome(entry);
                 self.catch_up(&invocation, outcome, result, false)
             }
-            None if invocation.refused => self.refuse(&invocation.key),
+            None if invocation.refused => self.refused_before().await,
             _ => match self.unknown(&invocation.id, &invocation.key, invocation.decision).await {
                 Next::Done(answered) => answered,
                 Next::Again => self.attempts().await,
@@ -356,26 +363,58 @@ impl Performance {
                 Err(Next::Done(self.catch_up(&invocation, outcome, result, false)))
             }
             Some(LedgerAnswer::InFlight(_)) => Err(self.unknown(&invocation, &key, None).await),
-            Some(LedgerAnswer::Refused(_)) | None => Err(Next::Done(self.refuse(&key))),
+            Some(LedgerAnswer::Refused(row)) => Err(Next::Done(self.refuse(Some(*row)))),
+            None => Err(Next::Done(self.refuse(None))),
         }
     }
 
-    /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run.
+    /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run or the store.
     fn business_key(&self) -> Result<Option<String>, PayloadError> {
         if !self.options.irreversible {
             return Ok(None);
         }
-        let key = self.body.business_key(&self.args)?.unwrap_or_else(|| self.digest.as_str().to_owned());
-        Ok(Some(format!("{}/{}:{key}", self.run.id, self.path)))
+        let key = match self.body.business_key(&self.args)? {
+            Some(key) => key,
+            // Of what the step takes, and nothing else: a model must not make a call new by an argument of its own.
+            None => Digest::of(&self.body.normal(&self.args)?)?.as_str().to_owned(),
+        };
+        Ok(Some(match self.options.scope {
+            KeyScope::Run => format!("{}/{}:{key}", self.run.id, self.path),
+            KeyScope::Store => format!("{STORE_WIDE}{}:{key}", self.path),
+        }))
+    }
+
+    /// A crash came between the ledger's refusal and the step's end; who holds the key is looked up again.
+    async fn refused_before(&mut self) -> Answered {
+        let holder = match self.business_key() {
+            Ok(Some(key)) => {
+                let _busy = self.run.busy();
+                match self.run.host.store.holder(&key).await {
+                    Ok(holder) => holder,
+                    Err(error) => return self.run.stop(error).await,
+                }
+            }
+            Ok(None) | Err(_) => None,
+        };
+        self.refuse(holder)
     }
 
     /// The business key belongs to another call: refused, for good.
-    fn refuse(&mut self, key: &IdempotencyKey) -> Answered {
-        let reason = format!(
-            "irreversible step `{}` was called before with the same business key; the call `{key}` was not made",
-            self.name
-        );
-        let error = StepError::Rejected(at(&self.run, &self.command, reason));
+    fn refuse(&mut self, holder: Option<LedgerEntry>) -> Answered {
+        let holder = holder.map(|row| {
+            let in_doubt = !row.committed;
+            Holder { step: self.name.to_string(), run: row.run, command: row.command, in_doubt }
+        });
+        let error = match holder {
+            Some(holder) => StepError::Taken(holder),
+            None => {
+                let reason = format!(
+                    "irreversible step `{}` was called before with the same business key; that call has failed since",
+                    self.name
+                );
+                StepError::Rejected(at(&self.run, &self.command, reason))
+            }
+        };
         self.commit_failure(Outcome::PermanentFailure, &error, None)
     }
 

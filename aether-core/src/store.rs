@@ -449,6 +449,31 @@ pub struct RunFilter {
     pub limit: usize,
 }
 
+/// Which ended runs to list.
+#[derive(Clone, Debug, Default)]
+pub struct EndedRuns {
+    /// For each terminal status: runs that ended before this time.
+    pub before: Vec<(Status, Timestamp)>,
+    /// Only runs behind this place of a former answer; 0 to begin with.
+    pub after: u64,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// What came of [`Store::purge`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Purged {
+    /// It is gone.
+    Deleted,
+    /// There was no such run.
+    Unknown,
+    /// It has not ended; nothing was done.
+    Open(Status),
+    /// The run that started it has not ended; nothing was done.
+    ParentOpen(RunId),
+}
+
 /// A saved state of a fold: a cache, never the truth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -508,6 +533,9 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// One ledger row.
     fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
 
+    /// The ledger row that holds a business key, also when its run was purged.
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
+
     /// The ledger rows of a run, in the order in which they were started.
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>>;
 
@@ -528,6 +556,15 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// The newest snapshot of a run.
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>>;
+
+    /// Runs that ended before a time, in the order in which they were created.
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>>;
+
+    /// Deletes a run that has ended: its journal, ledger rows, inbox and snapshot. Whether it may be deleted is checked
+    /// by the write itself. Of a ledger row that holds a business key beginning with
+    /// [`STORE_WIDE`](crate::ledger::STORE_WIDE), a tombstone without result is kept, so that the key stays taken.
+    /// Durable when it answers.
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>>;
 
     /// Deletes every snapshot. Changes no outcome.
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>>;

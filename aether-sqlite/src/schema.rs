@@ -13,7 +13,7 @@ use crate::error::Fault;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, TOMBSTONES];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -95,6 +95,24 @@ FROM journal
 JOIN runs ON runs.no = journal.run_no
 JOIN json_each(journal.events) AS entry
 JOIN json_each(entry.value) AS field;
+";
+
+/// What is kept of ledger rows with a store-wide business key when their runs are purged.
+const TOMBSTONES: &str = "
+CREATE TABLE tombstones(
+    business_key TEXT PRIMARY KEY,
+    key          TEXT NOT NULL,
+    run          TEXT NOT NULL,
+    command      TEXT NOT NULL,
+    invocation   TEXT NOT NULL,
+    tool         TEXT NOT NULL,
+    digest       TEXT NOT NULL,
+    status       TEXT NOT NULL,
+    committed    INTEGER NOT NULL,
+    epoch        INTEGER NOT NULL,
+    started_at   INTEGER NOT NULL,
+    finished_at  INTEGER
+) STRICT, WITHOUT ROWID;
 ";
 
 /// The newest version this build can read.

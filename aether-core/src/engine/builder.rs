@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
-use super::{Engine, Guard, Inner, Settings, worker};
+use super::{Engine, Guard, Inner, Retention, Settings, retention, worker};
 use crate::deps::Deps;
 use crate::host::{Host, Interceptor, Limits};
 use crate::id::WorkerId;
@@ -62,6 +62,7 @@ pub struct EngineBuilder {
     settings: Settings,
     grace: Duration,
     production: bool,
+    retention: Option<Retention>,
 }
 
 impl EngineBuilder {
@@ -82,6 +83,7 @@ impl EngineBuilder {
             },
             grace: Duration::from_secs(1),
             production: false,
+            retention: None,
         }
     }
 
@@ -151,6 +153,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Deletes ended runs that are older than `retention` says, when the engine starts and at intervals from then on.
+    /// Without it, everything is kept.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = Some(retention);
+        self
+    }
+
     /// Refuses to start on a store that does not survive a crash.
     pub fn production(mut self) -> Self {
         self.production = true;
@@ -193,6 +202,9 @@ impl EngineBuilder {
             settings: self.settings,
         });
         worker::begin(&inner);
+        if let Some(retention) = self.retention {
+            tokio::spawn(retention::keep_purging(Arc::clone(&inner), retention));
+        }
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
     }
 }

@@ -6,6 +6,7 @@
 mod builder;
 mod handle;
 mod operate;
+mod retention;
 mod verify;
 mod worker;
 
@@ -19,6 +20,7 @@ use tokio::task::JoinHandle;
 
 pub use builder::{BuildError, EngineBuilder};
 pub use handle::{AnyWorkflow, RunError, RunHandle, StartError, StartRun};
+pub use retention::{Fate, PurgeReport, Retention, Retiring};
 pub use verify::{Verified, VerifyError};
 
 use crate::host::{Host, Observed};

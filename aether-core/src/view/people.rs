@@ -171,6 +171,7 @@ pub(super) fn error_text(error: &Payload) -> String {
             | StepError::Panicked(failure)
             | StepError::Unrecordable(failure),
         ) => failure.to_string(),
+        Ok(StepError::Taken(holder)) => holder.to_string(),
         Err(_) => own_text(error),
     }
 }
