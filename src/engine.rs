@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::approval::Approvals;
 use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder, Retention};
 use aether_core::host::{Interceptor, Limits};
 use aether_core::memory::MemoryStore;
@@ -113,6 +114,11 @@ impl EngineBuilder {
     /// Lets `interceptor` answer in place of step bodies. For tests.
     pub fn interceptor(self, interceptor: Arc<dyn Interceptor>) -> Self {
         self.with(|core| core.interceptor(interceptor))
+    }
+
+    /// Asks a person before the calls that `approvals` names, beyond those whose steps declare it.
+    pub fn approvals(self, approvals: Approvals) -> Self {
+        self.with(|core| core.approvals(approvals))
     }
 
     /// Sets what the engine refuses to exceed.

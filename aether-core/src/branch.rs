@@ -184,7 +184,7 @@ impl Cx {
                 Matched::Begun(_) | Matched::New => {
                     let (winner, value) = racers.run(fork, None).await;
                     run.frontier(&command).await;
-                    decide(&run, &command, winner, R::COUNT);
+                    decide(&run, &command, winner, R::COUNT).await;
                     value
                 }
             }
@@ -244,8 +244,9 @@ async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
     }
 }
 
-/// Records the winner, and gives up what the losers have in flight.
-fn decide(run: &Run, command: &CommandId, winner: usize, count: usize) {
+/// Records the winner, and gives up what the losers have in flight: in this process, or in a former one that died before
+/// the race was decided.
+async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, count: usize) {
     let scope = |number: usize| format!("{}.b{number}", command.place());
     let losers: Vec<_> = (0..count).filter(|number| *number != winner).map(scope).collect();
     let mut events = vec![RaceDecided { command: command.clone(), winner: scope(winner) }.into()];
@@ -253,6 +254,18 @@ fn decide(run: &Run, command: &CommandId, winner: usize, count: usize) {
     for (command, invocation) in run.abandon(Some(&losers)) {
         riders.ledger.push(run.in_doubt(&invocation));
         events.push(InvocationAbandoned { command, invocation }.into());
+    }
+    for (command, invocation) in run.forget(&losers) {
+        let row = {
+            let _busy = run.busy();
+            run.host.store.entry(&invocation.key).await
+        };
+        match row {
+            Ok(Some(row)) if !row.committed => riders.ledger.push(run.in_doubt(&invocation.id)),
+            Ok(_) => {}
+            Err(error) => return run.stop(error).await,
+        }
+        events.push(InvocationAbandoned { command, invocation: invocation.id }.into());
     }
     run.append(events, riders);
 }

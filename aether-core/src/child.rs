@@ -1,26 +1,36 @@
 //! Child runs: a workflow started by a workflow, with a run and a journal of its own.
 //!
-//! Promise: the child's id follows from the parent's command, so a parent that is replayed finds the child it started
-//! and never starts a second one.
+//! Promise: the child's id follows from the parent's command, or is the caller's own, so a parent that is replayed
+//! finds the child it started and never starts a second one; a run that is not this command's child is not taken for
+//! it; a child that was not detached is told when its parent ends.
 
-use std::fmt::Debug;
-use std::sync::Arc;
+use std::fmt::{self, Debug};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
+use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::contract::Constraints;
-use crate::cx::Cx;
-use crate::event::{ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted};
+use crate::cx::{Cx, Ticket};
+use crate::event::{
+    ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted,
+};
 use crate::failure::{Failure, StepError};
-use crate::gate::BoxEffect;
-use crate::id::{CommandId, RunId};
+use crate::fault::Side;
+use crate::gate::{BoxEffect, Effect, recorded_wrapper};
+use crate::id::{CommandId, RunId, RunIdError};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::perform::{Answered, at, step_error};
 use crate::replay::{Answer, Recorded};
 use crate::run::{Matched, Riders, Run};
-use crate::step::{RecordableError, RegisteredWorkflow, Workflow};
+use crate::step::{Recordable, RecordableError, RegisteredWorkflow, Workflow};
 use crate::store::StoreError;
+use crate::turn::EndRequest;
 
 /// How a child ended, as its parent sees it.
 #[derive(Clone, Debug)]
@@ -29,127 +39,388 @@ pub enum ChildEnd {
     Completed(Payload),
     /// With an error of its own.
     Failed(Payload),
-    /// It was cancelled.
+    /// It was cancelled or terminated.
     Cancelled(String),
+}
+
+/// What came of starting a child.
+#[derive(Clone, Debug)]
+pub(crate) enum ChildStart {
+    /// It exists, and is this parent's.
+    Runs,
+    /// Its id belongs to another run; says to which.
+    Taken(String),
 }
 
 /// What a run needs to have children.
 pub(crate) trait Children: Send + Sync + Debug + 'static {
-    /// Starts `child` unless it exists.
+    /// Starts `child` unless it exists; `held` is let go when it does, also when nobody waits for the answer any more.
     fn start(
         &self,
         parent: RunId,
         child: RunId,
         workflow: RegisteredWorkflow,
         input: Payload,
-    ) -> BoxFuture<'static, Result<(), StoreError>>;
+        held: OwnedRwLockReadGuard<()>,
+    ) -> BoxFuture<'static, Result<ChildStart, StoreError>>;
 
     /// How `child` ended, if it did.
     fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>>;
+
+    /// Asks `child` to end, if it is a child of `parent`; durable when it answers.
+    fn end(
+        &self,
+        parent: RunId,
+        child: RunId,
+        request: EndRequest,
+        at_once: bool,
+    ) -> BoxFuture<'static, Result<(), StoreError>>;
+}
+
+/// How a child is to be started.
+#[derive(Debug, Default)]
+struct ChildOptions {
+    id: Option<String>,
+    detached: bool,
+}
+
+/// The effect of [`Cx::child`] and [`Cx::start_child`].
+#[must_use = "an effect does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Child<F> {
+    effect: Effect<F>,
+    options: Arc<Mutex<ChildOptions>>,
+}
+
+impl<F> Child<F> {
+    /// Names the child; without it, its id is `<run>/<command>`. Starting the same child again from the same command
+    /// finds it; where the id belongs to another run, the step error is `Rejected`.
+    pub fn id(self, id: impl Into<String>) -> Self {
+        lock(&self.options).id = Some(id.into());
+        self
+    }
+
+    /// Lets the child go on when its parent ends. Otherwise it is cancelled then (terminated with a terminated
+    /// parent).
+    pub fn detached(self) -> Self {
+        lock(&self.options).detached = true;
+        self
+    }
+}
+
+fn lock(options: &Mutex<ChildOptions>) -> std::sync::MutexGuard<'_, ChildOptions> {
+    options.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<F: Future> Future for Child<F> {
+    type Output = F::Output;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(&mut self.effect).poll(cx)
+    }
+}
+
+recorded_wrapper!(Child<F>, effect);
+
+/// A child run that was started and is not waited for. When the handle is dropped the child goes on until its parent
+/// ends.
+#[must_use = "wait for it with `.result(cx)`, or let it go on alone with `.detach(cx)`"]
+pub struct ChildRun<W> {
+    id: RunId,
+    workflow: PhantomData<fn() -> W>,
+}
+
+impl<W> ChildRun<W> {
+    /// The child's id.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+}
+
+impl<W> Debug for ChildRun<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChildRun({})", self.id)
+    }
 }
 
 impl Cx {
-    /// Runs workflow `W` as a run of its own and waits for its result. The child's id is `<run>/<command>`.
+    /// Runs workflow `W` as a run of its own and waits for its result. The child's id is `<run>/<command>`, or the one
+    /// given with `.id(..)`.
     ///
-    /// The step error is `App` with the child's own error, or `Cancelled`.
+    /// The step error is `App` with the child's own error, `Cancelled`, or `Rejected` where the id belongs to a run
+    /// that is not this command's child or has another input.
     pub fn child<W: Workflow>(
         &mut self,
         input: W::Input,
-    ) -> BoxEffect<'_, Result<W::Output, StepError<W::Error>>>
+    ) -> Child<impl Future<Output = Result<W::Output, StepError<W::Error>>>>
     where
+        W::Error: RecordableError,
+    {
+        self.child_effect::<W, _, _>(input, false, |value| value.decode())
+    }
+
+    /// Starts workflow `W` as a run of its own and goes on at once. The child is cancelled when this run ends before
+    /// it, unless it was detached.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # use aether_core::failure::StepError;
+    /// # use aether_core::step::Workflow;
+    /// # async fn workflow<W: Workflow<Input = u32>>(cx: &mut Cx) -> Result<(), StepError<W::Error>> {
+    /// let child = cx.start_child::<W>(7).id("report-7").await?;
+    /// let opened = cx.now().await;
+    /// let report = child.result(cx).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn start_child<W: Workflow>(
+        &mut self,
+        input: W::Input,
+    ) -> Child<impl Future<Output = Result<ChildRun<W>, StepError<W::Error>>>>
+    where
+        W::Error: RecordableError,
+    {
+        let handle = |value: &Payload| value.decode().map(|id| ChildRun { id, workflow: PhantomData });
+        self.child_effect::<W, _, _>(input, true, handle)
+    }
+
+    fn child_effect<W: Workflow, T: Send, R>(
+        &mut self,
+        input: W::Input,
+        unawaited: bool,
+        read: R,
+    ) -> Child<impl Future<Output = Result<T, StepError<W::Error>>>>
+    where
+        R: Fn(&Payload) -> Result<T, PayloadError> + Send,
         W::Error: RecordableError,
     {
         let mut ticket = self.ticket(W::DEF.name);
         let input = W::encode(&input);
-        BoxEffect::boxed(async move {
+        let options = Arc::new(Mutex::new(ChildOptions::default()));
+        let chosen = Arc::clone(&options);
+        let effect = Effect::new(async move {
             let site = ticket.enter().await;
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
             let unrecordable = |error: PayloadError| StepError::Unrecordable(at(&run, &command, error));
             let input = input.map_err(unrecordable)?;
             let digest = Digest::of(&input).map_err(unrecordable)?;
-            let call = ChildCall { run: &run, command: &command, digest, input, site };
-            match call.answer::<W>().await {
-                Ok(value) => value.decode().map_err(unrecordable),
+            let ChildOptions { id, detached } = std::mem::take(&mut *lock(&chosen));
+            let id = RunId::new(id.unwrap_or_else(|| format!("{}/{command}", run.id)));
+            let child = id.map_err(|error: RunIdError| StepError::Unrecordable(at(&run, &command, error)))?;
+            let workflow = RegisteredWorkflow::of::<W>();
+            let (run, command) = (&run, &command);
+            let call = ChildCall { run, command, workflow, child, digest, input, site, unawaited, detached };
+            match call.answer().await {
+                Ok(value) => read(&value).map_err(unrecordable),
                 Err(error) => Err(error.decode().unwrap_or_else(unrecordable)),
             }
+        });
+        Child { effect, options }
+    }
+}
+
+impl<W: Workflow> ChildRun<W>
+where
+    W::Error: RecordableError,
+{
+    /// Waits for the child's result.
+    ///
+    /// The step error is `App` with the child's own error, or `Cancelled`.
+    pub fn result<'c>(self, cx: &'c mut Cx) -> BoxEffect<'c, Result<W::Output, StepError<W::Error>>> {
+        let ticket = cx.ticket("child_result");
+        BoxEffect::boxed(async move {
+            let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+            let answered = about_child(ticket, &self.id, async |run, command| match run.children.clone() {
+                Some(children) => answer_of(wait_for(run, command, &*children, self.id.clone()).await),
+                None => Err(step_error(&StepError::Rejected(at(run, command, NO_CHILDREN)))),
+            });
+            decoded(&run, &command, answered.await)
         })
+    }
+
+    /// Lets the child go on when this run ends.
+    pub fn detach<'c>(self, cx: &'c mut Cx) -> BoxEffect<'c, ()> {
+        let ticket = cx.ticket("detach");
+        BoxEffect::boxed(async move {
+            let _nothing = about_child(ticket, &self.id, async |_, _| Ok(Payload::null())).await;
+        })
+    }
+}
+
+const NO_CHILDREN: &str = "this engine has no child runs";
+
+/// A command about a child that was started before: begun, answered, and the child released with the answer.
+async fn about_child(
+    mut ticket: Ticket<'_>,
+    child: &RunId,
+    answer: impl AsyncFnOnce(&Arc<Run>, &CommandId) -> Answered,
+) -> Answered {
+    let site = ticket.enter().await;
+    let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+    let class = EffectClass::Workflow;
+    let unrecordable = |error: PayloadError| step_error(&StepError::Unrecordable(at(&run, &command, error)));
+    let input = Payload::encode(child).map_err(unrecordable)?;
+    let digest = Digest::of(&input).map_err(unrecordable)?;
+    let name = command.name();
+    match run.request(&command, class, Some(&digest), site.clone()).await {
+        Matched::Answered => {
+            let record = run.turn(&command).await;
+            return match record.answer.clone() {
+                Some(Answer::Step(result)) => Ok(inject(&run, &command, name, &record, result)?),
+                answer => run.mismatched(&command, class, answer).await,
+            };
+        }
+        Matched::Begun(_) => run.frontier(&command).await,
+        Matched::New => {
+            run.frontier(&command).await;
+            let started = NodeStarted {
+                command: command.clone(),
+                class,
+                digest,
+                input: Some(input),
+                site,
+                constraints: Constraints::default(),
+            };
+            run.append(vec![started.into()], Riders::default());
+        }
+    }
+    let answered = answer(&run, &command).await;
+    let released = ChildReleased { command: command.clone(), child: child.clone() };
+    commit(&run, &command, name, &answered, Some(released.into()));
+    answered
+}
+
+fn decoded<T: Recordable, E: RecordableError>(
+    run: &Run,
+    command: &CommandId,
+    answered: Answered,
+) -> Result<T, StepError<E>> {
+    let unrecordable = |error: PayloadError| StepError::Unrecordable(at(run, command, error));
+    match answered {
+        Ok(value) => value.decode().map_err(unrecordable),
+        Err(error) => Err(error.decode().unwrap_or_else(unrecordable)),
     }
 }
 
 struct ChildCall<'a> {
     run: &'a Arc<Run>,
     command: &'a CommandId,
+    workflow: RegisteredWorkflow,
+    child: RunId,
     digest: Digest,
     input: Payload,
     site: Option<String>,
+    unawaited: bool,
+    detached: bool,
 }
 
 impl ChildCall<'_> {
-    async fn answer<W: Workflow>(self) -> Answered {
+    async fn answer(self) -> Answered {
         let class = EffectClass::Workflow;
         match self.run.request(self.command, class, Some(&self.digest), self.site.clone()).await {
             Matched::Answered => {
                 let record = self.run.turn(self.command).await;
+                self.same_child(&record).await;
                 match record.answer.clone() {
-                    Some(Answer::Step(result)) => self.inject::<W>(&record, result),
+                    Some(Answer::Step(result)) => {
+                        inject(self.run, self.command, self.workflow.def.name, &record, result)
+                    }
                     answer => self.run.mismatched(self.command, class, answer).await,
                 }
             }
-            Matched::Begun(record) => self.follow::<W>(record.child.is_some()).await,
-            Matched::New => self.follow::<W>(false).await,
+            Matched::Begun(record) => {
+                self.same_child(&record).await;
+                self.follow(record.child.is_some()).await
+            }
+            Matched::New => self.follow(false).await,
         }
     }
 
-    /// Hands out what is recorded; completes the step's events where they were cut off.
-    fn inject<W: Workflow>(&self, record: &Recorded, result: Answered) -> Answered {
-        if !record.finished {
-            let mut events = ending::<W>(self.command, &result);
-            events.retain(|event| !(record.committed && matches!(event, Event::StepCommitted(_))));
-            self.run.append(events, Riders::default());
+    /// The child's id is part of what is asked for.
+    async fn same_child(&self, record: &Recorded) {
+        if record.child.as_ref().is_some_and(|child| *child != self.child) {
+            let side = |child: &RunId| Side {
+                command: CommandId::from(format!("{} as run {child}", self.command)),
+                class: EffectClass::Workflow,
+                digest: Some(self.digest.clone()),
+                site: self.site.clone(),
+            };
+            let recorded = record.child.as_ref().map(side);
+            self.run.diverged(recorded, Some(side(&self.child))).await
         }
-        result
     }
 
-    /// Starts the child unless it exists, and waits for its end.
-    async fn follow<W: Workflow>(self, linked: bool) -> Answered {
-        let Self { run, command, digest, input, site } = self;
+    /// Starts the child unless it exists, and waits for its end where that is asked for.
+    async fn follow(self, linked: bool) -> Answered {
+        let (run, command) = (self.run, self.command);
         run.frontier(command).await;
         let Some(children) = run.children.clone() else {
-            return Err(step_error(&StepError::Rejected(at(run, command, "this engine has no child runs"))));
+            return Err(step_error(&StepError::Rejected(at(run, command, NO_CHILDREN))));
         };
-        let child = match RunId::new(format!("{}/{command}", run.id)) {
-            Ok(child) => child,
-            Err(error) => return Err(step_error(&StepError::Unrecordable(at(run, command, error)))),
-        };
-        {
-            let _busy = run.busy();
-            if !linked {
-                let started = NodeStarted {
-                    command: command.clone(),
-                    class: EffectClass::Workflow,
-                    digest,
-                    input: Some(input.clone()),
-                    site,
-                    constraints: Constraints::default(),
-                };
-                let link = ChildStarted { command: command.clone(), child: child.clone() };
-                run.append_durably(vec![started.into(), link.into()], None, Riders::default()).await;
+        let answered = match self.start(&*children, linked).await {
+            ChildStart::Taken(by) => {
+                let reason = format!("child id `{}` is taken by {by}; give the child another id", self.child);
+                Err(step_error(&StepError::Rejected(at(run, command, reason))))
             }
-            let workflow = RegisteredWorkflow::of::<W>();
-            let start = children.start(run.id.clone(), child.clone(), workflow, input);
-            if let Err(error) = start.await {
-                return run.stop(error).await;
-            }
-        }
-        let end = wait_for(run, command, &*children, child).await;
-        let answered = match end {
-            ChildEnd::Completed(value) => Ok(value),
-            ChildEnd::Failed(error) => Err(step_error(&StepError::App(error))),
-            ChildEnd::Cancelled(reason) => Err(step_error(&StepError::Cancelled(Failure::permanent(reason)))),
+            ChildStart::Runs if self.unawaited => Payload::encode(&self.child)
+                .map_err(|error| step_error(&StepError::Unrecordable(at(run, command, error)))),
+            ChildStart::Runs => answer_of(wait_for(run, command, &*children, self.child).await),
         };
-        commit::<W>(run, command, &answered);
+        commit(run, command, self.workflow.def.name, &answered, None);
         answered
     }
+
+    async fn start(&self, children: &dyn Children, linked: bool) -> ChildStart {
+        let run = self.run;
+        let _busy = run.busy();
+        if !linked {
+            if let Some(other) = run.owes(|owes| owes.starter(&self.child).cloned()) {
+                return ChildStart::Taken(format!("the child of command `{other}`"));
+            }
+            self.link().await;
+        }
+        let held = run.start_of_child().await;
+        let (child, input) = (self.child.clone(), self.input.clone());
+        match children.start(run.id.clone(), child, self.workflow, input, held).await {
+            Ok(start) => start,
+            Err(error) => run.stop(error).await,
+        }
+    }
+
+    /// The child's id is durable before the child is.
+    async fn link(&self) {
+        let started = NodeStarted {
+            command: self.command.clone(),
+            class: EffectClass::Workflow,
+            digest: self.digest.clone(),
+            input: Some(self.input.clone()),
+            site: self.site.clone(),
+            constraints: Constraints::default(),
+        };
+        let link = ChildStarted {
+            command: self.command.clone(),
+            child: self.child.clone(),
+            unawaited: self.unawaited,
+            detached: self.detached,
+        };
+        self.run.append_durably(vec![started.into(), link.into()], None, Riders::default()).await;
+    }
+}
+
+fn answer_of(end: ChildEnd) -> Answered {
+    match end {
+        ChildEnd::Completed(value) => Ok(value),
+        ChildEnd::Failed(error) => Err(step_error(&StepError::App(error))),
+        ChildEnd::Cancelled(reason) => Err(step_error(&StepError::Cancelled(Failure::permanent(reason)))),
+    }
+}
+
+/// Hands out what is recorded; completes the step's events where they were cut off.
+fn inject(run: &Run, command: &CommandId, name: &str, record: &Recorded, result: Answered) -> Answered {
+    if !record.finished {
+        let mut events = ending(command, name, &result);
+        events.retain(|event| !(record.committed && matches!(event, Event::StepCommitted(_))));
+        run.append(events, Riders::default());
+    }
+    result
 }
 
 async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, child: RunId) -> ChildEnd {
@@ -171,22 +442,23 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
     }
 }
 
-fn commit<W: Workflow>(run: &Run, command: &CommandId, answered: &Answered) {
+fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered, also: Option<Event>) {
     let (outcome, result, error) = match answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),
     };
     let committed = CommandCommitted { command: command.clone(), outcome, result, error, caught_up: false };
     let mut events = vec![committed.into()];
-    events.append(&mut ending::<W>(command, answered));
+    events.append(&mut ending(command, name, answered));
+    events.extend(also);
     run.append(events, Riders::default());
 }
 
 /// The events after the outcome.
-fn ending<W: Workflow>(command: &CommandId, answered: &Answered) -> Vec<Event> {
+fn ending(command: &CommandId, name: &str, answered: &Answered) -> Vec<Event> {
     let mut events = vec![NodeFinished { command: command.clone() }.into()];
     if answered.is_ok() {
-        let (command, step) = (command.clone(), W::DEF.name.into());
+        let (command, step) = (command.clone(), name.into());
         events.push(StepCommitted { command, step, key: None }.into());
     }
     events

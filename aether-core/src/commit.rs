@@ -14,6 +14,11 @@ use crate::replay::Invocation;
 use crate::run::Riders;
 
 impl Performance {
+    /// What rides with the next append: the messages it takes in.
+    pub(crate) fn riders(&mut self) -> Riders {
+        Riders { consumed: std::mem::take(&mut self.consumed), ..Riders::default() }
+    }
+
     /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
     pub(crate) fn commit_success(&mut self, value: Payload, consumed: Vec<u64>) -> Answered {
         let outcome = Outcome::of_success(self.options.class);
@@ -24,13 +29,15 @@ impl Performance {
         });
         let mut result = (exchanged != Some(true)).then(|| value.clone());
         let mut events = self.start_events();
-        let mut riders = Riders { consumed, ..Riders::default() };
+        let mut riders = self.riders();
+        riders.consumed.extend(consumed);
         let mut key = None;
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(outcome, result.take(), None));
             riders.ledger.extend(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
             key = Some(self.key());
         }
+        events.extend(self.compensation(outcome, Some(&value)));
         let command = self.command.clone();
         events.push(CommandCommitted { command, outcome, result, error: None, caught_up: false }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());
@@ -48,12 +55,13 @@ impl Performance {
     ) -> Answered {
         let error = step_error(error);
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = self.riders();
         let mut repeated = Some(error.clone());
         if let (Some(status), true) = (ledger, self.options.class.changes_world()) {
             events.push(self.invocation_finished(outcome, None, repeated.take()));
             riders.ledger.extend(self.ledger_update(status, None, Some(error.clone())));
         }
+        events.extend(self.compensation(outcome, None));
         events.push(self.failed(outcome, repeated));
         events.push(NodeFinished { command: self.command.clone() }.into());
         self.run.append(events, riders);
@@ -98,6 +106,7 @@ impl Performance {
             let key = invocation.key.clone();
             riders.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
         }
+        events.extend(self.compensation(outcome, result.as_ref().ok()));
         let command = self.command.clone();
         events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up: true }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());

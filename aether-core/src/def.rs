@@ -206,6 +206,9 @@ pub enum Confirm {
 /// Default time one attempt of a world-changing body may take.
 pub const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Default time a transaction's body may take. It holds the store's one writer, so that every run waits for it.
+pub const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl StepOptions {
     /// The defaults of `class`.
     pub const fn of(class: EffectClass) -> Self {
@@ -213,7 +216,11 @@ impl StepOptions {
             EffectClass::Read | EffectClass::Llm => Retry::READ,
             _ => Retry::NONE,
         };
-        let timeout = if class.changes_world() { Some(TOOL_TIMEOUT) } else { None };
+        let timeout = match class {
+            EffectClass::Transaction => Some(TRANSACTION_TIMEOUT),
+            _ if class.changes_world() => Some(TOOL_TIMEOUT),
+            _ => None,
+        };
         Self {
             class,
             retry,
@@ -243,14 +250,23 @@ pub struct Retry {
     pub factor: f64,
     /// Longest wait.
     pub max_delay: Duration,
+    /// By how much a wait is shortened at random, as a fraction from 0 to 1.
+    pub jitter: f64,
 }
 
 impl Retry {
     /// One attempt.
-    pub const NONE: Self = Self { max: 1, delay: Duration::ZERO, factor: 1.0, max_delay: Duration::ZERO };
-    /// Default of reads and model calls: three retries after 200 ms, doubling, at most 30 s.
-    pub const READ: Self =
-        Self { max: 4, delay: Duration::from_millis(200), factor: 2.0, max_delay: Duration::from_secs(30) };
+    pub const NONE: Self =
+        Self { max: 1, delay: Duration::ZERO, factor: 1.0, max_delay: Duration::ZERO, jitter: 0.0 };
+    /// Default of reads and model calls: three retries after 200 ms, doubling, at most 30 s, each wait up to a fifth
+    /// shorter.
+    pub const READ: Self = Self {
+        max: 4,
+        delay: Duration::from_millis(200),
+        factor: 2.0,
+        max_delay: Duration::from_secs(30),
+        jitter: 0.2,
+    };
 
     /// The wait after `attempt` (from 0) failed; `None` when no attempt is left.
     pub fn wait_after(&self, attempt: u32) -> Option<Duration> {
@@ -293,8 +309,13 @@ mod tests {
 
     #[test]
     fn waits_grow_and_end() {
-        let retry =
-            Retry { max: 4, delay: Duration::from_secs(1), factor: 10.0, max_delay: Duration::from_secs(30) };
+        let retry = Retry {
+            max: 4,
+            delay: Duration::from_secs(1),
+            factor: 10.0,
+            max_delay: Duration::from_secs(30),
+            jitter: 0.0,
+        };
         let waits: Vec<_> = (0..4).map(|attempt| retry.wait_after(attempt)).collect();
         let secs = Duration::from_secs;
         assert_eq!(waits, [Some(secs(1)), Some(secs(10)), Some(secs(30)), None]);

@@ -85,6 +85,9 @@ events! {
     3 RunCompleted {
         /// The value.
         result: Payload,
+        /// Steps that failed half-way and could not be undone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        uncompensated: Vec<Uncompensated>,
     }
     /// The run ended with an error.
     4 RunFailed {
@@ -92,6 +95,9 @@ events! {
         error: Payload,
         /// The error as text.
         message: String,
+        /// Steps that could not be undone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        uncompensated: Vec<Uncompensated>,
     }
     /// The run was given up.
     5 RunCancelled {
@@ -99,6 +105,9 @@ events! {
         reason: String,
         /// By whom.
         actor: String,
+        /// Steps that could not be undone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        uncompensated: Vec<Uncompensated>,
     }
     /// A worker took the run up again.
     6 RunRequeued {
@@ -106,6 +115,18 @@ events! {
         worker: WorkerId,
         /// What stood in the journal when it did.
         reason: String,
+    }
+    /// The workflow is over and its steps are being undone; its code is not run any more.
+    7 RunUnwinding {
+        /// The event with which the run ends when that is done: how it ended, and by whom.
+        end: Box<Event>,
+    }
+    /// The run was ended at once; nothing was undone.
+    8 RunTerminated {
+        /// Why.
+        reason: String,
+        /// By whom.
+        actor: String,
     }
     /// A plan was recorded; from here on it is authoritative.
     10 PlanGenerated {
@@ -343,8 +364,11 @@ events! {
     44 ApprovalRequested {
         /// The command.
         command: CommandId,
-        /// What is to be approved.
+        /// What is to be approved, or the question.
         request: Payload,
+        /// When the request expires.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
     }
     /// A person decided.
     45 ApprovalDecided {
@@ -361,6 +385,38 @@ events! {
         command: CommandId,
         /// The child.
         child: RunId,
+        /// The command ends when the child was started, and does not wait for the child's end.
+        #[serde(default, skip_serializing_if = "is_false")]
+        unawaited: bool,
+        /// The child goes on when its parent has ended.
+        #[serde(default, skip_serializing_if = "is_false")]
+        detached: bool,
+    }
+    /// What somebody answered to a wait does not fit it; the wait goes on.
+    47 AnswerRefused {
+        /// The command.
+        command: CommandId,
+        /// Why it was refused.
+        reason: String,
+        /// Who answered.
+        actor: String,
+    }
+    /// A body came back without an outcome: somebody outside is to report it.
+    48 CallbackAwaited {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
+        /// When it is no longer waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    }
+    /// Somebody outside reported the outcome of an invocation; it follows in the same append.
+    49 CallbackReceived {
+        /// The command.
+        command: CommandId,
+        /// Name of the invocation.
+        invocation: InvocationId,
     }
     /// The code took a version branch.
     50 VersionMarked {
@@ -387,6 +443,79 @@ events! {
     53 ContinuedAsNew {
         /// The new run.
         next: RunId,
+    }
+    /// The body of a transaction step came back. What its SQL did became durable in the append that holds this event,
+    /// or was rolled back before it.
+    58 TransactionFinished {
+        /// The command.
+        command: CommandId,
+        /// Logical attempt, from 0.
+        attempt: u32,
+        /// What it means for the world: `side_effect_committed`, or a failure that left nothing.
+        outcome: Outcome,
+        /// The value, where there is one.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        result: Option<Payload>,
+        /// The step error, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Payload>,
+        /// The resources that the body says it changed; each follows as a `state_changed`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<StateChanged>,
+    }
+    /// An attempt at a transaction step was rolled back for a reason that is not the step's own; it does not count.
+    59 TransactionRolledBack {
+        /// The command.
+        command: CommandId,
+        /// Logical attempt, from 0.
+        attempt: u32,
+        /// Why.
+        reason: String,
+    }
+    /// The call that undoes a step, kept in case it must be undone.
+    60 CompensationRecorded {
+        /// The command that it would undo.
+        command: CommandId,
+        /// Unique name of the undoing step.
+        step: String,
+        /// Arguments of the undoing step.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        args: Option<Payload>,
+        /// Why there are no arguments: the step cannot be undone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
+        /// The step failed half-way, so that it must be undone however the run ends.
+        #[serde(default, skip_serializing_if = "is_false")]
+        half_way: bool,
+    }
+    /// The run has nothing to do with a child any more: it saw its end, or let it go.
+    61 ChildReleased {
+        /// The command.
+        command: CommandId,
+        /// The child.
+        child: RunId,
+    }
+}
+
+/// A step that could not be undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uncompensated {
+    /// The command that stays as it is.
+    pub step: CommandId,
+    /// The command that should have undone it.
+    pub compensation: CommandId,
+    /// Nobody knows whether it was undone.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_doubt: bool,
+    /// Why.
+    pub message: String,
+}
+
+impl std::fmt::Display for Uncompensated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { step, compensation, message, .. } = self;
+        let how = if self.in_doubt { "is in doubt" } else { "failed" };
+        write!(f, "`{step}` was not undone: `{compensation}` {how}: {message}")
     }
 }
 
@@ -455,14 +584,23 @@ impl Event {
             Self::ApprovalRequested(e) => Some(&e.command),
             Self::ApprovalDecided(e) => Some(&e.command),
             Self::ChildStarted(e) => Some(&e.command),
+            Self::AnswerRefused(e) => Some(&e.command),
+            Self::CallbackAwaited(e) => Some(&e.command),
+            Self::CallbackReceived(e) => Some(&e.command),
             Self::VersionMarked(e) => Some(&e.command),
             Self::RaceDecided(e) => Some(&e.command),
+            Self::CompensationRecorded(e) => Some(&e.command),
+            Self::ChildReleased(e) => Some(&e.command),
+            Self::TransactionFinished(e) => Some(&e.command),
+            Self::TransactionRolledBack(e) => Some(&e.command),
             Self::RunCreated(_)
             | Self::RunWaiting(_)
             | Self::RunCompleted(_)
             | Self::RunFailed(_)
             | Self::RunCancelled(_)
             | Self::RunRequeued(_)
+            | Self::RunUnwinding(_)
+            | Self::RunTerminated(_)
             | Self::SignalReceived(_)
             | Self::CheckpointSaved(_)
             | Self::ContinuedAsNew(_)
@@ -474,7 +612,11 @@ impl Event {
     pub const fn is_terminal(&self) -> bool {
         matches!(
             self,
-            Self::RunCompleted(_) | Self::RunFailed(_) | Self::RunCancelled(_) | Self::ContinuedAsNew(_)
+            Self::RunCompleted(_)
+                | Self::RunFailed(_)
+                | Self::RunCancelled(_)
+                | Self::RunTerminated(_)
+                | Self::ContinuedAsNew(_)
         )
     }
 }

@@ -145,6 +145,18 @@ pub enum Fault {
         /// What is missing.
         missing: crate::deps::MissingDep,
     },
+    /// The store cannot run a transaction step.
+    #[error(
+        "run `{run}`, step `{command}`: a transaction step runs on the store's own SQLite file, and this engine keeps its runs in {store}: use `.sqlite(path)`; nothing of the run was lost"
+    )]
+    NoTransactions {
+        /// The run.
+        run: RunId,
+        /// The step's command.
+        command: CommandId,
+        /// The store.
+        store: String,
+    },
     /// The run's workflow is not in this program.
     #[error(
         "run `{run}` is of workflow `{workflow}`, which is not linked into this program (linked are: {linked}); nothing of it was lost"
@@ -157,12 +169,34 @@ pub enum Fault {
         /// The workflows that are.
         linked: String,
     },
+    /// A step is to be undone by another one that is not in this program.
+    #[error(
+        "run `{run}`: `{command}` is to be undone by step `{step}`, which is not linked into this program: link it, or `.register_step` it; nothing of the run was lost"
+    )]
+    StepNotLinked {
+        /// The run.
+        run: RunId,
+        /// The command that is to be undone.
+        command: CommandId,
+        /// Unique name of the undoing step.
+        step: String,
+    },
     /// The engine is shutting down; the run goes on later.
     #[error("run `{run}` was given back because the engine is shutting down")]
     ShutDown {
         /// The run.
         run: RunId,
     },
+}
+
+impl Fault {
+    /// Whether the store failed in a way that may pass: the engine takes the run up again by itself.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Append(AppendError::Store(error)) | Self::Store(error) => error.is_retryable(),
+            _ => false,
+        }
+    }
 }
 
 /// A state's number, in words.

@@ -1,5 +1,6 @@
 //! What all runs of one engine share: store, world, provided values, policy, limits, and who listens.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +9,14 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
+use crate::approval::Approvals;
 use crate::def::StepOptions;
 use crate::deps::Deps;
 use crate::event::Event;
 use crate::id::{CommandId, RunId, WorkerId};
 use crate::payload::Payload;
 use crate::policy::ReplayPolicy;
-use crate::step::BodyResult;
+use crate::step::{BodyResult, RegisteredStep};
 use crate::step_cx::StepCx;
 use crate::store::Store;
 use crate::world::World;
@@ -79,8 +81,13 @@ pub(crate) struct Host {
     pub(crate) deps: Deps,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
+    pub(crate) approvals: Approvals,
     pub(crate) limits: Limits,
     pub(crate) grace: Duration,
+    /// How long bodies may go on in a run that is being cancelled.
+    pub(crate) cancel_grace: Duration,
+    /// Steps by their unique names.
+    pub(crate) steps: HashMap<&'static str, RegisteredStep>,
     pub(crate) observers: broadcast::Sender<Observed>,
 }
 

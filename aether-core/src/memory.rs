@@ -387,6 +387,9 @@ impl Store for MemoryStore {
     }
 
     fn append(&self, append: Append) {
+        if append.work.is_some() {
+            return append.ack.failed(StoreError::NoTransactions { store: self.describe() }.into());
+        }
         let answer = self.content().append(&append);
         match answer {
             Ok(acquired) => append.ack.durable(acquired),

@@ -110,7 +110,7 @@ impl Outcome {
 
     /// The outcome of a body of `class` that returned a value.
     pub const fn of_success(class: EffectClass) -> Self {
-        if class.changes_world() {
+        if class.changes_world() || matches!(class, EffectClass::Transaction) {
             Self::SideEffectCommitted
         } else if matches!(class, EffectClass::Pure) {
             Self::Pure

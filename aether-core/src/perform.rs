@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -13,22 +14,23 @@ use jiff::Timestamp;
 
 use crate::commit::recorded_outcome;
 use crate::contract::Constraints;
-use crate::def::{KeyScope, StepOptions};
+use crate::def::StepOptions;
+pub(crate) use crate::ended::{Ended, error_of, panic_message};
 use crate::event::{
     CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
     ToolInvocationStarted,
 };
-use crate::failure::{Failure, Holder, StepError};
+use crate::failure::{Failure, StepError};
 use crate::fault::{Fault, Side};
 use crate::host::BodyCall;
 use crate::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::journal::Frame;
-use crate::ledger::{Acquire, DurableIntent, LedgerAnswer, LedgerEntry, LedgerStatus, STORE_WIDE};
+use crate::ledger::{Acquire, DurableIntent, LedgerAnswer, LedgerEntry, LedgerStatus};
 use crate::outcome::{EffectClass, FailureClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
 use crate::run::{Matched, Riders, Run};
-use crate::step::{Body, BodyError, BodyResult};
+use crate::step::{Body, BodyResult};
 use crate::step_cx::StepCx;
 use crate::world::later;
 
@@ -46,24 +48,8 @@ pub(crate) struct Call {
     pub(crate) body: Arc<dyn Body>,
 }
 
-impl Call {
-    /// Makes a call that changes the world irreversible; lowers nothing.
-    pub(crate) fn raise(&mut self, raised: bool) {
-        self.options.irreversible |= raised && self.options.class.changes_world();
-    }
-}
-
 /// A value, or a step error, both as recorded.
 pub(crate) type Answered = Result<Payload, Payload>;
-
-/// How a body came back.
-pub(crate) enum Ended {
-    Value(Payload),
-    Error(BodyError),
-    Unrecordable(String),
-    TimedOut,
-    Panicked(String),
-}
 
 /// What happens after an attempt.
 pub(crate) enum Next {
@@ -76,13 +62,17 @@ pub(crate) struct Performance {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
     pub(crate) name: Cow<'static, str>,
-    path: Cow<'static, str>,
+    pub(crate) path: Cow<'static, str>,
     pub(crate) options: StepOptions,
     pub(crate) args: Payload,
     pub(crate) body: Arc<dyn Body>,
-    digest: Digest,
+    pub(crate) digest: Digest,
     site: Option<String>,
     pub(crate) notes: Vec<Event>,
+    /// Inbox messages that the next append takes in.
+    pub(crate) consumed: Vec<u64>,
+    /// Number of answers from outside that were refused.
+    pub(crate) refused: u32,
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
@@ -118,6 +108,8 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         digest,
         site,
         notes: Vec::new(),
+        consumed: Vec::new(),
+        refused: 0,
         began: None,
         lost: None,
         started: false,
@@ -142,7 +134,10 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
             }
             run.frontier(command).await;
             run.breathe().await;
-            performance.attempts().await
+            match performance.permitted(None).await {
+                Ok(()) => performance.attempts().await,
+                Err(closed) => closed,
+            }
         }
     }
 }
@@ -179,6 +174,7 @@ impl Performance {
         let Some(Answer::Step(result)) = record.answer else {
             return self.run.mismatched(&self.command, self.options.class, record.answer).await;
         };
+        let _recorded_with_the_outcome = self.learn_undo(result.as_ref().ok());
         if !record.finished {
             let complete = record.outcome.is_none_or(Outcome::is_complete);
             let key = record.invocation.map(|invocation| invocation.key);
@@ -195,6 +191,15 @@ impl Performance {
     async fn resume(&mut self, record: Recorded) -> Answered {
         self.started = record.started;
         self.attempt = record.failed_attempts;
+        if let Err(closed) = self.permitted(Some(&record)).await {
+            return closed;
+        }
+        if let Some(finished) = record.transaction {
+            return match self.settle_transaction(finished, true).await {
+                Next::Done(answered) => answered,
+                Next::Again => self.attempts().await,
+            };
+        }
         let Some(invocation) = record.invocation else {
             if let Some(due) = record.retry_due {
                 self.wait_until(due).await;
@@ -222,7 +227,7 @@ impl Performance {
                 self.catch_up(&invocation, outcome, result, false)
             }
             None if invocation.refused => self.refused_before().await,
-            _ => match self.unknown(&invocation.id, &invocation.key, invocation.decision).await {
+            _ => match self.left_open(&invocation, record.callback).await {
                 Next::Done(answered) => answered,
                 Next::Again => self.attempts().await,
             },
@@ -232,8 +237,16 @@ impl Performance {
     /// Makes attempts until one settles the step.
     async fn attempts(&mut self) -> Answered {
         loop {
+            self.run.still_open().await;
+            if self.options.class == EffectClass::Transaction {
+                match self.transact().await {
+                    Next::Done(answered) => return answered,
+                    Next::Again => continue,
+                }
+            }
             let ended = if self.options.class.changes_world() {
                 match self.acquire().await {
+                    Ok(_) if self.run.is_closing() => return self.called_off().await,
                     Ok(intent) => self.call_with(intent).await,
                     Err(Next::Done(answered)) => return answered,
                     Err(Next::Again) => continue,
@@ -286,6 +299,12 @@ impl Performance {
 
     pub(crate) fn invocation(&self) -> InvocationId {
         InvocationId::new(&self.command, self.attempt)
+    }
+
+    /// The run was cancelled between the intent and the body: the body is known not to have been called.
+    async fn called_off<T>(&mut self) -> T {
+        self.deny("engine: cancelled");
+        std::future::pending().await
     }
 
     /// Asks the ledger for the right to run the body; the intent is durable when it is granted.
@@ -368,56 +387,6 @@ impl Performance {
         }
     }
 
-    /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run or the store.
-    fn business_key(&self) -> Result<Option<String>, PayloadError> {
-        if !self.options.irreversible {
-            return Ok(None);
-        }
-        let key = match self.body.business_key(&self.args)? {
-            Some(key) => key,
-            // Of what the step takes, and nothing else: a model must not make a call new by an argument of its own.
-            None => Digest::of(&self.body.normal(&self.args)?)?.as_str().to_owned(),
-        };
-        Ok(Some(match self.options.scope {
-            KeyScope::Run => format!("{}/{}:{key}", self.run.id, self.path),
-            KeyScope::Store => format!("{STORE_WIDE}{}:{key}", self.path),
-        }))
-    }
-
-    /// A crash came between the ledger's refusal and the step's end; who holds the key is looked up again.
-    async fn refused_before(&mut self) -> Answered {
-        let holder = match self.business_key() {
-            Ok(Some(key)) => {
-                let _busy = self.run.busy();
-                match self.run.host.store.holder(&key).await {
-                    Ok(holder) => holder,
-                    Err(error) => return self.run.stop(error).await,
-                }
-            }
-            Ok(None) | Err(_) => None,
-        };
-        self.refuse(holder)
-    }
-
-    /// The business key belongs to another call: refused, for good.
-    fn refuse(&mut self, holder: Option<LedgerEntry>) -> Answered {
-        let holder = holder.map(|row| {
-            let in_doubt = !row.committed;
-            Holder { step: self.name.to_string(), run: row.run, command: row.command, in_doubt }
-        });
-        let error = match holder {
-            Some(holder) => StepError::Taken(holder),
-            None => {
-                let reason = format!(
-                    "irreversible step `{}` was called before with the same business key; that call has failed since",
-                    self.name
-                );
-                StepError::Rejected(at(&self.run, &self.command, reason))
-            }
-        };
-        self.commit_failure(Outcome::PermanentFailure, &error, None)
-    }
-
     /// Runs a body that leaves the world as it is.
     async fn call_safely(&mut self) -> Ended {
         let class = self.options.class;
@@ -447,33 +416,42 @@ impl Performance {
         }
     }
 
+    /// What a test answers in the body's place.
+    pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+        let call = BodyCall {
+            run: &self.run.id,
+            command: &self.command,
+            path: &self.path,
+            options: &self.options,
+            attempt: self.attempt,
+            args: &self.args,
+        };
+        self.run.host.interceptor.as_ref().and_then(|interceptor| interceptor.intercept(&call, cx))
+    }
+
     async fn call(&mut self, cx: StepCx) -> Ended {
-        let _busy = self.run.busy();
-        let host = &self.run.host;
-        let intercepted = host.interceptor.as_ref().and_then(|interceptor| {
-            let (run, command) = (&self.run.id, &self.command);
-            let call = BodyCall {
-                run,
-                command,
-                path: &self.path,
-                options: &self.options,
-                attempt: self.attempt,
-                args: &self.args,
-            };
-            interceptor.intercept(&call, &cx)
-        });
-        let body = match intercepted {
+        let busy = self.run.busy();
+        let body = match self.intercepted(&cx) {
             Some(stub) => Ok(stub),
             None => std::panic::catch_unwind(AssertUnwindSafe(|| self.body.call(cx.clone(), &self.args))),
         };
         let ended = match body {
-            Ok(body) => self.watch(body).await,
+            Ok(body) if self.options.class.changes_world() => self.watch(body).await,
+            // Nothing is lost with a body that changes nothing: it is dropped when the run is cancelled.
+            Ok(body) => match select(pin!(self.watch(body)), pin!(cx.cancelled())).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right(_) => {
+                    drop(busy);
+                    return std::future::pending().await;
+                }
+            },
             Err(panic) => Ended::Panicked(panic_message(&*panic)),
         };
         self.notes.append(&mut cx.take_notes());
-        match (cx.missing(), ended) {
-            (Some(missing), Ended::Error(_)) => self.unprovided(missing).await,
-            (_, ended) => ended,
+        match (cx.missing(), cx.handed_over(), ended) {
+            (Some(missing), _, Ended::Error(_)) => self.unprovided(missing).await,
+            (None, Some(limit), Ended::Error(_)) => Ended::Pending(limit),
+            (_, _, ended) => ended,
         }
     }
 
@@ -488,7 +466,7 @@ impl Performance {
     }
 
     /// Polls a body under its timeout, and catches its panic.
-    async fn watch(&self, body: BoxFuture<'static, BodyResult>) -> Ended {
+    pub(crate) async fn watch(&self, body: BoxFuture<'static, BodyResult>) -> Ended {
         let mut body = AssertUnwindSafe(body).catch_unwind();
         let ended = match (self.options.timeout, (&mut body).now_or_never()) {
             (_, Some(ended)) => ended,
@@ -501,27 +479,22 @@ impl Performance {
                 }
             }
         };
-        match ended {
-            Ok(Ok(Ok(value))) => match self.run.too_large(&value) {
-                Some(reason) => Ended::Unrecordable(reason),
-                None => Ended::Value(value),
-            },
-            Ok(Ok(Err(error))) => Ended::Error(error),
-            Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
-            Err(panic) => Ended::Panicked(panic_message(&*panic)),
-        }
+        ended_with(&self.run, ended)
     }
 
     /// Records what an attempt ended with, or arranges the next one.
     pub(crate) async fn settle(&mut self, ended: Ended) -> Next {
+        if let Ended::Pending(limit) = ended {
+            return self.hand_over(limit).await;
+        }
         self.run.landed(&self.command);
         let changes_world = self.options.class.changes_world();
         let class = match &ended {
-            Ended::Value(_) => FailureClass::Unclassified,
+            Ended::Value(_) | Ended::Pending(_) => FailureClass::Unclassified,
             Ended::Error(error) => error.class,
             Ended::TimedOut if changes_world => FailureClass::Unknown,
             Ended::TimedOut => FailureClass::Retryable,
-            Ended::Panicked(_) | Ended::Unrecordable(_) => FailureClass::Permanent,
+            Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
         };
         let ended = match ended {
             Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new())),
@@ -553,15 +526,7 @@ impl Performance {
     }
 
     fn error_of(&self, ended: Ended, exhausted: bool) -> StepError<Payload> {
-        let failure = |reason: String| at(&self.run, &self.command, reason);
-        match ended {
-            Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
-            Ended::Error(error) => StepError::App(error.error),
-            Ended::TimedOut => StepError::TimedOut(failure(format!("no answer within {:?}", self.timeout()))),
-            Ended::Panicked(message) => StepError::Panicked(failure(message)),
-            Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
-            Ended::Value(_) => StepError::Unrecordable(failure("a value is not an error".into())),
-        }
+        error_of(&self.run, &self.command, &self.options, ended, exhausted)
     }
 
     pub(crate) fn timeout(&self) -> std::time::Duration {
@@ -569,9 +534,9 @@ impl Performance {
     }
 
     /// Records a definite failure, and waits until the next attempt is due.
-    async fn retry(&mut self, error: Payload, due: Timestamp) {
+    pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = self.riders();
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
             riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
@@ -591,11 +556,15 @@ impl Performance {
     }
 }
 
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(ToString::to_string)
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
+/// What a body came back with, as far as it can be recorded.
+pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::Any + Send>>) -> Ended {
+    match ended {
+        Ok(Ok(Ok(value))) => match run.too_large(&value) {
+            Some(reason) => Ended::Unrecordable(reason),
+            None => Ended::Value(value),
+        },
+        Ok(Ok(Err(error))) => Ended::Error(error),
+        Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
+        Err(panic) => Ended::Panicked(panic_message(&*panic)),
+    }
 }

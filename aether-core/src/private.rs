@@ -5,8 +5,8 @@ pub use inventory;
 
 pub use crate::cx::{Cx, call_step, inline_workflow, workflow_code};
 pub use crate::def::{
-    Allow, Approval, Edge, EdgeKind, OnUnknown, Probe, Retry, State, StateKind, StepDef, StepOptions,
-    WorkflowDef,
+    Allow, Approval, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
+    StepOptions, WorkflowDef,
 };
 pub use crate::failure::{Failure, StepError};
 pub use crate::gate::{BoxEffect, gate};

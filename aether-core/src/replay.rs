@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use jiff::Timestamp;
 
-use crate::event::{Decision, Event};
+use crate::event::{Decision, Event, TransactionFinished};
 use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload};
@@ -49,6 +49,23 @@ pub struct Invocation {
     pub refused: bool,
 }
 
+/// A request for a person's consent or answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// When it expires.
+    pub until: Option<Timestamp>,
+    /// What was decided, and by whom.
+    pub decided: Option<(Payload, String)>,
+}
+
+impl Invocation {
+    /// Whether it was begun, and is neither ended nor decided.
+    fn is_open(&self) -> bool {
+        let decided = self.decision.is_some_and(|decision| decision != Decision::Retry);
+        self.finished.is_none() && !self.refused && !decided
+    }
+}
+
 /// What a journal holds about one command.
 #[derive(Clone, Debug)]
 pub struct Recorded {
@@ -74,10 +91,18 @@ pub struct Recorded {
     pub retry_due: Option<Timestamp>,
     /// The newest invocation.
     pub invocation: Option<Invocation>,
+    /// The newest attempt at a transaction step, where its body came back.
+    pub transaction: Option<TransactionFinished>,
     /// When its timer is due.
     pub due: Option<Timestamp>,
     /// The child run it started.
     pub child: Option<RunId>,
+    /// What a person was asked.
+    pub asked: Option<Asked>,
+    /// Number of answers that were refused.
+    pub refused: u32,
+    /// The invocation whose outcome somebody outside is to report, and until when.
+    pub callback: Option<(InvocationId, Option<Timestamp>)>,
     /// The newest recorded HTTP response, which is the value of an HTTP command.
     pub response: Option<Payload>,
     /// Outcome as committed.
@@ -101,8 +126,12 @@ impl Recorded {
             failed_attempts: 0,
             retry_due: None,
             invocation: None,
+            transaction: None,
             due: None,
             child: None,
+            asked: None,
+            refused: 0,
+            callback: None,
             response: None,
             outcome: None,
             answer: None,
@@ -113,7 +142,14 @@ impl Recorded {
     /// The value of a committed command whose commit does not repeat it.
     fn result_elsewhere(&self) -> Option<Result<Payload, Payload>> {
         let finished = self.invocation.as_ref().and_then(|i| i.finished.as_ref());
-        finished.map(|(_, result)| result.clone()).or_else(|| self.response.clone().map(Ok))
+        let finished = finished.map(|(_, result)| result.clone());
+        let in_transaction = || {
+            committed_result(
+                self.transaction.as_ref()?.result.clone(),
+                self.transaction.as_ref()?.error.clone(),
+            )
+        };
+        finished.or_else(in_transaction).or_else(|| self.response.clone().map(Ok))
     }
 }
 
@@ -180,6 +216,7 @@ impl History {
                 record.failed_attempts = e.attempt + 1;
                 record.retry_due = Some(e.due);
                 record.invocation = None;
+                record.transaction = None;
                 None
             }
             Event::ToolInvocationStarted(e) => {
@@ -227,6 +264,10 @@ impl History {
                 record.response = Some(e.response);
                 None
             }
+            Event::TransactionFinished(e) => {
+                record.transaction = Some(e);
+                None
+            }
             Event::TimerScheduled(e) => {
                 record.class = Some(EffectClass::Time);
                 record.due = Some(e.due);
@@ -238,6 +279,24 @@ impl History {
             }
             Event::ChildStarted(e) => {
                 record.child = Some(e.child);
+                None
+            }
+            Event::ApprovalRequested(e) => {
+                record.asked = Some(Asked { until: e.until, decided: None });
+                None
+            }
+            Event::ApprovalDecided(e) => {
+                if let Some(asked) = &mut record.asked {
+                    asked.decided = Some((e.decision, e.actor));
+                }
+                None
+            }
+            Event::AnswerRefused(_) => {
+                record.refused += 1;
+                None
+            }
+            Event::CallbackAwaited(e) => {
+                record.callback = Some((e.invocation, e.until));
                 None
             }
             Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
@@ -253,15 +312,19 @@ impl History {
             | Event::RunFailed(_)
             | Event::RunCancelled(_)
             | Event::RunRequeued(_)
+            | Event::RunUnwinding(_)
+            | Event::RunTerminated(_)
+            | Event::CompensationRecorded(_)
+            | Event::ChildReleased(_)
             | Event::StepCompensated(_)
             | Event::InvocationAbandoned(_)
             | Event::StateChanged(_)
             | Event::SignalReceived(_)
-            | Event::ApprovalRequested(_)
-            | Event::ApprovalDecided(_)
+            | Event::CallbackReceived(_)
             | Event::VersionMarked(_)
             | Event::CheckpointSaved(_)
             | Event::ContinuedAsNew(_)
+            | Event::TransactionRolledBack(_)
             | Event::Unknown { .. } => None,
         };
         if let Some(answer) = answer
@@ -329,6 +392,18 @@ impl History {
             None => self.at_frontier.push((command.clone(), waker.clone())),
         }
         false
+    }
+
+    /// Drops what is recorded inside of `scopes`: of branches that lost a race before they asked for it. Returns their
+    /// invocations of which nothing is known or decided.
+    pub fn forget(&mut self, scopes: &[String]) -> Vec<(CommandId, Invocation)> {
+        let lost = |record: &Recorded| scopes.iter().any(|scope| record.command.is_within(scope));
+        let gone = self.commands.extract_if(|_, record| !record.requested && lost(record));
+        let open = gone.filter_map(|(_, record)| Some((record.command, record.invocation?)));
+        let open = open.filter(|(_, invocation)| invocation.is_open());
+        let mut open: Vec<_> = open.collect();
+        open.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        open
     }
 
     /// The next answer, when nobody asks for it.

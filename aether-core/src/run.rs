@@ -2,7 +2,7 @@
 //!
 //! Promise: appends leave in the order in which their events happened; after the first fault nothing more happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,8 +10,9 @@ use std::task::Poll;
 
 use futures_util::task::AtomicWaker;
 use jiff::Timestamp;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
+use crate::cancellation::Cancellation;
 use crate::def::WorkflowDef;
 use crate::event::Event;
 use crate::fault::{Divergence, Fault, Side};
@@ -19,11 +20,13 @@ use crate::host::Host;
 use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::journal::Frame;
 use crate::ledger::{Acquire, LedgerStatus, LedgerUpdate};
+use crate::obligations::Obligations;
 use crate::outcome::EffectClass;
 use crate::payload::{Digest, Payload};
 use crate::policy::{Consulted, Mode, Verdict};
-use crate::replay::{Answer, History, Recorded};
-use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail};
+use crate::replay::{Answer, History, Invocation, Recorded};
+use crate::step::Undo;
+use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
 
 /// Un-acknowledged events after which a run waits for the disk.
 const BACKPRESSURE: Position = 20_000;
@@ -43,6 +46,8 @@ pub(crate) struct Run {
     fault: OnceLock<Fault>,
     root: Arc<AtomicWaker>,
     poked: Notify,
+    /// Held by each start of a child until the child exists.
+    starting: Arc<RwLock<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +57,15 @@ struct State {
     matched: u64,
     busy: usize,
     stopping: bool,
+    /// The run is being cancelled: what is in flight may end, and nothing begins.
+    closing: bool,
+    /// The workflow is over, and its steps are being undone.
+    unwinding: bool,
+    cancellation: Arc<Cancellation>,
+    obligations: Obligations,
+    /// Undoing steps that this process knows, by the command they would undo.
+    undos: HashMap<CommandId, Undo>,
+    looked_at: Position,
     waits: BTreeMap<CommandId, Option<Timestamp>>,
     in_flight: BTreeMap<CommandId, InvocationId>,
     inbox: Vec<Message>,
@@ -86,6 +100,7 @@ pub(crate) struct Origin {
     pub(crate) seed: String,
     pub(crate) next: Position,
     pub(crate) history: History,
+    pub(crate) obligations: Obligations,
     pub(crate) inbox: Vec<Message>,
     pub(crate) children: Option<Arc<dyn crate::child::Children>>,
 }
@@ -103,6 +118,7 @@ impl Run {
             state: Mutex::new(State {
                 next: origin.next,
                 history: origin.history,
+                obligations: origin.obligations,
                 seen: origin.inbox.last().map_or(0, |message| message.seq),
                 inbox: origin.inbox,
                 ..State::default()
@@ -111,6 +127,7 @@ impl Run {
             fault: OnceLock::new(),
             root: Arc::default(),
             poked: Notify::new(),
+            starting: Arc::default(),
         })
     }
 
@@ -163,15 +180,37 @@ impl Run {
     ) -> crate::store::Receipt {
         self.lock().busy += 1;
         let _busy = Busy(self);
-        let answer = match self.push(events, acquire, riders, true) {
-            Some(reply) => reply.await,
-            None => return self.halted().await,
-        };
-        match answer {
+        match self.push(events, acquire, riders, true) {
+            Some(reply) => self.receipt(reply).await,
+            None => self.halted().await,
+        }
+    }
+
+    /// Has `work` done in the transaction of an append of `count` events, and waits until that is durable.
+    pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::Receipt {
+        self.lock().busy += 1;
+        let _busy = Busy(self);
+        if self.is_halted() {
+            return self.halted().await;
+        }
+        let frame = Frame { count, text: String::new() };
+        match self.queue(frame, Some(work), None, Riders::default(), true) {
+            Some(reply) => self.receipt(reply).await,
+            None => self.halted().await,
+        }
+    }
+
+    async fn receipt(&self, reply: Reply) -> crate::store::Receipt {
+        match reply.await {
             Ok(Ok(receipt)) => receipt,
             Ok(Err(error)) => self.stop(error).await,
             Err(_dropped) => self.halted().await,
         }
+    }
+
+    /// Whether nothing is appended any more, or at all.
+    fn is_halted(&self) -> bool {
+        self.mode == Mode::Verify || self.fault().is_some()
     }
 
     /// The run has a fault already: nothing goes on.
@@ -187,7 +226,7 @@ impl Run {
         riders: Riders,
         awaited: bool,
     ) -> Option<Reply> {
-        if self.mode == Mode::Verify || self.fault().is_some() {
+        if self.is_halted() {
             self.root.wake();
             return None;
         }
@@ -202,6 +241,21 @@ impl Run {
                 return None;
             }
         };
+        self.owes(|owes| events.iter().for_each(|event| owes.apply(event)));
+        let reply = self.queue(frame, None, acquire, riders, awaited);
+        self.host.observe(&self.id, self.now(), events);
+        reply
+    }
+
+    /// Gives an append its place.
+    fn queue(
+        &self,
+        frame: Frame,
+        work: Option<Box<dyn Work>>,
+        acquire: Option<Acquire>,
+        riders: Riders,
+        awaited: bool,
+    ) -> Option<Reply> {
         let at = self.now();
         let mut state = self.lock();
         let expected = state.next;
@@ -219,6 +273,7 @@ impl Run {
             expected,
             at,
             frame,
+            work,
             acquire,
             ledger: riders.ledger,
             status: riders.status,
@@ -226,7 +281,6 @@ impl Run {
             ack,
         });
         drop(state);
-        self.host.observe(&self.id, at, events);
         reply
     }
 
@@ -325,6 +379,11 @@ impl Run {
         self.stop(Fault::Diverged(Box::new(divergence))).await
     }
 
+    /// The recorded arguments of a command, without taking its turn.
+    pub(crate) fn recorded_input(&self, command: &CommandId) -> Option<Payload> {
+        self.lock().history.request(command.place()).and_then(|record| record.input.clone())
+    }
+
     /// The recorded answer of a command, without taking its turn.
     pub(crate) fn peek(&self, command: &CommandId) -> Option<Answer> {
         self.lock().history.request(command.place()).and_then(|record| record.answer.clone())
@@ -379,6 +438,75 @@ impl Run {
         if self.lock().stopping {
             self.stop(Fault::ShutDown { run: self.id.clone() }).await
         }
+        self.still_open().await;
+    }
+
+    /// Does not return in a run that is being cancelled: nothing begins any more.
+    pub(crate) async fn still_open(&self) {
+        if self.is_closing() {
+            std::future::pending().await
+        }
+    }
+
+    /// Whether the run is being cancelled.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.lock().closing
+    }
+
+    /// Tells bodies that the run is being cancelled, lets them end, and begins nothing more.
+    pub(crate) fn begin_closing(&self) {
+        let mut state = self.lock();
+        state.closing = true;
+        let cancellation = Arc::clone(&state.cancellation);
+        drop(state);
+        cancellation.cancel();
+    }
+
+    /// Whether live work goes on.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.lock().busy > 0
+    }
+
+    /// What bodies that begin now are told about cancellation.
+    pub(crate) fn cancellation(&self) -> Arc<Cancellation> {
+        Arc::clone(&self.lock().cancellation)
+    }
+
+    /// The workflow is over: from here on only its compensations are replayed, from `history`, and run.
+    pub(crate) fn begin_unwinding(&self, history: History) {
+        let mut state = self.lock();
+        state.closing = false;
+        state.unwinding = true;
+        state.cancellation = Arc::default();
+        state.history = history;
+        state.matched = 0;
+    }
+
+    /// Whether steps are being undone.
+    pub(crate) fn is_unwinding(&self) -> bool {
+        self.lock().unwinding
+    }
+
+    /// What the run owes.
+    pub(crate) fn owes<T>(&self, ask: impl FnOnce(&mut Obligations) -> T) -> T {
+        ask(&mut self.lock().obligations)
+    }
+
+    /// Keeps what would undo `command`.
+    pub(crate) fn remember_undo(&self, command: &CommandId, undo: Undo) {
+        self.lock().undos.insert(command.clone(), undo);
+    }
+
+    /// What would undo `command`, if this process has seen it.
+    pub(crate) fn undo_of(&self, command: &CommandId) -> Option<Undo> {
+        self.lock().undos.get(command).cloned()
+    }
+
+    /// Whether the run is where it was when this was asked last: then its inbox is worth a look.
+    pub(crate) fn lingers(&self) -> bool {
+        let mut state = self.lock();
+        let next = state.next;
+        std::mem::replace(&mut state.looked_at, next) == next
     }
 
     /// Lets live work finish and begins no more.
@@ -472,14 +600,33 @@ impl Run {
         gone.into_iter().collect()
     }
 
+    /// Drops what history holds of branches that lost a race without asking for it; returns the invocations among it
+    /// that a former process left open.
+    pub(crate) fn forget(&self, scopes: &[String]) -> Vec<(CommandId, Invocation)> {
+        self.lock().history.forget(scopes)
+    }
+
     /// The first message of `topic` that was not taken in; waits for it.
     pub(crate) async fn message(&self, topic: &str) -> Message {
+        self.message_of(&[topic]).await
+    }
+
+    /// The first message of one of `topics` that was not taken in; waits for it.
+    pub(crate) async fn message_of(&self, topics: &[&str]) -> Message {
         loop {
             let poked = self.poked.notified();
-            if let Some(message) = self.take_message(topic) {
+            if let Some(message) = topics.iter().find_map(|topic| self.take_message(topic)) {
                 return message;
             }
             poked.await;
+        }
+    }
+
+    /// Looks into the store's inbox for what other processes sent.
+    pub(crate) async fn look_into_inbox(&self) {
+        match self.host.store.inbox(&self.id).await {
+            Ok(inbox) => self.poke(inbox),
+            Err(error) => self.stop(error).await,
         }
     }
 
@@ -502,6 +649,16 @@ impl Run {
         drop(state);
         self.poked.notify_waiters();
         self.root.wake();
+    }
+
+    /// Keeps the run from ending until the guard is dropped: a child is being started.
+    pub(crate) async fn start_of_child(&self) -> OwnedRwLockReadGuard<()> {
+        Arc::clone(&self.starting).read_owned().await
+    }
+
+    /// Waits until every child that is being started exists.
+    pub(crate) async fn children_are_started(&self) {
+        drop(self.starting.write().await);
     }
 
     /// Waits until something outside has changed.

@@ -139,6 +139,7 @@ pub trait Workflow: Sized + Send + Sync + 'static {
 }
 
 /// A step call that undoes another one.
+#[derive(Clone)]
 pub struct Undo {
     /// What the undoing step declares.
     pub def: &'static StepDef,
@@ -231,6 +232,15 @@ pub trait Body: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Reads an error that somebody outside reports in place of this body.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when it does not decode into the body's error type.
+    fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
+        let failure: Failure = error.decode()?;
+        Ok(BodyError { error: error.clone(), message: failure.to_string(), class: failure.class() })
+    }
+
     /// Looks at the world for a call of unknown outcome.
     fn probe(&self, _cx: StepCx, _args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
         None
@@ -281,6 +291,11 @@ impl<S: Step> Body for StepBody<S> {
 
     fn accepts(&self, value: &Payload) -> Result<(), PayloadError> {
         value.decode::<S::Output>().map(drop)
+    }
+
+    fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
+        let typed: S::Error = error.decode()?;
+        Ok(BodyError { error: error.clone(), message: typed.to_string(), class: S::classify(&typed) })
     }
 
     fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
@@ -385,8 +400,36 @@ fn run_erased<W: Workflow>(cx: Cx, input: &Payload) -> Result<BoxFuture<'static,
 }
 
 /// A step that a program holds, known without being called.
-#[derive(Clone, Copy, Debug)]
-pub struct RegisteredStep(pub &'static StepDef);
+#[derive(Clone, Copy)]
+pub struct RegisteredStep {
+    /// What it declares.
+    pub def: &'static StepDef,
+    body: fn() -> Arc<dyn Body>,
+}
+
+impl RegisteredStep {
+    /// The erased form of `S`.
+    pub const fn of<S: Step>() -> Self {
+        Self { def: S::DEF, body: StepBody::<S>::shared }
+    }
+
+    /// The bodies of all linked steps of this name.
+    pub(crate) fn bodies(name: &str) -> Vec<Arc<dyn Body>> {
+        let named = inventory::iter::<Self>.into_iter().filter(|step| step.def.name == name);
+        named.map(|step| (step.body)()).collect()
+    }
+
+    /// What runs.
+    pub fn body(&self) -> Arc<dyn Body> {
+        (self.body)()
+    }
+}
+
+impl Debug for RegisteredStep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RegisteredStep({})", self.def.path)
+    }
+}
 
 inventory::collect!(RegisteredStep);
 

@@ -6,10 +6,12 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use crate::cancellation::Cancellation;
 use crate::contract::Contract;
 use crate::def::StepOptions;
 use crate::deps::MissingDep;
@@ -40,6 +42,8 @@ struct StepScope {
     requests: AtomicU32,
     notes: Mutex<Vec<Event>>,
     missing: OnceLock<MissingDep>,
+    handed_over: OnceLock<Option<Duration>>,
+    cancellation: Arc<Cancellation>,
 }
 
 impl StepCx {
@@ -66,6 +70,8 @@ impl StepCx {
                 requests: AtomicU32::new(0),
                 notes: Mutex::default(),
                 missing: OnceLock::new(),
+                handed_over: OnceLock::new(),
+                cancellation: run.cancellation(),
             }),
         }
     }
@@ -135,10 +141,52 @@ impl StepCx {
         self.scope.missing.get().cloned()
     }
 
+    /// From which this run's values are derived.
+    pub(crate) fn seed(&self) -> &str {
+        &self.scope.seed
+    }
+
+    /// The outcome will be reported by a callback, within the limit if there is one.
+    pub(crate) fn hand_over(&self, limit: Option<Duration>) {
+        let _first = self.scope.handed_over.set(limit);
+    }
+
+    /// Whether the body handed its completion over.
+    pub(crate) fn handed_over(&self) -> Option<Option<Duration>> {
+        self.scope.handed_over.get().copied()
+    }
+
     /// The time at which this attempt began. Constant during the attempt, and the same when a world-changing attempt
     /// is sent again after a crash.
     pub fn now(&self) -> Timestamp {
         self.scope.started_at
+    }
+
+    /// Whether the run is being cancelled. What the body returns within the engine's cancel grace (5 s unless set
+    /// otherwise) is recorded as ever; a body that changes the world and is still running then is left in doubt.
+    pub fn is_cancelled(&self) -> bool {
+        self.scope.cancellation.is_cancelled()
+    }
+
+    /// Ends when the run is being cancelled: for bodies that take long. A body that changes nothing is dropped by
+    /// itself; one that changes the world is told, so that it can come to an end that is known.
+    ///
+    /// ```
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::step_cx::StepCx;
+    /// # async fn next_page() -> bool { false }
+    /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
+    /// while !cx.is_cancelled() {
+    ///     tokio::select! {
+    ///         more = next_page() => if !more { return Ok(()) },
+    ///         () = cx.cancelled() => {}
+    ///     }
+    /// }
+    /// Err(Failure::compensatable("stopped half-way"))
+    /// # }
+    /// ```
+    pub async fn cancelled(&self) {
+        self.scope.cancellation.cancelled().await;
     }
 
     /// A UUID (version 8, RFC 9562) derived from run, command, attempt and the number of the draw.

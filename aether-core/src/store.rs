@@ -6,11 +6,13 @@
 //! - An append is refused unless its epoch is the run's and its position the next one, checked by the write itself.
 //! - [`Ack::durable`] is called only when the append would survive what [`Store::durability`] says.
 //! - A refused append leaves the other appends of its batch alone.
+//! - What a [`Work`] did to the database is kept exactly if the append that carries it takes effect.
 //! - After a terminal status every append is refused.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -21,6 +23,7 @@ use crate::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::journal::{Frame, StoredFrame};
 use crate::ledger::{Acquire, Acquired, LedgerEntry, LedgerUpdate};
 use crate::payload::{Digest, Payload};
+pub use crate::purge::{EndedRuns, Purged};
 
 /// What an acknowledged append survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,6 +99,12 @@ pub enum StoreError {
         store: String,
         /// Why.
         reason: String,
+    },
+    /// The store was handed a unit of work, and has nothing to run it on.
+    #[error("store {store} cannot run transaction steps: use SQLite")]
+    NoTransactions {
+        /// Which store.
+        store: String,
     },
     /// No such run.
     #[error("there is no run `{run}` in this store")]
@@ -298,6 +307,39 @@ pub struct StatusChange {
     pub notify: Option<RunId>,
 }
 
+/// A unit of work on a store's own database: the body of a transaction step.
+///
+/// A store that says [`Store::runs_transactions`] first admits the append, then calls [`Work::call`] inside a database
+/// transaction of its own, then appends [`Work::frame`] in that transaction and commits. Where the body failed, or the
+/// store must undo it, what it did is rolled back, and the frame (of the same number of events) is appended alone.
+pub trait Work: Send + Debug {
+    /// The attempt's stable name.
+    fn key(&self) -> &IdempotencyKey;
+
+    /// How long the body may take.
+    fn timeout(&self) -> Option<Duration>;
+
+    /// Calls the body, once. Catches its panic. Says whether what it did is to be kept.
+    fn call(&mut self) -> bool;
+
+    /// The events to append after [`Work::call`]; `undone` says why the store rolled the work back of its own accord.
+    /// The newest answer counts, where a store asks twice.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when the events cannot be written as JSON.
+    fn frame(&mut self, undone: Option<Undone>) -> Result<Frame, StoreError>;
+}
+
+/// Why a store rolled a [`Work`] back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Undone {
+    /// It did what a transaction step must not do.
+    Refused(String),
+    /// It took longer than its time.
+    TimedOut,
+}
+
 /// One atomic append.
 #[derive(Debug)]
 pub struct Append {
@@ -309,8 +351,10 @@ pub struct Append {
     pub expected: Position,
     /// Time of the append by the worker's clock.
     pub at: Timestamp,
-    /// The events.
+    /// The events. With a `work`, only their number counts: the work gives the events.
     pub frame: Frame,
+    /// A unit of work on the store's own database, to be done in the transaction of this append.
+    pub work: Option<Box<dyn Work>>,
     /// A ledger row to acquire.
     pub acquire: Option<Acquire>,
     /// Ledger rows to change.
@@ -449,31 +493,6 @@ pub struct RunFilter {
     pub limit: usize,
 }
 
-/// Which ended runs to list.
-#[derive(Clone, Debug, Default)]
-pub struct EndedRuns {
-    /// For each terminal status: runs that ended before this time.
-    pub before: Vec<(Status, Timestamp)>,
-    /// Only runs behind this place of a former answer; 0 to begin with.
-    pub after: u64,
-    /// At most so many.
-    pub limit: usize,
-}
-
-/// What came of [`Store::purge`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Purged {
-    /// It is gone.
-    Deleted,
-    /// There was no such run.
-    Unknown,
-    /// It has not ended; nothing was done.
-    Open(Status),
-    /// The run that started it has not ended; nothing was done.
-    ParentOpen(RunId),
-}
-
 /// A saved state of a fold: a cache, never the truth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -495,6 +514,11 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// leases run out.
     fn register(&self, _worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Whether appends may carry a [`Work`].
+    fn runs_transactions(&self) -> bool {
+        false
     }
 
     /// Creates a run unless its id is taken. Durable when it answers. It is queued before this function returns, so

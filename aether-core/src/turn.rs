@@ -1,7 +1,7 @@
-//! One turn: polling a workflow until it ends, suspends, or can go no further; and recording how it ended.
+//! One turn: polling a workflow until it ends, suspends, or can go no further.
 //!
-//! Promise: a result is seen by a caller only after it is durable; a run that is given up says in its journal which
-//! invocations it left in flight.
+//! Promise: nothing is said of the whole while a part of it was not reached; a run that is asked to end begins nothing
+//! more, and what it has in flight gets a grace to come back.
 
 use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
@@ -16,25 +16,25 @@ use futures_util::task::AtomicWaker;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::Status;
-use crate::event::{Event, InvocationAbandoned, RunCancelled, RunCompleted, RunFailed, RunWaiting};
-use crate::failure::Failure;
+use crate::event::{Event, Uncompensated};
 use crate::fault::Fault;
 use crate::gate::PolledRun;
-use crate::id::{CommandId, RunId};
+use crate::id::CommandId;
 use crate::payload::Payload;
 use crate::perform::panic_message;
-use crate::run::{Riders, Run};
+use crate::run::Run;
 use crate::step::Completion;
-use crate::store::StatusChange;
+use crate::store::Message;
 use crate::world::later;
 
 /// Topic of the inbox under which a run is cancelled.
 pub(crate) const CANCEL: &str = "cancel";
+/// Topic of the inbox under which a run is terminated.
+pub(crate) const TERMINATE: &str = "terminate";
 
-/// A request to cancel, as it travels through the inbox.
+/// A request to cancel or terminate, as it travels through the inbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct CancelRequest {
+pub(crate) struct EndRequest {
     pub(crate) reason: String,
     pub(crate) actor: String,
 }
@@ -44,7 +44,8 @@ pub(crate) struct CancelRequest {
 pub(crate) enum TurnEnd {
     Done(Completion),
     Panicked(String),
-    Cancelled { request: CancelRequest, message: u64 },
+    Cancelled { request: EndRequest, message: u64 },
+    Terminated { request: EndRequest, message: u64 },
     Suspended { until: Option<Timestamp>, on: Vec<CommandId> },
     Fault(Fault),
 }
@@ -60,9 +61,20 @@ pub enum RunEnd {
         error: Payload,
         /// The error as text.
         message: String,
+        /// Steps that could not be undone.
+        uncompensated: Vec<Uncompensated>,
     },
     /// It was cancelled.
     Cancelled {
+        /// Why.
+        reason: String,
+        /// By whom.
+        actor: String,
+        /// Steps that could not be undone.
+        uncompensated: Vec<Uncompensated>,
+    },
+    /// It was ended at once, without undoing anything.
+    Terminated {
         /// Why.
         reason: String,
         /// By whom.
@@ -77,9 +89,18 @@ impl RunEnd {
     pub fn of(event: &Event) -> Option<Self> {
         match event {
             Event::RunCompleted(e) => Some(Self::Completed(e.result.clone())),
-            Event::RunFailed(e) => Some(Self::Failed { error: e.error.clone(), message: e.message.clone() }),
-            Event::RunCancelled(e) => {
-                Some(Self::Cancelled { reason: e.reason.clone(), actor: e.actor.clone() })
+            Event::RunFailed(e) => Some(Self::Failed {
+                error: e.error.clone(),
+                message: e.message.clone(),
+                uncompensated: e.uncompensated.clone(),
+            }),
+            Event::RunCancelled(e) => Some(Self::Cancelled {
+                reason: e.reason.clone(),
+                actor: e.actor.clone(),
+                uncompensated: e.uncompensated.clone(),
+            }),
+            Event::RunTerminated(e) => {
+                Some(Self::Terminated { reason: e.reason.clone(), actor: e.actor.clone() })
             }
             _ => None,
         }
@@ -104,6 +125,7 @@ impl Wake for Woken {
 pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion>) -> TurnEnd {
     let mut broken = pin!(run.tail().failed());
     let mut grace: Option<BoxFuture<'static, ()>> = None;
+    let mut cancelling: Option<Cancelling> = None;
     let woken = Arc::new(Woken(AtomicBool::new(false), Arc::clone(run.root())));
     let waker = Waker::from(Arc::clone(&woken));
     poll_fn(|cx| {
@@ -113,7 +135,7 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         }
         // Before replay: a run that does not fit its code any more can still be cancelled.
         if run.fault().is_none()
-            && let Some(end) = asked_to_end(run)
+            && let Some(end) = asked_to_end(run, &mut cancelling, cx)
         {
             return Poll::Ready(end);
         }
@@ -129,6 +151,11 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         if let Some(fault) = run.fault() {
             return Poll::Ready(TurnEnd::Fault(fault));
         }
+        if let Some(cancelling) = &mut cancelling {
+            // Whatever the workflow makes of it: it was cancelled before.
+            let ended = !matches!(polled, Ok(Poll::Pending));
+            return cancelling.poll(run, ended, cx);
+        }
         match polled {
             Ok(Poll::Ready(completion)) => return Poll::Ready(TurnEnd::Done(completion)),
             Ok(Poll::Pending) => {}
@@ -141,7 +168,7 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         if let Some(fault) = run.stuck() {
             return Poll::Ready(TurnEnd::Fault(fault));
         }
-        if let Some(end) = asked_to_end(run) {
+        if let Some(end) = asked_to_end(run, &mut cancelling, cx) {
             return Poll::Ready(end);
         }
         match run.idle() {
@@ -165,90 +192,47 @@ fn far(run: &Run, until: Option<Timestamp>) -> bool {
     until.is_none_or(|until| until > later(run.now(), run.host.grace))
 }
 
-fn asked_to_end(run: &Run) -> Option<TurnEnd> {
+/// A run that was asked to end, while what it has in flight may come back.
+struct Cancelling {
+    request: EndRequest,
+    message: u64,
+    patience: BoxFuture<'static, ()>,
+}
+
+impl Cancelling {
+    /// Ends the turn when nothing is in flight any more, or patience is.
+    fn poll(&mut self, run: &Run, ended: bool, cx: &mut Context<'_>) -> Poll<TurnEnd> {
+        if !ended && run.is_busy() && self.patience.poll_unpin(cx).is_pending() {
+            return Poll::Pending;
+        }
+        Poll::Ready(TurnEnd::Cancelled { request: self.request.clone(), message: self.message })
+    }
+}
+
+/// What the inbox and the engine ask for. A request to cancel is noted, and ends the turn at once if nothing is in
+/// flight; a run that is being unwound is past it.
+fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context<'_>) -> Option<TurnEnd> {
     if run.may_stop() {
         return Some(TurnEnd::Fault(Fault::ShutDown { run: run.id.clone() }));
     }
-    let message = run.take_message(CANCEL)?;
-    let request = message
-        .payload
-        .decode()
-        .unwrap_or_else(|_| CancelRequest { reason: "cancelled".into(), actor: "unknown".into() });
-    Some(TurnEnd::Cancelled { request, message: message.seq })
-}
-
-/// Records how a run ended; durable when it returns. `Err` holds the end of a turn that does not end the run.
-pub(crate) async fn conclude(run: &Run, parent: Option<RunId>, end: TurnEnd) -> Result<RunEnd, TurnEnd> {
-    let (event, status, consumed) = match end {
-        TurnEnd::Done(completion) => {
-            if let Some(fault) = run.leftover() {
-                return Err(TurnEnd::Fault(fault));
-            }
-            let event = terminal(run, completion);
-            let status =
-                if matches!(event, Event::RunCompleted(_)) { Status::Completed } else { Status::Failed };
-            (event, status, Vec::new())
-        }
-        TurnEnd::Panicked(message) => {
-            let failure = Failure::permanent(format_args!("workflow `{}` panicked: {message}", run.def.name));
-            (failed(&failure), Status::Failed, Vec::new())
-        }
-        TurnEnd::Cancelled { request, message } => {
-            let event = RunCancelled { reason: request.reason, actor: request.actor }.into();
-            (event, Status::Cancelled, vec![message])
-        }
-        other @ (TurnEnd::Suspended { .. } | TurnEnd::Fault(_)) => return Err(other),
-    };
-    let Some(end) = RunEnd::of(&event) else { return Err(TurnEnd::Panicked("not a terminal event".into())) };
-    let mut riders = Riders { consumed, ..Riders::default() };
-    let mut events = Vec::new();
-    for (command, invocation) in run.abandon(None) {
-        riders.ledger.push(run.in_doubt(&invocation));
-        events.push(InvocationAbandoned { command, invocation }.into());
+    if let Some(message) = run.take_message(TERMINATE) {
+        return Some(TurnEnd::Terminated { request: request_in(&message), message: message.seq });
     }
-    events.push(event);
-    riders.status =
-        Some(StatusChange { status, wake_at: None, release: true, seen: run.seen(), notify: parent });
-    durable_or_fault(run, events, riders).await?;
-    Ok(end)
-}
-
-/// The terminal event of a workflow that returned.
-pub(crate) fn terminal(run: &Run, completion: Completion) -> Event {
-    match completion {
-        Ok(Ok(result)) => match run.too_large(&result) {
-            None => RunCompleted { result }.into(),
-            Some(reason) => failed(&Failure::permanent(format_args!("result of run `{}`: {reason}", run.id))),
-        },
-        Ok(Err(error)) => RunFailed { error: error.error, message: error.message }.into(),
-        Err(error) => failed(&Failure::permanent(format_args!("result of run `{}`: {error}", run.id))),
+    if cancelling.is_none() && !run.is_unwinding() {
+        let message = run.take_message(CANCEL)?;
+        run.begin_closing();
+        let patience = run.host.world.sleep_until(later(run.now(), run.host.cancel_grace));
+        let request = request_in(&message);
+        let noted = cancelling.insert(Cancelling { request, message: message.seq, patience });
+        return match noted.poll(run, false, cx) {
+            Poll::Ready(end) => Some(end),
+            Poll::Pending => None,
+        };
     }
+    None
 }
 
-fn failed(failure: &Failure) -> Event {
-    let error = Payload::encode(failure).unwrap_or_else(|_| Payload::null());
-    RunFailed { error, message: failure.to_string() }.into()
-}
-
-/// Suspends a run: from here on it lives only in the store.
-pub(crate) async fn suspend(run: &Run, until: Option<Timestamp>, on: Vec<CommandId>) -> Result<(), TurnEnd> {
-    let status = StatusChange {
-        status: Status::Waiting,
-        wake_at: until,
-        release: true,
-        seen: run.seen(),
-        notify: None,
-    };
-    let riders = Riders { status: Some(status), ..Riders::default() };
-    durable_or_fault(run, vec![RunWaiting { until, on }.into()], riders).await
-}
-
-/// An append outside of a turn: a fault ends the wait.
-async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: Riders) -> Result<(), TurnEnd> {
-    let append = pin!(run.append_durably(events, None, riders));
-    let broken = pin!(run.tail().failed());
-    match futures_util::future::select(append, broken).await {
-        futures_util::future::Either::Left((_receipt, _)) => Ok(()),
-        futures_util::future::Either::Right((error, _)) => Err(TurnEnd::Fault(Fault::Append(error))),
-    }
+fn request_in(message: &Message) -> EndRequest {
+    let unreadable = |_| EndRequest { reason: "unreadable request".into(), actor: "unknown".into() };
+    message.payload.decode().unwrap_or_else(unreadable)
 }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::callback::callback_topic;
 use crate::def::{OnUnknown, Probe, Retry};
 use crate::event::{Decision, Event, InvocationResolved, NodeFinished};
 use crate::failure::StepError;
@@ -81,9 +82,10 @@ impl Performance {
         events.push(self.decision(invocation, Decision::InDoubt, actor));
         events.push(self.failed(Outcome::PermanentFailure, Some(error.clone())));
         events.push(NodeFinished { command: self.command.clone() }.into());
-        let update = self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone()));
-        let ledger = update.into_iter().collect();
-        self.run.append(events, Riders { ledger, consumed, status: None });
+        let mut riders = self.riders();
+        riders.consumed.extend(consumed);
+        riders.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone())));
+        self.run.append(events, riders);
         Next::Done(Err(error))
     }
 
@@ -106,7 +108,8 @@ impl Performance {
         }
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::Retry, "policy: retry"));
-        let receipt = self.run.append_durably(events, None, Riders::default()).await;
+        let riders = self.riders();
+        let receipt = self.run.append_durably(events, None, riders).await;
         let intent = DurableIntent::reissued(key.clone(), &receipt);
         let ended = self.call_with(intent).await;
         Box::pin(self.settle(ended)).await
@@ -168,7 +171,7 @@ impl Performance {
 
     /// Waits for an operator.
     async fn ask(&mut self, invocation: &InvocationId, asked_before: bool) -> Next {
-        let topic = topic(invocation);
+        let (topic, callbacks) = (topic(invocation), callback_topic(invocation));
         let early = self.run.take_message(&topic);
         let message = match early {
             Some(message) => message,
@@ -180,14 +183,20 @@ impl Performance {
                         .lost
                         .take()
                         .map(|why| step_error(&StepError::InDoubt(at(&self.run, &self.command, why))));
-                    let update = self.ledger_update(LedgerStatus::InDoubt, None, why);
-                    let ledger = update.into_iter().collect();
-                    self.run.append(events, Riders { ledger, ..Riders::default() });
+                    let mut riders = self.riders();
+                    riders.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, why));
+                    self.run.append(events, riders);
                 }
                 let _waiting = self.run.wait(self.command.clone(), None);
-                self.run.message(&topic).await
+                self.run.message_of(&[&topic, &callbacks]).await
             }
         };
+        if message.topic == callbacks {
+            return match self.reported_meanwhile(invocation, &message).await {
+                Some(next) => next,
+                None => Box::pin(self.ask(invocation, true)).await,
+            };
+        }
         self.resolved(invocation, &message).await
     }
 
@@ -240,8 +249,10 @@ impl Performance {
     fn did_not_happen(&mut self, invocation: &InvocationId, actor: &str, consumed: Vec<u64>) -> Next {
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::DidNotHappen, actor));
-        let ledger = self.ledger_update(LedgerStatus::Failed, None, None).into_iter().collect();
-        self.run.append(events, Riders { ledger, consumed, status: None });
+        let mut riders = self.riders();
+        riders.consumed.extend(consumed);
+        riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, None));
+        self.run.append(events, riders);
         self.attempt += 1;
         self.unknown_tries = 0;
         Next::Again

@@ -1,7 +1,6 @@
 const _: () = {
     ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep(< Agent_look as ::aether::__private::Step >
-        ::DEF)
+        ::aether::__private::RegisteredStep::of:: < Agent_look > ()
     }
 };
 /// Looks.

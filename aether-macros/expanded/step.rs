@@ -1,6 +1,6 @@
 const _: () = {
     ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep(< send as ::aether::__private::Step > ::DEF)
+        ::aether::__private::RegisteredStep::of:: < send > ()
     }
 };
 /// Send an e-mail.
@@ -33,6 +33,7 @@ impl ::aether::__private::Step for send {
                 delay: ::core::time::Duration::from_millis(200u64),
                 factor: 2f64,
                 max_delay: ::core::time::Duration::from_millis(30000u64),
+                jitter: 0.2f64,
             },
             on_unknown: ::aether::__private::OnUnknown::Probe,
             keyed: true,

@@ -31,10 +31,10 @@ codes! {
         help: "write a value of the named form";
     EFFECT_MISSING = "AE0004",
         why: "the effect class decides what is written before the body runs and what happens after a crash",
-        help: "add `effect = \"..\"`: pure (touches nothing), read (looks), llm (asks a model), tool or external (changes the world), http (raw HTTP client)";
+        help: "add `effect = \"..\"`: pure (touches nothing), read (looks), llm (asks a model), tool or external (changes the world), http (raw HTTP client), transaction (changes the store's own database)";
     EFFECT_UNKNOWN = "AE0005",
         why: "the effect class decides what is written before the body runs and what happens after a crash",
-        help: "one of: pure, read, llm, tool, external, http";
+        help: "one of: pure, read, llm, tool, external, http, transaction";
     NOT_ASYNC = "AE0006",
         why: "steps and workflows are suspended and resumed by the engine",
         help: "write `async fn`";
@@ -85,7 +85,7 @@ codes! {
         help: "give both or neither: `probe = path` alone implies `on_unknown = \"probe\"`";
     MEANINGLESS = "AE0023",
         why: "an option without effect would promise something the engine does not do",
-        help: "remove it, or choose the effect class that says what the body does: tool, external or http";
+        help: "remove it, or choose the effect class that says what the body does: read or llm where it looks, tool, external or http where it changes the world";
     PURE_CONTEXT = "AE0024",
         why: "a pure step writes no event and runs again on every replay, so it may not reach the world",
         help: "remove the context, or choose `effect = \"read\"`";

@@ -122,12 +122,8 @@ fn warnings(shape: &Shape) -> TokenStream {
 
 fn workflow_item(plan: &WorkflowPlan) -> Code {
     let shape = &plan.shape;
-    let outside = [
-        registration(shape, "RegisteredWorkflow", |name, _| quote!(::of::<#name>())),
-        type_item(shape),
-        workflow_impl(plan),
-        warnings(shape),
-    ];
+    let outside =
+        [registration(shape, "RegisteredWorkflow"), type_item(shape), workflow_impl(plan), warnings(shape)];
     let body = body_function(shape, &plan.body);
     placed(shape, &outside, &body, &TokenStream::new(), workflow_call(shape, &inline_call(shape)))
 }
@@ -154,22 +150,18 @@ fn unused(function: TokenStream) -> TokenStream {
 }
 
 /// Makes the definition known to the program without a call. A generic item has no single definition.
-fn registration(
-    shape: &Shape,
-    registry: &str,
-    value: impl FnOnce(&Ident, &TokenStream) -> TokenStream,
-) -> TokenStream {
+fn registration(shape: &Shape, registry: &str) -> TokenStream {
     if !shape.generics.params.is_empty() {
         return TokenStream::new();
     }
     let p = private(shape);
     let cfgs = &shape.attrs.cfgs;
     let registry = format_ident!("{registry}");
-    let value = value(&shape.ident, &p);
+    let name = &shape.ident;
     quote! {
         #(#cfgs)*
         const _: () = {
-            #p::inventory::submit! { #p::#registry #value }
+            #p::inventory::submit! { #p::#registry::of::<#name>() }
         };
     }
 }

@@ -140,6 +140,12 @@ pub(crate) struct StepOptions {
     pub(crate) approval: Option<Approval>,
     /// The type of the step that undoes this one.
     pub(crate) compensate: Option<Path>,
+    pub(crate) scope: Option<KeyScope>,
+    /// Kinds of resources; none when the option is not given.
+    pub(crate) changes: Vec<String>,
+    pub(crate) confirm: Option<Confirm>,
+    /// In milliseconds.
+    pub(crate) heartbeat: Option<u64>,
 }
 
 /// Contact with the world.
@@ -151,6 +157,7 @@ pub(crate) enum Effect {
     Tool,
     External,
     Http,
+    Transaction,
 }
 
 impl Effect {
@@ -161,6 +168,7 @@ impl Effect {
         ("tool", Self::Tool),
         ("external", Self::External),
         ("http", Self::Http),
+        ("transaction", Self::Transaction),
     ];
 
     pub(crate) fn changes_world(self) -> bool {
@@ -180,6 +188,8 @@ pub(crate) struct Retry {
     pub(crate) delay: u64,
     pub(crate) factor: f64,
     pub(crate) max_delay: u64,
+    /// From 0 to 1.
+    pub(crate) jitter: f64,
 }
 
 /// How long an attempt may take.
@@ -201,6 +211,30 @@ pub(crate) enum OnUnknown {
 impl OnUnknown {
     pub(crate) const ALL: &[(&str, Self)] =
         &[("fail", Self::Fail), ("ask", Self::Ask), ("retry", Self::Retry), ("probe", Self::Probe)];
+}
+
+/// Within what a business key is unique.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyScope {
+    Run,
+    Store,
+}
+
+impl KeyScope {
+    pub(crate) const ALL: &[(&str, Self)] = &[("run", Self::Run), ("store", Self::Store)];
+}
+
+/// What happens where a changed resource is not as it was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confirm {
+    Strict,
+    Warn,
+    Ask,
+}
+
+impl Confirm {
+    pub(crate) const ALL: &[(&str, Self)] =
+        &[("strict", Self::Strict), ("warn", Self::Warn), ("ask", Self::Ask)];
 }
 
 /// When a person must agree.

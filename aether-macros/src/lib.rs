@@ -22,22 +22,26 @@ use proc_macro::TokenStream;
 
 /// Makes an async function a recorded step.
 ///
-/// `#[step(effect = "pure|read|llm|tool|external|http", …)]` on
+/// `#[step(effect = "pure|read|llm|tool|external|http|transaction", …)]` on
 /// `async fn name(cx: &mut StepCx, ..) -> Result<T>`; a `pure` step takes no context. The function's name becomes a
 /// type (`engine.stub::<name>(..)`, `name::tool()`) and a call for workflows: `name(cx, ..).await`.
 ///
 /// | option | meaning |
 /// |---|---|
 /// | `effect = ".."` | what kind of contact with the world it is; mandatory |
-/// | `retry(max = 5, delay = "200ms", factor = 2.0, max_delay = "30s")` | `max` retries **after** the first attempt |
+/// | `retry(max = 5, delay = "200ms", factor = 2.0, max_delay = "30s", jitter = 0.2)` | `max` retries **after** the first attempt; each wait is up to `jitter` of it shorter, at random |
 /// | `timeout = "30s"` or `"none"` | how long one attempt may take: an integer and `ms`, `s`, `m` or `h` |
 /// | `irreversible` | a completed call is not repeated under the same business key |
+/// | `scope = "run\|store"` | within what the business key of an `irreversible` step is unique; `run` by default |
 /// | `idempotent` | the receiver spots repeats by the idempotency key |
 /// | `key = \|arg, ..\| expr` | the business key; parameters are named like the step's arguments |
 /// | `on_unknown = "fail\|ask\|retry\|probe"` | what happens when an outcome is unknown |
 /// | `probe = path` | an async function that looks at the world; implies `on_unknown = "probe"` |
 /// | `approval = "required"` or `\|arg, ..\| condition` | a person must agree before the body runs: always, or where the arguments say so |
 /// | `compensate = path` | the step that undoes this one: it takes the arguments of this step and then `Option<Output>`, which is `None` where this step failed half-way |
+/// | `changes = ["http", "file"]` | kinds of resources that the body reports as changed; the engine needs a verifier for each |
+/// | `confirm = "strict\|warn\|ask"` | what happens where a changed resource is not as the body left it; `strict` by default |
+/// | `heartbeat = "10s"` | the longest silence between two heartbeats of the body |
 /// | `name = ".."` | the name in the journal |
 /// | `allow(clock, reason = "..")` | switches a check off, loudly |
 /// | `crate = "path"` | where the `aether` crate is |

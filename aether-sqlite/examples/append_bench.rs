@@ -44,6 +44,7 @@ impl Run {
             expected,
             at: Timestamp::now(),
             frame,
+            work: None,
             acquire: None,
             ledger: Vec::new(),
             status: None,

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 use aether_core::id::RunId;
 use aether_core::journal::chain;
@@ -28,11 +29,12 @@ pub(crate) struct Batch<'c> {
     heads: HashMap<RunId, Head>,
     dirty: Vec<RunId>,
     version: Option<i64>,
+    patience: Duration,
 }
 
 impl<'c> Batch<'c> {
-    /// Prepares for the first transaction.
-    pub(crate) fn new(conn: &'c Connection, store: &Arc<str>) -> rusqlite::Result<Self> {
+    /// Prepares for the first transaction. `patience` is how long [`Batch::begin`] goes on trying.
+    pub(crate) fn new(conn: &'c Connection, store: &Arc<str>, patience: Duration) -> rusqlite::Result<Self> {
         Ok(Self {
             conn,
             store: store.clone(),
@@ -40,18 +42,34 @@ impl<'c> Batch<'c> {
             heads: HashMap::new(),
             dirty: Vec::new(),
             version: None,
+            patience,
         })
     }
 
     /// Takes the write lock and forgets what another connection may have changed.
     pub(crate) fn begin(&mut self) -> rusqlite::Result<()> {
-        self.statements.begin()?;
+        self.lock()?;
         let version = self.statements.data_version()?;
         if self.version != Some(version) || self.heads.len() > HEADS {
             self.forget();
         }
         self.version = Some(version);
         Ok(())
+    }
+
+    /// Takes the write lock. Another process may hold it for longer than SQLite waits: nothing queued is given up
+    /// for that until the patience is at its end.
+    fn lock(&mut self) -> rusqlite::Result<()> {
+        let since = Instant::now();
+        loop {
+            match self.statements.begin() {
+                Err(error) if is_busy(&error) && since.elapsed() < self.patience => {
+                    let waited = since.elapsed();
+                    tracing::warn!(store = %self.store, ?waited, "another process holds the file; trying again");
+                }
+                other => return other,
+            }
+        }
     }
 
     /// Makes everything durable.
@@ -114,7 +132,7 @@ impl<'c> Batch<'c> {
     }
 
     /// Checks run, epoch, status and position.
-    fn admit(&mut self, append: &Append) -> Result<(), AppendFault> {
+    pub(crate) fn admit(&mut self, append: &Append) -> Result<(), AppendFault> {
         let run = &append.run;
         let head = match self.heads.entry(run.clone()) {
             Entry::Occupied(known) => known.into_mut(),
@@ -187,4 +205,8 @@ impl<'c> Batch<'c> {
             None => Ok(()),
         }
     }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

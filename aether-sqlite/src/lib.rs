@@ -19,11 +19,13 @@ mod alive;
 mod batch;
 mod calls;
 mod error;
+mod lend;
 mod open;
 mod purge;
 mod reader;
 mod row;
 mod schema;
+mod sql;
 mod statements;
 mod writer;
 
@@ -49,13 +51,19 @@ use crate::alive::SignsOfLife;
 use crate::batch::Batch;
 use crate::error::{Fault, gone};
 use crate::reader::Readers;
-use crate::writer::{Op, Question};
+use crate::writer::{Op, Place, Question};
+
+pub use crate::sql::{Sql, SqlError, SqlStep};
+pub use rusqlite;
 
 /// How a [`SqliteStore`] behaves. The defaults suit a local disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// How long to wait for another process's write before [`StoreError::Locked`]. Default: 5 s.
+    /// How long SQLite waits for another process's write, each time. Default: 5 s.
     pub busy_timeout: Duration,
+    /// How long the writer goes on trying after that, with a warning each time, before what is queued fails with
+    /// [`StoreError::Locked`]. Default: 30 s, twice an engine's lease.
+    pub lock_patience: Duration,
     /// How long a batch that nobody waits for stays open for more. Default: 1 ms.
     pub linger: Duration,
     /// At most so many operations in one batch. Default: 2000.
@@ -72,6 +80,7 @@ impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
             busy_timeout: Duration::from_secs(5),
+            lock_patience: Duration::from_secs(30),
             linger: Duration::from_millis(1),
             batch: 2000,
             readers: 2,
@@ -120,8 +129,8 @@ impl SqliteStore {
         let writer = std::thread::Builder::new()
             .name("aether-sqlite-writer".into())
             .spawn({
-                let name = name.clone();
-                move || writer::serve(conn, &name, &options, &ops, &ready)
+                let place = Place { path: path.to_owned(), store: name.clone(), options };
+                move || writer::serve(conn, &place, &ops, &ready)
             })
             .map_err(no_thread)?;
         begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
@@ -182,6 +191,10 @@ impl Store for SqliteStore {
 
     fn durability(&self) -> Durability {
         Durability::PowerLoss
+    }
+
+    fn runs_transactions(&self) -> bool {
+        true
     }
 
     fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {

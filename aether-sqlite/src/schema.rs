@@ -1,7 +1,10 @@
 //! The file's tables, and how older files become today's.
 //!
 //! Promise: a released migration is never edited, only followed by another one; all of them run in one transaction;
-//! a file that a newer build wrote is refused untouched, and so is a file of another program.
+//! a file that a newer build wrote is refused untouched, and so is a file of another program. A table that a later
+//! migration adds has a name in `aether_`, which the tables of transaction steps cannot have.
+
+use std::collections::HashSet;
 
 use rusqlite::Connection;
 
@@ -156,4 +159,12 @@ pub(crate) fn version(conn: &Connection, store: &str) -> Result<u32, Fault> {
         return Err(Fault::Refused(newer));
     }
     Ok(found)
+}
+
+/// Names of the store's own tables and views, in lower case.
+pub(crate) fn own_names() -> rusqlite::Result<HashSet<String>> {
+    let conn = Connection::open_in_memory()?;
+    MIGRATIONS.iter().try_for_each(|migration| conn.execute_batch(migration))?;
+    let mut names = conn.prepare("SELECT lower(name) FROM sqlite_schema WHERE type IN ('table', 'view')")?;
+    names.query_map([], |row| row.get(0))?.collect()
 }

@@ -2,8 +2,11 @@
 //!
 //! Promise: appends take effect in the order in which they were queued; nothing is answered before the commit that
 //! holds it; a failed commit fails everything in it, and the writer goes on. While somebody waits, a batch is
-//! committed as soon as the queue is empty; while nobody waits, it stays open for a moment to take in more.
+//! committed as soon as the queue is empty; while nobody waits, it stays open for a moment to take in more. A unit of
+//! work has a transaction of its own, between two batches.
 
+use std::cell::OnceCell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +20,7 @@ use aether_core::store::{Ack, Append, AppendError, StoreError};
 use crate::SqliteOptions;
 use crate::batch::Batch;
 use crate::error::{Fault, translate};
+use crate::lend::{Lending, carry_out};
 
 /// What is asked of the writer.
 #[allow(clippy::large_enum_variant, reason = "nearly all of them are appends, which then cost no allocation")]
@@ -107,10 +111,23 @@ impl Done {
     }
 }
 
+/// Which file a writer serves, and how.
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    pub(crate) store: Arc<str>,
+    pub(crate) options: SqliteOptions,
+}
+
 struct Writer<'c> {
     batch: Batch<'c>,
     queue: &'c Receiver<Op>,
+    place: &'c Place,
     options: &'c SqliteOptions,
+    /// The connection for units of work; opened for the first one.
+    lending: &'c OnceCell<Lending>,
+    works: Option<Batch<'c>>,
+    /// A unit of work that waits for the open batch to be committed.
+    next_work: Option<Op>,
     done: Vec<Done>,
     closers: Vec<oneshot::Sender<()>>,
     /// Whether somebody waits for the open batch.
@@ -127,18 +144,23 @@ const SOON: Duration = Duration::from_micros(50);
 /// Says through `ready` whether it can: a file whose tables were changed by hand cannot be served.
 pub(crate) fn serve(
     conn: Connection,
-    store: &Arc<str>,
-    options: &SqliteOptions,
+    place: &Place,
     queue: &Receiver<Op>,
     ready: &Sender<Result<(), StoreError>>,
 ) {
-    let closers = match Batch::new(&conn, store) {
+    let Place { store, options, .. } = place;
+    let lending = OnceCell::new();
+    let closers = match Batch::new(&conn, store, options.lock_patience) {
         Ok(batch) => {
             let _opener_gone = ready.send(Ok(()));
             let mut writer = Writer {
                 batch,
                 queue,
+                place,
                 options,
+                lending: &lending,
+                works: None,
+                next_work: None,
                 done: Vec::new(),
                 closers: Vec::new(),
                 urgent: false,
@@ -161,15 +183,51 @@ pub(crate) fn serve(
     }
 }
 
-impl Writer<'_> {
+impl<'c> Writer<'c> {
     fn run(&mut self) {
         while self.closers.is_empty()
-            && let Some(op) = self.soon().or_else(|| self.queue.recv().ok())
+            && let Some(op) = self.next_work.take().or_else(|| self.soon()).or_else(|| self.queue.recv().ok())
         {
             match op {
                 Op::Close(closer) => self.closers.push(closer),
+                Op::Append(append) if append.work.is_some() => self.work(append),
                 op => self.transaction(op),
             }
+        }
+    }
+
+    /// An append with a unit of work: what was queued before it is committed, what comes after it waits.
+    fn work(&mut self, mut append: Append) {
+        let Some(mut work) = append.work.take() else { return };
+        let carried = match self.lend() {
+            Ok((lending, batch)) => carry_out(lending, batch, &mut append, &mut *work),
+            Err(error) => Err(error.into()),
+        };
+        match carried {
+            Ok(acquired) => append.ack.durable(acquired),
+            Err(error) => {
+                tracing::warn!(%error, key = %work.key(), "a transaction step was not committed");
+                append.ack.failed(error);
+            }
+        }
+    }
+
+    fn lend(&mut self) -> Result<(&'c Lending, &mut Batch<'c>), StoreError> {
+        let Place { path, store, options } = self.place;
+        let lending = match self.lending.get() {
+            Some(lending) => lending,
+            None => {
+                let opened = Lending::open(path, store, options)?;
+                self.lending.get_or_init(|| opened)
+            }
+        };
+        if self.works.is_none() {
+            let batch = lending.batch(store, options.lock_patience);
+            self.works = Some(batch.map_err(|error| translate(&error, store))?);
+        }
+        match &mut self.works {
+            Some(batch) => Ok((lending, batch)),
+            None => Err(crate::error::gone(store)),
         }
     }
 
@@ -204,6 +262,10 @@ impl Writer<'_> {
             match self.next(since) {
                 Some(Op::Close(closer)) => {
                     self.closers.push(closer);
+                    return Ok(());
+                }
+                Some(Op::Append(append)) if append.work.is_some() => {
+                    self.next_work = Some(Op::Append(append));
                     return Ok(());
                 }
                 Some(next) => op = next,

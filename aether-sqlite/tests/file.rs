@@ -54,6 +54,7 @@ fn append(name: &str, epoch: u64, expected: u64) -> Append {
         expected,
         at: at(3),
         frame: frame("event"),
+        work: None,
         acquire: None,
         ledger: Vec::new(),
         status: None,
@@ -281,7 +282,7 @@ async fn a_newer_schema_is_refused_untouched() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 2, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -356,7 +357,11 @@ async fn a_full_disk_fails_every_append_of_its_batch_and_the_writer_goes_on() {
 #[tokio::test]
 async fn a_lock_that_lasts_is_an_error_and_nothing_is_lost_but_what_waited() {
     let (_folder, path) = place();
-    let options = SqliteOptions { busy_timeout: Duration::from_millis(60), ..SqliteOptions::default() };
+    let options = SqliteOptions {
+        busy_timeout: Duration::from_millis(60),
+        lock_patience: Duration::ZERO,
+        ..SqliteOptions::default()
+    };
     let store = SqliteStore::open_with(&path, options).unwrap();
     store.create(new_run("a")).await.unwrap();
     let other = Connection::open(&path).unwrap();

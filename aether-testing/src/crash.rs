@@ -108,6 +108,11 @@ impl CrashStore {
         self.gate.frozen.load(Ordering::Acquire)
     }
 
+    /// Dies now, whatever the crash point: for deaths inside of a body.
+    pub fn crash(&self) {
+        self.gate.blow();
+    }
+
     /// Waits until the crash point is reached.
     pub async fn crashed(&self) {
         while !self.is_frozen() {

@@ -107,6 +107,10 @@ impl<G: Gate> Store for Gated<G> {
         self.inner.durability()
     }
 
+    fn runs_transactions(&self) -> bool {
+        self.inner.runs_transactions()
+    }
+
     fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.register(worker)
     }
@@ -123,7 +127,7 @@ impl<G: Gate> Store for Gated<G> {
             Decision::Unacknowledged => {
                 let next = append.expected + Position::from(append.frame.count);
                 let unheard = Ack::silent(append.run.clone(), next, Arc::new(Tail::default()));
-                let Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack } =
+                let Append { run, epoch, expected, at, frame, work, acquire, ledger, status, consumed, ack } =
                     append;
                 self.withhold(ack);
                 let ack = unheard;
@@ -133,6 +137,7 @@ impl<G: Gate> Store for Gated<G> {
                     expected,
                     at,
                     frame,
+                    work,
                     acquire,
                     ledger,
                     status,

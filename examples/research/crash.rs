@@ -88,6 +88,9 @@ impl Store for CrashingStore {
     fn durability(&self) -> Durability {
         self.inner.durability()
     }
+    fn runs_transactions(&self) -> bool {
+        self.inner.runs_transactions()
+    }
     fn register(&self, worker: &WorkerId) -> Answer<'_, ()> {
         self.inner.register(worker)
     }

@@ -1,9 +1,11 @@
 //! What `#[step(..)]` says beyond the effect class, as the engine finds it: in the definition and in the step's own
 //! functions.
 
-use aether::Step;
-use aether::def::Approval;
+use std::time::Duration;
+
+use aether::def::{Approval, Confirm, KeyScope, Retry};
 use aether::prelude::*;
+use aether::{EffectClass, Step};
 
 /// Pay money out.
 #[step(effect = "tool", approval = |cents, to: &str| *cents > 10_000 && to != "house")]
@@ -63,4 +65,77 @@ fn the_undoing_step_gets_the_arguments_and_the_output() {
     let undo = Bank_take::compensation(("a".to_owned(), 5), None).unwrap();
     assert_eq!(undo.def.path, Bank_give_back::DEF.path);
     assert_eq!(undo.args.unwrap().as_str(), r#"{"from":"a","cents":5,"receipt":null}"#);
+}
+
+#[step(effect = "tool", irreversible, scope = "store", key = |order| order)]
+async fn ship(cx: &mut StepCx, order: &str) -> Result<()> {
+    let _ = (cx, order);
+    Ok(())
+}
+
+#[test]
+fn a_business_key_is_unique_in_its_scope() {
+    assert_eq!((ship::DEF.options.scope, open::DEF.options.scope), (KeyScope::Store, KeyScope::Run));
+}
+
+#[step(effect = "http", changes = ["http", "file"], confirm = "warn")]
+async fn upload(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[test]
+fn what_a_body_changes_and_how_it_is_confirmed_is_declared() {
+    let options = &upload::DEF.options;
+    assert_eq!((options.changes, options.confirm), (&["http", "file"][..], Confirm::Warn));
+    assert_eq!((open::DEF.options.changes, open::DEF.options.confirm), (&[][..], Confirm::Strict));
+}
+
+#[step(effect = "read", heartbeat = "10s", timeout = "5m")]
+async fn crawl(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[test]
+fn heartbeats_are_expected_where_declared() {
+    assert_eq!(crawl::DEF.options.heartbeat, Some(Duration::from_secs(10)));
+    assert_eq!(open::DEF.options.heartbeat, None);
+}
+
+#[step(effect = "transaction", retry(max = 2), compensate = unbook)]
+async fn book(cx: &mut StepCx, seat: u32) -> Result<String> {
+    Ok(format!("{seat} at {} as {}", cx.now(), cx.uuid()))
+}
+
+#[step(effect = "transaction")]
+async fn unbook(cx: &mut StepCx, seat: u32, booking: Option<String>) -> Result<()> {
+    let _ = (cx, seat, booking);
+    Ok(())
+}
+
+#[test]
+fn a_transaction_is_a_class_of_its_own() {
+    let options = &book::DEF.options;
+    assert_eq!((options.class, options.retry.max, options.compensated), (EffectClass::Transaction, 3, true));
+}
+
+#[step(effect = "read", retry(max = 1, jitter = 0.5))]
+async fn poll_once(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[test]
+fn jitter_is_a_fraction_of_the_wait() {
+    assert_eq!(poll_once::DEF.options.retry, Retry { max: 2, jitter: 0.5, ..Retry::READ });
+}
+
+/// What a model sees of a step are its arguments: how it is executed is declared in the source alone.
+#[test]
+fn the_schema_of_a_tool_has_no_way_to_change_how_the_step_is_executed() {
+    let schema = ship::tool().schema;
+    let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["order"]);
+    assert_eq!(schema["additionalProperties"], false);
 }

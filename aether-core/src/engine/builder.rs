@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
 
 use super::{Engine, Guard, Inner, Retention, Settings, retention, worker};
+use crate::approval::Approvals;
 use crate::deps::Deps;
 use crate::host::{Host, Interceptor, Limits};
 use crate::id::WorkerId;
 use crate::policy::{DefaultPolicy, ReplayPolicy};
-use crate::step::{RegisteredWorkflow, Workflow};
+use crate::step::{RegisteredStep, RegisteredWorkflow, Step, Workflow};
 use crate::store::{Durability, Store, StoreError};
 use crate::world::World;
 
@@ -57,10 +58,13 @@ pub struct EngineBuilder {
     deps: Deps,
     policy: Arc<dyn ReplayPolicy>,
     interceptor: Option<Arc<dyn Interceptor>>,
+    approvals: Approvals,
     workflows: Vec<RegisteredWorkflow>,
     limits: Limits,
     settings: Settings,
+    steps: Vec<RegisteredStep>,
     grace: Duration,
+    cancel_grace: Duration,
     production: bool,
     retention: Option<Retention>,
 }
@@ -74,6 +78,7 @@ impl EngineBuilder {
             deps: Deps::default(),
             policy: Arc::new(DefaultPolicy),
             interceptor: None,
+            approvals: Approvals::default(),
             workflows: Vec::new(),
             limits: Limits::default(),
             settings: Settings {
@@ -81,7 +86,9 @@ impl EngineBuilder {
                 poll: Duration::from_millis(200),
                 max_active: 10_000,
             },
+            steps: Vec::new(),
             grace: Duration::from_secs(1),
+            cancel_grace: Duration::from_secs(5),
             production: false,
             retention: None,
         }
@@ -111,6 +118,12 @@ impl EngineBuilder {
         self
     }
 
+    /// Registers a step that undoes others and is not registered by itself, such as an instance of a generic one.
+    pub fn register_step<S: Step>(mut self) -> Self {
+        self.steps.push(RegisteredStep::of::<S>());
+        self
+    }
+
     /// Asks `policy` before every command.
     pub fn policy(mut self, policy: impl ReplayPolicy) -> Self {
         self.policy = Arc::new(policy);
@@ -120,6 +133,12 @@ impl EngineBuilder {
     /// Lets `interceptor` answer in place of step bodies. For tests.
     pub fn interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
         self.interceptor = Some(interceptor);
+        self
+    }
+
+    /// Asks a person before the calls that `approvals` names, beyond those whose steps declare it.
+    pub fn approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = approvals;
         self
     }
 
@@ -160,6 +179,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets how long world-changing bodies may go on in a run that is cancelled, before they are dropped and stay in
+    /// doubt. Default 5 s.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = grace;
+        self
+    }
+
     /// Refuses to start on a store that does not survive a crash.
     pub fn production(mut self) -> Self {
         self.production = true;
@@ -176,6 +202,8 @@ impl EngineBuilder {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
         let registry = registry(&self.workflows)?;
+        let linked = inventory::iter::<RegisteredStep>.into_iter().copied();
+        let steps = linked.chain(self.steps).map(|step| (step.def.path, step)).collect();
         let worker = worker_id(&*self.world);
         store.register(&worker).await?;
         let host = Host {
@@ -185,8 +213,11 @@ impl EngineBuilder {
             deps: self.deps,
             policy: self.policy,
             interceptor: self.interceptor,
+            approvals: self.approvals,
             limits: self.limits,
             grace: self.grace,
+            cancel_grace: self.cancel_grace,
+            steps,
             observers: broadcast::channel(4096).0,
         };
         let began = host.world.now().as_microsecond();

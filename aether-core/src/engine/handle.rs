@@ -7,15 +7,19 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, select};
 
-use super::worker::{ChildRuns, Launch, claim, launch_run, now};
+use tokio::sync::OwnedRwLockReadGuard;
+
+use super::family::ChildRuns;
+use super::worker::{Launch, claim, launch_run, now};
 use super::{Cell, Engine, Inner};
 use crate::child::Children;
 use crate::contract::Status;
-use crate::event::RunCreated;
+use crate::event::{RunCreated, Uncompensated};
 use crate::failure::Failure;
 use crate::fault::Fault;
 use crate::id::{RunId, RunIdError};
 use crate::journal::Frame;
+use crate::obligations::Obligations;
 use crate::payload::{Digest, Payload, PayloadError, hex};
 use crate::policy::Mode;
 use crate::replay::History;
@@ -81,8 +85,28 @@ pub enum StartError {
 pub enum RunError<E = Failure> {
     /// The workflow returned this error.
     Failed(E),
+    /// The workflow returned this error, and some of its steps could not be undone.
+    Uncompensated {
+        /// The run.
+        run: RunId,
+        /// The workflow's error.
+        error: E,
+        /// The steps that stay as they are.
+        steps: Vec<Uncompensated>,
+    },
     /// The run was cancelled.
     Cancelled {
+        /// The run.
+        run: RunId,
+        /// Why.
+        reason: String,
+        /// By whom.
+        actor: String,
+        /// Steps that could not be undone.
+        uncompensated: Vec<Uncompensated>,
+    },
+    /// The run was ended at once, without undoing anything.
+    Terminated {
         /// The run.
         run: RunId,
         /// Why.
@@ -114,8 +138,16 @@ impl<E: fmt::Display> fmt::Display for RunError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(error) => write!(f, "{error}"),
-            Self::Cancelled { run, reason, actor } => {
-                write!(f, "run `{run}` was cancelled by {actor}: {reason}")
+            Self::Uncompensated { error, steps, .. } => {
+                write!(f, "{error}")?;
+                steps.iter().try_for_each(|step| write!(f, "; {step}"))
+            }
+            Self::Cancelled { run, reason, actor, uncompensated } => {
+                write!(f, "run `{run}` was cancelled by {actor}: {reason}")?;
+                uncompensated.iter().try_for_each(|step| write!(f, "; {step}"))
+            }
+            Self::Terminated { run, reason, actor } => {
+                write!(f, "run `{run}` was terminated by {actor}: {reason}")
             }
             Self::Stopped { fault, .. } => write!(f, "{fault}"),
             Self::Unreadable { run, message: Some(message), .. } => {
@@ -176,7 +208,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             let new = NewRunOf { workflow: registered, id: id.clone(), input, parent: None, unique };
             // Held before the run can end, so that its end is not forgotten.
             let handle = self.engine.handle_of(id);
-            if let Created::Existing(existing) = create_whole(inner, new).await? {
+            if let Created::Existing(existing) = create_whole(inner, new, None).await? {
                 same_run(&existing, workflow, &digest)?;
                 inner.kick.notify_one();
             }
@@ -186,7 +218,9 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
 }
 
 fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(), StartError> {
-    let difference = if existing.workflow != workflow {
+    let difference = if existing.parent.is_some() {
+        "a parent: it is a child run"
+    } else if existing.workflow != workflow {
         "another workflow"
     } else if existing.digest != *digest {
         "another input"
@@ -215,14 +249,21 @@ pub(super) struct NewRunOf {
 }
 
 /// Creates a run in a task of its own: a caller that goes away between the creation and its answer must not leave a
-/// run that this worker holds and does not advance.
-async fn create_whole(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
+/// run that this worker holds and does not advance. `held` is let go when the run exists.
+pub(super) async fn create_whole(
+    inner: &Arc<Inner>,
+    new: NewRunOf,
+    held: Option<OwnedRwLockReadGuard<()>>,
+) -> Result<Created, StoreError> {
     if new.unique {
         return create(inner, new).await;
     }
     let creation = tokio::spawn({
         let inner = Arc::clone(inner);
-        async move { create(&inner, new).await }
+        async move {
+            let _held = held;
+            create(&inner, new).await
+        }
     });
     creation.await.unwrap_or_else(|error| {
         Err(StoreError::Unavailable { store: inner.host.store.describe(), reason: error.to_string() })
@@ -230,7 +271,7 @@ async fn create_whole(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, Stor
 }
 
 /// Creates a run and begins to advance it, unless its id is taken.
-pub(super) async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
+async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
     let NewRunOf { workflow, id, input, parent, unique } = new;
     let def = workflow.def;
     let host = &inner.host;
@@ -274,11 +315,12 @@ pub(super) async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             seed,
             next: 1,
             history: History::default(),
+            obligations: Obligations::default(),
             inbox: Vec::new(),
             children: Some(children),
         };
         host.observe(&origin.id, at, vec![created]);
-        launch_run(inner, Launch { origin, workflow, input, parent });
+        launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None });
     };
     if unique {
         // Nobody else can have the id: the run begins while its first event is on its way to the disk. What leaves the
@@ -380,7 +422,8 @@ impl<W> RunHandle<W> {
         }
     }
 
-    /// Waits for the run's end, here or in another process.
+    /// Waits for the run's end, here or in another process. A store that is locked or out of reach for a while does not
+    /// end the wait: the engine takes the run up again by itself.
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -388,6 +431,8 @@ impl<W> RunHandle<W> {
         loop {
             let changed = self.cell.changed.notified();
             match self.cell.get() {
+                // The engine tries again by itself.
+                Some(RunEnd::Stopped(fault)) if fault.is_transient() && !self.inner.is_stopping() => {}
                 // Another process may have gone on.
                 Some(RunEnd::Stopped(fault)) => {
                     let stored = stored_end(&self.inner, &self.id).await;
@@ -441,11 +486,15 @@ impl<W: Workflow> RunHandle<W> {
             RunEnd::Completed(value) => {
                 value.decode().map_err(|error| RunError::Unreadable { run: run(), error, message: None })
             }
-            RunEnd::Failed { error, message } => match error.decode() {
-                Ok(error) => Err(RunError::Failed(error)),
+            RunEnd::Failed { error, message, uncompensated } => match error.decode() {
+                Ok(error) if uncompensated.is_empty() => Err(RunError::Failed(error)),
+                Ok(error) => Err(RunError::Uncompensated { run: run(), error, steps: uncompensated }),
                 Err(error) => Err(RunError::Unreadable { run: run(), error, message: Some(message) }),
             },
-            RunEnd::Cancelled { reason, actor } => Err(RunError::Cancelled { run: run(), reason, actor }),
+            RunEnd::Cancelled { reason, actor, uncompensated } => {
+                Err(RunError::Cancelled { run: run(), reason, actor, uncompensated })
+            }
+            RunEnd::Terminated { reason, actor } => Err(RunError::Terminated { run: run(), reason, actor }),
             RunEnd::Stopped(fault) => Err(RunError::Stopped { run: run(), fault: Box::new(fault) }),
         }
     }

@@ -4,6 +4,8 @@
 //! run leaves the others alone.
 
 mod builder;
+mod decide;
+mod family;
 mod handle;
 mod operate;
 mod retention;
@@ -19,6 +21,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
 
 pub use builder::{BuildError, EngineBuilder};
+pub use decide::DecideError;
 pub use handle::{AnyWorkflow, RunError, RunHandle, StartError, StartRun};
 pub use retention::{Fate, PurgeReport, Retention, Retiring};
 pub use verify::{Verified, VerifyError};
@@ -171,6 +174,8 @@ impl Engine {
 
     /// Stops taking up work, lets step bodies that are running finish for at most `patience`, gives every run back
     /// to the store, and waits until everything is durable. Cancels nothing: the runs go on at the next start.
+    ///
+    /// Closes the store, unless somebody else in this process holds it, such as another engine.
     pub async fn shutdown(self, patience: Duration) -> Result<(), crate::store::StoreError> {
         worker::shut_down(&self.inner, patience).await
     }

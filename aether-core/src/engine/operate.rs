@@ -1,17 +1,18 @@
-//! What people and other programs ask of runs: cancel, resolve an invocation in doubt, list, read.
+//! What people and other programs ask of runs: cancel, terminate, resolve an invocation in doubt, list, read.
 
 use std::sync::Arc;
 
 use super::worker::{now, poke};
 use super::{Engine, Inner, RunHandle};
-use crate::id::{CommandId, InvocationId, RunId};
+use crate::id::{InvocationId, RunId};
 use crate::ledger::LedgerEntry;
 use crate::payload::{Payload, hex};
+use crate::recording::{Masking, Recording, RecordingError};
 use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
-use crate::turn::{CANCEL, CancelRequest};
+use crate::turn::{CANCEL, EndRequest, TERMINATE};
 use crate::unknown::{Resolution, Resolved, topic};
 use crate::view::{RunView, Trace};
-use crate::wait::{Answered, answer_topic, signal_topic};
+use crate::wait;
 
 impl Engine {
     /// Runs in the store, newest first.
@@ -39,6 +40,39 @@ impl Engine {
         Ok(self.view(run).await?.trace())
     }
 
+    /// Records a run and the runs it started, as far as they have come: for tests, for people, for another machine.
+    /// Secrets that [`Masking::standard`] finds are masked; [`Engine::export_with`] takes another masking.
+    ///
+    /// ```
+    /// # use aether_core::{engine::Engine, id::RunId, recording::RecordingError};
+    /// # async fn keep(engine: &Engine, run: &RunId) -> Result<(), RecordingError> {
+    /// engine.export(run).await?.write("fixtures/ticket.json")
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RecordingError`] when there is no such run, or the store or a journal cannot be read.
+    pub async fn export(&self, run: &RunId) -> Result<Recording, RecordingError> {
+        self.export_with(run, &Masking::standard()).await
+    }
+
+    /// As [`Engine::export`], with the secrets masked that `masking` finds.
+    ///
+    /// # Errors
+    /// As [`Engine::export`].
+    pub async fn export_with(&self, run: &RunId, masking: &Masking) -> Result<Recording, RecordingError> {
+        Recording::export(&*self.inner.host.store, run, masking).await
+    }
+
+    /// Loads a recording into this engine's store, and gives the ids of its runs. Executes nothing; see
+    /// [`Recording::import`].
+    ///
+    /// # Errors
+    /// [`RecordingError::Exists`] when the store has one of the runs already; others when the store fails.
+    pub async fn import(&self, recording: &Recording) -> Result<Vec<RunId>, RecordingError> {
+        recording.import(&*self.inner.host.store).await
+    }
+
     /// The ledger rows of a run.
     ///
     /// # Errors
@@ -47,12 +81,24 @@ impl Engine {
         self.inner.host.store.entries(run).await
     }
 
-    /// Asks a run to end: `actor` and `reason` are recorded. World-changing calls in flight stay in doubt.
+    /// Asks a run to end: `actor` and `reason` are recorded. Bodies in flight are told and get a grace
+    /// (`cancel_grace`) to come back; then its compensated steps are undone, and its attached children are cancelled.
     ///
     /// # Errors
     /// [`StoreError`] when there is no such run or the store fails.
     pub async fn cancel(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        cancel(&self.inner, run, reason, actor).await
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, run, &request, false).await
+    }
+
+    /// Ends a run at once, also one that is being unwound: nothing is undone, world-changing calls in flight stay in
+    /// doubt, and attached children are terminated. `actor` and `reason` are recorded.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or the store fails.
+    pub async fn terminate(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, run, &request, true).await
     }
 
     /// Says what became of an invocation in doubt. `actor` is recorded. The first word that can be the step's result
@@ -72,7 +118,9 @@ impl Engine {
         let mut random = [0; 8];
         self.inner.host.world.fill_random(&mut random);
         let topic = topic(invocation);
-        self.post(run, format!("{topic}:{}", hex(&random)), topic, encode(&resolved)?).await
+        let (id, at) = (format!("{topic}:{}", hex(&random)), now(&self.inner));
+        let message = Message { seq: 0, id, topic, payload: encode(&resolved)?, at };
+        post(&self.inner, run, message).await
     }
 
     /// Sends a signal into a run, for `cx.signal(name)` to receive, now or later. A second signal of the same `id` to
@@ -87,33 +135,8 @@ impl Engine {
         id: &str,
         value: &T,
     ) -> Result<Sent, StoreError> {
-        self.post(run, format!("signal:{id}"), signal_topic(name), encode(value)?).await
-    }
-
-    /// Answers a question that `cx.ask` put to a person. `actor` is recorded. The first answer counts.
-    ///
-    /// # Errors
-    /// [`StoreError`] when there is no such run, the value does not serialize, or the store fails.
-    pub async fn answer<T: serde::Serialize>(
-        &self,
-        run: &RunId,
-        question: &CommandId,
-        value: &T,
-        actor: &str,
-    ) -> Result<Sent, StoreError> {
-        let answered = Answered { value: encode(value)?, actor: actor.into() };
-        let topic = answer_topic(question);
-        self.post(run, topic.clone(), topic, encode(&answered)?).await
-    }
-
-    async fn post(
-        &self,
-        run: &RunId,
-        id: String,
-        topic: String,
-        payload: Payload,
-    ) -> Result<Sent, StoreError> {
-        post(&self.inner, run, id, topic, payload).await
+        let message = wait::signal(name, id, encode(value)?, now(&self.inner));
+        post(&self.inner, run, message).await
     }
 }
 
@@ -123,22 +146,22 @@ fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
 }
 
 /// Puts a message into a run's inbox, and wakes the run if it is advanced here.
-async fn post(
-    inner: &Arc<Inner>,
-    run: &RunId,
-    id: String,
-    topic: String,
-    payload: Payload,
-) -> Result<Sent, StoreError> {
-    let message = Message { seq: 0, id, topic, payload, at: now(inner) };
+async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, StoreError> {
     let sent = inner.host.store.send(run, message).await?;
     poke(inner, run).await;
     Ok(sent)
 }
 
-async fn cancel(inner: &Arc<Inner>, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-    let request = CancelRequest { reason: reason.into(), actor: actor.into() };
-    post(inner, run, "cancel".into(), CANCEL.into(), encode(&request)?).await
+/// Asks a run to end, `at_once` or after it has undone what it did.
+pub(super) async fn cancel(
+    inner: &Arc<Inner>,
+    run: &RunId,
+    request: &EndRequest,
+    at_once: bool,
+) -> Result<Sent, StoreError> {
+    let topic = if at_once { TERMINATE } else { CANCEL };
+    let (id, topic, payload) = (topic.into(), topic.into(), encode(request)?);
+    post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }
 
 impl<W> RunHandle<W> {
@@ -147,6 +170,16 @@ impl<W> RunHandle<W> {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn cancel(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        cancel(&self.inner, &self.id, reason, actor).await
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, &self.id, &request, false).await
+    }
+
+    /// Ends the run at once; see [`Engine::terminate`].
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn terminate(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+        let request = EndRequest { reason: reason.into(), actor: actor.into() };
+        cancel(&self.inner, &self.id, &request, true).await
     }
 }

@@ -1,10 +1,17 @@
 //! Verification: replaying a recorded run without executing anything.
 
+use std::sync::Arc;
+
+use super::worker::Replayed;
 use super::{Engine, worker};
+use crate::closing::terminal;
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::id::RunId;
-use crate::turn::{RunEnd, TurnEnd, terminal};
+use crate::replay::History;
+use crate::run::Run;
+use crate::turn::{RunEnd, TurnEnd, turn};
+use crate::unwind::unwind;
 
 /// A replay that matched its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,28 +45,65 @@ impl Engine {
     /// # Errors
     /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
-        let (replayed, recorded, end) = worker::replay(&self.inner, run).await?;
-        let cancelled = matches!(recorded, Some(Event::RunCancelled(_)));
-        let again = match end {
-            TurnEnd::Done(completion) => RunEnd::of(&terminal(&replayed, completion)),
+        let Replayed { run: replayed, turned, unwinding, end } = worker::replay(&self.inner, run).await?;
+        // With which event the workflow was over.
+        let over = unwinding.as_ref().map(|unwinding| &unwinding.end).or(end.as_ref());
+        let cut_off = matches!(over, Some(Event::RunCancelled(_) | Event::RunTerminated(_)));
+        let again = match turned {
+            TurnEnd::Done(completion) => Some(terminal(&replayed, completion)),
             // Code goes on where a cancellation cut history off.
-            TurnEnd::Fault(Fault::Unrecorded { .. }) if cancelled => None,
+            TurnEnd::Fault(Fault::Unrecorded { .. }) if cut_off => None,
             TurnEnd::Fault(fault) => return Err(fault.into()),
-            TurnEnd::Panicked(message) => match recorded.as_ref().and_then(RunEnd::of) {
+            TurnEnd::Panicked(message) => match over.and_then(RunEnd::of) {
                 Some(RunEnd::Failed { message: known, .. }) if known.contains(&message) => None,
                 _ => return Err(VerifyError::Panicked { run: run.clone(), message }),
             },
-            TurnEnd::Cancelled { .. } | TurnEnd::Suspended { .. } => None,
+            TurnEnd::Cancelled { .. } | TurnEnd::Terminated { .. } | TurnEnd::Suspended { .. } => None,
         };
         if let Some(fault) = replayed.leftover() {
             return Err(fault.into());
         }
-        if let (Some(again), Some(recorded)) = (again, recorded)
-            && RunEnd::of(&recorded).is_some_and(|recorded| recorded != again)
+        if let (Some(again), Some(over)) = (again, over)
+            && !cut_off
+            && again != without_uncompensated(over.clone())
         {
             return Err(worker::other_result(run).into());
         }
-        let (recorded, matched) = replayed.counts();
-        Ok(Verified { recorded, matched })
+        let workflow = replayed.counts();
+        let undone = match unwinding {
+            Some(unwinding) => verify_unwinding(&replayed, unwinding.history, end.as_ref()).await?,
+            None => (0, 0),
+        };
+        Ok(Verified { recorded: workflow.0 + undone.0, matched: workflow.1 + undone.1 })
     }
+}
+
+/// Replays the undoing of a run's steps; returns the numbers of recorded and of matched answers.
+async fn verify_unwinding(
+    run: &Arc<Run>,
+    history: History,
+    end: Option<&Event>,
+) -> Result<(u64, u64), VerifyError> {
+    run.begin_unwinding(history);
+    match turn(run, Box::pin(unwind(Arc::clone(run)))).await {
+        // A termination cut it off.
+        TurnEnd::Fault(Fault::Unrecorded { .. }) if matches!(end, Some(Event::RunTerminated(_))) => {}
+        TurnEnd::Fault(fault) => return Err(fault.into()),
+        TurnEnd::Panicked(message) => return Err(VerifyError::Panicked { run: run.id.clone(), message }),
+        _ => {}
+    }
+    match run.leftover() {
+        Some(fault) => Err(fault.into()),
+        None => Ok(run.counts()),
+    }
+}
+
+/// The event as the workflow alone makes it.
+fn without_uncompensated(mut event: Event) -> Event {
+    match &mut event {
+        Event::RunCompleted(e) => e.uncompensated.clear(),
+        Event::RunFailed(e) => e.uncompensated.clear(),
+        _ => {}
+    }
+    event
 }

@@ -7,21 +7,23 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, join_all, select};
 use jiff::Timestamp;
 
-use super::handle::NewRunOf;
+use super::family::ChildRuns;
 use super::{Active, Inner};
-use crate::child::{ChildEnd, Children};
+use crate::child::Children;
+use crate::closing::{Closing, suspend};
 use crate::contract::Status;
 use crate::event::{Event, RunCreated, RunRequeued};
 use crate::fault::{Divergence, Fault};
 use crate::id::{Epoch, RunId};
 use crate::journal::{StoredFrame, read_verified};
-use crate::payload::Payload;
+use crate::obligations::Obligations;
+use crate::payload::{Payload, PayloadError};
 use crate::policy::Mode;
 use crate::replay::History;
 use crate::run::{Origin, Riders, Run};
 use crate::step::{Completion, RegisteredWorkflow};
 use crate::store::{AppendError, ClaimRequest, Lease, RunFilter, StatusChange, StoreError};
-use crate::turn::{RunEnd, TurnEnd, conclude, suspend, turn};
+use crate::turn::{RunEnd, TurnEnd, turn};
 use crate::world::later;
 
 /// How long a run that could not be advanced is left alone.
@@ -100,8 +102,9 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
 
 /// Messages that other processes sent to runs that wait here.
 async fn look_into_inboxes(inner: &Arc<Inner>) {
+    let looks = |run: &Run| run.lingers() || run.is_waiting();
     let waiting: Vec<_> =
-        inner.active().values().filter(|a| a.run.is_waiting()).map(|a| Arc::clone(&a.run)).collect();
+        inner.active().values().filter(|a| looks(&a.run)).map(|a| Arc::clone(&a.run)).collect();
     for run in waiting {
         if let Ok(inbox) = inner.host.store.inbox(&run.id).await {
             run.poke(inbox);
@@ -150,6 +153,8 @@ pub(super) struct Launch {
     pub(super) workflow: RegisteredWorkflow,
     pub(super) input: Payload,
     pub(super) parent: Option<RunId>,
+    /// Where a crash cut off the undoing of its steps.
+    pub(super) unwinding: Option<Unwinding>,
 }
 
 /// Takes up a run from its journal.
@@ -183,12 +188,14 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
             seed: recovered.created.seed,
             next: recovered.next,
             history: recovered.history,
+            obligations: recovered.obligations,
             inbox,
             children: Some(children),
         },
         workflow,
         input: recovered.created.input,
         parent: recovered.created.parent,
+        unwinding: recovered.unwinding,
     })
 }
 
@@ -202,7 +209,17 @@ pub(super) struct Read {
     pub(super) created: RunCreated,
     pub(super) next: u64,
     pub(super) history: History,
+    pub(super) obligations: Obligations,
+    pub(super) unwinding: Option<Unwinding>,
     pub(super) end: Option<Event>,
+}
+
+/// What a journal holds of the undoing of a run's steps.
+pub(super) struct Unwinding {
+    /// The event with which the run was to end.
+    pub(super) end: Event,
+    /// What came after the workflow was over.
+    pub(super) history: History,
 }
 
 /// Reads and checks a whole journal.
@@ -211,6 +228,13 @@ pub(super) fn read(run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
     let mut events = read_verified(frames).map_err(journal)?;
     let next = events.len() as u64;
     let end = events.pop_if(|event| event.is_terminal());
+    let obligations = Obligations::fold(&events);
+    let begun = events.iter().position(|event| matches!(event, Event::RunUnwinding(_)));
+    let mut after = begun.map(|at| events.split_off(at)).unwrap_or_default().into_iter();
+    let unwinding = match after.next() {
+        Some(Event::RunUnwinding(e)) => Some(Unwinding { end: *e.end, history: History::fold(after) }),
+        _ => None,
+    };
     let mut events = events.into_iter();
     let Some(Event::RunCreated(created)) = events.next() else {
         let error = crate::journal::JournalError::Unreadable {
@@ -219,12 +243,12 @@ pub(super) fn read(run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
         };
         return Err(journal(error));
     };
-    Ok(Read { created, next, history: History::fold(events), end })
+    Ok(Read { created, next, history: History::fold(events), obligations, unwinding, end })
 }
 
 /// Begins to advance a run in a task of its own.
 pub(super) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
-    let Launch { origin, workflow, input, parent } = launch;
+    let Launch { origin, workflow, input, parent, unwinding } = launch;
     let taken_up = origin.epoch > 1;
     let run = Run::new(Arc::clone(&inner.host), origin);
     let cell = inner.cell(&run.id);
@@ -236,7 +260,15 @@ pub(super) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
     let task = tokio::spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
         async move {
-            let end = advance(&inner, &run, &workflow, &input, parent).await;
+            let body = || workflow.run(crate::cx::Cx::root(Arc::clone(&run)), &input);
+            let closing = match unwinding {
+                Some(Unwinding { end, history }) => Ok(Closing::resumed(&run, end, history)),
+                None => match body() {
+                    Ok(body) => Closing::of(&run, turn(&run, body).await),
+                    Err(error) => Err(unfit(&run, error)),
+                },
+            };
+            let end = conclude(&inner, &run, closing, parent).await;
             // From here on a handle may see the end, and the run may be claimed again.
             remove_active(&inner, &run);
             if let Some(end) = end {
@@ -270,23 +302,23 @@ fn note_takeover(run: &Run) {
     run.append(vec![event.into()], Riders { status: Some(status), ..Riders::default() });
 }
 
-/// Advances a run until it ends, suspends or faults. `None` when it was suspended.
-async fn advance(
+fn unfit(run: &Run, error: PayloadError) -> TurnEnd {
+    TurnEnd::Fault(Fault::Input { run: run.id.clone(), workflow: run.def.name.into(), error })
+}
+
+/// Brings a run that was polled to its end, if it has one, or gives it back. `None` when it was suspended.
+async fn conclude(
     inner: &Arc<Inner>,
     run: &Arc<Run>,
-    workflow: &RegisteredWorkflow,
-    input: &Payload,
+    closing: Result<Closing, TurnEnd>,
     parent: Option<RunId>,
 ) -> Option<RunEnd> {
-    let end = match workflow.run(crate::cx::Cx::root(Arc::clone(run)), input) {
-        Ok(body) => turn(run, body).await,
-        Err(error) => {
-            let workflow = workflow.def.name.into();
-            TurnEnd::Fault(Fault::Input { run: run.id.clone(), workflow, error })
-        }
-    };
     let parent_id = parent.clone();
-    let fault = match conclude(run, parent, end).await {
+    let ended = match closing {
+        Ok(closing) => closing.finish(run, parent).await,
+        Err(end) => Err(end),
+    };
+    let fault = match ended {
         Ok(end) => {
             if let Some(parent) = parent_id {
                 poke(inner, &parent).await;
@@ -382,19 +414,30 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
         }));
     }
     join_all(ends).await;
-    inner.host.store.close().await
+    let store = &inner.host.store;
+    // Whoever else holds the store, such as another engine of this process, goes on using it. What this engine put
+    // into it is durable: its runs were given back in the order of their appends.
+    if Arc::strong_count(store) > 1 { Ok(()) } else { store.close().await }
+}
+
+/// A run that was replayed without executing anything, up to the end of its workflow.
+pub(super) struct Replayed {
+    pub(super) run: Arc<Run>,
+    /// How its workflow's turn ended.
+    pub(super) turned: TurnEnd,
+    /// What is recorded about the undoing of its steps.
+    pub(super) unwinding: Option<Unwinding>,
+    /// Its recorded end.
+    pub(super) end: Option<Event>,
 }
 
 /// Replays one run without executing anything.
-pub(super) async fn replay(
-    inner: &Arc<Inner>,
-    id: &RunId,
-) -> Result<(Arc<Run>, Option<Event>, TurnEnd), Fault> {
+pub(super) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, Fault> {
     let frames = inner.host.store.load(id, 0).await?;
     if frames.is_empty() {
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
-    let Read { created, next, history, end } = read(id, &frames)?;
+    let Read { created, next, history, obligations, unwinding, end } = read(id, &frames)?;
     let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
         return Err(not_linked(inner, id, &created.workflow));
     };
@@ -406,6 +449,7 @@ pub(super) async fn replay(
         seed: created.seed,
         next,
         history,
+        obligations,
         inbox: Vec::new(),
         children: None,
     };
@@ -414,44 +458,12 @@ pub(super) async fn replay(
         .run(crate::cx::Cx::root(Arc::clone(&run)), &created.input)
         .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
     let turned = turn(&run, body).await;
-    Ok((run, end, turned))
+    Ok(Replayed { run, turned, unwinding, end })
 }
 
 /// A divergence without sides: the results differ.
 pub(super) fn other_result(run: &RunId) -> Fault {
     Fault::Diverged(Box::new(Divergence { run: run.clone(), recorded: None, requested: None }))
-}
-
-/// Starts and follows child runs.
-#[derive(Debug)]
-pub(super) struct ChildRuns(pub(super) Arc<Inner>);
-
-impl Children for ChildRuns {
-    fn start(
-        &self,
-        parent: RunId,
-        child: RunId,
-        workflow: RegisteredWorkflow,
-        input: Payload,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move {
-            let new = NewRunOf { workflow, id: child, input, parent: Some(parent), unique: false };
-            super::handle::create(&inner, new).await.map(|_| ())
-        })
-    }
-
-    fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move {
-            Ok(match super::handle::stored_end(&inner, &child).await? {
-                Some(RunEnd::Completed(value)) => Some(ChildEnd::Completed(value)),
-                Some(RunEnd::Failed { error, .. }) => Some(ChildEnd::Failed(error)),
-                Some(RunEnd::Cancelled { reason, .. }) => Some(ChildEnd::Cancelled(reason)),
-                Some(RunEnd::Stopped(_)) | None => None,
-            })
-        })
-    }
 }
 
 /// The time by the engine's clock.

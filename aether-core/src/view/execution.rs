@@ -19,6 +19,9 @@ pub const ENGINE: &str = "engine";
 /// The clock, as an actor: timers and expiries.
 pub const CLOCK: &str = "clock";
 
+/// Who resumes an execution whose outcome was reported from outside.
+pub const CALLBACK: &str = "callback";
+
 /// An event, and when it was appended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dated {

@@ -14,15 +14,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{IllegalTransition, Status, Trigger};
-use crate::event::{Decision, Event};
+use crate::event::{Decision, Event, Uncompensated};
 use crate::failure::StepError;
+use crate::human::{self, Ruling};
 use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::Payload;
 use crate::store::{Snapshot, Store, StoreError};
 use crate::turn::RunEnd;
 
-pub use execution::{CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition};
+pub use execution::{
+    CALLBACK, CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition,
+};
 pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
 pub use people::{PeopleStep, PeopleView};
 
@@ -52,6 +55,9 @@ pub struct RunView {
     pub position: Position,
     /// Result or error, once it ended.
     pub result: Option<Result<Payload, Payload>>,
+    /// Steps that could not be undone.
+    #[serde(default)]
+    pub uncompensated: Vec<Uncompensated>,
     /// Moves of a status that the table does not have; empty unless a journal was tampered with.
     pub illegal: Vec<String>,
     /// Every execution of every step, in the order in which their contracts were made.
@@ -76,8 +82,11 @@ pub struct StepView {
     pub status: Status,
     /// Its outcome, once it has one.
     pub outcome: Option<Outcome>,
-    /// Its arguments.
+    /// Its arguments, as the workflow asked for them.
     pub input: Option<Payload>,
+    /// Its arguments, as a person edited them before agreeing to the call.
+    #[serde(default)]
+    pub edited: Option<Payload>,
     /// Its value, or its step error.
     pub result: Option<Result<Payload, Payload>>,
     /// Attempts that were begun, as far as the journal tells.
@@ -135,6 +144,7 @@ impl RunView {
             effects: Vec::new(),
             position: 0,
             result: None,
+            uncompensated: Vec::new(),
             illegal: Vec::new(),
             executions: Vec::new(),
             index: BTreeMap::new(),
@@ -230,15 +240,31 @@ impl RunView {
                 // Without either, the HTTP exchange before it is the value.
                 step.result = e.error.map(Err).or(e.result.map(Ok)).or(step.result.take());
             }
+            Event::TransactionFinished(e) => {
+                let step = self.step_mut(&command, EffectClass::Transaction);
+                step.attempts = e.attempt + 1;
+                step.retry_due = None;
+                step.result = e.error.map(Err).or(e.result.map(Ok));
+            }
             Event::InvocationResolved(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
                 step.in_doubt = !matches!(e.decision, Decision::Happened | Decision::DidNotHappen);
+                match (e.decision, step.status) {
+                    (Decision::Ask, Status::Running) => self.go(&command, Trigger::Suspend),
+                    (Decision::Ask, _) => {}
+                    _ => self.resume(&command),
+                }
             }
             Event::StepRetried(e) => {
                 let step = self.step_mut(&command, EffectClass::Read);
                 step.attempts = e.attempt + 1;
                 step.retry_due = Some(e.due);
                 step.in_doubt = false;
+            }
+            Event::StepCompensated(e) => {
+                if let Some(step) = self.index.get(e.undoes.as_str()).and_then(|at| self.steps.get_mut(*at)) {
+                    step.outcome = Some(Outcome::Compensated);
+                }
             }
             Event::HttpRecorded(e) => {
                 self.step_mut(&command, EffectClass::Http).result = Some(Ok(e.response));
@@ -264,13 +290,29 @@ impl RunView {
             Event::WaitStarted(_) => self.suspend(&command, None),
             Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
             Event::WaitCompleted(e) => match e.value {
+                Some(value) if human::is_rejection(&command, &value) => {
+                    self.finish(now, &command, Outcome::PermanentFailure, Ok(value), Trigger::Reject);
+                }
                 Some(value) => {
                     self.resume(&command);
                     self.commit(now, &command, Outcome::Success, Some(Ok(value)));
                 }
                 None => self.go(&command, Trigger::Timeout),
             },
-            Event::ApprovalDecided(_) => self.resume(&command),
+            Event::ApprovalDecided(_) if human::is_question(&command, self.class_of(&command)) => {
+                self.resume(&command);
+            }
+            Event::ApprovalDecided(e) => match e.decision.decode::<Ruling>() {
+                // The end of the call or of the wait follows, and says so.
+                Ok(Ruling::Rejected(_) | Ruling::Expired) => {}
+                Ok(Ruling::ApprovedWith(edited)) => {
+                    self.step_mut(&command, EffectClass::Human).edited = Some(edited);
+                    self.resume(&command);
+                }
+                Ok(Ruling::Approved) | Err(_) => self.resume(&command),
+            },
+            Event::CallbackAwaited(_) => self.go(&command, Trigger::Suspend),
+            Event::CallbackReceived(_) => self.resume(&command),
             _ => {}
         }
     }
@@ -288,9 +330,12 @@ impl RunView {
             Event::RunRequeued(_) if self.status == Status::Waiting => Some(Trigger::Resume),
             Event::RunCompleted(_) => Some(Trigger::Succeed),
             Event::RunFailed(_) => Some(Trigger::Fail),
-            Event::RunCancelled(_) => Some(Trigger::Cancel),
+            Event::RunCancelled(_) | Event::RunTerminated(_) => Some(Trigger::Cancel),
             _ => None,
         };
+        if let Event::RunCompleted(e) = event {
+            self.uncompensated.clone_from(&e.uncompensated);
+        }
         let mut actor = self.worker.clone();
         match event {
             Event::RunRequeued(e) => {
@@ -298,6 +343,7 @@ impl RunView {
                 actor.clone_from(&self.worker);
             }
             Event::RunCancelled(e) => actor.clone_from(&e.actor),
+            Event::RunTerminated(e) => actor.clone_from(&e.actor),
             _ => {}
         }
         if event.is_terminal() {
@@ -305,7 +351,11 @@ impl RunView {
         }
         match RunEnd::of(event) {
             Some(RunEnd::Completed(value)) => self.result = Some(Ok(value)),
-            Some(RunEnd::Failed { error, .. }) => self.result = Some(Err(error)),
+            Some(RunEnd::Failed { error, uncompensated, .. }) => {
+                self.result = Some(Err(error));
+                self.uncompensated = uncompensated;
+            }
+            Some(RunEnd::Cancelled { uncompensated, .. }) => self.uncompensated = uncompensated,
             _ => {}
         }
         if let Some(trigger) = moved {
@@ -325,6 +375,7 @@ impl RunView {
                 status: Status::Pending,
                 outcome: None,
                 input: None,
+                edited: None,
                 result: None,
                 attempts: 0,
                 retry_due: None,
@@ -337,6 +388,10 @@ impl RunView {
             steps.len() - 1
         });
         &mut steps[at]
+    }
+
+    fn class_of(&mut self, command: &CommandId) -> EffectClass {
+        self.step_mut(command, EffectClass::Human).class
     }
 
     fn go(&mut self, command: &CommandId, trigger: Trigger) {
@@ -387,12 +442,25 @@ impl RunView {
     ) {
         let step = self.step_mut(command, EffectClass::Pure);
         let result = given.or(step.result.take()).unwrap_or(Ok(Payload::null()));
+        let trigger = ending(outcome, &result);
+        self.finish(now, command, outcome, result, trigger);
+    }
+
+    /// A command's final outcome, and the move that it makes.
+    fn finish(
+        &mut self,
+        now: Moment,
+        command: &CommandId,
+        outcome: Outcome,
+        result: Result<Payload, Payload>,
+        trigger: Trigger,
+    ) {
+        let step = self.step_mut(command, EffectClass::Pure);
         // The beginning of a read's attempt is not in the journal; its end is.
         step.attempts += u32::from(step.retry_due.take().is_some());
         step.outcome = Some(outcome);
         step.result = Some(result.clone());
-        let (class, input) = (step.class, step.input.clone());
-        let trigger = ending(outcome, &result);
+        let (class, input) = (step.class, step.edited.clone().or_else(|| step.input.clone()));
         self.go(command, trigger);
         self.conclude(command, outcome, trigger, now);
         self.effects.push(EffectRecord {

@@ -4,10 +4,11 @@
 //! was still open in it is cancelled.
 
 use super::RunView;
-use super::execution::{CLOCK, Execution, Lifecycle, Moment, Purpose};
+use super::execution::{CALLBACK, CLOCK, Execution, Lifecycle, Moment, Purpose};
 use super::people::error_text;
 use crate::contract::{Constraints, Status, Trigger};
 use crate::event::{Decision, Event};
+use crate::human::{self, Ruling};
 use crate::id::{CommandId, InvocationId};
 use crate::outcome::{EffectClass, Outcome};
 
@@ -76,10 +77,23 @@ impl RunView {
             Event::ApprovalDecided(e) => {
                 let at = self.asked(command, now);
                 self.decided(at, &e.actor);
-                self.resume_execution(at, &e.actor, now);
+                let question = human::is_question(command, self.class_of(command));
+                match e.decision.decode::<Ruling>() {
+                    Ok(Ruling::Rejected(_)) if !question => self.end(at, Trigger::Reject, now),
+                    Ok(Ruling::Expired) if !question => self.end(at, Trigger::Timeout, now),
+                    _ => self.resume_execution(at, &e.actor, now),
+                }
                 if self.executions.get(at).is_some_and(|asked| asked.purpose == Purpose::Approval) {
                     self.end(at, Trigger::Succeed, now);
                 }
+            }
+            Event::CallbackAwaited(_) => {
+                let at = self.begin_newest(command, EffectClass::Tool, now);
+                self.suspend_execution(at, now);
+            }
+            Event::CallbackReceived(_) => {
+                let at = self.begin_newest(command, EffectClass::Tool, now);
+                self.resume_execution(at, CALLBACK, now);
             }
             Event::RaceDecided(e) => {
                 let scope = command.place().to_owned();

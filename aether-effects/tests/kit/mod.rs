@@ -241,6 +241,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
             ledger: Vec::new(),
             status: None,
             consumed: Vec::new(),
+            work: None,
             ack,
         });
         let _acquired = reply.await.unwrap();

@@ -9,8 +9,8 @@ use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{
     Attribute, Block, Expr, ExprAssign, ExprBinary, ExprCall, ExprCast, ExprForLoop, ExprMethodCall,
-    ExprPath, ExprRawAddr, ExprReference, ExprUnary, ExprUnsafe, GenericArgument, ImplItem, Item, Macro, Pat,
-    Path, PointerMutability, Signature, Stmt, TraitItem, Type,
+    ExprPath, ExprRawAddr, ExprReference, ExprUnary, ExprUnsafe, FnArg, GenericArgument, Ident, ImplItem,
+    Item, Macro, Pat, PatType, Path, PointerMutability, Signature, Stmt, TraitItem, Type,
 };
 
 use super::allow::allowed;
@@ -43,6 +43,7 @@ pub(super) fn step(body: &Block, effect: Option<Effect>, around: &Around<'_>, di
     let place = match effect {
         Some(Effect::Pure) => Place::Pure,
         Some(Effect::Http) => Place::Http,
+        Some(Effect::Transaction) => Place::Transaction,
         Some(_) => Place::Step,
         None => return,
     };
@@ -54,7 +55,19 @@ fn judge(body: &Block, place: Place, around: &Around<'_>, diagnostics: &mut Diag
     names.enter(around.module);
     let Around { allows, macros, .. } = *around;
     let locals = Locals::of(around.signature, body);
-    Judge { place, allows, macros, names, locals, unsafety: false, diagnostics }.visit_block(body);
+    let context = around.signature.inputs.first().and_then(parameter);
+    Judge { place, allows, macros, names, locals, context, unsafety: false, diagnostics }.visit_block(body);
+}
+
+/// The name of a parameter.
+fn parameter(param: &FnArg) -> Option<Ident> {
+    match param {
+        FnArg::Typed(PatType { pat, .. }) => match &**pat {
+            Pat::Ident(pat) => Some(pat.ident.clone()),
+            _ => None,
+        },
+        FnArg::Receiver(_) => None,
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,16 +76,16 @@ enum Place {
     Pure,
     Step,
     Http,
+    Transaction,
 }
 
 impl Place {
     /// What `code` is called here, if it is a mistake here.
     fn judges(self, code: &'static Code, client: bool) -> Option<&'static Code> {
-        let drawn = [code::CLOCK, code::RANDOM, code::UUID].iter().any(|drawn| drawn.id == code.id);
         match self {
             Self::Step if client => Some(code::RAW_HTTP),
-            Self::Step | Self::Http => drawn.then_some(code),
-            Self::Workflow | Self::Pure => Some(code),
+            Self::Step | Self::Http => is_drawn(code).then_some(code),
+            Self::Workflow | Self::Pure | Self::Transaction => Some(code),
         }
     }
 
@@ -84,7 +97,11 @@ impl Place {
                 "pass the value as an argument, or choose the effect class that says what the body does"
                     .into()
             }
-            Self::Step | Self::Http => code.help.replace(".await", "").into(),
+            Self::Transaction if !is_drawn(code) => {
+                "let the transaction change the store's own database only, and move this into a step of its own"
+                    .into()
+            }
+            Self::Step | Self::Http | Self::Transaction => code.help.replace(".await", "").into(),
         }
     }
 
@@ -93,8 +110,14 @@ impl Place {
             Self::Workflow => "a workflow",
             Self::Pure => "a pure step",
             Self::Step | Self::Http => "a step",
+            Self::Transaction => "a transaction",
         }
     }
+}
+
+/// Whether it is about a value that the context of a step draws.
+fn is_drawn(code: &Code) -> bool {
+    [code::CLOCK, code::RANDOM, code::UUID].iter().any(|drawn| drawn.id == code.id)
 }
 
 /// A path that is judged.
@@ -112,6 +135,8 @@ struct Judge<'a> {
     macros: &'a [String],
     names: Names,
     locals: Locals,
+    /// The first parameter.
+    context: Option<Ident>,
     /// Inside `unsafe { .. }`.
     unsafety: bool,
     diagnostics: &'a mut Diagnostics,
@@ -119,7 +144,7 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     fn deterministic(&self) -> bool {
-        matches!(self.place, Place::Workflow | Place::Pure)
+        matches!(self.place, Place::Workflow | Place::Pure | Place::Transaction)
     }
 
     fn report(&mut self, at: impl ToTokens, verdict: Verdict, what: &str) {
@@ -254,6 +279,12 @@ impl Judge<'_> {
         }
     }
 
+    /// Whether an expression is the context that the function takes.
+    fn is_context(&self, expr: &Expr) -> bool {
+        let Expr::Path(path) = places::place(expr) else { return false };
+        path.path.get_ident().is_some() && path.path.get_ident() == self.context.as_ref()
+    }
+
     /// A macro whose expansion is not known.
     fn foreign_macro(&mut self, mac: &Macro) {
         let name = hidden::name(mac);
@@ -348,6 +379,9 @@ impl<'ast> Visit<'ast> for Judge<'_> {
         }
         if rules::iterates(&name) {
             self.iterated(&call.receiver, &call.method, &format!("{{}}.{name}()"));
+        }
+        if self.place == Place::Transaction && name == "http" && self.is_context(&call.receiver) {
+            self.report(&call.method, Verdict::Wrong(code::NETWORK), "cx.http()");
         }
         self.used_static(&call.receiver, &call.method, &name, count);
         visit::visit_expr_method_call(self, call);

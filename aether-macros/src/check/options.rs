@@ -10,7 +10,9 @@ use syn::{Ident, Item, Path, parse_quote};
 pub(super) use self::rules::closures_over_arguments;
 use super::allow;
 use crate::code;
-use crate::ir::{Allow, Approval, Effect, OfArguments, OnUnknown, Retry, StepOptions, Timeout};
+use crate::ir::{
+    Allow, Approval, Confirm, Effect, KeyScope, OfArguments, OnUnknown, Retry, StepOptions, Timeout,
+};
 use crate::parse::{Opt, Value};
 use crate::report::{Diagnostics, did_you_mean, nearest};
 
@@ -48,6 +50,10 @@ const STEP: &[&str] = &[
     "probe",
     "approval",
     "compensate",
+    "scope",
+    "changes",
+    "confirm",
+    "heartbeat",
     "name",
     "allow",
     "crate",
@@ -69,6 +75,10 @@ struct Written {
     probe: Option<(Ident, Option<Path>)>,
     approval: Option<(Ident, Option<Approval>)>,
     compensate: Option<(Ident, Option<Path>)>,
+    scope: Option<(Ident, Option<KeyScope>)>,
+    changes: Option<(Ident, Vec<String>)>,
+    confirm: Option<(Ident, Option<Confirm>)>,
+    heartbeat: Option<(Ident, Option<u64>)>,
     version: Option<u32>,
 }
 
@@ -106,6 +116,10 @@ pub(super) fn step(
             probe: written.probe.and_then(|(_, path)| path),
             approval: written.approval.and_then(|(_, approval)| approval),
             compensate: written.compensate.and_then(|(_, path)| path),
+            scope: written.scope.and_then(|(_, scope)| scope),
+            changes: written.changes.map(|(_, kinds)| kinds).unwrap_or_default(),
+            confirm: written.confirm.and_then(|(_, confirm)| confirm),
+            heartbeat: written.heartbeat.and_then(|(_, silence)| silence),
         }
     });
     (common, options)
@@ -178,9 +192,17 @@ fn one(name: Ident, value: Value, common: &mut Common, written: &mut Written, di
         "idempotent" => written.idempotent = values::flag(name, &value, d),
         "retry" => written.retry = Some(with(name, |name| values::retry(name, value, d))),
         "key" => written.key = Some(with(name, |name| values::key(name, value, d))),
-        "on_unknown" => written.on_unknown = Some(with(name, |name| values::on_unknown(name, &value, d))),
+        "on_unknown" => {
+            written.on_unknown = Some(with(name, |name| values::word(name, &value, OnUnknown::ALL, d)));
+        }
         "probe" => written.probe = Some(with(name, |name| values::probe(name, &value, d))),
         "compensate" => written.compensate = Some(with(name, |name| values::compensate(name, &value, d))),
+        "changes" => written.changes = Some(with(name, |name| values::changes(name, &value, d))),
+        "confirm" => {
+            written.confirm = Some(with(name, |name| values::word(name, &value, Confirm::ALL, d)));
+        }
+        "heartbeat" => written.heartbeat = Some(with(name, |name| values::heartbeat(name, &value, d))),
+        "scope" => written.scope = Some(with(name, |name| values::word(name, &value, KeyScope::ALL, d))),
         "approval" => written.approval = Some(with(name, |name| values::approval(name, value, d))),
         _ => {}
     }

@@ -17,7 +17,7 @@ const PATHS: &[(Option<&Code>, &str)] = &[
          std::process::ExitCode::** ExitCode::{SUCCESS,FAILURE,from} rand::seq::** rand::distr::** \
          rand::distributions::** {reqwest,hyper,surf}::{StatusCode,Method,Url,Version,Error,header,mime}::** \
          sqlx::{Error,types}::** rusqlite::{Error,types}::** redis::ErrorKind::** time::Duration::** \
-         tokio::task::JoinError::**",
+         rusqlite::{params,named_params,params_from_iter,ToSql} tokio::task::JoinError::**",
     ),
     (
         Some(code::CLOCK),

@@ -4,9 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use super::private;
-use crate::ir::{
-    Allow, Approval, Edge, EdgeKind, Effect, OnUnknown, Retry, Shape, State, StateKind, StepPlan, Timeout,
-};
+use crate::ir::{Allow, Approval, Edge, Retry, Shape, State, StepPlan, Timeout};
 
 pub(super) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
     let p = private(shape);
@@ -39,63 +37,72 @@ fn allows(allows: &[Allow], p: &TokenStream) -> TokenStream {
 pub(super) fn options(plan: &StepPlan) -> TokenStream {
     let p = private(&plan.shape);
     let options = &plan.options;
-    let class = class(options.effect);
-    let retry = options.retry.map(|retry| {
-        let retry = retry_literal(retry, &p);
-        quote!(retry: #retry,)
-    });
-    let timeout = options.timeout.map(|timeout| match timeout {
-        Timeout::None => quote!(timeout: ::core::option::Option::None,),
-        Timeout::Millis(millis) => {
-            quote!(timeout: ::core::option::Option::Some(::core::time::Duration::from_millis(#millis)),)
-        }
-    });
-    let on_unknown = options.on_unknown.map(|policy| {
-        let policy = policy_name(policy);
-        quote!(on_unknown: #p::OnUnknown::#policy,)
-    });
-    let flag = |name: &str, set: bool| {
+    let class = variant(options.effect);
+    let flag = |set: bool| set.then(|| quote!(true));
+    let declared = [
+        ("retry", options.retry.map(|retry| retry_literal(retry, &p))),
+        ("timeout", options.timeout.map(timeout)),
+        ("on_unknown", options.on_unknown.map(|policy| named(&p, "OnUnknown", policy))),
+        ("irreversible", flag(options.irreversible)),
+        ("idempotent", flag(options.idempotent)),
+        ("keyed", flag(options.key.is_some())),
+        ("scope", options.scope.map(|scope| named(&p, "KeyScope", scope))),
+        ("approval", options.approval.as_ref().map(|approval| approval_literal(approval, &p))),
+        ("changes", (!options.changes.is_empty()).then(|| string_list(&options.changes))),
+        ("confirm", options.confirm.map(|confirm| named(&p, "Confirm", confirm))),
+        ("heartbeat", options.heartbeat.map(|silence| timeout(Timeout::Millis(silence)))),
+        ("compensated", flag(options.compensate.is_some())),
+    ];
+    let fields = declared.into_iter().filter_map(|(name, value)| {
         let name = format_ident!("{name}");
-        set.then(|| quote!(#name: true,))
-    };
-    let irreversible = flag("irreversible", options.irreversible);
-    let idempotent = flag("idempotent", options.idempotent);
-    let keyed = flag("keyed", options.key.is_some());
-    let compensated = flag("compensated", options.compensate.is_some());
-    let approval = options.approval.as_ref().map(|approval| {
-        let approval = match approval {
-            Approval::Required => quote!(Required),
-            Approval::ByArguments(_) => quote!(ByArguments),
-        };
-        quote!(approval: #p::Approval::#approval,)
+        value.map(|value| quote!(#name: #value,))
     });
     quote! {
         #p::StepOptions {
-            #retry #timeout #on_unknown #irreversible #idempotent #keyed #approval #compensated
+            #(#fields)*
             ..#p::StepOptions::of(#p::EffectClass::#class)
         }
     }
 }
 
-fn class(effect: Effect) -> Ident {
-    format_ident!("{}", format!("{effect:?}"))
+fn timeout(timeout: Timeout) -> TokenStream {
+    match timeout {
+        Timeout::None => quote!(::core::option::Option::None),
+        Timeout::Millis(millis) => {
+            let limit = duration(millis);
+            quote!(::core::option::Option::Some(#limit))
+        }
+    }
 }
 
-fn policy_name(policy: OnUnknown) -> Ident {
-    format_ident!("{}", format!("{policy:?}"))
+fn approval_literal(approval: &Approval, p: &TokenStream) -> TokenStream {
+    match approval {
+        Approval::Required => quote!(#p::Approval::Required),
+        Approval::ByArguments(_) => quote!(#p::Approval::ByArguments),
+    }
+}
+
+fn string_list(all: &[String]) -> TokenStream {
+    quote!(&[#(#all),*])
+}
+
+fn duration(millis: u64) -> TokenStream {
+    quote!(::core::time::Duration::from_millis(#millis))
+}
+
+/// The value of an enum of `aether_core::def`, whose variants have the names they have here.
+fn named(p: &TokenStream, name: &str, value: impl std::fmt::Debug) -> TokenStream {
+    let (name, variant) = (format_ident!("{name}"), variant(value));
+    quote!(#p::#name::#variant)
 }
 
 /// `max` counts retries in the attribute, and attempts in the definition.
 fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
-    let Retry { max, delay, factor, max_delay } = retry;
+    let Retry { max, delay, factor, max_delay, jitter } = retry;
     let attempts = max.saturating_add(1);
+    let (delay, max_delay) = (duration(delay), duration(max_delay));
     quote! {
-        #p::Retry {
-            max: #attempts,
-            delay: ::core::time::Duration::from_millis(#delay),
-            factor: #factor,
-            max_delay: ::core::time::Duration::from_millis(#max_delay),
-        }
+        #p::Retry { max: #attempts, delay: #delay, factor: #factor, max_delay: #max_delay, jitter: #jitter }
     }
 }
 
@@ -110,7 +117,7 @@ pub(super) fn workflow_def(
     let (name, doc, line) = (&shape.name, &shape.attrs.doc, shape.line);
     let states = states.iter().map(|state| state_literal(state, &p));
     let edges = edges.iter().map(|Edge { from, to, kind }| {
-        let kind = edge_kind(*kind);
+        let kind = variant(*kind);
         quote!(#p::Edge { from: #from, to: #to, kind: #p::EdgeKind::#kind })
     });
     let allows = allows(&shape.allows, &p);
@@ -132,7 +139,7 @@ pub(super) fn workflow_def(
 
 fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
     let State { name, kind, line, column, branch } = state;
-    let kind = state_kind(*kind);
+    let kind = variant(*kind);
     let branch = match branch {
         Some(branch) => quote!(::core::option::Option::Some(#branch)),
         None => quote!(::core::option::Option::None),
@@ -142,10 +149,7 @@ fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
     }
 }
 
-fn state_kind(kind: StateKind) -> Ident {
-    format_ident!("{}", format!("{kind:?}"))
-}
-
-fn edge_kind(kind: EdgeKind) -> Ident {
-    format_ident!("{}", format!("{kind:?}"))
+/// The name of an enum's variant, which is the same in `aether_core::def`.
+fn variant(value: impl std::fmt::Debug) -> Ident {
+    format_ident!("{}", format!("{value:?}"))
 }

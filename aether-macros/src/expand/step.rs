@@ -14,12 +14,7 @@ use crate::ir::{Approval, Arg, OfArguments, Owner, Shape, StepPlan};
 
 pub(super) fn step_item(plan: &StepPlan) -> Code {
     let shape = &plan.shape;
-    let outside = [
-        registration(shape, "RegisteredStep", |name, p| quote!((<#name as #p::Step>::DEF))),
-        type_item(shape),
-        step_impl(plan),
-        warnings(shape),
-    ];
+    let outside = [registration(shape, "RegisteredStep"), type_item(shape), step_impl(plan), warnings(shape)];
     placed(
         shape,
         &outside,

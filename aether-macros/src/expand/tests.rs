@@ -41,6 +41,17 @@ fn a_step() {
 }
 
 #[test]
+fn a_guarded_step() {
+    let options = r#"
+        effect = "external", irreversible, scope = "store", approval = |cents: &u64| *cents > 10_000,
+        changes = ["http"], confirm = "ask", compensate = bank::Account::refund, heartbeat = "10s",
+        retry(max = 1, jitter = 0.5), probe = Self::was_paid
+    "#;
+    let item = "async fn pay(cx: &mut StepCx, cents: u64) -> Result<Receipt> { send(cx, cents).await }";
+    compare("guarded_step", &expanded(Kind::Step, options, item));
+}
+
+#[test]
 fn a_generic_pure_step() {
     let item = "async fn first<T: Clone>(items: &[T], otherwise: impl Into<T>) -> Result<T> { pick(items) }";
     compare("generic_step", &expanded(Kind::Step, r#"effect = "pure""#, item));

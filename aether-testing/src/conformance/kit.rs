@@ -144,6 +144,7 @@ impl Hand {
             expected,
             at: at(3),
             frame: frame(&[&format!("event{expected}")]),
+            work: None,
             acquire: None,
             ledger: Vec::new(),
             status: None,

@@ -87,7 +87,10 @@ async fn a_full_database_stops_the_run_and_loses_nothing() {
 async fn a_locked_database_is_a_retryable_error_and_loses_nothing() {
     let (_folder, path) = database();
     let busy_timeout = Duration::from_millis(60);
-    let store = patient(&path, SqliteOptions { busy_timeout, ..SqliteOptions::default() });
+    let store = patient(
+        &path,
+        SqliteOptions { busy_timeout, lock_patience: Duration::ZERO, ..SqliteOptions::default() },
+    );
     let engine = on(&store).start().await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();

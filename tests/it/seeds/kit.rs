@@ -325,7 +325,19 @@ impl Hand {
         let run = self.run.clone();
         let (epoch, at) = (self.epoch, past());
         let (status, consumed) = (terminal(&frame), Vec::new());
-        self.store.append(Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, ack });
+        self.store.append(Append {
+            run,
+            epoch,
+            expected,
+            at,
+            frame,
+            acquire,
+            ledger,
+            status,
+            consumed,
+            work: None,
+            ack,
+        });
         reply.await.unwrap().unwrap()
     }
 

@@ -4,12 +4,14 @@ use syn::Ident;
 
 use super::Written;
 use crate::code;
-use crate::ir::{Approval, Effect, OfArguments, OnUnknown, Shape, StepOptions};
+use crate::ir::{Approval, Effect, OfArguments, OnUnknown, Shape, StepOptions, Timeout};
 use crate::report::{Diagnostics, did_you_mean};
 
 /// The rules between options.
 pub(super) fn judge(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
     meaningless(effect, written, diagnostics);
+    alone(written, diagnostics);
+    heartbeat(written, diagnostics);
     if !effect.changes_world() {
         return;
     }
@@ -40,14 +42,18 @@ pub(super) fn judge(effect: Effect, written: &Written, diagnostics: &mut Diagnos
 
 fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
     let world = effect.changes_world();
-    let records = effect != Effect::Pure;
+    let transacts = effect == Effect::Transaction;
+    let asks = effect != Effect::Pure && !transacts;
     let options = [
         (written.irreversible.as_ref(), world),
+        (written.idempotent.as_ref(), !transacts),
         (place(&written.key), world),
         (place(&written.on_unknown), world),
         (place(&written.probe), world),
-        (place(&written.approval), records),
-        (place(&written.compensate), world),
+        (place(&written.approval), asks),
+        (place(&written.compensate), world || transacts),
+        (place(&written.changes), world),
+        (place(&written.heartbeat), asks),
     ];
     for (at, _) in options.into_iter().filter(|(_, fits)| !fits) {
         let Some(at) = at else { continue };
@@ -60,6 +66,36 @@ fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics)
         let message = "`retry` has no meaning on a step of class `pure`";
         let help = "remove it: what touches nothing fails the same way every time";
         diagnostics.report_with(at, code::MEANINGLESS, message, help);
+    }
+}
+
+/// Options that only say more about another one.
+fn alone(written: &Written, diagnostics: &mut Diagnostics) {
+    let pairs = [
+        (place(&written.scope), "irreversible", written.irreversible.is_some()),
+        (place(&written.confirm), "changes", written.changes.is_some()),
+    ];
+    for (at, other, _) in pairs.into_iter().filter(|(.., given)| !given) {
+        let Some(at) = at else { continue };
+        let message = format!("`{at}` without `{other}`");
+        let help = format!("add `{other}`, or remove `{at}`");
+        diagnostics.report_with(at, code::MEANINGLESS, message, help);
+    }
+}
+
+/// A silence that the timeout ends first is never noticed.
+fn heartbeat(written: &Written, diagnostics: &mut Diagnostics) {
+    if let Some((at, Some(silence))) = &written.heartbeat
+        && let Some(Timeout::Millis(limit)) = written.timeout
+        && *silence >= limit
+    {
+        let help = "write a `heartbeat` shorter than `timeout`, or remove it";
+        diagnostics.report_with(
+            at,
+            code::MEANINGLESS,
+            "a `heartbeat` that is not shorter than `timeout`",
+            help,
+        );
     }
 }
 

@@ -1,11 +1,11 @@
 //! What the options of an attribute say: literals, paths and closures, read or refused with the form they have.
 
 use quote::ToTokens;
-use syn::{Expr, Ident, Lit, Pat, Path};
+use syn::{Expr, ExprLit, Ident, Lit, Pat, Path};
 
 use super::unknown;
 use crate::code;
-use crate::ir::{Approval, Effect, OfArguments, OnUnknown, Retry, Timeout};
+use crate::ir::{Approval, Effect, OfArguments, Retry, Timeout};
 use crate::parse::{Opt, Value};
 use crate::report::{Diagnostics, did_you_mean};
 
@@ -150,14 +150,27 @@ pub(super) fn timeout(name: &Ident, value: &Value, diagnostics: &mut Diagnostics
     }
 }
 
+pub(super) fn heartbeat(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<u64> {
+    let silence = duration(name, value, diagnostics)?;
+    if silence == 0 {
+        bad(
+            at(name, value),
+            "heartbeat",
+            "a time above zero, for example `heartbeat = \"10s\"`",
+            diagnostics,
+        );
+    }
+    Some(silence)
+}
+
 pub(super) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Retry {
-    const KNOWN: &[&str] = &["max", "delay", "factor", "max_delay"];
-    let mut retry = Retry { max: 3, delay: 200, factor: 2.0, max_delay: 30_000 };
+    const KNOWN: &[&str] = &["max", "delay", "factor", "max_delay", "jitter"];
+    let mut retry = Retry { max: 3, delay: 200, factor: 2.0, max_delay: 30_000, jitter: 0.2 };
     let Value::List(list) = value else {
         bad(
             name,
             "retry",
-            "`retry(max = 5)`, with `delay`, `factor` and `max_delay` if you like",
+            "`retry(max = 5)`, with `delay`, `factor`, `max_delay` and `jitter` if you like",
             diagnostics,
         );
         return retry;
@@ -172,6 +185,7 @@ pub(super) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -
             "max" => retry.max = retries(name, value, diagnostics).unwrap_or(retry.max),
             "delay" => retry.delay = duration(name, value, diagnostics).unwrap_or(retry.delay),
             "max_delay" => retry.max_delay = duration(name, value, diagnostics).unwrap_or(retry.max_delay),
+            "jitter" => retry.jitter = jitter(name, value, diagnostics).unwrap_or(retry.jitter),
             "factor" => retry.factor = factor(name, value, diagnostics).unwrap_or(retry.factor),
             _ => unknown(name, KNOWN, diagnostics),
         }
@@ -195,28 +209,71 @@ fn retries(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option
 }
 
 fn factor(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<f64> {
-    let number = match literal(value) {
-        Some(Lit::Int(number)) => number.base10_parse::<u32>().ok().map(f64::from),
-        Some(Lit::Float(number)) => number.base10_parse::<f64>().ok(),
-        _ => None,
-    };
-    let number = number.filter(|number| number.is_finite() && *number >= 1.0);
+    let number = number(value).filter(|number| *number >= 1.0);
     if number.is_none() {
         bad(at(name, value), "factor", "a number from 1.0, for example `factor = 2.0`", diagnostics);
     }
     number
 }
 
-pub(super) fn on_unknown(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<OnUnknown> {
+fn jitter(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<f64> {
+    let number = number(value).filter(|number| (0.0..=1.0).contains(number));
+    if number.is_none() {
+        let form = "the part of a wait that is left to chance, from 0.0 to 1.0, for example `jitter = 0.2`";
+        bad(at(name, value), "jitter", form, diagnostics);
+    }
+    number
+}
+
+/// A finite number, whole or not.
+fn number(value: &Value) -> Option<f64> {
+    match literal(value)? {
+        Lit::Int(number) => number.base10_parse::<u32>().ok().map(f64::from),
+        Lit::Float(number) => number.base10_parse::<f64>().ok().filter(|number| number.is_finite()),
+        _ => None,
+    }
+}
+
+/// A list of kinds of resources.
+pub(super) fn changes(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Vec<String> {
+    let kinds = match value {
+        Value::Is(expr) => kinds(expr),
+        _ => None,
+    };
+    if kinds.is_none() {
+        let form = "the kinds of resources that the body changes, each once, for example `changes = [\"http\", \"file\"]`";
+        bad(at(name, value), "changes", form, diagnostics);
+    }
+    kinds.unwrap_or_default()
+}
+
+fn kinds(expr: &Expr) -> Option<Vec<String>> {
+    let Expr::Array(array) = expr else { return None };
+    let mut kinds: Vec<String> = Vec::new();
+    for element in &array.elems {
+        let Expr::Lit(ExprLit { lit: Lit::Str(kind), .. }) = element else { return None };
+        let kind = kind.value();
+        if kind.trim().is_empty() || kinds.contains(&kind) {
+            return None;
+        }
+        kinds.push(kind);
+    }
+    (!kinds.is_empty()).then_some(kinds)
+}
+
+/// One of the words of a table.
+pub(super) fn word<T: Copy>(
+    name: &Ident,
+    value: &Value,
+    words: &[(&str, T)],
+    diagnostics: &mut Diagnostics,
+) -> Option<T> {
     let text = text(value).unwrap_or_default();
-    let found = OnUnknown::ALL.iter().find(|(policy, _)| *policy == text).map(|(_, policy)| *policy);
+    let found = words.iter().find(|(word, _)| *word == text).map(|(_, meant)| *meant);
     if found.is_none() {
-        bad(
-            at(name, value),
-            "on_unknown",
-            "one of `\"fail\"`, `\"ask\"`, `\"retry\"`, `\"probe\"`",
-            diagnostics,
-        );
+        let words: Vec<String> = words.iter().map(|(word, _)| format!("`\"{word}\"`")).collect();
+        let form = format!("one of {}", words.join(", "));
+        bad(at(name, value), &name.to_string(), &form, diagnostics);
     }
     found
 }

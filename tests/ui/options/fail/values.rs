@@ -18,4 +18,34 @@ async fn pay_out(cx: &mut StepCx, cents: u64) -> Result<()> {
     Ok(())
 }
 
+#[step(effect = "tool", irreversible, scope = "world")]
+async fn ship(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[step(effect = "tool", changes = [], confirm = "maybe")]
+async fn write(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[step(effect = "tool", changes = ["file", ""])]
+async fn write_more(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[step(effect = "tool", heartbeat = "0s")]
+async fn crawl(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
+#[step(effect = "read", retry(max = 2, jitter = 1.5))]
+async fn retried(cx: &mut StepCx) -> Result<()> {
+    let _ = cx;
+    Ok(())
+}
+
 fn main() {}

@@ -1,0 +1,219 @@
+//! How a run ends: children are told, steps are undone, then the terminal event.
+//!
+//! Promise: a result is seen by a caller only after it is durable; what was in flight is named; whoever must be told
+//! was told before the run is over, and is told again after a crash.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use crate::contract::Status;
+use crate::event::{
+    Event, InvocationAbandoned, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding,
+    RunWaiting,
+};
+use crate::failure::Failure;
+use crate::fault::Fault;
+use crate::id::{CommandId, RunId};
+use crate::payload::Payload;
+use crate::replay::History;
+use crate::run::{Riders, Run};
+use crate::step::Completion;
+use crate::store::StatusChange;
+use crate::turn::{EndRequest, RunEnd, TurnEnd, turn};
+use crate::unwind::unwind;
+
+/// A run on its way to its end.
+pub(crate) struct Closing {
+    /// The terminal event.
+    end: Event,
+    /// Inbox messages that asked for it.
+    consumed: Vec<u64>,
+    /// The unwinding has begun.
+    unwinding: bool,
+}
+
+impl Closing {
+    /// What the end of a workflow's turn means for the run; `Err` where it does not end the run.
+    pub(crate) fn of(run: &Run, end: TurnEnd) -> Result<Self, TurnEnd> {
+        let (end, consumed) = match end {
+            TurnEnd::Done(completion) => match run.leftover() {
+                Some(fault) => return Err(TurnEnd::Fault(fault)),
+                None => (terminal(run, completion), Vec::new()),
+            },
+            TurnEnd::Panicked(message) => {
+                let what = format_args!("workflow `{}` panicked: {message}", run.def.name);
+                (failed(&Failure::permanent(what)), Vec::new())
+            }
+            TurnEnd::Cancelled { request: EndRequest { reason, actor }, message } => {
+                (RunCancelled { reason, actor, uncompensated: Vec::new() }.into(), vec![message])
+            }
+            TurnEnd::Terminated { request, message } => (terminated(request), vec![message]),
+            other @ (TurnEnd::Suspended { .. } | TurnEnd::Fault(_)) => return Err(other),
+        };
+        Ok(Self { end, consumed, unwinding: false })
+    }
+
+    /// Goes on where a crash cut the unwinding off; `end` is the event with which it was to end.
+    pub(crate) fn resumed(run: &Run, end: Event, history: History) -> Self {
+        run.begin_unwinding(history);
+        Self { end, consumed: Vec::new(), unwinding: true }
+    }
+
+    /// Ends the run; durable when it returns. `Err` holds the end of a turn that does not end the run.
+    pub(crate) async fn finish(mut self, run: &Arc<Run>, parent: Option<RunId>) -> Result<RunEnd, TurnEnd> {
+        if !self.unwinding && self.must_unwind(run) {
+            let (mut events, mut riders) = abandon(run).await?;
+            events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
+            riders.consumed = std::mem::take(&mut self.consumed);
+            run.append(events, riders);
+            run.begin_unwinding(History::default());
+            self.unwinding = true;
+        }
+        self.tell_children(run).await?;
+        if self.unwinding {
+            match turn(run, Box::pin(unwind(Arc::clone(run)))).await {
+                TurnEnd::Done(_) => {}
+                TurnEnd::Terminated { request, message } => {
+                    self.end = terminated(request);
+                    self.consumed.push(message);
+                    self.tell_children(run).await?;
+                }
+                other => return Err(other),
+            }
+        }
+        let (mut events, mut riders) = abandon(run).await?;
+        let event = with_uncompensated(self.end, run);
+        riders.status = Some(StatusChange {
+            status: status_of(&event),
+            wake_at: None,
+            release: true,
+            seen: run.seen(),
+            notify: parent,
+        });
+        riders.consumed = self.consumed;
+        let end = RunEnd::of(&event);
+        events.push(event);
+        durable_or_fault(run, events, riders).await?;
+        end.ok_or_else(|| TurnEnd::Panicked("not a terminal event".into()))
+    }
+
+    /// Whether something must be undone before the run is over.
+    fn must_unwind(&self, run: &Run) -> bool {
+        match &self.end {
+            Event::RunTerminated(_) => false,
+            end => {
+                let half_way = matches!(end, Event::RunCompleted(_));
+                run.owes(|owes| !owes.pending(half_way).is_empty())
+            }
+        }
+    }
+
+    /// Asks the children that do not outlive this run to end, too; durable when it returns.
+    async fn tell_children(&self, run: &Run) -> Result<(), TurnEnd> {
+        let Some(children) = run.children.clone() else { return Ok(()) };
+        let at_once = matches!(self.end, Event::RunTerminated(_));
+        let (reason, actor) = match &self.end {
+            Event::RunCancelled(e) => (e.reason.clone(), e.actor.clone()),
+            Event::RunTerminated(e) => (e.reason.clone(), e.actor.clone()),
+            _ => (format!("its parent `{}` has ended", run.id), "engine".to_owned()),
+        };
+        run.children_are_started().await;
+        for child in run.owes(|owes| owes.children()) {
+            let request = EndRequest { reason: reason.clone(), actor: actor.clone() };
+            let told = or_broken(run, children.end(run.id.clone(), child, request, at_once)).await?;
+            told.map_err(|error| TurnEnd::Fault(error.into()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Names the invocations that are in flight; their outcome is unknown from here on.
+async fn abandon(run: &Arc<Run>) -> Result<(Vec<Event>, Riders), TurnEnd> {
+    let (mut events, mut riders) = (Vec::new(), Riders::default());
+    run.abandon(None);
+    for (command, invocation) in run.owes(|owes| owes.invocations()) {
+        let update = run.in_doubt(&invocation);
+        let entry = or_broken(run, run.host.store.entry(&update.key)).await?;
+        let entry = entry.map_err(|error| TurnEnd::Fault(error.into()))?;
+        // A row that is missing is not needed; one that holds the outcome is kept.
+        riders.ledger.extend(entry.filter(|entry| !entry.committed).map(|_| update));
+        events.push(InvocationAbandoned { command, invocation }.into());
+    }
+    Ok((events, riders))
+}
+
+/// The terminal event of a workflow that returned.
+pub(crate) fn terminal(run: &Run, completion: Completion) -> Event {
+    let uncompensated = Vec::new();
+    match completion {
+        Ok(Ok(result)) => match run.too_large(&result) {
+            None => RunCompleted { result, uncompensated }.into(),
+            Some(reason) => failed(&Failure::permanent(format_args!("result of run `{}`: {reason}", run.id))),
+        },
+        Ok(Err(error)) => RunFailed { error: error.error, message: error.message, uncompensated }.into(),
+        Err(error) => failed(&Failure::permanent(format_args!("result of run `{}`: {error}", run.id))),
+    }
+}
+
+fn failed(failure: &Failure) -> Event {
+    let error = Payload::encode(failure).unwrap_or_else(|_| Payload::null());
+    RunFailed { error, message: failure.to_string(), uncompensated: Vec::new() }.into()
+}
+
+fn terminated(EndRequest { reason, actor }: EndRequest) -> Event {
+    RunTerminated { reason, actor }.into()
+}
+
+fn status_of(event: &Event) -> Status {
+    match event {
+        Event::RunCompleted(_) => Status::Completed,
+        Event::RunFailed(_) => Status::Failed,
+        _ => Status::Cancelled,
+    }
+}
+
+fn with_uncompensated(mut event: Event, run: &Run) -> Event {
+    let left = run.owes(|owes| owes.uncompensated());
+    for one in &left {
+        tracing::error!(run = %run.id, %one, "a step could not be undone");
+    }
+    match &mut event {
+        Event::RunCompleted(e) => e.uncompensated = left,
+        Event::RunFailed(e) => e.uncompensated = left,
+        Event::RunCancelled(e) => e.uncompensated = left,
+        _ => {}
+    }
+    event
+}
+
+/// Suspends a run: from here on it lives only in the store.
+pub(crate) async fn suspend(
+    run: &Run,
+    until: Option<jiff::Timestamp>,
+    on: Vec<CommandId>,
+) -> Result<(), TurnEnd> {
+    let status = StatusChange {
+        status: Status::Waiting,
+        wake_at: until,
+        release: true,
+        seen: run.seen(),
+        notify: None,
+    };
+    let riders = Riders { status: Some(status), ..Riders::default() };
+    durable_or_fault(run, vec![RunWaiting { until, on }.into()], riders).await
+}
+
+/// An append outside of a turn: a fault ends the wait.
+async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: Riders) -> Result<(), TurnEnd> {
+    or_broken(run, run.append_durably(events, None, riders)).await.map(drop)
+}
+
+/// Waits for `work` unless an append fails meanwhile.
+async fn or_broken<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, TurnEnd> {
+    let (work, broken) = (pin!(work), pin!(run.tail().failed()));
+    match futures_util::future::select(work, broken).await {
+        futures_util::future::Either::Left((done, _)) => Ok(done),
+        futures_util::future::Either::Right((error, _)) => Err(TurnEnd::Fault(Fault::Append(error))),
+    }
+}

@@ -1,0 +1,58 @@
+//! How a body came back, and the step error that follows from it.
+
+use std::time::Duration;
+
+use crate::def::StepOptions;
+use crate::failure::StepError;
+use crate::id::CommandId;
+use crate::payload::Payload;
+use crate::perform::at;
+use crate::run::Run;
+use crate::step::BodyError;
+
+/// How a body came back.
+pub(crate) enum Ended {
+    Value(Payload),
+    Error(BodyError),
+    Unrecordable(String),
+    TimedOut,
+    Panicked(String),
+    /// It did what a body of its class must not do, and nothing of it is left.
+    Refused(String),
+    /// Somebody outside will report the outcome, within the limit if there is one.
+    Pending(Option<Duration>),
+}
+
+/// The step error of an attempt that gave no value; `exhausted` where it was the last of several.
+pub(crate) fn error_of(
+    run: &Run,
+    command: &CommandId,
+    options: &StepOptions,
+    ended: Ended,
+    exhausted: bool,
+) -> StepError<Payload> {
+    let failure = |reason: String| at(run, command, reason);
+    match ended {
+        Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
+        Ended::Error(error) => StepError::App(error.error),
+        Ended::TimedOut => {
+            let limit = options.timeout.unwrap_or_default();
+            StepError::TimedOut(failure(format!("no answer within {limit:?}")))
+        }
+        Ended::Panicked(message) => StepError::Panicked(failure(message)),
+        Ended::Refused(reason) => StepError::Rejected(failure(reason)),
+        Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
+        Ended::Value(_) | Ended::Pending(_) => {
+            StepError::Unrecordable(failure("the body gave no error".into()))
+        }
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into())
+}

@@ -1,0 +1,426 @@
+//! What somebody outside says to a run that waits: approvals, answers, callbacks; and the list of what waits.
+//!
+//! Promise: a word to something that does not wait is a typed error and changes nothing; of two words to one wait
+//! exactly one is taken, across processes; a word that was taken survives a crash at any instant.
+
+use serde::Serialize;
+
+use super::Engine;
+use super::worker::{now, poke};
+use crate::callback::{CallbackToken, callback_topic};
+use crate::contract::Status;
+use crate::human::{Ruling, answer_topic, ruling_topic};
+use crate::id::{CommandId, RunId};
+use crate::outcome::EffectClass;
+use crate::payload::{Payload, PayloadError};
+use crate::pending::{Counter, Counters, Pending, Waiting};
+use crate::step::{Body, RegisteredStep};
+use crate::store::{RunFilter, RunRecord, Sent, StoreError};
+use crate::wait::{Letter, Reply};
+
+/// Why a word to a run was not taken. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecideError {
+    /// Nobody said it.
+    #[error("run `{run}`, command `{command}`: say who decides; the actor is recorded and must not be empty")]
+    NoActor {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+    },
+    /// The run has no such command yet, or never.
+    #[error("run `{run}` has no command `{command}`; `Engine::pending` lists what waits")]
+    UnknownCommand {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+    },
+    /// The command does not wait, or for something else.
+    #[error(
+        "run `{run}`: command `{command}` does not wait for {wanted}, {found}; `Engine::pending` lists what waits"
+    )]
+    NotWaiting {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+        /// What it would have had to wait for.
+        wanted: Waiting,
+        /// What it does instead.
+        found: String,
+    },
+    /// Somebody else was first.
+    #[error("run `{run}`: command `{command}` was decided already, by {by}")]
+    AlreadyDecided {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+        /// By whom.
+        by: String,
+    },
+    /// The time limit of the wait is over.
+    #[error("run `{run}`: command `{command}` waited until {until}; it is too late")]
+    Expired {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+        /// The limit.
+        until: jiff::Timestamp,
+    },
+    /// The run is over.
+    #[error("run `{run}` is {status}; nothing of it waits any more")]
+    RunEnded {
+        /// The run.
+        run: RunId,
+        /// Its terminal status.
+        status: Status,
+    },
+    /// The value does not fit the step; the wait goes on.
+    #[error(
+        "run `{run}`: what was given for command `{command}` does not fit its step, which goes on waiting: {error}"
+    )]
+    Misfit {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+        /// What the decoder said.
+        error: PayloadError,
+    },
+    /// The approval is not about a call, so there are no arguments to edit.
+    #[error(
+        "run `{run}`: command `{command}` asks for a decision and makes no call, so it has no arguments to edit: use `approve`"
+    )]
+    NothingToEdit {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+    },
+    /// The token is none of this store's.
+    #[error(
+        "this is no callback token of a run in this store (it starts {start:?}); give the token as `Callback::token` gave it"
+    )]
+    UnknownToken {
+        /// First characters of what was given.
+        start: String,
+    },
+    /// The value cannot be recorded.
+    #[error("what was given cannot be recorded: {0}")]
+    Unrecordable(#[from] PayloadError),
+    /// The store failed, or has no such run.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A word to one wait.
+struct Word<'a> {
+    run: &'a RunId,
+    command: &'a CommandId,
+    waiting: Waiting,
+    topic: String,
+    letter: Letter,
+}
+
+impl Engine {
+    /// What waits for somebody outside in `run`, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or its journal is unreadable.
+    pub async fn pending(&self, run: &RunId) -> Result<Vec<Pending>, StoreError> {
+        let (record, counters) = self.counters(run).await?;
+        Ok(if record.status.is_terminal() { Vec::new() } else { counters.into_open() })
+    }
+
+    /// What waits for somebody outside in any run of the store, oldest first. Reads the journal of every open run.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails or a journal is unreadable.
+    pub async fn all_pending(&self) -> Result<Vec<Pending>, StoreError> {
+        let mut all = Vec::new();
+        for status in [Status::Pending, Status::Running, Status::Waiting] {
+            for run in self.runs(RunFilter { status: Some(status), ..RunFilter::default() }).await? {
+                all.append(&mut self.pending(&run.id).await?);
+            }
+        }
+        // A run that moved on between two listings is in both.
+        all.sort_by(|a, b| (a.since, &a.run, &a.command).cmp(&(b.since, &b.run, &b.command)));
+        all.dedup_by(|a, b| (&a.run, &a.command) == (&b.run, &b.command));
+        Ok(all)
+    }
+
+    /// Says yes to what `command` of `run` asks a person for. `actor` is recorded.
+    ///
+    /// # Errors
+    /// [`DecideError`]: nobody said it, there is no such run or command, it does not wait for an approval (or not yet),
+    /// somebody else was first, the time limit is over, or the run is.
+    pub async fn approve(&self, run: &RunId, command: &CommandId, actor: &str) -> Result<(), DecideError> {
+        self.rule(run, command, Ruling::Approved, actor).await
+    }
+
+    /// Says yes to a step's call with other arguments, an object with one field per argument. The recorded ones stay
+    /// in the journal beside them, and the body gets the edited ones.
+    ///
+    /// # Errors
+    /// Those of [`Engine::approve`]; and [`DecideError::Misfit`] when the arguments do not fit the step, which goes on
+    /// waiting. Where this program does not hold the step, the process that advances the run refuses them on the record
+    /// ([`Pending::refused`]).
+    pub async fn approve_with(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+        edited: &(impl Serialize + ?Sized),
+        actor: &str,
+    ) -> Result<(), DecideError> {
+        self.rule(run, command, Ruling::ApprovedWith(Payload::encode(edited)?), actor).await
+    }
+
+    /// Says no. The call is not made: its step error is [`StepError::Rejected`](crate::failure::StepError::Rejected).
+    ///
+    /// # Errors
+    /// Those of [`Engine::approve`].
+    pub async fn reject(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+        reason: &str,
+        actor: &str,
+    ) -> Result<(), DecideError> {
+        self.rule(run, command, Ruling::Rejected(reason.into()), actor).await
+    }
+
+    /// Answers a question that `cx.ask` put to a person. `actor` is recorded. An answer of another type than the
+    /// workflow asked for is refused on the record ([`Pending::refused`]), and the question stays open.
+    ///
+    /// # Errors
+    /// [`DecideError`] as for [`Engine::approve`].
+    pub async fn answer<T: Serialize + ?Sized>(
+        &self,
+        run: &RunId,
+        question: &CommandId,
+        value: &T,
+        actor: &str,
+    ) -> Result<(), DecideError> {
+        let letter = Letter { reply: Reply::Value(Payload::encode(value)?), actor: actor.into() };
+        let topic = answer_topic(question);
+        let word = Word { run, command: question, waiting: Waiting::Question, topic, letter };
+        self.say(&word, |_| Ok(())).await
+    }
+
+    /// Reports the value of an attempt whose body handed its completion over with
+    /// [`StepCx::callback`](crate::step_cx::StepCx::callback); `token` is what it gave. The report may come before the
+    /// body has returned. A second report is dropped and answered with [`Sent::Duplicate`].
+    ///
+    /// # Errors
+    /// [`DecideError`]: the token is none of this store's, the attempt has another outcome or waited no longer, the run
+    /// is over, or the value does not fit the step, which then goes on waiting.
+    pub async fn complete_callback<T: Serialize + ?Sized>(
+        &self,
+        token: &str,
+        value: &T,
+    ) -> Result<Sent, DecideError> {
+        self.report(token, Reply::Value(Payload::encode(value)?)).await
+    }
+
+    /// Reports that an attempt failed; `error` is one of the step's error type, a
+    /// [`Failure`](crate::failure::Failure) for most. The step treats it as if its body had returned it.
+    ///
+    /// # Errors
+    /// Those of [`Engine::complete_callback`].
+    pub async fn fail_callback<E: Serialize + ?Sized>(
+        &self,
+        token: &str,
+        error: &E,
+    ) -> Result<Sent, DecideError> {
+        self.report(token, Reply::Error(Payload::encode(error)?)).await
+    }
+
+    async fn rule(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+        ruling: Ruling,
+        actor: &str,
+    ) -> Result<(), DecideError> {
+        let letter = Letter { reply: Reply::Value(Payload::encode(&ruling)?), actor: actor.into() };
+        let topic = ruling_topic(command);
+        let word = Word { run, command, waiting: Waiting::Approval, topic, letter };
+        self.say(&word, |open| match &ruling {
+            Ruling::ApprovedWith(_) if open.class == EffectClass::Human => {
+                Err(DecideError::NothingToEdit { run: run.clone(), command: command.clone() })
+            }
+            Ruling::ApprovedWith(edited) => fits(run, command, |body| body.check(edited)),
+            _ => Ok(()),
+        })
+        .await
+    }
+
+    /// Sends a word to a wait that is open.
+    async fn say(
+        &self,
+        word: &Word<'_>,
+        check: impl Fn(&Pending) -> Result<(), DecideError>,
+    ) -> Result<(), DecideError> {
+        let Word { run, command, topic, letter, .. } = word;
+        let (run, command) = ((*run).clone(), (*command).clone());
+        if letter.actor.trim().is_empty() {
+            return Err(DecideError::NoActor { run, command });
+        }
+        let (record, counters) = self.counters(&run).await?;
+        if record.status.is_terminal() {
+            return Err(DecideError::RunEnded { run, status: record.status });
+        }
+        let Some(counter) = counters.commands.get(&command) else {
+            return Err(DecideError::UnknownCommand { run, command });
+        };
+        let open = word.open(counter)?;
+        self.in_time(open)?;
+        check(open)?;
+        let message = letter.message(topic, counter.refused, now(&self.inner))?;
+        let id = message.id.clone();
+        match self.inner.host.store.send(&run, message).await? {
+            Sent::Delivered => {
+                poke(&self.inner, &run).await;
+                Ok(())
+            }
+            Sent::Duplicate => Err(self.too_late(&run, &command, &id, open.until).await?),
+            Sent::RunEnded(status) => Err(DecideError::RunEnded { run, status }),
+        }
+    }
+
+    /// Who was first.
+    async fn too_late(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+        message: &str,
+        until: Option<jiff::Timestamp>,
+    ) -> Result<DecideError, DecideError> {
+        let inbox = self.inner.host.store.inbox(run).await?;
+        let first = inbox.iter().find(|known| known.id == message);
+        let letter = first.and_then(|known| known.payload.decode::<Letter>().ok());
+        let (run, command) = (run.clone(), command.clone());
+        let by = match (letter, until) {
+            (Some(Letter { reply: Reply::Expired, .. }), Some(until)) => {
+                return Ok(DecideError::Expired { run, command, until });
+            }
+            (Some(letter), _) => letter.actor,
+            (None, _) => {
+                let (_, counters) = self.counters(&run).await?;
+                let decided = counters.commands.get(&command).and_then(|counter| counter.decided.clone());
+                decided.unwrap_or_else(|| "somebody".into())
+            }
+        };
+        Ok(DecideError::AlreadyDecided { run, command, by })
+    }
+
+    async fn report(&self, token: &str, reply: Reply) -> Result<Sent, DecideError> {
+        let unknown = || DecideError::UnknownToken { start: token.chars().take(24).collect() };
+        let named = CallbackToken::parse(token).ok_or_else(unknown)?;
+        let (run, command) = (named.run.clone(), named.command.clone());
+        let (record, counters) = match self.counters(&run).await {
+            Err(StoreError::UnknownRun { .. }) => return Err(unknown()),
+            found => found?,
+        };
+        if named.signed(&counters.seed) != token {
+            return Err(unknown());
+        }
+        let Some(counter) = counters.commands.get(&command) else {
+            return Err(DecideError::UnknownCommand { run, command });
+        };
+        let invocation = named.invocation();
+        match &counter.invocation {
+            Some((newest, false)) if *newest == invocation && counter.called_back => {
+                return Ok(Sent::Duplicate);
+            }
+            _ if record.status.is_terminal() => {
+                return Err(DecideError::RunEnded { run, status: record.status });
+            }
+            Some((newest, true)) if *newest == invocation => {}
+            _ => {
+                let found = format!("attempt {} of it has another outcome", named.attempt);
+                return Err(DecideError::NotWaiting { run, command, wanted: Waiting::Callback, found });
+            }
+        }
+        counter.open.as_ref().map_or(Ok(()), |open| self.in_time(open))?;
+        fits(&run, &command, |body| match &reply {
+            Reply::Value(value) => body.accepts(value),
+            Reply::Error(error) => body.failure(error).map(drop),
+            Reply::Expired => Ok(()),
+        })?;
+        let letter = Letter { reply, actor: "callback".into() };
+        let message = letter.message(&callback_topic(&invocation), counter.refused, now(&self.inner))?;
+        let sent = self.inner.host.store.send(&run, message).await?;
+        poke(&self.inner, &run).await;
+        match sent {
+            Sent::RunEnded(status) => Err(DecideError::RunEnded { run, status }),
+            sent => Ok(sent),
+        }
+    }
+
+    fn in_time(&self, open: &Pending) -> Result<(), DecideError> {
+        match open.until {
+            Some(until) if until <= now(&self.inner) => {
+                let (run, command) = (open.run.clone(), open.command.clone());
+                Err(DecideError::Expired { run, command, until })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn counters(&self, run: &RunId) -> Result<(RunRecord, Counters), StoreError> {
+        let store = &self.inner.host.store;
+        let Some(record) = store.run(run).await? else {
+            return Err(StoreError::UnknownRun { run: run.clone() });
+        };
+        let frames = store.load(run, 0).await?;
+        let counters = Counters::fold(run.clone(), &frames).map_err(|error| StoreError::Corrupt {
+            store: store.describe(),
+            reason: format!("run `{run}`: {error}"),
+        })?;
+        Ok((record, counters))
+    }
+}
+
+impl Word<'_> {
+    /// The wait that this word is for.
+    fn open<'c>(&self, counter: &'c Counter) -> Result<&'c Pending, DecideError> {
+        let (run, command, wanted) = (self.run.clone(), self.command.clone(), self.waiting);
+        match (&counter.open, &counter.decided) {
+            (Some(open), _) if open.waiting == wanted => Ok(open),
+            (Some(open), _) => {
+                let found = format!("but for {}", open.waiting);
+                Err(DecideError::NotWaiting { run, command, wanted, found })
+            }
+            (None, Some(by)) => Err(DecideError::AlreadyDecided { run, command, by: by.clone() }),
+            (None, None) => {
+                let found = "nor for anything else".into();
+                Err(DecideError::NotWaiting { run, command, wanted, found })
+            }
+        }
+    }
+}
+
+/// Whether one of the steps of this name in this program takes what was given. A program without such a step cannot
+/// tell; then the process that advances the run judges.
+fn fits(
+    run: &RunId,
+    command: &CommandId,
+    check: impl Fn(&dyn Body) -> Result<(), PayloadError>,
+) -> Result<(), DecideError> {
+    let mut misfit = Ok(());
+    for body in RegisteredStep::bodies(command.name()) {
+        match check(&*body) {
+            Ok(()) => return Ok(()),
+            Err(error) => {
+                misfit = Err(DecideError::Misfit { run: run.clone(), command: command.clone(), error });
+            }
+        }
+    }
+    misfit
+}

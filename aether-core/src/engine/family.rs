@@ -1,0 +1,89 @@
+//! Child runs as the engine sees them: starting them, asking how they ended, and asking them to end.
+//!
+//! Promise: a run that is not this parent's child is neither taken for one nor told anything.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::OwnedRwLockReadGuard;
+
+use super::Inner;
+use super::handle::{NewRunOf, create_whole, stored_end};
+use super::operate::cancel;
+use crate::child::{ChildEnd, ChildStart, Children};
+use crate::id::RunId;
+use crate::payload::{Digest, Payload};
+use crate::step::RegisteredWorkflow;
+use crate::store::{Created, StoreError};
+use crate::turn::{EndRequest, RunEnd};
+
+/// Starts and follows child runs.
+#[derive(Debug)]
+pub(super) struct ChildRuns(pub(super) Arc<Inner>);
+
+impl Children for ChildRuns {
+    fn start(
+        &self,
+        parent: RunId,
+        child: RunId,
+        workflow: RegisteredWorkflow,
+        input: Payload,
+        held: OwnedRwLockReadGuard<()>,
+    ) -> BoxFuture<'static, Result<ChildStart, StoreError>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let corrupt = |error: crate::payload::PayloadError| StoreError::Corrupt {
+                store: "input".into(),
+                reason: error.to_string(),
+            };
+            let digest = Digest::of(&input).map_err(corrupt)?;
+            let new = NewRunOf { workflow, id: child, input, parent: Some(parent.clone()), unique: false };
+            let existing = match create_whole(&inner, new, Some(held)).await? {
+                Created::New => return Ok(ChildStart::Runs),
+                Created::Existing(existing) => existing,
+            };
+            Ok(match &existing.parent {
+                Some(known) if *known != parent => ChildStart::Taken(format!("a child of run `{known}`")),
+                None => ChildStart::Taken("a run without a parent".into()),
+                _ if existing.workflow != workflow.def.name => {
+                    ChildStart::Taken(format!("a run of workflow `{}`", existing.workflow))
+                }
+                _ if existing.digest != digest => ChildStart::Taken("a child with another input".into()),
+                _ => ChildStart::Runs,
+            })
+        })
+    }
+
+    fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            Ok(match stored_end(&inner, &child).await? {
+                Some(RunEnd::Completed(value)) => Some(ChildEnd::Completed(value)),
+                Some(RunEnd::Failed { error, .. }) => Some(ChildEnd::Failed(error)),
+                Some(RunEnd::Cancelled { reason, .. } | RunEnd::Terminated { reason, .. }) => {
+                    Some(ChildEnd::Cancelled(reason))
+                }
+                Some(RunEnd::Stopped(_)) | None => None,
+            })
+        })
+    }
+
+    fn end(
+        &self,
+        parent: RunId,
+        child: RunId,
+        request: EndRequest,
+        at_once: bool,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            match inner.host.store.run(&child).await? {
+                Some(record) if record.parent.as_ref() == Some(&parent) && !record.status.is_terminal() => {
+                    cancel(&inner, &child, &request, at_once).await.map(|_sent| ())
+                }
+                // Never started, over, or somebody else's.
+                _ => Ok(()),
+            }
+        })
+    }
+}

@@ -1,0 +1,393 @@
+//! People in workflows: `cx.ask` for an answer, `cx.approval` for a decision. Both may expire.
+//!
+//! Promise: a question is durable before anybody sees it; a rejection or an expiry is a typed value and never a
+//! success; an answer of another type is refused and the question stays open.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cx::{Cx, Ticket};
+use crate::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
+use crate::failure::{Failure, StepError};
+use crate::gate::{BoxEffect, Recorded as _};
+use crate::id::CommandId;
+use crate::outcome::EffectClass;
+use crate::payload::{Payload, PayloadError};
+use crate::perform::at;
+use crate::replay::Answer;
+use crate::run::{Matched, Riders, Run};
+use crate::step::Recordable;
+use crate::wait::{Letter, Letterbox, Received, Reply};
+use crate::world::later;
+
+/// Name of the command of [`Cx::approval`].
+pub(crate) const APPROVAL: &str = "approval";
+
+/// Topic of the inbox under which a question is answered.
+pub(crate) fn answer_topic(command: &CommandId) -> String {
+    format!("answer:{command}")
+}
+
+/// Topic of the inbox under which an approval is decided.
+pub(crate) fn ruling_topic(command: &CommandId) -> String {
+    format!("decide:{command}")
+}
+
+/// What a person decided, as it stands in the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ruling {
+    /// Go ahead.
+    Approved,
+    /// Go ahead, with these arguments in place of the recorded ones.
+    ApprovedWith(Payload),
+    /// Do not, for this reason.
+    Rejected(String),
+    /// Nobody decided in time.
+    Expired,
+}
+
+impl Ruling {
+    /// The ruling that a letter holds.
+    pub(crate) fn of(letter: &Letter) -> Result<Self, PayloadError> {
+        match &letter.reply {
+            Reply::Value(ruling) => ruling.decode(),
+            Reply::Error(error) => error.decode().map(Self::Rejected),
+            Reply::Expired => Ok(Self::Expired),
+        }
+    }
+}
+
+/// What became of an approval that a workflow asked for.
+#[must_use = "a rejection is not a success: look at the decision, or use `.granted()?`"]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// A person said yes.
+    Approved {
+        /// Who.
+        by: String,
+    },
+    /// A person said no.
+    Rejected {
+        /// Who.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nobody decided in time.
+    Expired,
+}
+
+impl Decision {
+    fn of(ruling: Ruling, by: &str) -> Self {
+        match ruling {
+            Ruling::Approved | Ruling::ApprovedWith(_) => Self::Approved { by: by.into() },
+            Ruling::Rejected(reason) => Self::Rejected { by: by.into(), reason },
+            Ruling::Expired => Self::Expired,
+        }
+    }
+
+    /// Whether a person said yes.
+    pub fn is_approved(&self) -> bool {
+        matches!(self, Self::Approved { .. })
+    }
+
+    /// Who said yes.
+    ///
+    /// # Errors
+    /// [`StepError::Rejected`] with person and reason, or [`StepError::Cancelled`] when nobody decided in time.
+    pub fn granted(self) -> Result<String, StepError<Failure>> {
+        match self {
+            Self::Approved { by } => Ok(by),
+            Self::Rejected { by, reason } => {
+                Err(StepError::Rejected(Failure::permanent(format_args!("{by} said no: {reason}"))))
+            }
+            Self::Expired => Err(StepError::Cancelled(Failure::permanent("nobody decided in time"))),
+        }
+    }
+}
+
+/// Whether `command`, of this class, asks for an answer and not for a decision.
+pub(crate) fn is_question(command: &CommandId, class: EffectClass) -> bool {
+    class == EffectClass::Human && command.name() != APPROVAL
+}
+
+/// Whether `value` is the rejection of what an approval's `command` asked for.
+pub(crate) fn is_rejection(command: &CommandId, value: &Payload) -> bool {
+    command.name() == APPROVAL && matches!(value.decode(), Ok(Decision::Rejected { .. }))
+}
+
+/// A durable wait under construction; it begins when it is first polled.
+pub(crate) struct Wait<'c, T> {
+    pub(crate) terms: Terms,
+    state: Option<u16>,
+    begin: Option<Begin<'c, T>>,
+    effect: Option<BoxEffect<'c, T>>,
+}
+
+/// What was said about a wait after it was named.
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    pub(crate) limit: Option<Duration>,
+    pub(crate) details: Option<Result<Payload, PayloadError>>,
+}
+
+type Begin<'c, T> = Box<dyn FnOnce(Terms) -> Pin<Box<dyn Future<Output = T> + Send + 'c>> + Send + 'c>;
+
+impl<'c, T: 'c> Wait<'c, T> {
+    pub(crate) fn new(
+        begin: impl FnOnce(Terms) -> Pin<Box<dyn Future<Output = T> + Send + 'c>> + Send + 'c,
+    ) -> Self {
+        Self { terms: Terms::default(), state: None, begin: Some(Box::new(begin)), effect: None }
+    }
+
+    pub(crate) fn at(&mut self, state: u16) {
+        self.state = Some(state);
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        if let Some(begin) = self.begin.take() {
+            let effect = BoxEffect::boxed(begin(std::mem::take(&mut self.terms)));
+            self.effect = Some(match self.state {
+                Some(state) => effect.at(state),
+                None => effect,
+            });
+        }
+        match &mut self.effect {
+            Some(effect) => Pin::new(effect).poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Wait<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wait").field("terms", &self.terms).finish_non_exhaustive()
+    }
+}
+
+/// Makes a struct around a [`Wait`] a recorded effect that can be awaited.
+macro_rules! awaitable {
+    ($name:ident $(<$t:ident>)?: $output:ty) => {
+        impl$(<$t>)? $crate::gate::Sealed for $name<'_ $(, $t)?> {}
+        impl$(<$t: 'static>)? $crate::gate::Recorded for $name<'_ $(, $t)?> {
+            fn at(mut self, state: u16) -> Self {
+                self.0.at(state);
+                self
+            }
+        }
+        impl$(<$t: 'static>)? std::future::Future for $name<'_ $(, $t)?> {
+            type Output = $output;
+            fn poll(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<$output> {
+                self.0.poll(cx)
+            }
+        }
+    };
+}
+pub(crate) use awaitable;
+
+/// A question to a person. Await it, with a time limit or without.
+#[must_use = "a question is asked when this is awaited"]
+#[derive(Debug)]
+pub struct Question<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
+
+awaitable!(Question<T>: Result<T, StepError<Failure>>);
+
+impl<T> Question<'_, T> {
+    /// Gives up after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the question stays
+    /// open until it is answered.
+    pub fn expires(mut self, limit: Duration) -> Self {
+        self.0.terms.limit = Some(limit);
+        self
+    }
+}
+
+/// A request for a decision that is not tied to a step. Await it.
+#[must_use = "an approval is asked for when this is awaited"]
+#[derive(Debug)]
+pub struct ApprovalRequest<'c>(Wait<'c, Result<Decision, StepError<Failure>>>);
+
+awaitable!(ApprovalRequest: Result<Decision, StepError<Failure>>);
+
+impl ApprovalRequest<'_> {
+    /// Adds what the person needs to know; it is recorded and shown.
+    pub fn details(mut self, details: &(impl Serialize + ?Sized)) -> Self {
+        self.0.terms.details = Some(Payload::encode(details));
+        self
+    }
+
+    /// Gives up after `limit`, durably; the decision is then [`Decision::Expired`]. Without it the request stays open
+    /// until somebody decides.
+    pub fn expires(mut self, limit: Duration) -> Self {
+        self.0.terms.limit = Some(limit);
+        self
+    }
+}
+
+/// What a person is shown who is asked to approve.
+#[derive(Serialize)]
+struct Shown {
+    what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Payload>,
+}
+
+impl Cx {
+    /// Asks a person, and waits durably for the answer, see `Engine::answer`. `question` is recorded and shown to
+    /// whoever answers. An answer that is not a `T` is refused, and the question stays open.
+    ///
+    /// The step error is `Cancelled` when the question expired.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
+    /// let seats: u32 = cx.ask("How many are you?").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn ask<T: Recordable>(&mut self, question: impl Serialize) -> Question<'_, T> {
+        let ticket = self.ticket("ask");
+        let topic = answer_topic(&ticket.command);
+        let request = Payload::encode(&question);
+        Question(Wait::new(move |terms| {
+            Box::pin(async move {
+                let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+                let asked = Asking { ticket, request, topic, limit: terms.limit };
+                let answer = asked.answer(|letter| match &letter.reply {
+                    Reply::Value(value) => value.decode::<T>().map(|_| value.clone()),
+                    Reply::Error(_) | Reply::Expired => Ok(Payload::null()),
+                });
+                match answer.await? {
+                    Some(value) => value.decode().map_err(|e| StepError::Unrecordable(at(&run, &command, e))),
+                    None => Err(StepError::Cancelled(at(&run, &command, "nobody answered in time"))),
+                }
+            })
+        }))
+    }
+
+    /// Asks a person to decide about something that is not one step's call, and waits durably. `what` names it.
+    ///
+    /// The step error is `Unrecordable` when the details do not serialize. For a step's own call, declare
+    /// `approval = "required"` on the step.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # async fn workflow(cx: &mut Cx, amount: u32) -> aether_core::failure::Result<()> {
+    /// let week = std::time::Duration::from_secs(7 * 24 * 3600);
+    /// let decision = cx.approval("refund over limit").details(&amount).expires(week).await?;
+    /// let manager = decision.granted()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn approval(&mut self, what: impl Into<String>) -> ApprovalRequest<'_> {
+        let ticket = self.ticket(APPROVAL);
+        let topic = ruling_topic(&ticket.command);
+        let what = what.into();
+        ApprovalRequest(Wait::new(move |terms| {
+            Box::pin(async move {
+                let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+                let request =
+                    terms.details.transpose().and_then(|details| Payload::encode(&Shown { what, details }));
+                let asked = Asking { ticket, request, topic, limit: terms.limit };
+                let answer =
+                    asked.answer(|letter| Payload::encode(&Decision::of(Ruling::of(letter)?, &letter.actor)));
+                match answer.await? {
+                    Some(value) => value.decode().map_err(|e| StepError::Unrecordable(at(&run, &command, e))),
+                    None => Ok(Decision::Expired),
+                }
+            })
+        }))
+    }
+}
+
+/// A question while it is being asked.
+struct Asking<'c> {
+    ticket: Ticket<'c>,
+    request: Result<Payload, PayloadError>,
+    topic: String,
+    limit: Option<Duration>,
+}
+
+impl Asking<'_> {
+    /// The recorded value that `accept` made of the answer; `None` where the question expired.
+    async fn answer(
+        mut self,
+        accept: impl Fn(&Letter) -> Result<Payload, PayloadError>,
+    ) -> Result<Option<Payload>, StepError<Failure>> {
+        let site = self.ticket.enter().await;
+        let (run, command) = (Arc::clone(&self.ticket.run), self.ticket.command.clone());
+        let class = EffectClass::Human;
+        let (until, refused) = match run.request(&command, class, None, site).await {
+            Matched::Answered => {
+                return match run.turn(&command).await.answer {
+                    Some(Answer::Wait(value)) => Ok(value),
+                    answer => run.mismatched(&command, class, answer).await,
+                };
+            }
+            Matched::Begun(record) => {
+                run.frontier(&command).await;
+                let asked = record.asked.unwrap_or(crate::replay::Asked { until: None, decided: None });
+                if let Some((decision, actor)) = asked.decided {
+                    let letter = Letter { reply: Reply::Value(decision), actor };
+                    if let Ok(value) = accept(&letter) {
+                        return Ok(complete(&run, &command, None, Some(value), Vec::new()));
+                    }
+                }
+                (asked.until, record.refused)
+            }
+            Matched::New => {
+                run.frontier(&command).await;
+                run.breathe().await;
+                let request = match self.request {
+                    Ok(request) => request,
+                    Err(error) => return Err(StepError::Unrecordable(at(&run, &command, error))),
+                };
+                let until = self.limit.map(|limit| later(run.now(), limit));
+                let asked = ApprovalRequested { command: command.clone(), request, until };
+                run.append_durably(vec![asked.into()], None, Riders::default()).await;
+                (until, 0)
+            }
+        };
+        let topic = self.topic;
+        let mut letters =
+            Letterbox { run: Arc::clone(&run), command: command.clone(), topic, until, refused };
+        loop {
+            let Received { letter, consumed } = letters.letter().await;
+            match (accept(&letter), &letter.reply) {
+                (_, Reply::Expired) => return Ok(complete(&run, &command, None, None, consumed)),
+                (Ok(value), Reply::Value(decision)) => {
+                    let command_id = command.clone();
+                    let decided = ApprovalDecided {
+                        command: command_id,
+                        decision: decision.clone(),
+                        actor: letter.actor,
+                    };
+                    return Ok(complete(&run, &command, Some(decided), Some(value), consumed));
+                }
+                (Ok(_), Reply::Error(_)) => letters.refuse(&letter.actor, "an answer is a value", consumed),
+                (Err(error), _) => letters.refuse(&letter.actor, error, consumed),
+            }
+        }
+    }
+}
+
+/// Records the end of a wait for a person.
+fn complete(
+    run: &Run,
+    command: &CommandId,
+    decided: Option<ApprovalDecided>,
+    value: Option<Payload>,
+    consumed: Vec<u64>,
+) -> Option<Payload> {
+    let completed = WaitCompleted { command: command.clone(), value: value.clone() };
+    let events = decided.map(Into::into).into_iter().chain([completed.into()]).collect();
+    run.append(events, Riders { consumed, ..Riders::default() });
+    value
+}

@@ -1,0 +1,268 @@
+//! What a run owes when it ends: steps to be undone, children to be told, invocations whose outcome is unknown.
+//!
+//! Promise: a fold of the run's journal and nothing else; what was undone, or could not be, is not owed again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::event::{ChildStarted, CompensationRecorded, Decision, Event, NodeStarted, Uncompensated};
+use crate::failure::StepError;
+use crate::id::{CommandId, InvocationId, RunId};
+use crate::outcome::EffectClass;
+use crate::payload::Payload;
+
+/// The reserved scope in which steps are undone.
+const UNDO: &str = "undo";
+
+/// Name of the command of `cx.compensate()`.
+pub(crate) const COMPENSATE: &str = "compensate";
+
+/// A step that can be undone.
+#[derive(Clone, Debug)]
+pub(crate) struct Owed {
+    /// The command that would be undone.
+    pub(crate) undoes: CommandId,
+    /// Unique name of the undoing step.
+    pub(crate) step: String,
+    /// Its arguments, or why there are none.
+    pub(crate) args: Result<Payload, String>,
+    half_way: bool,
+    /// The command of `cx.compensate()` that undoes it.
+    claimed: Option<CommandId>,
+    state: Undone,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Undone {
+    NotYet,
+    Yes,
+    Failed(Uncompensated),
+}
+
+impl Owed {
+    /// The place of the command that undoes this one. One and the same whoever asks for it, so that a compensation
+    /// that was cut off in the workflow's code is known to the unwinding.
+    pub(crate) fn place(&self) -> String {
+        match &self.claimed {
+            Some(claim) => format!("{}.{UNDO}.{}", claim.place(), self.undoes.place()),
+            None => format!("{UNDO}.{}", self.undoes.place()),
+        }
+    }
+}
+
+/// Whether this command undoes another one.
+pub(crate) fn undoes_another(command: &CommandId) -> bool {
+    command.place().split('.').any(|part| part == UNDO)
+}
+
+/// What a run owes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Obligations {
+    /// In the order in which the steps were committed.
+    stack: Vec<Owed>,
+    /// What the unwinding undoes, in its order; set once it has begun.
+    plan: Vec<CommandId>,
+    /// Children that may still run, with the commands that started them.
+    children: BTreeMap<RunId, CommandId>,
+    /// Every child that was ever started.
+    started: HashMap<RunId, CommandId>,
+    awaited: HashMap<CommandId, RunId>,
+    invocations: BTreeMap<CommandId, InvocationId>,
+    /// Errors of undoing commands that are not committed yet.
+    errors: HashMap<CommandId, Payload>,
+}
+
+impl Obligations {
+    /// Folds a whole journal.
+    pub(crate) fn fold<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
+        let mut folded = Self::default();
+        events.into_iter().for_each(|event| folded.apply(event));
+        folded
+    }
+
+    /// Takes in the next event.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::CompensationRecorded(e) => self.push(e),
+            Event::NodeStarted(e) => self.claim(e),
+            Event::StepCompensated(e) => self.settle(&e.undoes, Undone::Yes),
+            Event::RunUnwinding(e) => self.plan = self.pending(matches!(*e.end, Event::RunCompleted(_))),
+            Event::ChildStarted(e) => self.adopt(e),
+            Event::ChildReleased(e) => drop(self.children.remove(&e.child)),
+            Event::ToolInvocationStarted(e) => {
+                self.invocations.insert(e.command.clone(), e.invocation.clone());
+            }
+            Event::ToolInvocationFinished(e) => {
+                self.invocations.remove(&e.command);
+                self.remember(&e.command, e.error.as_ref());
+            }
+            Event::TransactionFinished(e) => self.remember(&e.command, e.error.as_ref()),
+            Event::InvocationResolved(e) if e.decision == Decision::Retry => {}
+            Event::InvocationResolved(e) => drop(self.invocations.remove(&e.command)),
+            Event::InvocationAbandoned(e) => drop(self.invocations.remove(&e.command)),
+            Event::StepRetried(e) => drop(self.invocations.remove(&e.command)),
+            Event::CommandCommitted(e) => {
+                self.invocations.remove(&e.command);
+                if let Some(child) = self.awaited.remove(&e.command) {
+                    self.children.remove(&child);
+                }
+                let repeated = self.errors.remove(&e.command);
+                if !e.outcome.is_complete()
+                    && let Some(error) = e.error.as_ref().or(repeated.as_ref())
+                {
+                    self.fail(&e.command, error);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn push(&mut self, recorded: &CompensationRecorded) {
+        let missing = || recorded.problem.clone().unwrap_or_else(|| "its arguments are not recorded".into());
+        let owed = Owed {
+            undoes: recorded.command.clone(),
+            step: recorded.step.clone(),
+            args: recorded.args.clone().ok_or_else(missing),
+            half_way: recorded.half_way,
+            claimed: None,
+            state: Undone::NotYet,
+        };
+        // A crash inside the frame of an outcome makes it be recorded twice.
+        self.stack.retain(|known| known.undoes != owed.undoes);
+        self.stack.push(owed);
+    }
+
+    /// `cx.compensate()` lists what it undoes.
+    fn claim(&mut self, started: &NodeStarted) {
+        if started.class != EffectClass::Pure || started.command.name() != COMPENSATE {
+            return;
+        }
+        let listed = started.input.as_ref().and_then(|input| input.decode::<Vec<CommandId>>().ok());
+        for undoes in listed.unwrap_or_default() {
+            if let Some(owed) = self.stack.iter_mut().find(|owed| owed.undoes == undoes) {
+                owed.claimed = Some(started.command.clone());
+            }
+        }
+    }
+
+    fn adopt(&mut self, started: &ChildStarted) {
+        self.started.entry(started.child.clone()).or_insert_with(|| started.command.clone());
+        if !started.unawaited {
+            self.awaited.insert(started.command.clone(), started.child.clone());
+        }
+        if !started.detached {
+            self.children.insert(started.child.clone(), started.command.clone());
+        }
+    }
+
+    /// Keeps an error that the commit of its command will not repeat.
+    fn remember(&mut self, command: &CommandId, error: Option<&Payload>) {
+        if let (true, Some(error)) = (undoes_another(command), error) {
+            self.errors.insert(command.clone(), error.clone());
+        }
+    }
+
+    fn settle(&mut self, undoes: &CommandId, state: Undone) {
+        if let Some(owed) = self.stack.iter_mut().find(|owed| owed.undoes == *undoes) {
+            owed.state = state;
+        }
+    }
+
+    /// An undoing command failed for good.
+    fn fail(&mut self, compensation: &CommandId, error: &Payload) {
+        if !undoes_another(compensation) {
+            return;
+        }
+        let found = self.stack.iter().find(|owed| owed.place() == compensation.place());
+        if let Some(undoes) = found.map(|owed| owed.undoes.clone()) {
+            self.give_up(&undoes, compensation, error);
+        }
+    }
+
+    /// Notes that `undoes` was not undone.
+    pub(crate) fn give_up(&mut self, undoes: &CommandId, compensation: &CommandId, error: &Payload) {
+        let in_doubt = error.decode::<StepError<Payload>>().is_ok_and(|error| error.is_in_doubt());
+        // An error of the user's own type is shown as it is recorded.
+        let message = match error.decode::<StepError>() {
+            Ok(error) => error.to_string(),
+            Err(_) => error.as_str().to_owned(),
+        };
+        let failed =
+            Uncompensated { step: undoes.clone(), compensation: compensation.clone(), in_doubt, message };
+        self.settle(undoes, Undone::Failed(failed));
+    }
+
+    /// The steps that are to be undone, the last one first; with `half_way` only those that failed half-way.
+    pub(crate) fn pending(&self, half_way: bool) -> Vec<CommandId> {
+        let pending = |owed: &&Owed| owed.state == Undone::NotYet && (owed.half_way || !half_way);
+        self.stack.iter().rev().filter(pending).map(|owed| owed.undoes.clone()).collect()
+    }
+
+    /// What the unwinding undoes, in its order.
+    pub(crate) fn plan(&self) -> Vec<CommandId> {
+        self.plan.clone()
+    }
+
+    /// The compensation of `undoes`.
+    pub(crate) fn owed(&self, undoes: &CommandId) -> Option<&Owed> {
+        self.stack.iter().find(|owed| owed.undoes == *undoes)
+    }
+
+    /// Whether `undoes` was undone.
+    pub(crate) fn is_undone(&self, undoes: &CommandId) -> bool {
+        self.owed(undoes).is_some_and(|owed| owed.state == Undone::Yes)
+    }
+
+    /// The steps that could not be undone.
+    pub(crate) fn uncompensated(&self) -> Vec<Uncompensated> {
+        let failed = |owed: &Owed| match &owed.state {
+            Undone::Failed(failed) => Some(failed.clone()),
+            Undone::NotYet | Undone::Yes => None,
+        };
+        self.stack.iter().filter_map(failed).collect()
+    }
+
+    /// Children that may still run.
+    pub(crate) fn children(&self) -> Vec<RunId> {
+        self.children.keys().cloned().collect()
+    }
+
+    /// The first command that started `child`.
+    pub(crate) fn starter(&self, child: &RunId) -> Option<&CommandId> {
+        self.started.get(child)
+    }
+
+    /// Invocations that were started and whose outcome nobody decided about.
+    pub(crate) fn invocations(&self) -> Vec<(CommandId, InvocationId)> {
+        self.invocations.iter().map(|(command, invocation)| (command.clone(), invocation.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{RunCancelled, RunUnwinding, StepCompensated};
+
+    fn command(id: &str) -> CommandId {
+        CommandId::from(id.to_owned())
+    }
+
+    fn recorded(id: &str, half_way: bool) -> Event {
+        let (command, args) = (command(id), Some(Payload::null()));
+        CompensationRecorded { command, step: "refund".into(), args, problem: None, half_way }.into()
+    }
+
+    #[test]
+    fn the_last_step_is_undone_first_and_once() {
+        let mut owed = Obligations::fold(&[recorded("0:pay", false), recorded("1:book", true)]);
+        assert_eq!(owed.pending(true), [command("1:book")]);
+        assert_eq!(owed.pending(false), [command("1:book"), command("0:pay")]);
+        let end = RunCancelled { reason: String::new(), actor: String::new(), uncompensated: Vec::new() };
+        owed.apply(&RunUnwinding { end: Box::new(end.into()) }.into());
+        assert_eq!(owed.owed(&command("1:book")).unwrap().place(), "undo.1");
+        let undone = StepCompensated { command: command("undo.1:refund"), undoes: command("1:book") };
+        owed.apply(&undone.into());
+        assert!(owed.is_undone(&command("1:book")));
+        // The plan stays what it was: a replay follows it.
+        assert_eq!((owed.plan().len(), owed.pending(false)), (2, vec![command("0:pay")]));
+    }
+}

@@ -1,0 +1,220 @@
+//! What waits for somebody outside: approvals, questions, callbacks, and invocations in doubt. A fold of a journal.
+//!
+//! Promise: reading executes nothing; what is listed as open was open when the journal's last event was written.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::event::{Decision, Event};
+use crate::human::is_question;
+use crate::id::{CommandId, InvocationId, RunId};
+use crate::journal::{JournalError, StoredFrame};
+use crate::outcome::EffectClass;
+use crate::payload::Payload;
+
+/// What kind of word is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// Consent to a step's call, or a decision that a workflow asked for: `Engine::approve` and `Engine::reject`.
+    Approval,
+    /// An answer to a question: `Engine::answer`.
+    Question,
+    /// A report of an outcome: `Engine::complete_callback` and `Engine::fail_callback`.
+    Callback,
+    /// A word about an invocation in doubt: `Engine::resolve`.
+    Resolution,
+}
+
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Approval => "an approval (`approve`, `reject`)",
+            Self::Question => "an answer (`answer`)",
+            Self::Callback => "a callback (`complete_callback`, `fail_callback`)",
+            Self::Resolution => "a resolution (`resolve`)",
+        })
+    }
+}
+
+/// One wait for somebody outside.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pending {
+    /// The run.
+    pub run: RunId,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// The command that waits.
+    pub command: CommandId,
+    /// What for.
+    pub waiting: Waiting,
+    /// What a person is asked, where one is.
+    pub question: Option<Payload>,
+    /// The arguments of the call that it is about, where it is about one.
+    pub args: Option<Payload>,
+    /// What kind of contact with the world the command is.
+    pub class: EffectClass,
+    /// The invocation, for callbacks and resolutions.
+    pub invocation: Option<InvocationId>,
+    /// Since when.
+    pub since: Timestamp,
+    /// Until when, where the wait has a limit.
+    pub until: Option<Timestamp>,
+    /// Answers that did not fit, oldest first: by whom, and why.
+    pub refused: Vec<(String, String)>,
+}
+
+/// What a journal tells about one command to whoever wants to answer it.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    pub(crate) open: Option<Pending>,
+    /// Who decided, where it was decided.
+    pub(crate) decided: Option<String>,
+    /// Number of answers refused.
+    pub(crate) refused: u32,
+    /// The newest invocation, and whether its outcome is open.
+    pub(crate) invocation: Option<(InvocationId, bool)>,
+    /// The newest outcome was reported by a callback.
+    pub(crate) called_back: bool,
+    class: EffectClass,
+    args: Option<Payload>,
+}
+
+/// All counters of one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Counters {
+    run: RunId,
+    workflow: String,
+    pub(crate) seed: String,
+    pub(crate) commands: BTreeMap<CommandId, Counter>,
+}
+
+impl Counters {
+    /// Folds a whole journal.
+    pub(crate) fn fold(run: RunId, frames: &[StoredFrame]) -> Result<Self, JournalError> {
+        let (workflow, seed) = (String::new(), String::new());
+        let mut counters = Self { run, workflow, seed, commands: BTreeMap::new() };
+        for frame in frames {
+            for event in frame.events()? {
+                counters.apply(frame.at, event);
+            }
+        }
+        Ok(counters)
+    }
+
+    /// What is open, oldest first.
+    pub(crate) fn into_open(self) -> Vec<Pending> {
+        let mut open: Vec<_> = self.commands.into_values().filter_map(|counter| counter.open).collect();
+        open.sort_by_key(|pending| pending.since);
+        open
+    }
+
+    fn apply(&mut self, at: Timestamp, event: Event) {
+        match &event {
+            Event::RunCreated(e) => {
+                (self.workflow, self.seed) = (e.workflow.clone(), e.seed.clone());
+                return;
+            }
+            // What the losers of a race waited for is no longer wanted.
+            Event::RaceDecided(e) => {
+                let lost = |id: &CommandId| id.is_within(e.command.place()) && !id.is_within(&e.winner);
+                self.commands.iter_mut().filter(|(id, _)| lost(id)).for_each(|(_, c)| c.open = None);
+                return;
+            }
+            event if event.is_terminal() => {
+                self.commands.values_mut().for_each(|counter| counter.open = None);
+                return;
+            }
+            _ => {}
+        }
+        let Some(command) = event.command().cloned() else { return };
+        let about = Pending {
+            run: self.run.clone(),
+            workflow: self.workflow.clone(),
+            command: command.clone(),
+            waiting: Waiting::Question,
+            question: None,
+            args: None,
+            class: EffectClass::Human,
+            invocation: None,
+            since: at,
+            until: None,
+            refused: Vec::new(),
+        };
+        self.commands.entry(command).or_insert_with(Counter::new).apply(event, about);
+    }
+}
+
+impl Counter {
+    fn new() -> Self {
+        Self {
+            open: None,
+            decided: None,
+            refused: 0,
+            invocation: None,
+            called_back: false,
+            class: EffectClass::Human,
+            args: None,
+        }
+    }
+
+    fn apply(&mut self, event: Event, about: Pending) {
+        let about = Pending { class: self.class, args: self.args.clone(), ..about };
+        match event {
+            Event::NodeStarted(e) => {
+                self.class = e.class;
+                self.args = e.input.or(self.args.take());
+            }
+            Event::CommandEmitted(e) => self.args = Some(e.input),
+            Event::ApprovalRequested(e) => {
+                let question = is_question(&e.command, self.class);
+                let waiting = if question { Waiting::Question } else { Waiting::Approval };
+                self.open = Some(Pending { waiting, question: Some(e.request), until: e.until, ..about });
+            }
+            Event::ApprovalDecided(e) => {
+                self.open = None;
+                self.decided = Some(e.actor);
+            }
+            Event::WaitCompleted(_) => {
+                self.open = None;
+                self.decided.get_or_insert_with(|| "time limit".into());
+            }
+            Event::AnswerRefused(e) => {
+                self.refused += 1;
+                self.open.iter_mut().for_each(|open| open.refused.push((e.actor.clone(), e.reason.clone())));
+            }
+            Event::ToolInvocationStarted(e) => {
+                self.invocation = Some((e.invocation, true));
+                self.called_back = false;
+            }
+            Event::CallbackAwaited(e) => {
+                let invocation = Some(e.invocation);
+                self.open = Some(Pending { waiting: Waiting::Callback, invocation, until: e.until, ..about });
+            }
+            Event::CallbackReceived(_) => (self.open, self.called_back) = (None, true),
+            Event::InvocationResolved(e) if e.decision == Decision::Ask => {
+                let invocation = Some(e.invocation);
+                self.open = Some(Pending { waiting: Waiting::Resolution, invocation, ..about });
+            }
+            Event::InvocationResolved(e) => {
+                self.open = None;
+                if e.decision != Decision::Retry {
+                    self.close_invocation();
+                }
+            }
+            Event::ToolInvocationFinished(_)
+            | Event::InvocationAbandoned(_)
+            | Event::StepRetried(_)
+            | Event::CommandCommitted(_) => {
+                self.open = None;
+                self.close_invocation();
+            }
+            _ => {}
+        }
+    }
+
+    fn close_invocation(&mut self) {
+        self.invocation.iter_mut().for_each(|(_, open)| *open = false);
+    }
+}

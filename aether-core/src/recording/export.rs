@@ -1,0 +1,251 @@
+//! Making a recording from a store.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sha2::{Digest as _, Sha256};
+
+use super::masking::Secrets;
+use super::{Masking, RecordedFrame, RecordedRun, Recording, RecordingError};
+use crate::event::Event;
+use crate::id::{CommandId, RunId};
+use crate::journal::read_verified;
+use crate::ledger::LedgerEntry;
+use crate::payload::{Digest, Payload, hex};
+use crate::store::{Store, StoreError};
+
+impl Recording {
+    /// Records `run` and the runs it started, as far as they have come. Changes nothing in the store.
+    ///
+    /// Secrets that `masking` finds are replaced, each by the same text wherever it stands (short ones at their own
+    /// place only); digests of arguments and inputs follow, so that code which hands a secret on as it is still
+    /// matches. Code that computes something from a secret does not: its next argument differs from the recorded one.
+    ///
+    /// # Errors
+    /// [`RecordingError`] when there is no such run, or the store or a journal cannot be read.
+    pub async fn export(store: &dyn Store, run: &RunId, masking: &Masking) -> Result<Self, RecordingError> {
+        let (mut runs, mut next, mut seen) = (Vec::new(), vec![run.clone()], BTreeSet::new());
+        while let Some(id) = next.pop() {
+            if !seen.insert(id.clone()) {
+                continue;
+            }
+            let Some(recorded) = load(store, &id).await? else {
+                // A child is named before it is created.
+                if id == *run {
+                    return Err(StoreError::UnknownRun { run: id }.into());
+                }
+                continue;
+            };
+            next.extend(started_by(&recorded)?.into_iter().rev());
+            runs.push(recorded);
+        }
+        let blobs = blobs(store, &runs).await?;
+        let mut recording = Self { runs, blobs, masked: 0 };
+        recording.mask(masking);
+        // The first event was parsed before it was masked.
+        for run in &mut recording.runs {
+            if let Some(Event::RunCreated(created)) = run.events()?.into_iter().next() {
+                run.created = created;
+            }
+        }
+        Ok(recording)
+    }
+
+    fn mask(&mut self, masking: &Masking) {
+        let mut secrets = Secrets::default();
+        for run in &self.runs {
+            run.texts().for_each(|text| secrets.search(masking, text.as_str(), true));
+            run.values().for_each(|value| secrets.search(masking, value.as_str(), false));
+        }
+        for blob in self.blobs.values().filter_map(|blob| std::str::from_utf8(blob).ok()) {
+            secrets.search(masking, blob, false);
+        }
+        secrets.settle();
+        self.masked = secrets.len();
+        for run in &mut self.runs {
+            run.mask(masking, &secrets);
+        }
+        self.mask_blobs(masking, &secrets);
+    }
+
+    /// A masked blob has another name.
+    fn mask_blobs(&mut self, masking: &Masking, secrets: &Secrets) {
+        let mut renamed = Vec::new();
+        for (name, blob) in std::mem::take(&mut self.blobs) {
+            let text = std::str::from_utf8(&blob).ok();
+            let masked = text.and_then(|text| {
+                secrets.replace(masking, text, false).or_else(|| secrets.replace_text(text))
+            });
+            match masked {
+                Some(masked) => {
+                    let new = hex(&Sha256::digest(masked.as_bytes()));
+                    self.blobs.insert(new.clone(), masked.into_bytes());
+                    renamed.push((name, new));
+                }
+                None => drop(self.blobs.insert(name, blob)),
+            }
+        }
+        for (old, new) in &renamed {
+            for payload in self.runs.iter_mut().flat_map(RecordedRun::payloads_mut) {
+                put(
+                    payload,
+                    payload.as_str().contains(old.as_str()).then(|| payload.as_str().replace(old, new)),
+                );
+            }
+        }
+    }
+}
+
+/// One run from a store.
+async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, RecordingError> {
+    let stored = store.load(id, 0).await?;
+    if stored.is_empty() {
+        return Ok(None);
+    }
+    let journal = |error| RecordingError::Journal { run: id.clone(), error };
+    let events = read_verified(&stored).map_err(journal)?;
+    let Some(Event::RunCreated(created)) = events.into_iter().next() else {
+        let reason = "a journal begins with `run_created`".into();
+        return Err(journal(crate::journal::JournalError::Unreadable { position: 0, reason }));
+    };
+    let mut frames = Vec::with_capacity(stored.len());
+    for frame in &stored {
+        let events = serde_json::from_str(&frame.text).map_err(|error| {
+            let (position, reason) = (frame.position, error.to_string());
+            journal(crate::journal::JournalError::Unreadable { position, reason })
+        })?;
+        frames.push(RecordedFrame { at: frame.at, events });
+    }
+    // After the journal: a row may be ahead of what was loaded of it, as after a crash, and never behind.
+    let ledger = store.entries(id).await?;
+    Ok(Some(RecordedRun { run: id.clone(), created, frames, ledger }))
+}
+
+fn started_by(run: &RecordedRun) -> Result<Vec<RunId>, RecordingError> {
+    let events = run.events()?.into_iter();
+    Ok(events
+        .filter_map(|event| match event {
+            Event::ChildStarted(e) => Some(e.child),
+            Event::ContinuedAsNew(e) => Some(e.next),
+            _ => None,
+        })
+        .collect())
+}
+
+/// Every blob that a text of `runs` names: a blob's name is its SHA-256 in hexadecimal digits.
+async fn blobs(store: &dyn Store, runs: &[RecordedRun]) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
+    let mut names = BTreeSet::new();
+    for text in runs.iter().flat_map(|run| run.texts().chain(run.values())) {
+        let words = text.as_str().split(|c: char| !c.is_ascii_alphanumeric());
+        let is_name = |word: &&str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
+        names.extend(words.filter(is_name));
+    }
+    let mut blobs = BTreeMap::new();
+    for name in names {
+        if let Some(blob) = store.blob(name).await? {
+            blobs.insert(name.to_owned(), blob);
+        }
+    }
+    Ok(blobs)
+}
+
+/// Replaces a payload, if there is something to replace it with that is JSON.
+fn put(payload: &mut Payload, text: Option<String>) -> bool {
+    match text.map(Payload::from_text) {
+        Some(Ok(new)) => {
+            *payload = new;
+            true
+        }
+        _ => false,
+    }
+}
+
+impl RecordedRun {
+    /// Its events.
+    fn texts(&self) -> impl Iterator<Item = &Payload> {
+        self.frames.iter().flat_map(|frame| &frame.events)
+    }
+
+    /// The values in its ledger rows.
+    fn values(&self) -> impl Iterator<Item = &Payload> {
+        self.ledger.iter().flat_map(|row| row.result.iter().chain(&row.error))
+    }
+
+    fn payloads_mut(&mut self) -> impl Iterator<Item = &mut Payload> {
+        let rows = self.ledger.iter_mut().flat_map(|row| row.result.iter_mut().chain(&mut row.error));
+        self.frames.iter_mut().flat_map(|frame| &mut frame.events).chain(rows)
+    }
+
+    fn mask(&mut self, masking: &Masking, secrets: &Secrets) {
+        let emitted = self.emitted();
+        for event in self.frames.iter_mut().flat_map(|frame| &mut frame.events) {
+            put(event, secrets.replace(masking, event.as_str(), true));
+        }
+        let masked = self.emitted();
+        let mut digests = HashMap::new();
+        for event in self.frames.iter_mut().flat_map(|frame| &mut frame.events) {
+            follow(event, &emitted, &masked, &mut digests);
+        }
+        for row in &mut self.ledger {
+            mask_row(row, masking, secrets, &digests);
+        }
+    }
+
+    /// The input of every command.
+    fn emitted(&self) -> HashMap<Option<CommandId>, Payload> {
+        let mut inputs = HashMap::new();
+        for event in self.texts() {
+            let (command, input) = match event.decode() {
+                Ok(Event::RunCreated(e)) => (None, Some(e.input)),
+                Ok(Event::NodeStarted(e)) => (Some(e.command), e.input),
+                Ok(Event::CommandEmitted(e)) => (Some(e.command), Some(e.input)),
+                _ => continue,
+            };
+            if let Some(input) = input {
+                inputs.entry(command).or_insert(input);
+            }
+        }
+        inputs
+    }
+}
+
+/// Lets the digest in an event follow its input, where that was masked.
+fn follow(
+    event: &mut Payload,
+    before: &HashMap<Option<CommandId>, Payload>,
+    after: &HashMap<Option<CommandId>, Payload>,
+    digests: &mut HashMap<CommandId, Digest>,
+) {
+    let (command, old) = match event.decode() {
+        Ok(Event::RunCreated(e)) => (None, e.digest),
+        Ok(Event::NodeStarted(e)) => (Some(e.command), e.digest),
+        _ => return,
+    };
+    let (Some(was), Some(is)) = (before.get(&command), after.get(&command)) else { return };
+    let Ok(new) = Digest::of(is) else { return };
+    if was != is && put(event, Some(event.as_str().replace(old.as_str(), new.as_str()))) {
+        digests.extend(command.map(|command| (command, new)));
+    }
+}
+
+fn mask_row(
+    row: &mut LedgerEntry,
+    masking: &Masking,
+    secrets: &Secrets,
+    digests: &HashMap<CommandId, Digest>,
+) {
+    for value in row.result.iter_mut().chain(&mut row.error) {
+        put(value, secrets.replace(masking, value.as_str(), false));
+    }
+    if let Some(new) = digests.get(&row.command) {
+        // Without a key of its own, an irreversible step's business key is its arguments' digest.
+        if let Some(key) = &mut row.business_key {
+            *key = key.replace(row.digest.as_str(), new.as_str());
+        }
+        row.digest = new.clone();
+    }
+    if let Some(key) = row.business_key.as_mut()
+        && let Some(masked) = secrets.replace_text(key)
+    {
+        *key = masked;
+    }
+}

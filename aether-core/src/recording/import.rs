@@ -1,0 +1,192 @@
+//! Loading a recording into a store.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{RecordedFrame, RecordedRun, Recording, RecordingError};
+use crate::contract::Status;
+use crate::event::Event;
+use crate::id::{Position, RunId, WorkerId};
+use crate::journal::Frame;
+use crate::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::{Ack, Append, AppendError, Created, NewRun, StatusChange, Store, StoreError, Tail};
+
+impl Recording {
+    /// Loads its runs and blobs into `store`, and gives the ids of the runs. Journals get new hash chains there.
+    ///
+    /// Nothing is executed: a run that had not ended waits, and no engine takes it up by itself. It goes on when a
+    /// message is sent to it.
+    ///
+    /// # Errors
+    /// [`RecordingError::Exists`] when the store has a run of one of these ids; that is looked for before anything is
+    /// written. [`RecordingError::Store`] and [`RecordingError::Refused`] when the store fails; a run that is not
+    /// completely loaded then is never taken up by an engine.
+    pub async fn import(&self, store: &dyn Store) -> Result<Vec<RunId>, RecordingError> {
+        for run in &self.runs {
+            if store.run(&run.run).await?.is_some() {
+                return Err(exists(store, &run.run));
+            }
+        }
+        for (name, blob) in &self.blobs {
+            store.put_blob(name, blob.clone()).await?;
+        }
+        for run in &self.runs {
+            load(store, run).await?;
+        }
+        Ok(self.runs.iter().map(|run| run.run.clone()).collect())
+    }
+}
+
+fn exists(store: &dyn Store, run: &RunId) -> RecordingError {
+    RecordingError::Exists { run: run.clone(), store: store.describe() }
+}
+
+async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError> {
+    let events = run.events()?;
+    let Some((first, later)) = run.frames.split_first() else { return Ok(()) };
+    let created = &run.created;
+    let new = NewRun {
+        id: run.run.clone(),
+        workflow: created.workflow.clone(),
+        version: created.version,
+        digest: created.digest.clone(),
+        parent: created.parent.clone(),
+        frame: first.stored(),
+        at: first.at,
+        owner: Some(WorkerId::from(format!("import of {}", run.run))),
+        // Held for ever until it is complete: no engine may go on with half a journal.
+        lease_until: Timestamp::from_second(32_503_680_000).unwrap_or(Timestamp::MAX),
+    };
+    if let Created::Existing(_) = store.create(new).await? {
+        return Err(exists(store, &run.run));
+    }
+    let mut loading = Loading { store, run, next: Position::from(first.stored().count), at: first.at };
+    for frame in later {
+        loading.frame(frame).await?;
+    }
+    loading.finish(status(&events)).await
+}
+
+/// Where a journal leaves its run.
+fn status(events: &[Event]) -> Status {
+    match events.last() {
+        Some(Event::RunCompleted(_) | Event::ContinuedAsNew(_)) => Status::Completed,
+        Some(Event::RunFailed(_)) => Status::Failed,
+        Some(Event::RunCancelled(_)) => Status::Cancelled,
+        _ => Status::Waiting,
+    }
+}
+
+impl RecordedFrame {
+    fn stored(&self) -> Frame {
+        Frame { count: u32::try_from(self.events.len()).unwrap_or(u32::MAX), text: self.text() }
+    }
+}
+
+struct Loading<'a> {
+    store: &'a dyn Store,
+    run: &'a RecordedRun,
+    next: Position,
+    at: Timestamp,
+}
+
+impl Loading<'_> {
+    /// Appends a frame; each ledger row that it begins comes with it.
+    async fn frame(&mut self, frame: &RecordedFrame) -> Result<(), RecordingError> {
+        self.at = frame.at;
+        let journal = |error| RecordingError::Journal { run: self.run.run.clone(), error };
+        let mut rows = frame.read(self.next).map_err(journal)?.into_iter().filter_map(|event| match event {
+            Event::ToolInvocationStarted(e) => self.run.ledger.iter().find(|row| row.key == e.key),
+            _ => None,
+        });
+        let row = rows.next();
+        let stored = frame.stored();
+        let acquire = row.map(|row| Acquire { entry: row.begun(), otherwise: stored.clone() });
+        self.append(stored, acquire, None).await?;
+        match row.filter(|row| row.status != LedgerStatus::Started || row.committed) {
+            Some(row) => self.settle(row).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn settle(&mut self, row: &LedgerEntry) -> Result<(), RecordingError> {
+        let update = LedgerUpdate {
+            key: row.key.clone(),
+            status: row.status,
+            result: row.result.clone(),
+            error: row.error.clone(),
+            committed: row.committed,
+        };
+        let at = row.finished_at.unwrap_or(self.at);
+        self.send(nothing(), at, None, vec![update], None).await
+    }
+
+    async fn finish(&mut self, status: Status) -> Result<(), RecordingError> {
+        let change = StatusChange { status, wake_at: None, release: true, seen: 0, notify: None };
+        self.append(nothing(), None, Some(change)).await
+    }
+
+    async fn append(
+        &mut self,
+        frame: Frame,
+        acquire: Option<Acquire>,
+        status: Option<StatusChange>,
+    ) -> Result<(), RecordingError> {
+        self.send(frame, self.at, acquire, Vec::new(), status).await
+    }
+
+    async fn send(
+        &mut self,
+        frame: Frame,
+        at: Timestamp,
+        acquire: Option<Acquire>,
+        ledger: Vec<LedgerUpdate>,
+        status: Option<StatusChange>,
+    ) -> Result<(), RecordingError> {
+        let (run, expected) = (self.run.run.clone(), self.next);
+        self.next += Position::from(frame.count);
+        let (ack, reply) = Ack::awaited(run.clone(), self.next, Arc::new(Tail::default()));
+        let consumed = Vec::new();
+        self.store.append(Append {
+            run,
+            epoch: 1,
+            expected,
+            at,
+            frame,
+            work: None,
+            acquire,
+            ledger,
+            status,
+            consumed,
+            ack,
+        });
+        match reply.await {
+            Ok(answer) => Ok(answer.map(drop)?),
+            Err(_dropped) => {
+                let (store, reason) = (self.store.describe(), "it dropped an append unanswered".into());
+                Err(AppendError::Store(StoreError::Unavailable { store, reason }).into())
+            }
+        }
+    }
+}
+
+/// An append that changes rows or a status and no journal.
+fn nothing() -> Frame {
+    Frame { count: 0, text: "[]".into() }
+}
+
+impl LedgerEntry {
+    /// The row as it was when the invocation began.
+    fn begun(&self) -> Self {
+        Self {
+            status: LedgerStatus::Started,
+            result: None,
+            error: None,
+            committed: false,
+            epoch: 1,
+            finished_at: None,
+            ..self.clone()
+        }
+    }
+}

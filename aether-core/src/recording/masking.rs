@@ -1,0 +1,453 @@
+//! What of a recording must not leave the machine, and what stands there in its place.
+//!
+//! Promise: a secret that was found is replaced wherever it stands in the recording, by one and the same text, so that
+//! code which only hands it on still asks for what is recorded; digests follow. What is not found is not masked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::walk::{Leaf, Place, Rewrite, quoted, rewrite};
+
+/// What stands in place of a secret where nothing has to be told apart.
+pub const MASK: &str = "***";
+
+/// Members and headers that hold secrets, by their names without `-` and `_` and in lower case.
+const NAMES: [&str; 16] = [
+    "authorization",
+    "proxyauthorization",
+    "cookie",
+    "setcookie",
+    "xapikey",
+    "xauthtoken",
+    "xamzsecuritytoken",
+    "password",
+    "passwd",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "privatekey",
+    "credential",
+    "credentials",
+];
+
+/// Ends of names of members and headers that hold secrets, such as `refresh_token`.
+const ENDS: [&str; 7] = ["token", "secret", "password", "passwd", "apikey", "privatekey", "authorization"];
+
+/// A secret shorter than this is replaced at its own place only: elsewhere its text may be there by chance.
+const TELLING: usize = 6;
+
+type Rule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
+
+/// Finds secrets in recorded values.
+///
+/// By default it finds the strings and numbers below members and headers with telling names (`authorization`,
+/// `cookie`, `password`, `token`, `api_key`, `client_secret`, ..), query parameters of such names inside any text, and
+/// bearer tokens inside any text; also where JSON stands inside a string, as in the body of a request.
+///
+/// ```
+/// use aether_core::recording::Masking;
+/// let masking = Masking::standard().key("pin").rule(|path, value| path.ends_with("card") || value.starts_with("sk-"));
+/// assert_eq!(masking.redact(r#"{"pin":1234,"card":"4111","note":"token=abc","n":2}"#), r#"{"pin":0,"card":"***","note":"token=***","n":2}"#);
+/// ```
+#[derive(Clone)]
+pub struct Masking {
+    names: BTreeSet<String>,
+    rules: Vec<Rule>,
+    off: bool,
+}
+
+impl Default for Masking {
+    fn default() -> Self {
+        Self::standard()
+    }
+}
+
+impl fmt::Debug for Masking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Masking")
+            .field("names", &self.names)
+            .field("rules", &self.rules.len())
+            .field("off", &self.off)
+            .finish()
+    }
+}
+
+impl Masking {
+    /// Finds what has a telling name, and bearer tokens.
+    pub fn standard() -> Self {
+        Self { names: BTreeSet::new(), rules: Vec::new(), off: false }
+    }
+
+    /// Finds nothing.
+    pub fn off() -> Self {
+        Self { off: true, ..Self::standard() }
+    }
+
+    /// Finds the values of members and headers of this name too, in any case and with or without `-` and `_`.
+    #[must_use]
+    pub fn key(mut self, name: &str) -> Self {
+        self.names.insert(plain(name));
+        self.off = false;
+        self
+    }
+
+    /// Finds every string for which `is_secret` says so. It gets the string's place (names of members joined by dots,
+    /// items of an array as `[]`; for events the kind comes first) and the string.
+    #[must_use]
+    pub fn rule(mut self, is_secret: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
+        self.rules.push(Arc::new(is_secret));
+        self.off = false;
+        self
+    }
+
+    /// A JSON text with its secrets replaced by [`MASK`], and numbers below telling names by 0. Text that is no JSON is
+    /// searched for bearer tokens and query parameters. Redacting twice is redacting once.
+    pub fn redact(&self, json: &str) -> String {
+        if self.off {
+            return json.to_owned();
+        }
+        match serde_json::from_str::<serde::de::IgnoredAny>(json) {
+            Ok(_) => rewrite(json, &mut Redact(self)).unwrap_or_else(|| json.to_owned()),
+            Err(_) => self.redact_text("", json).unwrap_or_else(|| json.to_owned()),
+        }
+    }
+
+    /// A text with its secrets replaced; `None` where there are none.
+    fn redact_text(&self, path: &str, text: &str) -> Option<String> {
+        if self.rules.iter().any(|rule| rule(path, text)) {
+            return (text != MASK).then(|| MASK.to_owned());
+        }
+        if let Some(inner) = nested(text) {
+            return rewrite(inner, &mut Redact(self));
+        }
+        self.replace_spans(text, |_| Some(MASK.to_owned()))
+    }
+
+    /// A text in which secrets that are told by what stands before them are replaced; `None` where nothing changes.
+    fn replace_spans(&self, text: &str, stand_in: impl Fn(&str) -> Option<String>) -> Option<String> {
+        let (mut new, mut done) = (String::new(), 0);
+        for span in self.spans(text) {
+            if span.start >= done
+                && let Some(stand_in) = stand_in(&text[span.clone()])
+            {
+                new.push_str(&text[done..span.start]);
+                new.push_str(&stand_in);
+                done = span.end;
+            }
+        }
+        new.push_str(&text[done..]);
+        (new != text).then_some(new)
+    }
+
+    fn names_a_secret(&self, name: &str) -> bool {
+        let name = plain(name);
+        NAMES.contains(&&*name) || ENDS.iter().any(|end| name.ends_with(end)) || self.names.contains(&name)
+    }
+
+    fn is_below_a_secret(&self, place: &Place<'_>) -> bool {
+        place.keys.iter().any(|key| self.names_a_secret(key))
+    }
+
+    /// Parts of a text that are secrets by what stands before them, in order.
+    fn spans(&self, text: &str) -> Vec<Range<usize>> {
+        let ends = |c: char| c.is_whitespace() || matches!(c, '&' | '#' | '"' | '\'' | '<' | '>' | ',' | ';');
+        let until_end = |start: usize| {
+            let rest = &text[start..];
+            start..start + rest.find(ends).unwrap_or(rest.len())
+        };
+        let mut spans = Vec::new();
+        for (at, _) in text.match_indices('=') {
+            let before = &text[..at];
+            let name = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+            if name.len() < at && self.names_a_secret(&before[name.len()..]) {
+                spans.push(until_end(at + 1));
+            }
+        }
+        let lower = text.to_ascii_lowercase();
+        for scheme in ["bearer ", "basic "] {
+            let values = lower.match_indices(scheme).map(|(at, _)| until_end(at + scheme.len()));
+            // Words that happen to follow "basic" are short; credentials are not.
+            spans.extend(values.filter(|value| value.len() >= 12));
+        }
+        spans.retain(|span| !span.is_empty() && &text[span.clone()] != MASK);
+        spans.sort_by_key(|span| span.start);
+        spans
+    }
+}
+
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// JSON that stands inside a string.
+fn nested(text: &str) -> Option<&str> {
+    let inner = text.trim();
+    let looks = matches!(
+        (inner.chars().next(), inner.chars().last()),
+        (Some('{'), Some('}')) | (Some('['), Some(']'))
+    );
+    (looks && serde_json::from_str::<serde::de::IgnoredAny>(inner).is_ok()).then_some(inner)
+}
+
+/// The credential of a header's value, without its scheme.
+fn credential(text: &str) -> &str {
+    match text.split_once(' ') {
+        Some((scheme, rest)) if ["bearer", "basic", "token"].contains(&&*scheme.to_ascii_lowercase()) => rest,
+        _ => text,
+    }
+}
+
+struct Redact<'a>(&'a Masking);
+
+impl Rewrite for Redact<'_> {
+    fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String> {
+        let below = self.0.is_below_a_secret(place);
+        match leaf {
+            Leaf::Text(MASK) => None,
+            Leaf::Text(_) if below => Some(quoted(MASK)),
+            Leaf::Text(text) => self.0.redact_text(place.path, text).map(|text| quoted(&text)),
+            Leaf::Number => below.then(|| "0".to_owned()),
+            Leaf::Opaque => Some(quoted(MASK)),
+        }
+    }
+}
+
+/// Secrets that were found, each with what stands in its place.
+#[derive(Debug, Default)]
+pub(super) struct Secrets {
+    /// By the secret.
+    found: BTreeMap<String, String>,
+    /// Secrets that are replaced wherever they stand, longest first, with their replacements.
+    telling: Vec<(String, String)>,
+}
+
+impl Secrets {
+    /// Number of different secrets.
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Looks for secrets in `json`; members of events that are not values are passed over.
+    pub(super) fn search(&mut self, masking: &Masking, json: &str, event: bool) {
+        if !masking.off {
+            rewrite(json, &mut Search { masking, secrets: self, event });
+        }
+    }
+
+    fn add(&mut self, secret: &str) {
+        if secret.is_empty() || self.found.contains_key(secret) {
+            return;
+        }
+        let stand_in = stand_in(secret, self.found.len() + 1);
+        self.found.insert(secret.to_owned(), stand_in);
+    }
+
+    /// Call when everything was searched.
+    pub(super) fn settle(&mut self) {
+        let telling = self.found.iter().filter(|(secret, _)| secret.chars().count() >= TELLING);
+        self.telling = telling.map(|(secret, stand_in)| (secret.clone(), stand_in.clone())).collect();
+        self.telling.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
+    }
+
+    /// `json` without its secrets; `None` where it holds none.
+    pub(super) fn replace(&self, masking: &Masking, json: &str, event: bool) -> Option<String> {
+        if masking.off || self.found.is_empty() {
+            return None;
+        }
+        rewrite(json, &mut Replace { masking, secrets: self, event })
+    }
+
+    /// A text without the secrets that were found; `None` where it holds none.
+    pub(super) fn replace_text(&self, text: &str) -> Option<String> {
+        let mut new = text.to_owned();
+        for (secret, stand_in) in &self.telling {
+            if new.contains(secret.as_str()) {
+                new = new.replace(secret.as_str(), stand_in);
+            }
+            // As it stands in JSON inside a string.
+            let quoted = quoted(secret);
+            let escaped = &quoted[1..quoted.len() - 1];
+            if escaped != secret && new.contains(escaped) {
+                new = new.replace(escaped, stand_in);
+            }
+        }
+        (new != text).then_some(new)
+    }
+}
+
+/// A text of the same shape, so that it still decodes: of a UUID a UUID, of digits as many digits.
+fn stand_in(secret: &str, number: usize) -> String {
+    let is_uuid = secret.len() == 36 && uuid::Uuid::try_parse(secret).is_ok();
+    if is_uuid {
+        format!("00000000-0000-4000-8000-{number:012}")
+    } else if secret.len() > 3 && secret.bytes().all(|b| b.is_ascii_digit()) {
+        format!("{number:0width$}", width = secret.len())
+    } else {
+        format!("masked-{number}")
+    }
+}
+
+/// Members of an event that name things and hold no values.
+const NAMING: [&str; 25] = [
+    "command",
+    "invocation",
+    "key",
+    "tool",
+    "step",
+    "class",
+    "digest",
+    "fingerprint",
+    "workflow",
+    "module",
+    "seed",
+    "site",
+    "parent",
+    "child",
+    "next",
+    "winner",
+    "worker",
+    "attempt",
+    "outcome",
+    "due",
+    "until",
+    "undoes",
+    "name",
+    "change",
+    "position",
+];
+
+/// Whether a member of an event (one level below its kind) holds a value.
+fn holds_a_value(event: bool, depth: usize, key: &str) -> bool {
+    !event || depth != 1 || !NAMING.contains(&key)
+}
+
+struct Search<'a> {
+    masking: &'a Masking,
+    secrets: &'a mut Secrets,
+    event: bool,
+}
+
+impl Rewrite for Search<'_> {
+    fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String> {
+        let Leaf::Text(text) = leaf else { return None };
+        if self.masking.is_below_a_secret(place) {
+            self.secrets.add(credential(text));
+        } else if self.masking.rules.iter().any(|rule| rule(place.path, text)) {
+            self.secrets.add(text);
+        } else if let Some(inner) = nested(text) {
+            rewrite(inner, &mut Search { masking: self.masking, secrets: self.secrets, event: false });
+        } else {
+            self.masking.spans(text).into_iter().for_each(|span| self.secrets.add(&text[span]));
+        }
+        None
+    }
+
+    fn enters(&self, depth: usize, key: &str) -> bool {
+        holds_a_value(self.event, depth, key)
+    }
+}
+
+struct Replace<'a> {
+    masking: &'a Masking,
+    secrets: &'a Secrets,
+    event: bool,
+}
+
+impl Rewrite for Replace<'_> {
+    fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String> {
+        let below = self.masking.is_below_a_secret(place);
+        let text = match leaf {
+            Leaf::Text(text) => text,
+            Leaf::Number => return below.then(|| "0".to_owned()),
+            Leaf::Opaque => return Some(quoted(MASK)),
+        };
+        let own = credential(text);
+        match self.secrets.found.get(own) {
+            Some(stand_in) if below => Some(quoted(&text.replace(own, stand_in))),
+            Some(stand_in) if own == text && text.chars().count() >= TELLING => Some(quoted(stand_in)),
+            _ if self.masking.rules.iter().any(|rule| rule(place.path, text)) => {
+                self.secrets.found.get(text).map(|stand_in| quoted(stand_in))
+            }
+            _ => {
+                let inner = nested(text).and_then(|inner| {
+                    rewrite(
+                        inner,
+                        &mut Replace { masking: self.masking, secrets: self.secrets, event: false },
+                    )
+                });
+                let known = |span: &str| self.secrets.found.get(span).cloned();
+                let new = inner.or_else(|| self.masking.replace_spans(text, known));
+                let new = self.secrets.replace_text(new.as_deref().unwrap_or(text)).or(new);
+                new.map(|new| quoted(&new))
+            }
+        }
+    }
+
+    fn key(&mut self, key: &str) -> Option<String> {
+        let long = self.secrets.telling.iter().filter(|(secret, _)| secret.len() >= 2 * TELLING);
+        let mut new = key.to_owned();
+        for (secret, stand_in) in long {
+            new = new.replace(secret.as_str(), stand_in);
+        }
+        (new != key).then_some(new)
+    }
+
+    fn enters(&self, depth: usize, key: &str) -> bool {
+        holds_a_value(self.event, depth, key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redacting_finds_names_bearers_parameters_and_json_in_strings() {
+        let masking = Masking::standard().key("x-internal");
+        let cases = [
+            (
+                r#"{"X-Api-Key":"s","a":[{"refresh_token":"t"}]}"#,
+                r#"{"X-Api-Key":"***","a":[{"refresh_token":"***"}]}"#,
+            ),
+            (
+                r#"{"usage":{"input_tokens":5},"max_tokens":3}"#,
+                r#"{"usage":{"input_tokens":5},"max_tokens":3}"#,
+            ),
+            (r#"{"t":"see https://h/?a=1&api_key=k1&b=2"}"#, r#"{"t":"see https://h/?a=1&api_key=***&b=2"}"#),
+            (
+                r#"{"t":"Authorization: Bearer abcdefghijklmnop, ok"}"#,
+                r#"{"t":"Authorization: Bearer ***, ok"}"#,
+            ),
+            (r#"{"t":"a basic idea"}"#, r#"{"t":"a basic idea"}"#),
+            (r#"{"text":"{\"password\":\"p\",\"n\":1}"}"#, r#"{"text":"{\"password\":\"***\",\"n\":1}"}"#),
+            (r#"{"x_internal":{"deep":["v",7]}}"#, r#"{"x_internal":{"deep":["***",0]}}"#),
+            ("token=abc&x=1", "token=***&x=1"),
+        ];
+        for (before, after) in cases {
+            assert_eq!(masking.redact(before), after);
+            assert_eq!(masking.redact(after), after, "twice is once");
+            assert_eq!(Masking::off().redact(before), before);
+        }
+    }
+
+    #[test]
+    fn one_secret_has_one_stand_in_of_its_shape() {
+        let mut secrets = Secrets::default();
+        let masking = Masking::standard();
+        let json = r#"{"token":"f47ac10b-58cc-4372-a567-0e02b2c3d479","pwd":"123456","secret":"hunter2!","password":"ab"}"#;
+        secrets.search(&masking, json, false);
+        secrets.settle();
+        assert_eq!(secrets.len(), 4);
+        let masked = secrets.replace(&masking, json, false).unwrap();
+        assert_eq!(
+            masked,
+            r#"{"token":"00000000-0000-4000-8000-000000000001","pwd":"000002","secret":"masked-3","password":"masked-4"}"#
+        );
+        let elsewhere = r#"{"said":"it was hunter2! (ab)","login":"{\"pw\":\"hunter2!\"}"}"#;
+        let masked = secrets.replace(&masking, elsewhere, false).unwrap();
+        assert_eq!(masked, r#"{"said":"it was masked-3 (ab)","login":"{\"pw\":\"masked-3\"}"}"#);
+    }
+}

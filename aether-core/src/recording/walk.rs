@@ -1,0 +1,172 @@
+//! Rewriting JSON text value by value, without a detour over a tree.
+//!
+//! Promise: what is not rewritten stays byte for byte: order of members, spelling of numbers, repeated keys.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Deepest nesting that is looked into; what lies deeper is handed to the caller as one opaque value.
+const DEPTH: usize = 100;
+
+/// A value that is no object and no array, at its place.
+#[derive(Debug)]
+pub(super) enum Leaf<'a> {
+    /// A string, decoded.
+    Text(&'a str),
+    /// A number as it is written.
+    Number,
+    /// Something nested too deep to look into.
+    Opaque,
+}
+
+/// Where a leaf stands.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    /// Names of the members on the way, joined by dots; items of an array are `[]`.
+    pub(super) path: &'a str,
+    /// Names of the members on the way.
+    pub(super) keys: &'a [String],
+}
+
+/// What is done about the parts of a JSON text; `None` leaves a part as it is.
+pub(super) trait Rewrite {
+    /// A string, a number, or what is nested too deep: its new JSON text.
+    fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String>;
+
+    /// The name of a member: its new name.
+    fn key(&mut self, _key: &str) -> Option<String> {
+        None
+    }
+
+    /// Whether to look into the member `key` of an object that is `depth` levels below the whole text's.
+    fn enters(&self, _depth: usize, _key: &str) -> bool {
+        true
+    }
+}
+
+/// The members of an object in the order in which they are written.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Members<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+/// Rewrites `text`, which is JSON; anything else comes back as it is. `None` where nothing changes.
+pub(super) fn rewrite(text: &str, rewriter: &mut dyn Rewrite) -> Option<String> {
+    Walk { path: String::new(), keys: Vec::new(), depth: 0, rewriter }.value(text)
+}
+
+struct Walk<'a> {
+    path: String,
+    keys: Vec<String>,
+    depth: usize,
+    rewriter: &'a mut dyn Rewrite,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, text: &str) -> Option<String> {
+        let text = text.trim();
+        match text.as_bytes().first()? {
+            b'{' | b'[' if self.depth >= DEPTH => self.leaf(Leaf::Opaque),
+            b'{' => self.object(&serde_json::from_str(text).ok()?),
+            b'[' => self.array(&serde_json::from_str::<Vec<&RawValue>>(text).ok()?),
+            b'"' => self.leaf(Leaf::Text(&serde_json::from_str::<String>(text).ok()?)),
+            b'-' | b'0'..=b'9' => self.leaf(Leaf::Number),
+            _ => None,
+        }
+    }
+
+    fn leaf(&mut self, leaf: Leaf<'_>) -> Option<String> {
+        self.rewriter.leaf(&Place { path: &self.path, keys: &self.keys }, leaf)
+    }
+
+    fn object(&mut self, Members(members): &Members<'_>) -> Option<String> {
+        let (mut changed, mut parts) = (false, Vec::with_capacity(members.len()));
+        for (key, value) in members {
+            let new = if self.rewriter.enters(self.depth, key) { self.below(key, value) } else { None };
+            let name = self.rewriter.key(key);
+            changed |= new.is_some() || name.is_some();
+            let value = new.as_deref().unwrap_or(value.get());
+            parts.push(format!("{}:{value}", quoted(name.as_ref().unwrap_or(key))));
+        }
+        changed.then(|| format!("{{{}}}", parts.join(",")))
+    }
+
+    fn array(&mut self, items: &[&RawValue]) -> Option<String> {
+        let new: Vec<_> = items.iter().map(|item| self.below("[]", item)).collect();
+        let changed = new.iter().any(Option::is_some);
+        let parts = items.iter().zip(&new).map(|(item, new)| new.as_deref().unwrap_or(item.get()));
+        changed.then(|| format!("[{}]", parts.collect::<Vec<_>>().join(",")))
+    }
+
+    fn below(&mut self, key: &str, value: &RawValue) -> Option<String> {
+        let end = self.path.len();
+        if end > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+        self.keys.push(key.to_owned());
+        self.depth += 1;
+        let new = self.value(value.get());
+        self.depth -= 1;
+        self.keys.pop();
+        self.path.truncate(end);
+        new
+    }
+}
+
+/// A text as a JSON string.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Upper;
+    impl Rewrite for Upper {
+        fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String> {
+            match leaf {
+                Leaf::Text(text) if place.path == "a.b" => Some(quoted(&text.to_uppercase())),
+                Leaf::Opaque => Some("null".into()),
+                _ => None,
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_is_rewritten_changes() {
+        let text = r#"{"z":1.50,"a":{"b":"x\ny","c":123456789012345678901234567890},"z":[true,null]}"#;
+        let expected = r#"{"z":1.50,"a":{"b":"X\nY","c":123456789012345678901234567890},"z":[true,null]}"#;
+        assert_eq!(rewrite(text, &mut Upper).as_deref(), Some(expected));
+        assert_eq!(rewrite(r#"{"b":"x"}"#, &mut Upper), None);
+        assert_eq!(rewrite("not json", &mut Upper), None);
+    }
+
+    #[test]
+    fn a_deep_nest_is_not_entered() {
+        let deep = format!("{}1{}", "[".repeat(50_000), "]".repeat(50_000));
+        let rewritten = rewrite(&deep, &mut Upper);
+        assert_eq!(rewritten, Some(format!("{}null{}", "[".repeat(DEPTH), "]".repeat(DEPTH))));
+    }
+}

@@ -1,0 +1,240 @@
+//! Transaction steps: the body runs on the store's own database, in the transaction that records its outcome.
+//!
+//! Promise: what the body's SQL did is durable exactly if `transaction_finished` says so, whatever crashes when: the
+//! effect happened exactly once. A body that fails, panics or waits leaves nothing behind. Where a crash cut off what
+//! follows that event, recovery writes it and does not call the body.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+
+use crate::def::StepOptions;
+use crate::event::{
+    CommandCommitted, Event, NodeFinished, StateChanged, TransactionFinished, TransactionRolledBack,
+};
+use crate::fault::Fault;
+use crate::id::{CommandId, IdempotencyKey};
+use crate::journal::Frame;
+use crate::outcome::{FailureClass, Outcome};
+use crate::payload::Payload;
+use crate::perform::{Answered, Ended, Next, Performance, ended_with, error_of, step_error};
+use crate::run::{Riders, Run};
+use crate::step::Body;
+use crate::step_cx::StepCx;
+use crate::store::{StoreError, Undone, Work};
+use crate::world::later;
+
+/// Where the event goes that the newest answer of an attempt holds.
+type Told = Arc<Mutex<Option<Event>>>;
+
+/// One attempt at a transaction step, on its way to the store.
+struct Attempt {
+    run: Arc<Run>,
+    command: CommandId,
+    options: StepOptions,
+    body: Arc<dyn Body>,
+    args: Payload,
+    cx: StepCx,
+    key: IdempotencyKey,
+    /// Events before the outcome.
+    head: Vec<Event>,
+    event: Option<Event>,
+    told: Told,
+}
+
+impl std::fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Attempt({})", self.key)
+    }
+}
+
+impl Work for Attempt {
+    fn key(&self) -> &IdempotencyKey {
+        &self.key
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.options.timeout
+    }
+
+    fn call(&mut self) -> bool {
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            self.body.call(self.cx.clone(), &self.args).now_or_never()
+        }));
+        let ended = match polled.transpose() {
+            Some(ended) => ended_with(&self.run, ended),
+            None => Ended::Refused(
+                "the body of a transaction step awaited something that was not ready: it holds the store's one writer, so it may only use `cx.sql` and what answers at once"
+                    .into(),
+            ),
+        };
+        let event = match self.cx.missing() {
+            Some(missing) if !matches!(ended, Ended::Value(_)) => self.rolled_back(missing.to_string()),
+            _ => self.finished(ended),
+        };
+        let keep = matches!(&event, Event::TransactionFinished(finished) if finished.outcome.is_complete());
+        self.event = Some(event);
+        keep
+    }
+
+    fn frame(&mut self, undone: Option<Undone>) -> Result<Frame, StoreError> {
+        let event = match (undone, self.event.take()) {
+            (Some(Undone::Refused(reason)), _) => self.finished(Ended::Refused(reason)),
+            (Some(Undone::TimedOut), _) => self.finished(Ended::TimedOut),
+            (None, Some(event)) => event,
+            (None, None) => self.rolled_back("the store did not call the body".into()),
+        };
+        self.event = Some(event.clone());
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(event.clone());
+        let mut events = self.head.clone();
+        events.push(event);
+        Frame::encode(&events)
+            .map_err(|error| StoreError::Corrupt { store: "journal".into(), reason: error.to_string() })
+    }
+}
+
+impl Attempt {
+    fn rolled_back(&self, reason: String) -> Event {
+        TransactionRolledBack { command: self.command.clone(), attempt: self.cx.attempt(), reason }.into()
+    }
+
+    fn finished(&self, ended: Ended) -> Event {
+        finished(&self.run, &self.command, &self.options, &self.cx, ended).into()
+    }
+}
+
+/// What the journal says of an attempt that ended so.
+fn finished(
+    run: &Run,
+    command: &CommandId,
+    options: &StepOptions,
+    cx: &StepCx,
+    ended: Ended,
+) -> TransactionFinished {
+    let (command, attempt) = (command.clone(), cx.attempt());
+    let changed = cx.take_notes().into_iter().filter_map(|note| match note {
+        Event::StateChanged(changed) => Some(changed),
+        _ => None,
+    });
+    let changed: Vec<StateChanged> = changed.collect();
+    let class = match ended {
+        Ended::Value(value) => {
+            let outcome = Outcome::SideEffectCommitted;
+            return TransactionFinished {
+                command,
+                attempt,
+                outcome,
+                result: Some(value),
+                error: None,
+                changed,
+            };
+        }
+        Ended::Error(ref error) => error.class,
+        Ended::TimedOut => FailureClass::Retryable,
+        Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) | Ended::Pending(_) => {
+            FailureClass::Permanent
+        }
+    };
+    let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
+    let again = may_retry && options.retry.wait_after(attempt).is_some();
+    let outcome = if again { Outcome::RetryableFailure } else { class.outcome() };
+    let exhausted = may_retry && !again && options.retry.max > 1;
+    let error = Some(step_error(&error_of(run, &command, options, ended, exhausted)));
+    TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
+}
+
+impl Performance {
+    /// Makes one attempt at a transaction step.
+    pub(crate) async fn transact(&mut self) -> Next {
+        let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, self.run.now(), None);
+        let told = match self.intercepted(&cx) {
+            Some(stub) => {
+                let ended = {
+                    let _busy = self.run.busy();
+                    self.watch(stub).await
+                };
+                let finished = finished(&self.run, &self.command, &self.options, &cx, ended);
+                let mut events = self.start_events();
+                events.push(finished.clone().into());
+                self.run.append(events, Riders::default());
+                return self.settle_transaction(finished, false).await;
+            }
+            None => self.hand_to_store(&cx).await,
+        };
+        match (told, cx.missing()) {
+            (Some(Event::TransactionFinished(finished)), _) => self.settle_transaction(finished, false).await,
+            (_, Some(missing)) => {
+                let (run, command) = (self.run.id.clone(), self.command.clone());
+                self.run.stop(Fault::NotProvided { run, command, missing }).await
+            }
+            (_, None) => {
+                let reason = format!("the store acknowledged step `{}` without calling it", self.command);
+                let store = self.run.host.store.describe();
+                self.run.stop(StoreError::Corrupt { store, reason }).await
+            }
+        }
+    }
+
+    /// Has the store call the body; gives what the journal then says.
+    async fn hand_to_store(&mut self, cx: &StepCx) -> Option<Event> {
+        if !self.run.host.store.runs_transactions() {
+            let (run, command) = (self.run.id.clone(), self.command.clone());
+            let store = self.run.host.store.describe();
+            return self.run.stop(Fault::NoTransactions { run, command, store }).await;
+        }
+        let told = Told::default();
+        let head = self.start_events();
+        let count = u32::try_from(head.len() + 1).unwrap_or(u32::MAX);
+        let attempt = Attempt {
+            run: Arc::clone(&self.run),
+            command: self.command.clone(),
+            options: self.options,
+            body: Arc::clone(&self.body),
+            args: self.args.clone(),
+            cx: cx.clone(),
+            key: self.key(),
+            head: head.clone(),
+            event: None,
+            told: Arc::clone(&told),
+        };
+        let _receipt = self.run.append_work(Box::new(attempt), count).await;
+        let event = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut events = head;
+        events.extend(event.clone());
+        self.run.host.observe(&self.run.id, self.run.now(), events);
+        event
+    }
+
+    /// Appends what follows a finished transaction, or arranges the next attempt.
+    pub(crate) async fn settle_transaction(
+        &mut self,
+        finished: TransactionFinished,
+        caught_up: bool,
+    ) -> Next {
+        let TransactionFinished { attempt, outcome, result, error, changed, .. } = finished;
+        self.attempt = attempt;
+        self.notes.extend(changed.into_iter().map(Event::from));
+        let answered: Answered = match error {
+            Some(error) => Err(error),
+            None => Ok(result.unwrap_or_else(Payload::null)),
+        };
+        if let (Outcome::RetryableFailure, Err(error), Some(wait)) =
+            (outcome, &answered, self.options.retry.wait_after(attempt))
+        {
+            self.retry(error.clone(), later(self.run.now(), wait)).await;
+            return Next::Again;
+        }
+        let mut events = self.start_events();
+        events.extend(self.compensation(outcome, answered.as_ref().ok()));
+        let command = self.command.clone();
+        events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up }.into());
+        events.push(NodeFinished { command: self.command.clone() }.into());
+        if outcome.is_complete() {
+            events.push(self.step_committed(None));
+        }
+        self.run.append(events, Riders::default());
+        Next::Done(answered)
+    }
+}

@@ -1,0 +1,165 @@
+const _: () = {
+    ::aether::__private::inventory::submit! {
+        ::aether::__private::RegisteredStep(< pay as ::aether::__private::Step > ::DEF)
+    }
+};
+#[allow(
+    non_camel_case_types,
+    missing_docs,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unnameable_types,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery
+)]
+struct pay {}
+#[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
+impl ::aether::__private::Step for pay {
+    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
+        name: "pay",
+        path: ::core::concat!(::core::module_path!(), "::", "pay"),
+        doc: "",
+        file: ::core::file!(),
+        line: 1u32,
+        options: ::aether::__private::StepOptions {
+            retry: ::aether::__private::Retry {
+                max: 2u32,
+                delay: ::core::time::Duration::from_millis(200u64),
+                factor: 2f64,
+                max_delay: ::core::time::Duration::from_millis(30000u64),
+                jitter: 0.5f64,
+            },
+            on_unknown: ::aether::__private::OnUnknown::Probe,
+            irreversible: true,
+            scope: ::aether::__private::KeyScope::Store,
+            approval: ::aether::__private::Approval::ByArguments,
+            changes: &["http"],
+            confirm: ::aether::__private::Confirm::Ask,
+            heartbeat: ::core::option::Option::Some(
+                ::core::time::Duration::from_millis(10000u64),
+            ),
+            compensated: true,
+            ..::aether::__private::StepOptions::of(
+                ::aether::__private::EffectClass::External,
+            )
+        },
+        allows: &[],
+    };
+    type Args = u64;
+    type Output = <Result<Receipt> as ::aether::__private::Returns>::Ok;
+    type Error = <Result<Receipt> as ::aether::__private::Returns>::Err;
+    fn encode(
+        args: &u64,
+    ) -> ::core::result::Result<
+        ::aether::__private::Payload,
+        ::aether::__private::PayloadError,
+    > {
+        let cents = args;
+        ::aether::__private::ArgsEncoder::new().field::<u64>("cents", cents).finish()
+    }
+    fn decode(
+        args: &::aether::__private::Payload,
+    ) -> ::core::result::Result<u64, ::aether::__private::PayloadError> {
+        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
+        ::core::result::Result::Ok(decoder.field::<u64>("cents")?)
+    }
+    fn call(
+        cx: ::aether::__private::StepCx,
+        args: Self::Args,
+    ) -> ::aether::__private::BoxFuture<
+        'static,
+        ::core::result::Result<Self::Output, Self::Error>,
+    > {
+        ::std::boxed::Box::pin(async move {
+            let mut cx = cx;
+            let cents = args;
+            ::aether::__private::Returns::into_result(Self::__body(&mut cx, cents).await)
+        })
+    }
+    fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).class_of()
+    }
+    fn needs_approval(args: &Self::Args) -> bool {
+        let cents = args;
+        let cents: &u64 = cents;
+        *cents > 10_000
+    }
+    fn probe(
+        cx: ::aether::__private::StepCx,
+        args: Self::Args,
+    ) -> ::core::option::Option<
+        ::aether::__private::BoxFuture<
+            'static,
+            ::core::result::Result<
+                ::aether::__private::Probe<Self::Output>,
+                ::aether::__private::Failure,
+            >,
+        >,
+    > {
+        ::core::option::Option::Some(
+            ::std::boxed::Box::pin(async move {
+                let mut cx = cx;
+                let cents = args;
+                Self::was_paid(&mut cx, cents).await.map_err(::core::convert::Into::into)
+            }),
+        )
+    }
+    fn compensation(
+        args: Self::Args,
+        output: ::core::option::Option<Self::Output>,
+    ) -> ::core::option::Option<::aether::__private::Undo> {
+        let _ = bank::Account::refund;
+        let cents = args;
+        ::core::option::Option::Some(
+            <bank::Account_refund as ::aether::__private::Undoes<
+                (u64, ::core::option::Option<Self::Output>),
+            >>::undo(&(cents, output)),
+        )
+    }
+}
+impl pay {
+    #[doc(hidden)]
+    #[allow(
+        clippy::unused_async,
+        clippy::needless_pass_by_value,
+        clippy::trivially_copy_pass_by_ref
+    )]
+    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
+    async fn __body(cx: &mut StepCx, cents: u64) -> Result<Receipt> {
+        send(cx, cents).await
+    }
+    ///The step `pay` as a tool for a model.
+    #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic)]
+    #[must_use]
+    fn tool() -> ::aether::__private::Tool
+    where
+        for<'__schema> u64: ::aether::__private::Describable<'__schema>,
+    {
+        ::aether::__private::Tool::of::<
+            Self,
+        >(::aether::__private::ToolSchema::new().field::<u64>("cents", ""))
+    }
+}
+#[allow(clippy::all, clippy::pedantic, clippy::nursery)]
+fn pay<'__cx>(
+    cx: &'__cx mut ::aether::__private::Cx,
+    cents: u64,
+) -> ::aether::__private::BoxEffect<
+    '__cx,
+    ::core::result::Result<
+        <Result<Receipt> as ::aether::__private::Returns>::Ok,
+        ::aether::__private::StepError<
+            <Result<Receipt> as ::aether::__private::Returns>::Err,
+        >,
+    >,
+> {
+    ::aether::__private::call_step::<
+        pay,
+    >(cx, ::aether::__private::ArgsEncoder::new().field::<u64>("cents", &cents).finish())
+}

@@ -1,0 +1,279 @@
+//! Lending the file to a transaction step: a second connection, on which the step's SQL and the append of its outcome
+//! are one transaction.
+//!
+//! Promise: the SQL of a step is kept exactly if its append takes effect; whatever it does, it cannot end the
+//! transaction, reach the store's own tables, or hold the writer longer than its time, and no other append is part of
+//! its transaction. The connection never leaves the writer's thread.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{Connection, ErrorCode};
+
+use aether_core::id::IdempotencyKey;
+use aether_core::ledger::Acquired;
+use aether_core::store::{Append, AppendError, StoreError, Undone, Work};
+
+use crate::SqliteOptions;
+use crate::batch::Batch;
+use crate::error::{AppendFault, Fault, translate};
+use crate::{open, schema};
+
+/// Instructions of SQLite's machine between two looks at the clock.
+const INSTRUCTIONS: i32 = 1_000;
+
+/// Beginning of the names that later versions of the store may give to tables of their own.
+const RESERVED: &str = "aether_";
+
+thread_local! {
+    static LENT: RefCell<Option<Lent>> = const { RefCell::new(None) };
+}
+
+/// The connection while a step's body has it.
+struct Lent {
+    conn: Rc<Connection>,
+    key: IdempotencyKey,
+}
+
+/// The connection that is lent to the attempt `key` at this moment, on this thread.
+pub(crate) fn lent_to(key: &IdempotencyKey) -> Option<Rc<Connection>> {
+    LENT.with_borrow(|lent| lent.as_ref().filter(|lent| lent.key == *key).map(|lent| Rc::clone(&lent.conn)))
+}
+
+/// Takes the connection back, also from a body that panicked.
+struct TakenBack;
+
+impl Drop for TakenBack {
+    fn drop(&mut self) {
+        LENT.set(None);
+    }
+}
+
+/// The second connection and its guard.
+pub(crate) struct Lending {
+    conn: Rc<Connection>,
+    guard: Arc<Guard>,
+}
+
+impl Lending {
+    /// Opens the second connection.
+    pub(crate) fn open(path: &Path, store: &str, options: &SqliteOptions) -> Result<Self, StoreError> {
+        let mut conn = open::open(path, store, options)?;
+        let guarded = schema::own_names().and_then(|own| {
+            let guard = Arc::new(Guard { own, ..Guard::default() });
+            guard.watch(&mut conn)?;
+            Ok(guard)
+        });
+        let guard = guarded.map_err(|error| translate(&error, store))?;
+        Ok(Self { conn: Rc::new(conn), guard })
+    }
+
+    /// The transactions of this connection.
+    pub(crate) fn batch(&self, store: &Arc<str>, patience: Duration) -> rusqlite::Result<Batch<'_>> {
+        Batch::new(&self.conn, store, patience)
+    }
+
+    /// Runs the body of `work`, and says whether its changes may be kept.
+    fn run(&self, work: &mut dyn Work) -> Result<bool, Undone> {
+        self.guard.begin(work.timeout());
+        LENT.set(Some(Lent { conn: Rc::clone(&self.conn), key: work.key().clone() }));
+        let taken_back = TakenBack;
+        let keep = work.call();
+        drop(taken_back);
+        match self.guard.end() {
+            Some(undone) => Err(undone),
+            None if keep && self.conn.is_autocommit() => Err(Undone::Refused(
+                "a statement of the step rolled the whole transaction back (`OR ROLLBACK`, `RAISE(ROLLBACK, ..)`, or a full disk)"
+                    .into(),
+            )),
+            None => Ok(keep),
+        }
+    }
+}
+
+/// Carries out an append with a unit of work, in a transaction of its own; durable when it returns.
+pub(crate) fn carry_out(
+    lending: &Lending,
+    batch: &mut Batch<'_>,
+    append: &mut Append,
+    work: &mut dyn Work,
+) -> Result<Acquired, AppendError> {
+    let done = attempt(lending, batch, append, work);
+    done.map_err(|fault| {
+        batch.rollback();
+        match fault {
+            Fault::Refused(error) => error,
+            Fault::Sqlite(error) => translate(&error, &batch.store).into(),
+            Fault::Row(reason) => StoreError::Corrupt { store: batch.store.to_string(), reason }.into(),
+        }
+    })
+}
+
+fn attempt(
+    lending: &Lending,
+    batch: &mut Batch<'_>,
+    append: &mut Append,
+    work: &mut dyn Work,
+) -> Result<Acquired, AppendFault> {
+    batch.begin()?;
+    batch.admit(append)?;
+    let undone = match lending.run(work) {
+        Ok(true) => {
+            append.frame = work.frame(None).map_err(|error| Fault::Refused(error.into()))?;
+            let acquired = batch.append(append)?;
+            match batch.commit() {
+                Ok(()) => return Ok(acquired),
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                    Some(Undone::Refused(format!("a deferred constraint is violated at the end: {error}")))
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false) => None,
+        Err(undone) => Some(undone),
+    };
+    batch.rollback();
+    append.frame = work.frame(undone).map_err(|error| Fault::Refused(error.into()))?;
+    batch.begin()?;
+    let acquired = batch.append(append)?;
+    batch.commit()?;
+    Ok(acquired)
+}
+
+/// Watches over the statements of a step's body.
+#[derive(Debug, Default)]
+struct Guard {
+    on: AtomicBool,
+    own: HashSet<String>,
+    deadline: Mutex<Option<Instant>>,
+    undone: Mutex<Option<Undone>>,
+}
+
+impl Guard {
+    /// Sets itself up on a connection, for good.
+    fn watch(self: &Arc<Self>, conn: &mut Connection) -> rusqlite::Result<()> {
+        let guard = Arc::clone(self);
+        conn.authorizer(Some(move |context: AuthContext<'_>| guard.authorize(&context)))?;
+        let guard = Arc::clone(self);
+        conn.progress_handler(INSTRUCTIONS, Some(move || guard.is_late()))?;
+        // What a statement does after it rolled the transaction back must not become durable by itself.
+        let guard = Arc::clone(self);
+        conn.commit_hook(Some(move || guard.is_on()))
+    }
+
+    fn is_on(&self) -> bool {
+        self.on.load(Ordering::Acquire)
+    }
+
+    fn begin(&self, timeout: Option<Duration>) {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
+        *self.undone.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.on.store(true, Ordering::Release);
+    }
+
+    /// Why the work must be undone, if it must.
+    fn end(&self) -> Option<Undone> {
+        let late = self.is_late();
+        self.on.store(false, Ordering::Release);
+        let undone = self.undone.lock().unwrap_or_else(PoisonError::into_inner).take();
+        undone.or(late.then_some(Undone::TimedOut))
+    }
+
+    fn undo(&self, why: Undone) {
+        self.undone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+
+    fn is_late(&self) -> bool {
+        let deadline = *self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        let late = self.is_on() && deadline.is_some_and(|deadline| Instant::now() > deadline);
+        if late {
+            self.undo(Undone::TimedOut);
+        }
+        late
+    }
+
+    fn authorize(&self, context: &AuthContext<'_>) -> Authorization {
+        if !self.is_on() {
+            return Authorization::Allow;
+        }
+        match self.refusal(&context.action) {
+            None => Authorization::Allow,
+            Some(reason) => {
+                self.undo(Undone::Refused(format!("the SQL of a transaction step must not {reason}")));
+                Authorization::Deny
+            }
+        }
+    }
+
+    /// What is wrong with an action of the step's SQL. Everything that is not known to be harmless is refused.
+    fn refusal(&self, action: &AuthAction<'_>) -> Option<String> {
+        match action {
+            AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. } => None,
+            AuthAction::Function { function_name } => {
+                function_name.eq_ignore_ascii_case("load_extension").then(|| "load an extension".into())
+            }
+            AuthAction::Insert { table_name }
+            | AuthAction::Delete { table_name }
+            | AuthAction::Update { table_name, .. }
+            | AuthAction::DropTable { table_name }
+            | AuthAction::DropView { view_name: table_name }
+            | AuthAction::DropIndex { table_name, .. }
+            | AuthAction::DropTrigger { table_name, .. }
+            | AuthAction::AlterTable { table_name, .. } => self.own_table(table_name),
+            AuthAction::CreateTable { table_name: name } | AuthAction::CreateView { view_name: name } => {
+                self.own_table(name).or_else(|| reserved(name))
+            }
+            AuthAction::CreateIndex { index_name: name, table_name }
+            | AuthAction::CreateTrigger { trigger_name: name, table_name } => {
+                self.own_table(table_name).or_else(|| reserved(name))
+            }
+            AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => {
+                Some("begin, commit or roll back: the engine does that with the step's outcome".into())
+            }
+            AuthAction::Pragma { pragma_name, pragma_value } => pragma(pragma_name, *pragma_value),
+            AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
+                Some("attach or detach another database".into())
+            }
+            AuthAction::CreateTempTable { .. }
+            | AuthAction::CreateTempView { .. }
+            | AuthAction::CreateTempIndex { .. }
+            | AuthAction::CreateTempTrigger { .. } => {
+                Some("create temporary objects: they would outlive the step".into())
+            }
+            AuthAction::CreateVtable { .. } | AuthAction::DropVtable { .. } => {
+                Some("create or drop virtual tables: do it with a connection of your own".into())
+            }
+            other => Some(format!("do this: {other:?}")),
+        }
+    }
+
+    fn own_table(&self, name: &str) -> Option<String> {
+        self.own
+            .contains(&name.to_ascii_lowercase())
+            .then(|| format!("change `{name}`, which belongs to the store"))
+    }
+}
+
+fn reserved(name: &str) -> Option<String> {
+    let starts = name.get(..RESERVED.len()).is_some_and(|head| head.eq_ignore_ascii_case(RESERVED));
+    starts.then(|| format!("name something `{name}`: names in `{RESERVED}` are kept for the store"))
+}
+
+/// Full-text search asks for `data_version`, `ALTER TABLE` for `quick_check`; the others only look.
+fn pragma(name: &str, value: Option<&str>) -> Option<String> {
+    let harmless = match name {
+        "data_version" => value.is_none(),
+        "quick_check" | "table_info" | "table_xinfo" | "index_list" | "index_info" | "foreign_key_list" => {
+            true
+        }
+        _ => false,
+    };
+    (!harmless).then(|| format!("use `PRAGMA {name}`"))
+}

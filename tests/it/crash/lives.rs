@@ -1,0 +1,307 @@
+//! The lives of a program: engines that begin on what the last one left, until one of them ends the run.
+//!
+//! Promise: what is read for the verdict is read from the store that survived, and only by public API.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether::event::{Decision, Event};
+use aether::id::{InvocationId, RunId};
+use aether::journal::read_verified;
+use aether::ledger::LedgerEntry;
+use aether::prelude::*;
+use aether::store::{RunFilter, Store};
+use aether::{EngineBuilder, MemoryStore, Payload, Resolution, RunError, SqliteStore};
+use aether_core::world::World as _;
+use aether_testing::{CrashPoint, CrashStore, SimWorld};
+use jiff::Timestamp;
+
+use super::interpret::interpret;
+use super::program::{Call, Case, Moment, Part, Word, needs_operator};
+use super::stage::{Deeds, Life, Stage};
+
+/// How long a dead process's claims last, in virtual time.
+const LEASE: Duration = Duration::from_secs(3600);
+
+/// Name of the run of every program.
+pub(crate) const RUN: &str = "case";
+
+/// Where the runs are kept, and by which clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// In memory; waiting takes no time.
+    Memory,
+    /// In a SQLite file, by the real clock.
+    Sqlite,
+}
+
+/// How a process dies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Death {
+    Write(CrashPoint),
+    /// In the body call of this number, from 1.
+    Body(u64, Moment),
+}
+
+/// Run and invocation.
+pub(crate) type Invoked = (String, String);
+
+/// What all lives of a program left.
+#[derive(Debug)]
+pub(crate) struct Lived {
+    /// The run's value, or the message of its error.
+    pub(crate) result: std::result::Result<Vec<String>, String>,
+    pub(crate) journals: BTreeMap<String, Vec<Event>>,
+    pub(crate) ledger: Vec<LedgerEntry>,
+    /// Invocations that were begun and of whose end or decision the journal did not tell when a process died.
+    pub(crate) cut: BTreeSet<Invoked>,
+    pub(crate) deeds: BTreeMap<String, Deeds>,
+    pub(crate) crashes: usize,
+    /// Writes and body calls of the last process.
+    pub(crate) writes: u64,
+    pub(crate) bodies: u64,
+    /// What does not replay, or is illegal.
+    pub(crate) faults: Vec<String>,
+}
+
+/// Executes the program of `case`, in processes that die as told.
+pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::result::Result<Lived, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let memory = Arc::new(MemoryStore::new());
+    let (stage, mut cut) = (Stage::default(), BTreeSet::new());
+    let mut at = Timestamp::from_second(1_767_225_600).map_err(|error| error.to_string())?;
+    let unit = if keeping == Keeping::Memory { 1000 } else { 1 };
+    for number in 0..=deaths.len() {
+        let runtime = runtime(keeping);
+        let inner: Arc<dyn Store> = match keeping {
+            Keeping::Memory => memory.clone(),
+            Keeping::Sqlite => {
+                let file = folder.path().join("case.db");
+                Arc::new(SqliteStore::open(file).map_err(|error| error.to_string())?)
+            }
+        };
+        let death = deaths.get(number).copied();
+        let point = if let Some(Death::Write(point)) = death { Some(point) } else { None };
+        let store = Arc::new(CrashStore::new(inner.clone(), point));
+        let death = if let Some(Death::Body(call, moment)) = death { Some((call, moment)) } else { None };
+        let tempo = case.tempo.saturating_mul(1 + number as u64);
+        stage.begin(Life { store: store.clone(), death, tempo, unit, bodies: 0 });
+        let life = One {
+            case,
+            stage: &stage,
+            store,
+            unit,
+            keeping,
+            at,
+            seed: case.seed.wrapping_add(number as u64),
+        };
+        let ended = runtime.block_on(life.live());
+        // A write whose acknowledgement was withheld is on its way.
+        runtime.block_on(inner.delete_snapshots()).map_err(|error| error.to_string())?;
+        match ended? {
+            End::Ended(result) => {
+                let (writes, bodies) = (life.store.writes(), stage.bodies());
+                let lived = runtime.block_on(life.left(result, cut))?;
+                return Ok(Lived { deeds: stage.deeds(), crashes: number, writes, bodies, ..lived });
+            }
+            End::Died(when) => {
+                at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
+                cut.extend(runtime.block_on(cut_off(&*inner))?);
+                stage.end();
+                // What the end of a process does: its locks are gone.
+                runtime.block_on(inner.close()).map_err(|error| error.to_string())?;
+            }
+        }
+    }
+    Err("the last process died too".into())
+}
+
+fn runtime(keeping: Keeping) -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(keeping == Keeping::Memory).build().unwrap()
+}
+
+/// All journals of a store.
+async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<String, Vec<Event>>, String> {
+    let mut journals = BTreeMap::new();
+    for record in store.runs(RunFilter::default()).await.map_err(|error| error.to_string())? {
+        let frames = store.load(&record.id, 0).await.map_err(|error| error.to_string())?;
+        let events = read_verified(&frames).map_err(|error| format!("journal of {}: {error}", record.id))?;
+        journals.insert(record.id.to_string(), events);
+    }
+    Ok(journals)
+}
+
+/// The invocations that are begun and neither ended nor decided.
+async fn cut_off(store: &dyn Store) -> std::result::Result<BTreeSet<Invoked>, String> {
+    let mut open = BTreeSet::new();
+    for (run, events) in journals(store).await? {
+        for event in events {
+            let named = |invocation: &InvocationId| (run.clone(), invocation.to_string());
+            match event {
+                Event::ToolInvocationStarted(e) => drop(open.insert(named(&e.invocation))),
+                Event::ToolInvocationFinished(e) => drop(open.remove(&named(&e.invocation))),
+                Event::InvocationAbandoned(e) => drop(open.remove(&named(&e.invocation))),
+                // A repeat that is cut off is in doubt again.
+                Event::InvocationResolved(e) if e.decision != Decision::Retry => {
+                    open.remove(&named(&e.invocation));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(open)
+}
+
+enum End {
+    Ended(std::result::Result<Vec<String>, String>),
+    Died(Timestamp),
+}
+
+/// One engine, from its start to the run's end or to its death.
+struct One<'a> {
+    case: &'a Case,
+    stage: &'a Stage,
+    store: Arc<CrashStore>,
+    unit: u64,
+    keeping: Keeping,
+    at: Timestamp,
+    seed: u64,
+}
+
+impl One<'_> {
+    async fn live(&self) -> std::result::Result<End, String> {
+        let world = Arc::new(SimWorld::new(self.at, self.seed));
+        let builder = match self.keeping {
+            Keeping::Memory => EngineBuilder::new(world.clone()).lease(LEASE).poll_interval(LEASE),
+            Keeping::Sqlite => {
+                let pause = Duration::from_millis(5);
+                Engine::builder().poll_interval(pause).eviction_grace(pause)
+            }
+        };
+        let builder = builder.store(self.store.clone()).provide(self.stage.clone());
+        tokio::select! {
+            biased;
+            () = self.store.crashed() => Ok(End::Died(world.now())),
+            ended = self.run(builder) => ended.map(End::Ended),
+        }
+    }
+
+    async fn run(
+        &self,
+        builder: EngineBuilder,
+    ) -> std::result::Result<std::result::Result<Vec<String>, String>, String> {
+        let engine = builder.start().await.map_err(|error| error.to_string())?;
+        let part = Part { block: self.case.block.clone(), salt: 0, unit: self.unit };
+        let handle =
+            engine.start::<interpret>(part).id(RUN).await.map_err(|error| format!("not started: {error}"))?;
+        if needs_operator(&self.case.block) {
+            tokio::spawn(operate(engine.clone(), self.stage.clone(), self.unit));
+        }
+        let patience = Duration::from_secs(if self.keeping == Keeping::Memory { 4 * 3600 } else { 60 });
+        match tokio::time::timeout(patience, handle.result()).await {
+            Ok(Ok(seen)) => Ok(Ok(seen)),
+            Ok(Err(RunError::Failed(failure))) => Ok(Err(failure.message().to_owned())),
+            Ok(Err(other)) => Err(format!("the run did not end: {other}")),
+            Err(_) => Err(format!("the run does not end: {:?}", engine.view(handle.id()).await)),
+        }
+    }
+
+    /// What the last engine leaves.
+    async fn left(
+        &self,
+        result: std::result::Result<Vec<String>, String>,
+        cut: BTreeSet<Invoked>,
+    ) -> std::result::Result<Lived, String> {
+        let engine =
+            Engine::builder().store(self.store.clone()).start().await.map_err(|error| error.to_string())?;
+        let journals = journals(&**engine.store()).await?;
+        let (mut faults, mut ledger) = (Vec::new(), Vec::new());
+        for (run, events) in &journals {
+            let run = RunId::new(run.as_str()).map_err(|error| error.to_string())?;
+            ledger.extend(engine.ledger(&run).await.map_err(|error| error.to_string())?);
+            let view = engine.view(&run).await.map_err(|error| error.to_string())?;
+            faults.extend(view.illegal.iter().map(|illegal| format!("{run}: {illegal}")));
+            if events.last().is_some_and(Event::is_terminal)
+                && let Err(error) = engine.verify(&run).await
+            {
+                faults.push(format!("{run} does not replay: {error}"));
+            }
+        }
+        let deeds = BTreeMap::new();
+        Ok(Lived { result, journals, ledger, cut, deeds, crashes: 0, writes: 0, bodies: 0, faults })
+    }
+}
+
+/// Sends the signals that are waited for, and answers the questions about invocations in doubt.
+async fn operate(engine: Engine, stage: Stage, unit: u64) {
+    let first = RunId::new(RUN).unwrap();
+    // Sent before anybody waits.
+    let _sent_or_ended = engine.signal(&first, "s0", "early", &0u32).await;
+    loop {
+        tokio::time::sleep(Duration::from_millis(unit * 5)).await;
+        let Ok(journals) = journals(&**engine.store()).await else { continue };
+        for (run, events) in journals {
+            let run = RunId::new(run).unwrap();
+            if !events.last().is_some_and(Event::is_terminal) {
+                serve(&engine, &stage, &run, &events).await;
+            }
+        }
+    }
+}
+
+async fn serve(engine: &Engine, stage: &Stage, run: &RunId, events: &[Event]) {
+    let (mut waits, mut questions, mut calls) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut received = 0;
+    for event in events {
+        match event {
+            Event::NodeStarted(e) => {
+                if let Some(call) = e.input.as_ref().and_then(argument) {
+                    calls.insert(e.command.clone(), call);
+                }
+            }
+            Event::WaitStarted(e) => drop(waits.insert(e.command.clone(), e.name.clone())),
+            Event::WaitCompleted(e) => {
+                waits.remove(&e.command);
+                received += 1;
+            }
+            Event::ToolInvocationStarted(e) => {
+                questions
+                    .insert(e.invocation.clone(), (e.command.clone(), e.key.to_string(), e.attempt, false));
+            }
+            Event::InvocationResolved(e) => {
+                if let Some((.., asked)) = questions.get_mut(&e.invocation) {
+                    *asked = e.decision == Decision::Ask;
+                }
+            }
+            _ => {}
+        }
+    }
+    for (command, name) in waits {
+        let number: u32 = name.trim_start_matches('s').parse().unwrap();
+        // Another wait for this signal may have taken what was sent for this one.
+        let id = format!("{command} after {received}");
+        let _sent_or_ended = engine.signal(run, &name, &id, &number).await;
+    }
+    for (invocation, (command, key, attempt, asked)) in questions {
+        let Some(call) = calls.get(&command).filter(|_| asked) else { continue };
+        let word = match call.word {
+            Word::Truth if stage.happened(&key) => {
+                Resolution::Happened(Payload::encode(&call.value(attempt)).unwrap())
+            }
+            Word::Truth => Resolution::DidNotHappen,
+            Word::Nothing | Word::Failure => Resolution::Abandon,
+        };
+        let _sent_or_ended = engine.resolve(run, &invocation, word, "operator").await;
+    }
+}
+
+/// The call that a step was given.
+fn argument(input: &Payload) -> Option<Call> {
+    #[derive(serde::Deserialize)]
+    struct Arguments {
+        call: Call,
+    }
+    input.decode::<Arguments>().ok().map(|arguments| arguments.call)
+}

@@ -1,0 +1,11 @@
+//! Proofs of crash safety: generated workflows that die at random points, a matrix of every kind of step and every
+//! instant at which a process can die in it, and processes on one database of which one is killed again and again.
+
+mod interpret;
+mod judge;
+mod lives;
+mod model;
+mod program;
+mod property;
+mod stage;
+mod steps;

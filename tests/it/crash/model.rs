@@ -1,0 +1,329 @@
+//! What a program must do: a plain interpreter that knows nothing of engines, journals and crashes.
+//!
+//! Promise: it takes from the journals only what nobody can predict: which branch won a race, what was drawn, and what
+//! was decided about invocations of unknown outcome. Whether those decisions were right is judged apart from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aether::Outcome;
+use aether::def::OnUnknown;
+use aether::event::{Decision, Event};
+use aether::prelude::*;
+
+use super::interpret::told;
+use super::lives::{Invoked, Lived, RUN};
+use super::program::{Block, Call, Class, Ending, Node, Part};
+use super::steps::Kind;
+
+/// Attempts after which a probe that denies all of them is believed for good.
+const DENIED: u32 = 5;
+
+/// What only the journals can tell.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) decisions: BTreeMap<Invoked, Vec<Decision>>,
+    winners: BTreeMap<Invoked, usize>,
+    draws: BTreeMap<Invoked, u64>,
+    /// Keys of bodies that were called more than once.
+    repeated: BTreeSet<String>,
+}
+
+impl Facts {
+    pub(crate) fn of(lived: &Lived) -> Self {
+        let repeated = lived.deeds.iter().filter(|(_, deeds)| deeds.calls > 1).map(|(key, _)| key.clone());
+        let mut facts = Self { repeated: repeated.collect(), ..Self::default() };
+        for (run, event) in
+            lived.journals.iter().flat_map(|(run, events)| events.iter().map(move |event| (run, event)))
+        {
+            match event {
+                Event::InvocationResolved(e) => {
+                    facts
+                        .decisions
+                        .entry((run.clone(), e.invocation.to_string()))
+                        .or_default()
+                        .push(e.decision);
+                }
+                Event::RaceDecided(e) => {
+                    let winner = usize::from(e.winner.ends_with(".b1"));
+                    facts.winners.insert((run.clone(), e.command.place().to_owned()), winner);
+                }
+                Event::RandomRecorded(e) => {
+                    let drawn = e.value.decode().unwrap();
+                    facts.draws.insert((run.clone(), e.command.place().to_owned()), drawn);
+                }
+                _ => {}
+            }
+        }
+        facts
+    }
+}
+
+/// What is expected of one command.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expected {
+    pub(crate) outcome: Outcome,
+    /// The call, where it is one of a step: its kind, its last attempt and what the workflow tells of it.
+    pub(crate) call: Option<(Kind, u32, String)>,
+}
+
+/// What is expected of a program.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Prediction {
+    pub(crate) result: Option<std::result::Result<Vec<String>, String>>,
+    /// By run and command.
+    pub(crate) commands: BTreeMap<Invoked, Expected>,
+    pub(crate) runs: BTreeSet<String>,
+    /// Run and scope of branches that lost.
+    pub(crate) lost: BTreeSet<Invoked>,
+    /// What cannot be predicted although it should be.
+    pub(crate) gaps: Vec<String>,
+}
+
+/// What `block` must do, as far as `facts` decide it.
+pub(crate) fn predict(block: &Block, facts: &Facts) -> Prediction {
+    let mut model = Model { facts, prediction: Prediction::default(), held: BTreeSet::new() };
+    let part = Part { block: block.clone(), salt: 0, unit: 0 };
+    let result = model.run(RUN.to_owned(), &part);
+    Prediction { result: Some(result), ..model.prediction }
+}
+
+/// A place in a run that counts its commands.
+struct Scope {
+    run: String,
+    path: String,
+    next: u32,
+}
+
+impl Scope {
+    fn place(&mut self) -> String {
+        let number = self.next;
+        self.next += 1;
+        if self.path.is_empty() { number.to_string() } else { format!("{}.{number}", self.path) }
+    }
+
+    fn below(&self, path: String) -> Self {
+        Self { run: self.run.clone(), path, next: 0 }
+    }
+}
+
+type Seen = std::result::Result<Vec<String>, String>;
+
+struct Model<'a> {
+    facts: &'a Facts,
+    prediction: Prediction,
+    /// Irreversible calls that must not be made again: run, number and turn.
+    held: BTreeSet<(String, u32, u32)>,
+}
+
+impl Model<'_> {
+    fn run(&mut self, run: String, part: &Part) -> Seen {
+        self.prediction.runs.insert(run.clone());
+        self.block(&mut Scope { run, path: String::new(), next: 0 }, part)
+    }
+
+    fn expect(
+        &mut self,
+        scope: &Scope,
+        command: String,
+        outcome: Outcome,
+        call: Option<(Kind, u32, String)>,
+    ) {
+        self.prediction.commands.insert((scope.run.clone(), command), Expected { outcome, call });
+    }
+
+    fn inline(&mut self, scope: &mut Scope, part: &Part) -> Seen {
+        let path = scope.place();
+        self.block(&mut scope.below(path), part)
+    }
+
+    fn branch(&mut self, scope: &Scope, path: String, part: &Part) -> Seen {
+        self.inline(&mut scope.below(path), part)
+    }
+
+    fn block(&mut self, scope: &mut Scope, part: &Part) -> Seen {
+        let mut seen = Vec::new();
+        let mut last = i64::from(part.salt);
+        for node in &part.block {
+            match node {
+                Node::Call(call) => {
+                    let call = Call { salt: part.salt, ..call.clone() };
+                    let path = scope.place();
+                    let answered = self.call(&mut scope.below(path), &call);
+                    seen.push(told(&call, &answered));
+                    match answered {
+                        Ok(value) => last = value,
+                        Err(_) if call.strict => return Err(seen.pop().unwrap()),
+                        Err(_) => {}
+                    }
+                }
+                Node::Twice(call) => {
+                    let call = Call { salt: part.salt, ..call.clone() };
+                    for _ in 0..2 {
+                        let answered = self.call(scope, &call);
+                        seen.push(told(&call, &answered));
+                    }
+                }
+                Node::IfLast(then, otherwise) => {
+                    let way = if last % 2 == 0 { then } else { otherwise };
+                    seen.extend(self.inline(scope, &part.of(way))?);
+                }
+                Node::IfRandom(then, otherwise) => {
+                    let way = if self.drawn(scope) % 2 == 0 { then } else { otherwise };
+                    seen.extend(self.inline(scope, &part.of(way))?);
+                }
+                Node::Repeat(times, block) => {
+                    for turn in 0..*times {
+                        seen.extend(self.inline(scope, &part.turn(block, turn))?);
+                    }
+                }
+                Node::Inline(block) => seen.extend(self.inline(scope, &part.of(block))?),
+                Node::Child(block) => seen.push(self.child(scope, &part.of(block))),
+                Node::Join(a, b) => {
+                    let place = scope.place();
+                    let a = self.branch(scope, format!("{place}.b0"), &part.of(a));
+                    let b = self.branch(scope, format!("{place}.b1"), &part.of(b));
+                    seen.extend(a?);
+                    seen.extend(b?);
+                }
+                Node::Race(a, b) => seen.extend(self.race(scope, &[part.of(a), part.of(b)])?),
+                Node::Each(items, _, block) => {
+                    let place = scope.place();
+                    let turns: Vec<Seen> = (0..*items)
+                        .map(|turn| self.branch(scope, format!("{place}.i{turn}"), &part.turn(block, turn)))
+                        .collect();
+                    for turn in turns {
+                        seen.extend(turn?);
+                    }
+                }
+                Node::Sleep(_) => self.plain(scope, "sleep"),
+                Node::Signal(number) => {
+                    self.plain(scope, "signal");
+                    seen.push(format!("signal {number}"));
+                }
+                Node::Now => self.plain(scope, "now"),
+                Node::Uuid => self.plain(scope, "uuid"),
+            }
+        }
+        Ok(seen)
+    }
+
+    fn plain(&mut self, scope: &mut Scope, name: &str) {
+        let command = format!("{}:{name}", scope.place());
+        self.expect(scope, command, Outcome::Success, None);
+    }
+
+    fn drawn(&mut self, scope: &mut Scope) -> u64 {
+        let place = scope.place();
+        self.expect(scope, format!("{place}:random"), Outcome::Success, None);
+        self.facts.draws.get(&(scope.run.clone(), place.clone())).copied().unwrap_or_else(|| {
+            self.prediction.gaps.push(format!("nothing was drawn at {place} of {}", scope.run));
+            0
+        })
+    }
+
+    fn child(&mut self, scope: &mut Scope, part: &Part) -> String {
+        let command = format!("{}:interpret", scope.place());
+        let seen = self.run(format!("{}/{command}", scope.run), part);
+        let outcome = if seen.is_ok() { Outcome::Success } else { Outcome::PermanentFailure };
+        self.expect(scope, command, outcome, None);
+        match seen {
+            Ok(seen) => format!("child {seen:?}"),
+            Err(error) => format!("child failed: {error}"),
+        }
+    }
+
+    fn race(&mut self, scope: &mut Scope, parts: &[Part; 2]) -> Seen {
+        let place = scope.place();
+        let Some(winner) = self.facts.winners.get(&(scope.run.clone(), place.clone())).copied() else {
+            self.prediction.gaps.push(format!("the race at {place} of {} was not decided", scope.run));
+            return Ok(Vec::new());
+        };
+        self.prediction.lost.insert((scope.run.clone(), format!("{place}.b{}", 1 - winner)));
+        let mut seen = vec![format!("winner {winner}")];
+        seen.extend(self.branch(scope, format!("{place}.b{winner}"), &parts[winner])?);
+        Ok(seen)
+    }
+
+    fn call(&mut self, scope: &mut Scope, call: &Call) -> std::result::Result<i64, StepError> {
+        let command = format!("{}:{}", scope.place(), call.kind.name());
+        let held = (scope.run.clone(), call.id, call.salt);
+        let (attempt, outcome, answered) = if self.held.contains(&held) {
+            (0, Outcome::PermanentFailure, Err(StepError::Rejected(Failure::new(""))))
+        } else {
+            self.attempts(scope, &command, call)
+        };
+        let definite = matches!(answered, Err(StepError::App(_) | StepError::Exhausted(_)));
+        if call.kind == Kind::Once && !definite {
+            self.held.insert(held);
+        }
+        if call.kind != Kind::Pure {
+            self.expect(scope, command, outcome, Some((call.kind, attempt, told(call, &answered))));
+        }
+        answered
+    }
+
+    /// The last attempt, and what it came to.
+    fn attempts(
+        &mut self,
+        scope: &Scope,
+        command: &str,
+        call: &Call,
+    ) -> (u32, Outcome, std::result::Result<i64, StepError>) {
+        let (kind, retry) = (call.kind, call.kind.def().options.retry);
+        let failed = |class: Class| match class {
+            Class::Retryable => Outcome::RetryableFailure,
+            Class::Compensatable => Outcome::CompensatableFailure,
+            Class::Unclassified | Class::Permanent => Outcome::PermanentFailure,
+        };
+        for attempt in 0.. {
+            let invoked = (scope.run.clone(), format!("{command}#{attempt}"));
+            let message = || Failure::new(call.message(attempt));
+            let last_attempt = attempt + 1 >= retry.max;
+            let decided = self.facts.decisions.get(&invoked).and_then(|decisions| decisions.last());
+            let ending = match decided {
+                None => call.ending(attempt),
+                Some(Decision::Happened) => Ending::Value,
+                Some(Decision::Retry) => {
+                    let key = format!("aether:{}:{command}:{attempt}", scope.run);
+                    if self.facts.repeated.contains(&key) { Ending::Value } else { call.ending(attempt) }
+                }
+                Some(Decision::DidNotHappen)
+                    if kind.on_unknown() == OnUnknown::Probe && attempt + 1 >= DENIED.max(retry.max) =>
+                {
+                    return (attempt, Outcome::PermanentFailure, Err(StepError::TimedOut(message())));
+                }
+                Some(Decision::DidNotHappen) => continue,
+                Some(Decision::InDoubt) => {
+                    return (attempt, Outcome::PermanentFailure, Err(StepError::InDoubt(message())));
+                }
+                Some(Decision::Ask) => {
+                    self.prediction.gaps.push(format!("nobody answered about {invoked:?}"));
+                    return (attempt, Outcome::PermanentFailure, Err(StepError::InDoubt(message())));
+                }
+            };
+            let (outcome, again) = match ending {
+                Ending::Value => {
+                    return (attempt, Outcome::of_success(kind.class()), Ok(call.value(attempt)));
+                }
+                Ending::Panic => {
+                    return (attempt, Outcome::PermanentFailure, Err(StepError::Panicked(message())));
+                }
+                Ending::Failure(class) => {
+                    (failed(class), matches!(class, Class::Unclassified | Class::Retryable))
+                }
+                Ending::Unknown { .. } if !kind.changes_world() => (Outcome::PermanentFailure, true),
+                Ending::Unknown { .. } | Ending::Hang { .. } => {
+                    self.prediction.gaps.push(format!("nothing was decided about {invoked:?}"));
+                    (Outcome::PermanentFailure, false)
+                }
+            };
+            if again && !last_attempt {
+                continue;
+            }
+            let exhausted = again && retry.max > 1;
+            let error = if exhausted { StepError::Exhausted(message()) } else { StepError::App(message()) };
+            return (attempt, outcome, Err(error));
+        }
+        unreachable!("a script ends")
+    }
+}

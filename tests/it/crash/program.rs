@@ -1,0 +1,295 @@
+//! Programs as data: trees that the workflow `interpret` executes, and how they are generated.
+//!
+//! Promise: every call of a generated program has a number of its own, so that no two calls have equal arguments
+//! unless the program says so.
+
+use aether::FailureClass;
+use aether::def::OnUnknown;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::steps::Kind;
+
+/// Nodes that are executed one after the other.
+pub(crate) type Block = Vec<Node>;
+
+/// One thing that a program does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Node {
+    /// Calls a step.
+    Call(Call),
+    /// Calls the irreversible step twice with the same arguments.
+    Twice(Call),
+    /// Goes one way or the other, on a value that was recorded before.
+    IfLast(Block, Block),
+    /// Goes one way or the other, on a random number.
+    IfRandom(Block, Block),
+    /// Executes a block so often.
+    Repeat(u32, Block),
+    /// An inline scope.
+    Inline(Block),
+    /// A run of its own.
+    Child(Block),
+    Join(Block, Block),
+    Race(Block, Block),
+    /// Executes a block so often, side by side, so many at a time.
+    Each(u32, usize, Block),
+    /// Waits so many units.
+    Sleep(u64),
+    /// Waits for the signal of this number.
+    Signal(u32),
+    Now,
+    Uuid,
+}
+
+/// One call of a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub(crate) struct Call {
+    /// Number in the program.
+    pub(crate) id: u32,
+    /// Which turn of the loops around it this is.
+    pub(crate) salt: u32,
+    pub(crate) kind: Kind,
+    /// How the attempts end; every later one with a value.
+    pub(crate) script: Vec<Ending>,
+    /// What the probe or the operator says about an attempt in doubt.
+    pub(crate) word: Word,
+    /// Whether an error ends the block.
+    pub(crate) strict: bool,
+}
+
+/// How an attempt ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub(crate) enum Ending {
+    Value,
+    Failure(Class),
+    /// The body says that it does not know.
+    Unknown {
+        happened: bool,
+    },
+    /// The body never comes back.
+    Hang {
+        happened: bool,
+    },
+    Panic,
+}
+
+/// Classes of definite failures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub(crate) enum Class {
+    Unclassified,
+    Retryable,
+    Permanent,
+    Compensatable,
+}
+
+impl From<Class> for FailureClass {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Unclassified => Self::Unclassified,
+            Class::Retryable => Self::Retryable,
+            Class::Permanent => Self::Permanent,
+            Class::Compensatable => Self::Compensatable,
+        }
+    }
+}
+
+/// What is said about an attempt in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub(crate) enum Word {
+    /// What is so.
+    Truth,
+    /// That it cannot be told.
+    Nothing,
+    /// The probe itself fails; an operator gives up.
+    Failure,
+}
+
+impl Call {
+    /// The value of a successful attempt.
+    pub(crate) fn value(&self, attempt: u32) -> i64 {
+        i64::from(self.id) * 10 + i64::from(attempt)
+    }
+
+    /// How attempt `attempt` ends when its key is sent for the first time.
+    pub(crate) fn ending(&self, attempt: u32) -> Ending {
+        let scripted = self.script.get(attempt as usize).copied().unwrap_or(Ending::Value);
+        match scripted {
+            // Nobody watches the clock of a body that changes nothing.
+            Ending::Hang { .. } if !self.kind.changes_world() => Ending::Value,
+            scripted => scripted,
+        }
+    }
+
+    /// The message of a definite failure.
+    pub(crate) fn message(&self, attempt: u32) -> String {
+        format!("{} failed at attempt {attempt}", self.id)
+    }
+}
+
+/// A part of a program, as a workflow gets it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) block: Block,
+    pub(crate) salt: u32,
+    /// Milliseconds that a unit of waiting takes.
+    pub(crate) unit: u64,
+}
+
+impl Part {
+    /// The same program's other block.
+    pub(crate) fn of(&self, block: &Block) -> Self {
+        Self { block: block.clone(), ..self.clone() }
+    }
+
+    /// Like [`Part::of`], in turn `turn` of a loop.
+    pub(crate) fn turn(&self, block: &Block, turn: u32) -> Self {
+        Self { salt: self.salt * 10 + turn + 1, ..self.of(block) }
+    }
+}
+
+/// Tells whether somebody outside must answer questions or send signals.
+pub(crate) fn needs_operator(block: &Block) -> bool {
+    block.iter().any(|node| match node {
+        Node::Call(call) | Node::Twice(call) => call.kind.on_unknown() == OnUnknown::Ask,
+        Node::Signal(_) => true,
+        Node::Sleep(_) | Node::Now | Node::Uuid => false,
+        Node::Repeat(_, block) | Node::Inline(block) | Node::Child(block) | Node::Each(_, _, block) => {
+            needs_operator(block)
+        }
+        Node::IfLast(a, b) | Node::IfRandom(a, b) | Node::Join(a, b) | Node::Race(a, b) => {
+            needs_operator(a) || needs_operator(b)
+        }
+    })
+}
+
+/// Where a process dies. Numbers are parts of 65,536 of what the undisturbed run counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Point {
+    /// Instead of a write.
+    BeforeWrite(u16),
+    /// When a write is durable, and nobody knows.
+    AfterWrite(u16),
+    /// In a call of a body.
+    Body(u16, Moment),
+}
+
+/// An instant in a body.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Moment {
+    /// It has done nothing yet.
+    Before,
+    /// It has changed what it changes.
+    In,
+    /// It has come back, and nobody knows.
+    After,
+}
+
+/// A program, and the deaths of the processes that execute it.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) block: Block,
+    /// One for each process but the last.
+    pub(crate) points: Vec<Point>,
+    /// From which the durations of bodies are drawn, anew in each process; 0 for none.
+    pub(crate) tempo: u64,
+    /// Of the entropy.
+    pub(crate) seed: u64,
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    let class = prop_oneof![
+        Just(Class::Unclassified),
+        Just(Class::Retryable),
+        Just(Class::Permanent),
+        Just(Class::Compensatable)
+    ];
+    prop_oneof![
+        4 => Just(Ending::Value),
+        3 => class.prop_map(Ending::Failure),
+        1 => any::<bool>().prop_map(|happened| Ending::Unknown { happened }),
+        1 => any::<bool>().prop_map(|happened| Ending::Hang { happened }),
+        1 => Just(Ending::Panic),
+    ]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let word = prop_oneof![4 => Just(Word::Truth), 1 => Just(Word::Nothing), 1 => Just(Word::Failure)];
+    let kind = proptest::sample::select(Kind::ALL);
+    let script = prop_oneof![3 => Just(Vec::new()), 2 => vec(ending(), 1..4)];
+    (kind, script, word, prop::bool::weighted(0.2)).prop_map(|(kind, script, word, strict)| Call {
+        id: 0,
+        salt: 0,
+        kind,
+        script,
+        word,
+        strict,
+    })
+}
+
+fn leaf() -> impl Strategy<Value = Node> {
+    prop_oneof![
+        12 => call().prop_map(Node::Call),
+        1 => call().prop_map(|call| Node::Twice(Call { kind: Kind::Once, ..call })),
+        1 => (0..20u64).prop_map(Node::Sleep),
+        1 => (0..3u32).prop_map(Node::Signal),
+        1 => Just(Node::Now),
+        1 => Just(Node::Uuid),
+    ]
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    let node = leaf().prop_recursive(3, 14, 3, |node| {
+        let block = || vec(node.clone(), 0..4);
+        prop_oneof![
+            1 => (block(), block()).prop_map(|(a, b)| Node::IfLast(a, b)),
+            1 => (block(), block()).prop_map(|(a, b)| Node::IfRandom(a, b)),
+            1 => (0..3u32, block()).prop_map(|(times, block)| Node::Repeat(times, block)),
+            1 => block().prop_map(Node::Inline),
+            2 => block().prop_map(Node::Child),
+            2 => (block(), block()).prop_map(|(a, b)| Node::Join(a, b)),
+            2 => (block(), block()).prop_map(|(a, b)| Node::Race(a, b)),
+            2 => (0..4u32, 1..4usize, block()).prop_map(|(items, limit, block)| Node::Each(items, limit, block)),
+        ]
+    });
+    vec(node, 1..5).prop_map(|mut block| {
+        number(&mut block, &mut 0);
+        block
+    })
+}
+
+/// Gives every call a number.
+fn number(block: &mut Block, next: &mut u32) {
+    for node in block {
+        match node {
+            Node::Call(call) | Node::Twice(call) => {
+                *next += 1;
+                call.id = *next;
+            }
+            Node::Repeat(_, block) | Node::Inline(block) | Node::Child(block) | Node::Each(_, _, block) => {
+                number(block, next);
+            }
+            Node::IfLast(a, b) | Node::IfRandom(a, b) | Node::Join(a, b) | Node::Race(a, b) => {
+                number(a, next);
+                number(b, next);
+            }
+            Node::Sleep(_) | Node::Signal(_) | Node::Now | Node::Uuid => {}
+        }
+    }
+}
+
+fn point() -> impl Strategy<Value = Point> {
+    let moment = prop_oneof![Just(Moment::Before), Just(Moment::In), Just(Moment::After)];
+    prop_oneof![
+        any::<u16>().prop_map(Point::BeforeWrite),
+        any::<u16>().prop_map(Point::AfterWrite),
+        (any::<u16>(), moment).prop_map(|(part, moment)| Point::Body(part, moment)),
+    ]
+}
+
+/// Any case.
+pub(crate) fn case() -> impl Strategy<Value = Case> {
+    (block(), vec(point(), 1..4), prop_oneof![1 => Just(0), 4 => any::<u64>()], any::<u64>())
+        .prop_map(|(block, points, tempo, seed)| Case { block, points, tempo, seed })
+}

@@ -1,0 +1,133 @@
+//! Generated programs that die at random points: a crashed and recovered run is what the undisturbed run is.
+//!
+//! `AETHER_CASES` says how many are tried, `AETHER_SEED` from which seed on; a failure tells the seed of its case and
+//! the smallest case that fails in the same way.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aether_testing::CrashPoint;
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+
+use super::judge::{agree, judge};
+use super::lives::{Death, Keeping, Lived, live};
+use super::program::{Case, Point, case};
+use super::steps::Kind;
+
+/// What all cases together came upon.
+type Tally = Mutex<BTreeMap<String, u64>>;
+
+fn count(tally: &Tally, what: impl Into<String>) {
+    *tally.lock().unwrap().entry(what.into()).or_default() += 1;
+}
+
+/// Runs a case undisturbed and crashed, and holds both against the model and each other.
+fn check(case: &Case, keeping: Keeping, tally: &Tally) -> Result<(), String> {
+    let undisturbed = live(case, &[], keeping).map_err(|broken| format!("undisturbed: {broken}"))?;
+    let judged = judge(&case.block, &undisturbed).map_err(|broken| format!("undisturbed: {broken}"))?;
+    let deaths: Vec<Death> = case.points.iter().map(|point| death(*point, &undisturbed)).collect();
+    let crashed = live(case, &deaths, keeping).map_err(|broken| format!("{deaths:?}: {broken}"))?;
+    let found = judge(&case.block, &crashed).and_then(|crashed_judged| {
+        let same = agree((&undisturbed, &judged), (&crashed, &crashed_judged))?;
+        Ok((crashed_judged, same))
+    });
+    let (crashed_judged, same) = found.map_err(|broken| format!("{deaths:?}: {broken}"))?;
+    count(tally, if same { "compared with the undisturbed run" } else { "another way was taken" });
+    count(tally, format!("{} deaths", crashed.crashes));
+    for decision in crashed_judged.facts.decisions.values().flatten() {
+        count(tally, format!("decided: {decision:?}"));
+    }
+    for key in crashed.deeds.keys() {
+        let name = key.rsplit(':').nth(1).unwrap_or_default();
+        count(tally, format!("called: {name}"));
+    }
+    Ok(())
+}
+
+fn death(point: Point, undisturbed: &Lived) -> Death {
+    let nth = |part: u16, of: u64| 1 + u64::from(part) * of / 65_536;
+    match point {
+        Point::BeforeWrite(part) => Death::Write(CrashPoint::Before(nth(part, undisturbed.writes))),
+        Point::AfterWrite(part) => Death::Write(CrashPoint::After(nth(part, undisturbed.writes))),
+        Point::Body(part, moment) => Death::Body(nth(part, undisturbed.bodies), moment),
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")))
+}
+
+/// Tries `cases` cases, each from a seed of its own.
+fn try_cases(cases: u64, keeping: Keeping, test: &str) -> Tally {
+    let first = number("AETHER_SEED").unwrap_or(1);
+    let (next, tally) = (AtomicU64::new(0), Tally::default());
+    let lanes = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < cases) {
+                    try_case(first + at, keeping, test, &tally);
+                }
+            });
+        }
+    });
+    let found: Vec<_> =
+        tally.lock().unwrap().iter().map(|(what, count)| format!("{what}: {count}")).collect();
+    println!("{cases} cases from seed {first}, {keeping:?}\n  {}", found.join("\n  "));
+    tally
+}
+
+fn try_case(seed: u64, keeping: Keeping, test: &str, tally: &Tally) {
+    let config = Config {
+        cases: 1,
+        rng_seed: RngSeed::Fixed(seed),
+        max_shrink_iters: 5_000,
+        max_shrink_time: 20_000,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let tried = TestRunner::new(config)
+        .run(&case(), |case| check(&case, keeping, tally).map_err(TestCaseError::fail));
+    if let Err(error) = tried {
+        panic!(
+            "{error}\nreproduce: AETHER_SEED={seed} AETHER_CASES=1 cargo test --test it -- --nocapture {test}"
+        );
+    }
+}
+
+/// A tally in which something is missing proves nothing.
+fn covers(tally: &Tally, wanted: impl IntoIterator<Item = String>) {
+    let tally = tally.lock().unwrap();
+    let missing: Vec<_> = wanted.into_iter().filter(|what| !tally.contains_key(what)).collect();
+    assert!(missing.is_empty(), "the cases came never upon {missing:?}");
+}
+
+#[test]
+fn a_crashed_program_in_memory_ends_as_an_undisturbed_one() {
+    let cases = number("AETHER_CASES").unwrap_or(400);
+    let test = "crash::property::a_crashed_program_in_memory_ends_as_an_undisturbed_one";
+    let tally = try_cases(cases, Keeping::Memory, test);
+    if cases >= 400 {
+        let decided =
+            ["Happened", "DidNotHappen", "InDoubt", "Retry", "Ask"].map(|d| format!("decided: {d}"));
+        let called = Kind::ALL
+            .iter()
+            .filter(|kind| **kind != Kind::Pure)
+            .map(|kind| format!("called: {}", kind.name()));
+        let deaths = (1..=3).map(|deaths| format!("{deaths} deaths"));
+        covers(&tally, decided.into_iter().chain(called).chain(deaths));
+        let tally = tally.lock().unwrap();
+        assert!(tally["compared with the undisturbed run"] > tally["another way was taken"], "{tally:?}");
+    }
+}
+
+#[test]
+fn a_crashed_program_on_sqlite_ends_as_an_undisturbed_one() {
+    let cases = number("AETHER_CASES").map_or(30, |cases| cases.div_ceil(10));
+    let test = "crash::property::a_crashed_program_on_sqlite_ends_as_an_undisturbed_one";
+    let tally = try_cases(cases, Keeping::Sqlite, test);
+    if cases >= 30 {
+        covers(&tally, ["compared with the undisturbed run".to_owned(), "1 deaths".to_owned()]);
+    }
+}

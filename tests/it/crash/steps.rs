@@ -1,0 +1,101 @@
+//! The steps that programs call: one of every effect class and every policy for unknown outcomes that it allows.
+//!
+//! All of them do what their arguments say, on the stage that the engine was given. A new class is a new row.
+
+use aether::def::{OnUnknown, StepDef};
+use aether::prelude::*;
+use aether::{EffectClass, Step};
+use serde::{Deserialize, Serialize};
+
+use super::program::{Call, Word};
+use super::stage::{Stage, end};
+
+macro_rules! steps {
+    ($($kind:ident $name:ident [$($option:tt)*])*) => {
+        /// A step.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+        pub(crate) enum Kind {
+            Pure,
+            $($kind,)*
+        }
+
+        impl Kind {
+            pub(crate) const ALL: &[Self] = &[Self::Pure, $(Self::$kind),*];
+
+            /// What the step declares.
+            pub(crate) fn def(self) -> &'static StepDef {
+                match self {
+                    Self::Pure => <compute as Step>::DEF,
+                    $(Self::$kind => <$name as Step>::DEF,)*
+                }
+            }
+        }
+
+        $(
+            /// Does what its argument says.
+            #[step($($option)*)]
+            pub(crate) async fn $name(cx: &mut StepCx, call: Call) -> Result<i64> {
+                Stage::act(cx, &call).await
+            }
+        )*
+    };
+}
+
+steps! {
+    Read read_it [effect = "read", retry(max = 2, delay = "1ms")]
+    Llm ask_model [effect = "llm", retry(max = 1, delay = "1ms")]
+    Tool tool_or_fail [effect = "tool"]
+    ToolAsk tool_or_ask [effect = "tool", on_unknown = "ask", idempotent, retry(max = 2, delay = "1ms")]
+    ToolRetry tool_again [effect = "tool", on_unknown = "retry", idempotent, retry(max = 2, delay = "1ms")]
+    ToolProbe tool_or_look [effect = "tool", on_unknown = "probe", probe = look, retry(max = 2, delay = "1ms")]
+    External external_or_fail [effect = "external", idempotent, retry(max = 1, delay = "1ms")]
+    ExternalAsk external_or_ask [effect = "external", on_unknown = "ask"]
+    ExternalRetry external_again [effect = "external", on_unknown = "retry", idempotent]
+    ExternalProbe external_or_look [effect = "external", on_unknown = "probe", probe = look]
+    Http http_or_fail [effect = "http"]
+    HttpAsk http_or_ask [effect = "http", on_unknown = "ask"]
+    HttpRetry http_again [effect = "http", on_unknown = "retry", idempotent]
+    HttpProbe http_or_look [effect = "http", on_unknown = "probe", probe = look]
+    Once do_once [effect = "tool", irreversible]
+}
+
+/// Does what its argument says, and touches nothing.
+#[step(effect = "pure")]
+pub(crate) async fn compute(call: Call) -> Result<i64> {
+    end(&call, 0, call.ending(0)).await
+}
+
+impl Kind {
+    /// Name in the journal.
+    pub(crate) fn name(self) -> &'static str {
+        self.def().name
+    }
+
+    pub(crate) fn class(self) -> EffectClass {
+        self.def().options.class
+    }
+
+    pub(crate) fn changes_world(self) -> bool {
+        self.class().changes_world()
+    }
+
+    pub(crate) fn on_unknown(self) -> OnUnknown {
+        self.def().options.on_unknown
+    }
+
+    /// The step of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+}
+
+/// Looks at the stage.
+async fn look(cx: &mut StepCx, call: Call) -> Result<Probe<i64>> {
+    let happened = cx.dep::<Stage>()?.happened(cx.idempotency_key().as_str());
+    match call.word {
+        Word::Truth if happened => Ok(Probe::Happened(call.value(cx.attempt()))),
+        Word::Truth => Ok(Probe::DidNotHappen),
+        Word::Nothing => Ok(Probe::Unknown),
+        Word::Failure => Err(Failure::new("the probe is broken")),
+    }
+}
