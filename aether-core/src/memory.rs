@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use crate::contract::Status;
 use crate::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::journal::{CHAIN_START, Frame, StoredFrame, chain};
-use crate::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate, STORE_WIDE};
+use crate::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::{
     Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
     RunFilter, RunRecord, Sent, Snapshot, StatusChange, Store, StoreError,
@@ -227,8 +227,8 @@ impl Content {
             self.keys.remove(&entry.key);
             let Some(key) = entry.business_key.clone() else { continue };
             self.business.remove(&key);
-            if key.starts_with(STORE_WIDE) {
-                self.tombstones.insert(key, LedgerEntry { result: None, error: None, ..entry });
+            if let Some(tombstone) = entry.tombstone() {
+                self.tombstones.insert(key, tombstone);
             }
         }
         self.created.retain(|_, id| id != run);

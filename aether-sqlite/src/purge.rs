@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::contract::Status;
 use aether_core::id::RunId;
-use aether_core::ledger::STORE_WIDE;
+use aether_core::ledger::{PURGED, STORE_WIDE};
 use aether_core::store::Purged;
 
 use crate::batch::Batch;
@@ -55,12 +55,12 @@ impl Batch<'_> {
             .prepare_cached(
                 "INSERT OR REPLACE INTO tombstones(business_key, key, run, command, invocation, tool, digest,
                      status, committed, epoch, started_at, finished_at)
-                 SELECT business_key, key, ?1, command, invocation, tool, digest, status, committed, epoch,
+                 SELECT business_key, ?6 || key, ?1, command, invocation, tool, digest, status, committed, epoch,
                      started_at, finished_at
                  FROM ledger WHERE key > ?2 AND key < ?3 AND run_no = ?4
                      AND substr(business_key, 1, length(?5)) = ?5",
             )?
-            .execute(params![run.as_str(), from, to, no, STORE_WIDE])?;
+            .execute(params![run.as_str(), from, to, no, STORE_WIDE, PURGED])?;
         self.conn
             .prepare_cached("DELETE FROM ledger WHERE key > ?1 AND key < ?2 AND run_no = ?3")?
             .execute(params![from, to, no])?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aether_core::contract::Status;
-use aether_core::ledger::{Acquired, LedgerEntry, LedgerStatus, STORE_WIDE};
+use aether_core::ledger::{Acquired, LedgerStatus, PURGED, STORE_WIDE};
 use aether_core::payload::Payload;
 use aether_core::store::{EndedRuns, NewRun, Purged, Sent, Snapshot, Store};
 
@@ -118,7 +118,8 @@ pub async fn a_store_wide_key_outlives_its_run(store: &Arc<dyn Store>) {
     let before = store.holder(&held).await.unwrap().unwrap();
     assert_eq!(store.purge(&hand.run).await, Ok(Purged::Deleted));
 
-    let tombstone = LedgerEntry { result: None, error: None, ..before };
+    let tombstone = before.tombstone().unwrap();
+    assert!(tombstone.key.as_str().starts_with(PURGED) && tombstone.result.is_none());
     assert_eq!(store.holder(&held).await, Ok(Some(tombstone.clone())));
     let mut other = Hand::create(store, "b").await;
     for (name, key, expected) in
