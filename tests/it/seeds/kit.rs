@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A store, and the folder it lives in.
 pub(crate) struct Place {
     pub(crate) store: Arc<dyn Store>,
-    _folder: Option<tempfile::TempDir>,
+    folder: Option<tempfile::TempDir>,
 }
 
 /// Makes an empty place in each kind of store.
@@ -30,13 +30,21 @@ pub(crate) const STORES: [fn() -> Place; 2] = [Place::memory, Place::sqlite];
 
 impl Place {
     pub(crate) fn memory() -> Self {
-        Self { store: Arc::new(MemoryStore::new()), _folder: None }
+        Self { store: Arc::new(MemoryStore::new()), folder: None }
     }
 
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("agent.db")).unwrap();
-        Self { store: Arc::new(store), _folder: Some(folder) }
+        Self { store: Arc::new(store), folder: Some(folder) }
+    }
+
+    /// The same place as another worker reaches it: by a connection of its own, where there is a file.
+    pub(crate) fn again(&self) -> Arc<dyn Store> {
+        match &self.folder {
+            Some(folder) => Arc::new(SqliteStore::open(folder.path().join("agent.db")).unwrap()),
+            None => self.store.clone(),
+        }
     }
 }
 
@@ -142,6 +150,17 @@ impl Journal {
         flushed(store).await;
         let frames = store.load(&run_id(run), 0).await.unwrap();
         Self { run: run.into(), events: read_verified(&frames).unwrap() }
+    }
+
+    /// The same journal as another run's.
+    pub(crate) fn renamed(&self, run: &str) -> Self {
+        let (old, new) = (format!("aether:{}:", self.run), format!("aether:{run}:"));
+        let (old_child, new_child) = (format!("\"{}/", self.run), format!("\"{run}/"));
+        let rename = |event: &Event| {
+            let text = serde_json::to_string(event).unwrap();
+            serde_json::from_str(&text.replace(&old, &new).replace(&old_child, &new_child)).unwrap()
+        };
+        Self { run: run.into(), events: self.events.iter().map(rename).collect() }
     }
 
     /// The events as a planted journal holds them.

@@ -16,5 +16,7 @@ mod processes;
 mod replay;
 mod retention;
 mod sandbox;
+mod stores;
 mod unknown;
 mod views;
+mod workers;
