@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::approval::Approvals;
+use aether_core::confirm::Verifier;
 use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder, Retention};
 use aether_core::host::{Interceptor, Limits};
 use aether_core::memory::MemoryStore;
 use aether_core::policy::ReplayPolicy;
-use aether_core::step::Workflow;
+use aether_core::step::{Step, Workflow};
 use aether_core::store::{Store, StoreError};
 use aether_core::world::World;
 use aether_effects::world::SystemWorld;
@@ -106,6 +107,12 @@ impl EngineBuilder {
         self.with(CoreBuilder::register::<W>)
     }
 
+    /// Registers a step that is not registered by itself, such as an instance of a generic one: what it declares is
+    /// checked at the start, and it is found when it is to undo another one.
+    pub fn register_step<S: Step>(self) -> Self {
+        self.with(CoreBuilder::register_step::<S>)
+    }
+
     /// Asks `policy` before every command.
     pub fn policy(self, policy: impl ReplayPolicy) -> Self {
         self.with(|core| core.policy(policy))
@@ -114,6 +121,12 @@ impl EngineBuilder {
     /// Lets `interceptor` answer in place of step bodies. For tests.
     pub fn interceptor(self, interceptor: Arc<dyn Interceptor>) -> Self {
         self.with(|core| core.interceptor(interceptor))
+    }
+
+    /// Lets `verifier` look at resources of `kind` before a recorded change of them is believed again. Every kind that a
+    /// step of the program declares in `changes` needs one.
+    pub fn verifier(self, kind: impl Into<String>, verifier: impl Verifier) -> Self {
+        self.with(|core| core.verifier(kind, verifier))
     }
 
     /// Asks a person before the calls that `approvals` names, beyond those whose steps declare it.
@@ -160,7 +173,8 @@ impl EngineBuilder {
     /// Starts the engine, which takes up the runs that were left.
     ///
     /// # Errors
-    /// [`BuildError`] when two workflows share a name or the store cannot be used.
+    /// [`BuildError`] when two workflows share a name, a step declares a kind of resource without a verifier, or the
+    /// store cannot be used.
     pub async fn start(self) -> Result<Engine, BuildError> {
         #[cfg(feature = "sqlite")]
         let core = match self.sqlite {

@@ -35,16 +35,18 @@ pub mod prelude;
 pub use aether_core::approval::{ApprovalCall, Approvals};
 pub use aether_core::branch::Each;
 pub use aether_core::callback::{Callback, CallbackError, CallbackPending};
+pub use aether_core::confirm::{Seen, Verifier};
 pub use aether_core::contract;
 pub use aether_core::cx::Cx;
 pub use aether_core::def;
 pub use aether_core::deps::{Deps, MissingDep};
+pub use aether_core::effect_store;
 pub use aether_core::engine::{
     AnyWorkflow, BuildError, DecideError, Fate, PurgeReport, Retention, Retiring, RunError, RunHandle,
     StartError, StartRun, Verified, VerifyError,
 };
 pub use aether_core::event;
-pub use aether_core::failure::{Context, Failure, Holder, Result, StepError};
+pub use aether_core::failure::{Context, Failure, Holder, Result, StepError, Unconfirmed};
 pub use aether_core::fault::{Divergence, Fault, Side};
 pub use aether_core::gate::{BoxEffect, Effect, Recorded};
 pub use aether_core::host::{Limits, Observed};
@@ -70,11 +72,12 @@ pub use aether_core::{RunEnd, def::Probe};
 pub use aether_effects::agent;
 pub use aether_effects::http;
 pub use aether_effects::llm;
+pub use aether_effects::resource;
 pub use aether_effects::secret::Secret;
 pub use aether_effects::world::SystemWorld;
 pub use aether_macros::{step, workflow, workflow_mod};
 #[cfg(feature = "sqlite")]
-pub use aether_sqlite::SqliteStore;
+pub use aether_sqlite::{Sql, SqlError, SqlStep, SqliteOptions, SqliteStore, rusqlite};
 pub use engine::{Engine, EngineBuilder};
 pub use explain::{codes, explain};
 

@@ -9,4 +9,7 @@ pub use aether_core::step_cx::StepCx;
 pub use aether_effects::agent::CxAgent as _;
 pub use aether_effects::http::{CxHttp as _, StepHttp as _};
 pub use aether_effects::llm::CxLlm as _;
+pub use aether_effects::resource::StepResources as _;
 pub use aether_macros::{step, workflow, workflow_mod};
+#[cfg(feature = "sqlite")]
+pub use aether_sqlite::SqlStep as _;

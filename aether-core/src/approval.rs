@@ -134,14 +134,14 @@ impl Performance {
         };
         match ruling {
             Ruling::Approved => Ok(()),
-            Ruling::ApprovedWith(args) => self.take_edited(args),
+            Ruling::ApprovedWith(args) => self.take_edited(args).await,
             Ruling::Rejected(reason) => {
                 let why = format!("{actor} rejected the call of `{}`: {reason}", self.name);
-                Err(self.close(StepError::Rejected(at(&self.run, &self.command, why))))
+                Err(self.close(StepError::Rejected(at(&self.run, &self.command, why))).await)
             }
             Ruling::Expired => {
                 let why = format!("nobody approved the call of `{}` in time", self.name);
-                Err(self.close(StepError::Cancelled(at(&self.run, &self.command, why))))
+                Err(self.close(StepError::Cancelled(at(&self.run, &self.command, why))).await)
             }
         }
     }
@@ -172,13 +172,13 @@ impl Performance {
         let request = match Payload::encode(&shown) {
             Ok(request) => request,
             Err(error) => {
-                return Err(self.close(StepError::Unrecordable(at(&self.run, &self.command, error))));
+                return Err(self.close(StepError::Unrecordable(at(&self.run, &self.command, error))).await);
             }
         };
         let until = self.run.host.approvals.limit.map(|limit| later(self.run.now(), limit));
         let mut events = self.start_events();
         events.push(ApprovalRequested { command: self.command.clone(), request, until }.into());
-        self.run.append_durably(events, None, Riders::default()).await;
+        self.run.append_large_durably(events).await;
         Ok(until)
     }
 
@@ -198,7 +198,8 @@ impl Performance {
                 Ok((ruling, decision)) => {
                     let command = self.command.clone();
                     let decided = ApprovalDecided { command, decision, actor: letter.actor.clone() };
-                    self.run.append(vec![decided.into()], Riders { consumed, ..Riders::default() });
+                    let riders = Riders { consumed, ..Riders::default() };
+                    self.run.append_large(vec![decided.into()], riders).await;
                     self.refused = letters.refused;
                     return (ruling, letter.actor);
                 }
@@ -221,19 +222,19 @@ impl Performance {
     }
 
     /// From here on the call has the edited arguments; the recorded ones stay what the workflow asked for.
-    fn take_edited(&mut self, args: Payload) -> Result<(), Answered> {
+    async fn take_edited(&mut self, args: Payload) -> Result<(), Answered> {
         match Digest::of(&args) {
             Ok(digest) => {
                 (self.args, self.digest) = (args, digest);
                 Ok(())
             }
-            Err(error) => Err(self.close(StepError::Unrecordable(at(&self.run, &self.command, error)))),
+            Err(error) => Err(self.close(StepError::Unrecordable(at(&self.run, &self.command, error))).await),
         }
     }
 
     /// Ends the call without having made it.
-    fn close(&mut self, error: StepError<Payload>) -> Answered {
-        self.commit_failure(Outcome::PermanentFailure, &error, None)
+    async fn close(&mut self, error: StepError<Payload>) -> Answered {
+        self.commit_failure(Outcome::PermanentFailure, &error, None).await
     }
 }
 

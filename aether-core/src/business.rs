@@ -46,11 +46,11 @@ impl Performance {
             }
             Ok(None) | Err(_) => None,
         };
-        self.refuse(holder)
+        self.refuse(holder).await
     }
 
     /// The business key belongs to another call: refused, for good.
-    pub(crate) fn refuse(&mut self, holder: Option<LedgerEntry>) -> Answered {
+    pub(crate) async fn refuse(&mut self, holder: Option<LedgerEntry>) -> Answered {
         let holder = holder.map(|row| {
             let in_doubt = !row.committed;
             Holder { step: self.name.to_string(), run: row.run, command: row.command, in_doubt }
@@ -65,6 +65,6 @@ impl Performance {
                 StepError::Rejected(at(&self.run, &self.command, reason))
             }
         };
-        self.commit_failure(Outcome::PermanentFailure, &error, None)
+        self.commit_failure(Outcome::PermanentFailure, &error, None).await
     }
 }

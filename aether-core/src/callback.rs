@@ -16,7 +16,6 @@ use crate::outcome::EffectClass;
 use crate::payload::hex;
 use crate::perform::{Ended, Next, Performance};
 use crate::replay::Invocation;
-use crate::run::Riders;
 use crate::step_cx::StepCx;
 use crate::store::Message;
 use crate::wait::{Letter, Letterbox, Received, Reply};
@@ -182,7 +181,7 @@ impl Performance {
         let (command, invocation) = (self.command.clone(), self.invocation());
         let mut events = self.start_events();
         events.push(CallbackAwaited { command, invocation, until }.into());
-        self.run.append_durably(events, None, Riders::default()).await;
+        self.run.append_large_durably(events).await;
         self.await_callback(until).await
     }
 

@@ -284,7 +284,7 @@ async fn about_child(
     }
     let answered = answer(&run, &command).await;
     let released = ChildReleased { command: command.clone(), child: child.clone() };
-    commit(&run, &command, name, &answered, Some(released.into()));
+    commit(&run, &command, name, &answered, Some(released.into())).await;
     answered
 }
 
@@ -364,7 +364,7 @@ impl ChildCall<'_> {
                 .map_err(|error| step_error(&StepError::Unrecordable(at(run, command, error)))),
             ChildStart::Runs => answer_of(wait_for(run, command, &*children, self.child).await),
         };
-        commit(run, command, self.workflow.def.name, &answered, None);
+        commit(run, command, self.workflow.def.name, &answered, None).await;
         answered
     }
 
@@ -401,7 +401,7 @@ impl ChildCall<'_> {
             unawaited: self.unawaited,
             detached: self.detached,
         };
-        self.run.append_durably(vec![started.into(), link.into()], None, Riders::default()).await;
+        self.run.append_large_durably(vec![started.into(), link.into()]).await;
     }
 }
 
@@ -442,7 +442,7 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
     }
 }
 
-fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered, also: Option<Event>) {
+async fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered, also: Option<Event>) {
     let (outcome, result, error) = match answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),
@@ -451,7 +451,7 @@ fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered, also:
     let mut events = vec![committed.into()];
     events.append(&mut ending(command, name, answered));
     events.extend(also);
-    run.append(events, Riders::default());
+    run.append_large(events, Riders::default()).await;
 }
 
 /// The events after the outcome.

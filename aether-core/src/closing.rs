@@ -49,6 +49,7 @@ impl Closing {
                 (RunCancelled { reason, actor, uncompensated: Vec::new() }.into(), vec![message])
             }
             TurnEnd::Terminated { request, message } => (terminated(request), vec![message]),
+            TurnEnd::Condemned(failure) => (failed(&failure), Vec::new()),
             other @ (TurnEnd::Suspended { .. } | TurnEnd::Fault(_)) => return Err(other),
         };
         Ok(Self { end, consumed, unwinding: false })
@@ -206,7 +207,11 @@ pub(crate) async fn suspend(
 
 /// An append outside of a turn: a fault ends the wait.
 async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: Riders) -> Result<(), TurnEnd> {
-    or_broken(run, run.append_durably(events, None, riders)).await.map(drop)
+    let append = async {
+        let riders = Riders { kept: run.keep(&events).await, ..riders };
+        run.append_durably(events, None, riders).await
+    };
+    or_broken(run, append).await.map(drop)
 }
 
 /// Waits for `work` unless an append fails meanwhile.

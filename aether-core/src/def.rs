@@ -277,6 +277,12 @@ impl Retry {
         let limit = self.max_delay.max(self.delay).as_secs_f64();
         Some(Duration::try_from_secs_f64(grown.min(limit)).unwrap_or(self.max_delay))
     }
+
+    /// `wait` without the part that is left to `chance` (from 0 to 1).
+    pub fn shortened(&self, wait: Duration, chance: f64) -> Duration {
+        let part = 1.0 - self.jitter.clamp(0.0, 1.0) * chance.clamp(0.0, 1.0);
+        Duration::try_from_secs_f64(wait.as_secs_f64() * part).unwrap_or(wait)
+    }
 }
 
 /// What is done when nobody knows whether a started body changed the world.

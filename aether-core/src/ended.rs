@@ -8,7 +8,7 @@ use crate::id::CommandId;
 use crate::payload::Payload;
 use crate::perform::at;
 use crate::run::Run;
-use crate::step::BodyError;
+use crate::step::{BodyError, BodyResult};
 
 /// How a body came back.
 pub(crate) enum Ended {
@@ -45,6 +45,19 @@ pub(crate) fn error_of(
         Ended::Value(_) | Ended::Pending(_) => {
             StepError::Unrecordable(failure("the body gave no error".into()))
         }
+    }
+}
+
+/// What a body came back with, as far as it can be recorded.
+pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::Any + Send>>) -> Ended {
+    match ended {
+        Ok(Ok(Ok(value))) => match run.too_large(&value) {
+            Some(reason) => Ended::Unrecordable(reason),
+            None => Ended::Value(value),
+        },
+        Ok(Ok(Err(error))) => Ended::Error(error),
+        Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
+        Err(panic) => Ended::Panicked(panic_message(&*panic)),
     }
 }
 

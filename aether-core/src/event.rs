@@ -2,6 +2,7 @@
 //!
 //! Promise: a name or number once released is never reused or renamed. Readers skip kinds and fields they do not
 //! know. An event is stored as a JSON object with one field, its kind: `{"time_recorded":{"command":"0:now",…}}`.
+//! Beside the fields of an event, `stored` is reserved for references to the effect store.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -444,6 +445,38 @@ events! {
         /// The new run.
         next: RunId,
     }
+    /// Before a recorded outcome was handed out again, a resource it had changed was looked at.
+    54 StateConfirmed {
+        /// The command that changed the resource last.
+        command: CommandId,
+        /// Kind of resource.
+        resource: String,
+        /// Which one.
+        id: String,
+        /// What was found.
+        verdict: StateVerdict,
+        /// What was expected, where something else was found.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected: Option<String>,
+        /// What was found in its place, or why nothing could be found out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found: Option<String>,
+        /// Name of the verifier.
+        verifier: String,
+    }
+    /// An operator decided about a resource that is not as it was left.
+    55 ConfirmationDecided {
+        /// The command that changed the resource last.
+        command: CommandId,
+        /// Kind of resource.
+        resource: String,
+        /// Which one.
+        id: String,
+        /// What was decided.
+        decision: ConfirmationDecision,
+        /// Who decided.
+        actor: String,
+    }
     /// The body of a transaction step came back. What its SQL did became durable in the append that holds this event,
     /// or was rolled back before it.
     58 TransactionFinished {
@@ -535,6 +568,28 @@ pub enum Decision {
     Ask,
 }
 
+/// What a look at a changed resource came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateVerdict {
+    /// It is as it was left.
+    Matches,
+    /// It is not.
+    Differs,
+    /// It could not be looked at.
+    Unverifiable,
+}
+
+/// What an operator decides about a resource that is not as it was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfirmationDecision {
+    /// Its state is accepted as it is; this change of it is not looked at again.
+    Accept,
+    /// The run fails for good.
+    Fail,
+}
+
 /// A field that is there holds a value, also where that value is `null`.
 fn present<'de, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Payload>, D::Error> {
     Payload::deserialize(field).map(Some)
@@ -589,6 +644,8 @@ impl Event {
             Self::CallbackReceived(e) => Some(&e.command),
             Self::VersionMarked(e) => Some(&e.command),
             Self::RaceDecided(e) => Some(&e.command),
+            Self::StateConfirmed(e) => Some(&e.command),
+            Self::ConfirmationDecided(e) => Some(&e.command),
             Self::CompensationRecorded(e) => Some(&e.command),
             Self::ChildReleased(e) => Some(&e.command),
             Self::TransactionFinished(e) => Some(&e.command),

@@ -4,6 +4,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,25 @@ pub struct Failure {
     sources: Vec<String>,
     #[serde(default)]
     class: FailureClass,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unconfirmed: Option<Box<Unconfirmed>>,
+}
+
+/// A resource that is not as a step of the run left it: why a run that was taken up again failed for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unconfirmed {
+    /// The command that changed the resource last.
+    pub command: CommandId,
+    /// Kind of resource.
+    pub resource: String,
+    /// Which one.
+    pub id: String,
+    /// How the step left it.
+    pub expected: String,
+    /// What was found in its place, or why nothing could be found out.
+    pub found: String,
 }
 
 impl Failure {
@@ -62,13 +82,46 @@ impl Failure {
 
     /// A failure of `class`.
     pub fn with_class(class: FailureClass, message: impl fmt::Display) -> Self {
-        Self { message: message.to_string(), sources: Vec::new(), class }
+        Self {
+            message: message.to_string(),
+            sources: Vec::new(),
+            class,
+            retry_after_ms: None,
+            unconfirmed: None,
+        }
+    }
+
+    /// A run cannot go on because of this resource. Permanent.
+    pub fn unconfirmed_resource(why: impl fmt::Display, about: Unconfirmed) -> Self {
+        Self { unconfirmed: Some(Box::new(about)), ..Self::permanent(why) }
+    }
+
+    /// The resource that could not be confirmed, if that is why the run failed.
+    pub fn unconfirmed(&self) -> Option<&Unconfirmed> {
+        self.unconfirmed.as_deref()
     }
 
     /// The same failure, said to belong to `class`.
     #[must_use]
     pub fn classified(mut self, class: FailureClass) -> Self {
         self.class = class;
+        self
+    }
+
+    /// The same failure, with the least wait before the next attempt, as a server's `Retry-After` gives it. In whole
+    /// milliseconds. It lengthens the wait of the step's retry policy and never shortens it; what comes of it is
+    /// recorded.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use aether_core::failure::Failure;
+    /// use aether_core::outcome::Classify as _;
+    /// let failure = Failure::retryable("too many requests").not_before(Duration::from_secs(7));
+    /// assert_eq!(failure.retry_after(), Some(Duration::from_secs(7)));
+    /// ```
+    #[must_use]
+    pub fn not_before(mut self, wait: Duration) -> Self {
+        self.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         self
     }
 
@@ -100,6 +153,10 @@ impl Classify for Failure {
     fn class(&self) -> FailureClass {
         self.class
     }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after_ms.map(Duration::from_millis)
+    }
 }
 
 impl fmt::Display for Failure {
@@ -115,31 +172,54 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// Any error becomes a `Failure`; a `StepError` and a [`KnownError`] keep their class, also as the source of another.
+/// Any error becomes a `Failure`; a `StepError` and a [`KnownError`] keep what is known of them, also as the source of
+/// another.
 impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut sources = Vec::new();
-        let mut class = known_class(&error);
+        let mut known = known(&error);
         let mut next = error.source();
         while let Some(source) = next {
             sources.push(source.to_string());
-            class = class.or_else(|| known_class(source));
+            known = known.or_else(|| self::known(source));
             next = source.source();
         }
-        Self { message: error.to_string(), sources, class: class.unwrap_or_default() }
+        let Known { class, retry_after } = known.unwrap_or_default();
+        let failure = Self { sources, ..Self::with_class(class, error) };
+        match retry_after {
+            Some(wait) => failure.not_before(wait),
+            None => failure,
+        }
     }
 }
 
-/// Tells the class of an error type of another crate, so that `?` keeps it. Register one with `inventory::submit!`.
+/// What is known of an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Its class.
+    pub class: FailureClass,
+    /// The least wait before the next attempt.
+    pub retry_after: Option<Duration>,
+}
+
+impl Known {
+    /// What an error says of itself.
+    pub fn of(error: &impl Classify) -> Self {
+        Self { class: error.class(), retry_after: error.retry_after() }
+    }
+}
+
+/// Tells what is known of an error type of another crate, so that `?` keeps it. Register one with
+/// `inventory::submit!`.
 #[derive(Clone, Copy, Debug)]
-pub struct KnownError(pub fn(&(dyn StdError + 'static)) -> Option<FailureClass>);
+pub struct KnownError(pub fn(&(dyn StdError + 'static)) -> Option<Known>);
 
 inventory::collect!(KnownError);
 
-/// The class of an error that says what it is; the nearest in a chain of sources counts.
-fn known_class(error: &(dyn StdError + 'static)) -> Option<FailureClass> {
+/// What an error says of itself; the nearest in a chain of sources counts.
+fn known(error: &(dyn StdError + 'static)) -> Option<Known> {
     if let Some(error) = error.downcast_ref::<StepError<Failure>>() {
-        return Some(error.class());
+        return Some(Known::of(error));
     }
     inventory::iter::<KnownError>.into_iter().find_map(|known| known.0(error))
 }
@@ -223,6 +303,13 @@ impl<E: Classify> Classify for StepError<E> {
             | Self::Cancelled(_)
             | Self::Panicked(_)
             | Self::Unrecordable(_) => FailureClass::Permanent,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::App(e) => e.retry_after(),
+            _ => None,
         }
     }
 }

@@ -145,6 +145,18 @@ pub enum Fault {
         /// What is missing.
         missing: crate::deps::MissingDep,
     },
+    /// A recorded change of a resource must be looked at, and the program has no verifier for its kind.
+    #[error(
+        "run `{run}`: step `{command}` changed a resource of kind `{kind}`, for which no verifier is registered: call `.verifier({kind:?}, ..)` on the engine's builder; nothing of the run was lost"
+    )]
+    NoVerifier {
+        /// The run.
+        run: RunId,
+        /// The step's command.
+        command: CommandId,
+        /// Kind of resource.
+        kind: String,
+    },
     /// The store cannot run a transaction step.
     #[error(
         "run `{run}`, step `{command}`: a transaction step runs on the store's own SQLite file, and this engine keeps its runs in {store}: use `.sqlite(path)`; nothing of the run was lost"

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::broadcast;
 
 use crate::approval::Approvals;
+use crate::confirm::Verifiers;
 use crate::def::StepOptions;
 use crate::deps::Deps;
 use crate::event::Event;
@@ -24,8 +25,12 @@ use crate::world::World;
 /// What an engine refuses to exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest recorded value, in bytes of JSON.
+    /// Largest recorded value, in bytes of JSON. The default, 32 MiB, holds every answer that the HTTP client takes by
+    /// its own default of 8 MiB, also as base64. Recovery reads all values of a run into memory.
     pub payload: usize,
+    /// Values over so many bytes of JSON go to the effect store, and the journal refers to them. Default 64 KiB.
+    /// With 0, every outcome goes there first.
+    pub inline: usize,
     /// Longest journal of one run, in events.
     pub history: u64,
     /// Deepest nesting of scopes.
@@ -34,7 +39,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { payload: 4 << 20, history: 1_000_000, depth: 64 }
+        Self { payload: 32 << 20, inline: 64 << 10, history: 1_000_000, depth: 64 }
     }
 }
 
@@ -83,6 +88,7 @@ pub(crate) struct Host {
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
     pub(crate) approvals: Approvals,
     pub(crate) limits: Limits,
+    pub(crate) verifiers: Verifiers,
     pub(crate) grace: Duration,
     /// How long bodies may go on in a run that is being cancelled.
     pub(crate) cancel_grace: Duration,

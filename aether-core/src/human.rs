@@ -337,7 +337,7 @@ impl Asking<'_> {
                 if let Some((decision, actor)) = asked.decided {
                     let letter = Letter { reply: Reply::Value(decision), actor };
                     if let Ok(value) = accept(&letter) {
-                        return Ok(complete(&run, &command, None, Some(value), Vec::new()));
+                        return Ok(complete(&run, &command, None, Some(value), Vec::new()).await);
                     }
                 }
                 (asked.until, record.refused)
@@ -351,7 +351,7 @@ impl Asking<'_> {
                 };
                 let until = self.limit.map(|limit| later(run.now(), limit));
                 let asked = ApprovalRequested { command: command.clone(), request, until };
-                run.append_durably(vec![asked.into()], None, Riders::default()).await;
+                run.append_large_durably(vec![asked.into()]).await;
                 (until, 0)
             }
         };
@@ -361,7 +361,7 @@ impl Asking<'_> {
         loop {
             let Received { letter, consumed } = letters.letter().await;
             match (accept(&letter), &letter.reply) {
-                (_, Reply::Expired) => return Ok(complete(&run, &command, None, None, consumed)),
+                (_, Reply::Expired) => return Ok(complete(&run, &command, None, None, consumed).await),
                 (Ok(value), Reply::Value(decision)) => {
                     let command_id = command.clone();
                     let decided = ApprovalDecided {
@@ -369,7 +369,7 @@ impl Asking<'_> {
                         decision: decision.clone(),
                         actor: letter.actor,
                     };
-                    return Ok(complete(&run, &command, Some(decided), Some(value), consumed));
+                    return Ok(complete(&run, &command, Some(decided), Some(value), consumed).await);
                 }
                 (Ok(_), Reply::Error(_)) => letters.refuse(&letter.actor, "an answer is a value", consumed),
                 (Err(error), _) => letters.refuse(&letter.actor, error, consumed),
@@ -379,7 +379,7 @@ impl Asking<'_> {
 }
 
 /// Records the end of a wait for a person.
-fn complete(
+async fn complete(
     run: &Run,
     command: &CommandId,
     decided: Option<ApprovalDecided>,
@@ -388,6 +388,6 @@ fn complete(
 ) -> Option<Payload> {
     let completed = WaitCompleted { command: command.clone(), value: value.clone() };
     let events = decided.map(Into::into).into_iter().chain([completed.into()]).collect();
-    run.append(events, Riders { consumed, ..Riders::default() });
+    run.append_large(events, Riders { consumed, ..Riders::default() }).await;
     value
 }

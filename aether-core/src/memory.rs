@@ -12,6 +12,7 @@ use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 
 use crate::contract::Status;
+use crate::effect_store::{Kept, StoredEffect};
 use crate::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::journal::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
@@ -53,6 +54,7 @@ struct Run {
     frames: Vec<StoredFrame>,
     inbox: Vec<(Message, bool)>,
     snapshot: Option<Snapshot>,
+    effects: Vec<StoredEffect>,
     /// Somebody asked to wake it since it was claimed or last began to wait.
     notified: bool,
 }
@@ -139,7 +141,14 @@ impl Content {
             lease_until: owned.then_some(new.lease_until),
             wake_at: Some(new.at),
         };
-        let mut run = Run { record, frames: Vec::new(), inbox: Vec::new(), snapshot: None, notified: false };
+        let mut run = Run {
+            record,
+            frames: Vec::new(),
+            inbox: Vec::new(),
+            snapshot: None,
+            effects: Vec::new(),
+            notified: false,
+        };
         run.push(&new.frame, new.at);
         self.creations += 1;
         self.created.insert(self.creations, new.id.clone());
@@ -496,6 +505,23 @@ impl Store for MemoryStore {
 
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         self.answer(|content| Ok(content.blobs.get(hash).cloned()))
+    }
+
+    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            let effects = &mut content.known(&effect.run)?.effects;
+            if effects.iter().all(|known| known.key != effect.key) {
+                effects.push(effect);
+            }
+            for Kept { value, at } in values {
+                content.blobs.entry(at.sha256).or_insert_with(|| value.as_str().into());
+            }
+            Ok(())
+        })
+    }
+
+    fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
+        self.answer(|content| Ok(content.runs.get(run).map(|run| run.effects.clone()).unwrap_or_default()))
     }
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {

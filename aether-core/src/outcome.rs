@@ -1,5 +1,7 @@
 //! What a step's end means for the world, and how a failure is to be treated.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// What kind of contact with the world a command is.
@@ -153,6 +155,11 @@ impl FailureClass {
 pub trait Classify {
     /// The class of this error.
     fn class(&self) -> FailureClass;
+
+    /// How long the other side asks to be left alone: the least wait before the next attempt. Default: none.
+    fn retry_after(&self) -> Option<Duration> {
+        None
+    }
 }
 
 #[cfg(test)]

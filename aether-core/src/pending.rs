@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::effect_store;
 use crate::event::{Decision, Event};
 use crate::human::is_question;
 use crate::id::{CommandId, InvocationId, RunId};
-use crate::journal::{JournalError, StoredFrame};
 use crate::outcome::EffectClass;
 use crate::payload::Payload;
+use crate::store::{Store, StoreError};
 
 /// What kind of word is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,11 +93,14 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Folds a whole journal.
-    pub(crate) fn fold(run: RunId, frames: &[StoredFrame]) -> Result<Self, JournalError> {
+    ///
+    /// # Errors
+    /// [`StoreError`] when a frame is unreadable, or a value of the effect store is missing or was altered.
+    pub(crate) async fn load(store: &dyn Store, run: &RunId) -> Result<Self, StoreError> {
         let (workflow, seed) = (String::new(), String::new());
-        let mut counters = Self { run, workflow, seed, commands: BTreeMap::new() };
-        for frame in frames {
-            for event in frame.events()? {
+        let mut counters = Self { run: run.clone(), workflow, seed, commands: BTreeMap::new() };
+        for frame in store.load(run, 0).await? {
+            for event in effect_store::events(store, run, std::slice::from_ref(&frame)).await? {
                 counters.apply(frame.at, event);
             }
         }

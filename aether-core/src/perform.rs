@@ -7,18 +7,17 @@ use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
 
-use crate::commit::recorded_outcome;
 use crate::contract::Constraints;
 use crate::def::StepOptions;
-pub(crate) use crate::ended::{Ended, error_of, panic_message};
+pub(crate) use crate::ended::{Ended, ended_with, error_of, panic_message};
 use crate::event::{
-    CommandEmitted, Event, NodeFinished, NodeStarted, StepRetried, ToolInvocationRefused,
-    ToolInvocationStarted,
+    CommandEmitted, Event, NodeFinished, NodeStarted, ToolInvocationRefused, ToolInvocationStarted,
 };
 use crate::failure::{Failure, StepError};
 use crate::fault::{Fault, Side};
@@ -76,7 +75,7 @@ pub(crate) struct Performance {
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
-    started: bool,
+    pub(crate) started: bool,
     emitted: bool,
     pub(crate) in_ledger: bool,
     pub(crate) attempt: u32,
@@ -170,6 +169,7 @@ impl Performance {
 
     /// Hands out what is recorded, in its turn; completes the step's events where a crash cut them off.
     async fn inject(&mut self) -> Answered {
+        self.confirm_injected().await;
         let record = self.run.turn(&self.command).await;
         let Some(Answer::Step(result)) = record.answer else {
             return self.run.mismatched(&self.command, self.options.class, record.answer).await;
@@ -207,24 +207,22 @@ impl Performance {
             return self.attempts().await;
         };
         self.attempt = invocation.attempt;
-        let looked = {
-            let _busy = self.run.busy();
-            self.run.host.store.entry(&invocation.key).await
-        };
-        let entry = match looked {
-            Ok(entry) => entry,
-            Err(error) => return self.run.stop(error).await,
-        };
+        let entry = self.row(&invocation.key).await;
         self.in_ledger = entry.is_some();
         if let Some((outcome, result)) = invocation.finished.clone() {
             // The journal is the truth: a row that lags behind follows it, a missing one is not needed.
-            let lags = entry.is_some_and(|entry| !entry.committed);
-            return self.catch_up(&invocation, outcome, result, lags);
+            return self.catch_up(&invocation, outcome, result, entry.as_ref()).await;
+        }
+        if let Some(effect) = self.cut_off().await {
+            return match self.adopt(effect).await {
+                Next::Done(answered) => answered,
+                Next::Again => self.attempts().await,
+            };
         }
         match entry {
             Some(entry) if entry.committed => {
-                let (outcome, result) = recorded_outcome(entry);
-                self.catch_up(&invocation, outcome, result, false)
+                let (outcome, result) = self.recorded(&entry).await;
+                self.catch_up(&invocation, outcome, result, Some(&entry)).await
             }
             None if invocation.refused => self.refused_before().await,
             _ => match self.left_open(&invocation, record.callback).await {
@@ -237,6 +235,12 @@ impl Performance {
     /// Makes attempts until one settles the step.
     async fn attempts(&mut self) -> Answered {
         loop {
+            if let Some(effect) = self.cut_off().await {
+                match self.adopt(effect).await {
+                    Next::Done(answered) => return answered,
+                    Next::Again => continue,
+                }
+            }
             self.run.still_open().await;
             if self.options.class == EffectClass::Transaction {
                 match self.transact().await {
@@ -252,7 +256,7 @@ impl Performance {
                     Err(Next::Again) => continue,
                 }
             } else {
-                self.emit();
+                self.emit().await;
                 self.call_safely().await
             };
             if let Next::Done(answered) = self.settle(ended).await {
@@ -262,7 +266,7 @@ impl Performance {
     }
 
     /// A model's prompt is in the journal before it is sent, so that a lost answer stays visible.
-    fn emit(&mut self) {
+    async fn emit(&mut self) {
         if self.options.class != EffectClass::Llm {
             return;
         }
@@ -270,7 +274,7 @@ impl Performance {
         let mut events = self.start_events();
         let (command, attempt) = (self.command.clone(), self.attempt);
         events.push(CommandEmitted { command, attempt, input: self.args.clone() }.into());
-        self.run.append(events, Riders::default());
+        self.run.append_large(events, Riders::default()).await;
     }
 
     /// `node_started`, once; then what bodies reported since.
@@ -314,7 +318,8 @@ impl Performance {
             Ok(business_key) => business_key,
             Err(error) => {
                 let error = StepError::Unrecordable(at(&self.run, &self.command, error));
-                return Err(Next::Done(self.commit_failure(Outcome::PermanentFailure, &error, None)));
+                let answered = self.commit_failure(Outcome::PermanentFailure, &error, None).await;
+                return Err(Next::Done(answered));
             }
         };
         let mut events = self.start_events();
@@ -339,7 +344,8 @@ impl Performance {
             }
             .into(),
         );
-        let otherwise = match Frame::encode(&refused) {
+        let kept = self.run.keep(&events).await;
+        let otherwise = match Frame::referring(&refused, &kept) {
             Ok(frame) => frame,
             Err(error) => {
                 let error = StepError::Unrecordable(at(&self.run, &self.command, error));
@@ -365,12 +371,12 @@ impl Performance {
             finished_at: None,
         };
         let acquire = Some(Acquire { entry, otherwise });
-        let receipt = self.run.append_durably(events, acquire, Riders::default()).await;
+        let receipt = self.run.append_durably(events, acquire, Riders { kept, ..Riders::default() }).await;
         self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {
             Some(LedgerAnswer::Execute(intent)) => Ok(intent),
             Some(LedgerAnswer::Recorded(row)) => {
-                let (outcome, result) = recorded_outcome(*row);
+                let (outcome, result) = self.recorded(&row).await;
                 let invocation = Invocation {
                     id: invocation,
                     key,
@@ -379,11 +385,11 @@ impl Performance {
                     decision: None,
                     refused: false,
                 };
-                Err(Next::Done(self.catch_up(&invocation, outcome, result, false)))
+                Err(Next::Done(self.catch_up(&invocation, outcome, result, Some(&row)).await))
             }
             Some(LedgerAnswer::InFlight(_)) => Err(self.unknown(&invocation, &key, None).await),
-            Some(LedgerAnswer::Refused(row)) => Err(Next::Done(self.refuse(Some(*row)))),
-            None => Err(Next::Done(self.refuse(None))),
+            Some(LedgerAnswer::Refused(row)) => Err(Next::Done(self.refuse(Some(*row)).await)),
+            None => Err(Next::Done(self.refuse(None).await)),
         }
     }
 
@@ -487,7 +493,6 @@ impl Performance {
         if let Ended::Pending(limit) = ended {
             return self.hand_over(limit).await;
         }
-        self.run.landed(&self.command);
         let changes_world = self.options.class.changes_world();
         let class = match &ended {
             Ended::Value(_) | Ended::Pending(_) => FailureClass::Unclassified,
@@ -496,8 +501,12 @@ impl Performance {
             Ended::TimedOut => FailureClass::Retryable,
             Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
         };
+        let asked = match &ended {
+            Ended::Error(error) => error.retry_after,
+            _ => None,
+        };
         let ended = match ended {
-            Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new())),
+            Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new()).await),
             ended => ended,
         };
         if class == FailureClass::Unknown && changes_world {
@@ -508,7 +517,7 @@ impl Performance {
             return self.unknown(&self.invocation(), &self.key(), None).await;
         }
         let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
-        match self.options.retry.wait_after(self.attempt) {
+        match self.wait_after(self.attempt, asked) {
             Some(wait) if may_retry => {
                 let error = step_error(&self.error_of(ended, false));
                 self.retry(error, later(self.run.now(), wait)).await;
@@ -520,7 +529,7 @@ impl Performance {
                     _ => LedgerStatus::Failed,
                 };
                 let error = self.error_of(ended, may_retry && self.options.retry.max > 1);
-                Next::Done(self.commit_failure(class.outcome(), &error, Some(status)))
+                Next::Done(self.commit_failure(class.outcome(), &error, Some(status)).await)
             }
         }
     }
@@ -529,42 +538,7 @@ impl Performance {
         error_of(&self.run, &self.command, &self.options, ended, exhausted)
     }
 
-    pub(crate) fn timeout(&self) -> std::time::Duration {
+    pub(crate) fn timeout(&self) -> Duration {
         self.options.timeout.unwrap_or_default()
-    }
-
-    /// Records a definite failure, and waits until the next attempt is due.
-    pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
-        let mut events = self.start_events();
-        let mut riders = self.riders();
-        if self.options.class.changes_world() {
-            events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
-            riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
-        }
-        let (command, attempt) = (self.command.clone(), self.attempt);
-        events.push(StepRetried { command, attempt, error, due }.into());
-        self.run.append(events, riders);
-        self.attempt += 1;
-        self.wait_until(due).await;
-    }
-
-    async fn wait_until(&self, due: Timestamp) {
-        if due > self.run.now() {
-            let _waiting = self.run.wait(self.command.clone(), Some(due));
-            self.run.host.world.sleep_until(due).await;
-        }
-    }
-}
-
-/// What a body came back with, as far as it can be recorded.
-pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::Any + Send>>) -> Ended {
-    match ended {
-        Ok(Ok(Ok(value))) => match run.too_large(&value) {
-            Some(reason) => Ended::Unrecordable(reason),
-            None => Ended::Value(value),
-        },
-        Ok(Ok(Err(error))) => Ended::Error(error),
-        Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
-        Err(panic) => Ended::Panicked(panic_message(&*panic)),
     }
 }

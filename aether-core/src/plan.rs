@@ -70,7 +70,7 @@ impl Cx {
             }
             // Read before it is recorded: a plan that does not round-trip must not stand in a journal for good.
             let read = read(&ticket, &plan)?;
-            run.append(vec![PlanGenerated { command, plan }.into()], Riders::default());
+            run.append_large(vec![PlanGenerated { command, plan }.into()], Riders::default()).await;
             Ok(read)
         })
     }

@@ -1,5 +1,7 @@
 //! What generated code calls. Not for people; may change in any release.
 
+use std::time::Duration;
+
 pub use futures_util::future::BoxFuture;
 pub use inventory;
 
@@ -13,8 +15,8 @@ pub use crate::gate::{BoxEffect, gate};
 pub use crate::outcome::{Classify, EffectClass, FailureClass};
 pub use crate::payload::{Payload, PayloadError};
 pub use crate::step::{
-    ArgsDecoder, ArgsEncoder, Recordable, RecordableError, RegisteredStep, RegisteredWorkflow, Returns, Step,
-    Undo, Workflow,
+    ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, RegisteredStep, RegisteredWorkflow,
+    Returns, Step, Undo, Workflow,
 };
 pub use crate::step_cx::StepCx;
 pub use crate::tool::{Tool, ToolSchema};
@@ -28,11 +30,17 @@ pub struct ClassOf<'a, E>(pub &'a E);
 pub trait ClassOfKnown {
     /// The error's own class.
     fn class_of(&self) -> FailureClass;
+    /// The error's own least wait.
+    fn retry_after_of(&self) -> Option<Duration>;
 }
 
 impl<E: Classify> ClassOfKnown for &ClassOf<'_, E> {
     fn class_of(&self) -> FailureClass {
         self.0.class()
+    }
+
+    fn retry_after_of(&self) -> Option<Duration> {
+        self.0.retry_after()
     }
 }
 
@@ -40,11 +48,17 @@ impl<E: Classify> ClassOfKnown for &ClassOf<'_, E> {
 pub trait ClassOfOther {
     /// Always unclassified.
     fn class_of(&self) -> FailureClass;
+    /// Always none.
+    fn retry_after_of(&self) -> Option<Duration>;
 }
 
 impl<E> ClassOfOther for ClassOf<'_, E> {
     fn class_of(&self) -> FailureClass {
         FailureClass::Unclassified
+    }
+
+    fn retry_after_of(&self) -> Option<Duration> {
+        None
     }
 }
 

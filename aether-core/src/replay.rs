@@ -12,6 +12,7 @@ use crate::event::{Decision, Event, TransactionFinished};
 use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload};
+use crate::resources::Resources;
 
 /// The answer a journal holds for a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,6 +157,7 @@ impl Recorded {
 /// One run's journal, folded for replay.
 #[derive(Debug, Default)]
 pub struct History {
+    resources: Resources,
     commands: HashMap<Box<str>, Recorded>,
     deliveries: Vec<Box<str>>,
     delivered: usize,
@@ -184,6 +186,7 @@ impl History {
 
     fn apply(&mut self, event: Event) {
         let Some(command) = event.command().cloned() else { return };
+        self.resources.apply(&event);
         let place: Box<str> = command.place().into();
         let record = self.commands.entry(place.clone()).or_insert_with(|| Recorded::new(command));
         let answer = match event {
@@ -319,6 +322,8 @@ impl History {
             | Event::StepCompensated(_)
             | Event::InvocationAbandoned(_)
             | Event::StateChanged(_)
+            | Event::StateConfirmed(_)
+            | Event::ConfirmationDecided(_)
             | Event::SignalReceived(_)
             | Event::CallbackReceived(_)
             | Event::VersionMarked(_)
@@ -334,6 +339,20 @@ impl History {
             record.answer = Some(answer);
             self.deliveries.push(place);
         }
+    }
+
+    /// What is recorded about resources.
+    pub fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// Commands other than `but` whose newest invocation was started and has no known end.
+    pub fn unsettled<'a>(&'a self, but: &'a CommandId) -> impl Iterator<Item = &'a CommandId> {
+        let open = |record: &&Recorded| {
+            let unfinished = record.invocation.as_ref().is_some_and(|i| i.finished.is_none() && !i.refused);
+            unfinished && record.answer.is_none() && record.command != *but
+        };
+        self.commands.values().filter(open).map(|record| &record.command)
     }
 
     /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
@@ -362,6 +381,12 @@ impl History {
     /// Number of answers handed out, and number of answers recorded.
     pub fn progress(&self) -> (usize, usize) {
         (self.delivered, self.deliveries.len())
+    }
+
+    /// Whether the answer at `place` is the next one in order, without taking it; remembers whom to wake when it is.
+    pub fn is_due(&mut self, place: &str, waker: &Waker) -> bool {
+        self.waiting.insert(place.into(), waker.clone());
+        self.deliveries.get(self.delivered).is_some_and(|next| **next == *place)
     }
 
     /// Takes the answer at `place` if it is the next one in order; else remembers whom to wake when it is.

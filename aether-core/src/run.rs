@@ -14,7 +14,9 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
 use crate::cancellation::Cancellation;
 use crate::def::WorkflowDef;
+use crate::effect_store::{Kept, StoredEffect};
 use crate::event::Event;
+use crate::failure::Failure;
 use crate::fault::{Divergence, Fault, Side};
 use crate::host::Host;
 use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
@@ -27,6 +29,8 @@ use crate::policy::{Consulted, Mode, Verdict};
 use crate::replay::{Answer, History, Invocation, Recorded};
 use crate::step::Undo;
 use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
+
+mod recovery;
 
 /// Un-acknowledged events after which a run waits for the disk.
 const BACKPRESSURE: Position = 20_000;
@@ -44,6 +48,7 @@ pub(crate) struct Run {
     state: Mutex<State>,
     tail: Arc<Tail>,
     fault: OnceLock<Fault>,
+    condemned: OnceLock<Failure>,
     root: Arc<AtomicWaker>,
     poked: Notify,
     /// Held by each start of a child until the child exists.
@@ -70,6 +75,10 @@ struct State {
     in_flight: BTreeMap<CommandId, InvocationId>,
     inbox: Vec<Message>,
     seen: u64,
+    /// Outcomes that the effect store held when the run was taken up.
+    effects: HashMap<IdempotencyKey, StoredEffect>,
+    /// Replay waits for a person.
+    held: bool,
 }
 
 /// What rides with an append.
@@ -78,6 +87,8 @@ pub(crate) struct Riders {
     pub(crate) ledger: Vec<LedgerUpdate>,
     pub(crate) status: Option<StatusChange>,
     pub(crate) consumed: Vec<u64>,
+    /// Values of the events that are in the effect store.
+    pub(crate) kept: Vec<Kept>,
 }
 
 /// What the matcher says about a command.
@@ -102,6 +113,7 @@ pub(crate) struct Origin {
     pub(crate) history: History,
     pub(crate) obligations: Obligations,
     pub(crate) inbox: Vec<Message>,
+    pub(crate) effects: Vec<StoredEffect>,
     pub(crate) children: Option<Arc<dyn crate::child::Children>>,
 }
 
@@ -121,10 +133,12 @@ impl Run {
                 obligations: origin.obligations,
                 seen: origin.inbox.last().map_or(0, |message| message.seq),
                 inbox: origin.inbox,
+                effects: origin.effects.into_iter().map(|effect| (effect.key.clone(), effect)).collect(),
                 ..State::default()
             }),
             tail: Arc::new(Tail::from(origin.next)),
             fault: OnceLock::new(),
+            condemned: OnceLock::new(),
             root: Arc::default(),
             poked: Notify::new(),
             starting: Arc::default(),
@@ -178,8 +192,7 @@ impl Run {
         acquire: Option<Acquire>,
         riders: Riders,
     ) -> crate::store::Receipt {
-        self.lock().busy += 1;
-        let _busy = Busy(self);
+        let _busy = self.occupied();
         match self.push(events, acquire, riders, true) {
             Some(reply) => self.receipt(reply).await,
             None => self.halted().await,
@@ -188,8 +201,7 @@ impl Run {
 
     /// Has `work` done in the transaction of an append of `count` events, and waits until that is durable.
     pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::Receipt {
-        self.lock().busy += 1;
-        let _busy = Busy(self);
+        let _busy = self.occupied();
         if self.is_halted() {
             return self.halted().await;
         }
@@ -230,7 +242,7 @@ impl Run {
             self.root.wake();
             return None;
         }
-        let frame = match Frame::encode(&events) {
+        let frame = match Frame::referring(&events, &riders.kept) {
             Ok(frame) => frame,
             Err(error) => {
                 let reason = error.to_string();
@@ -515,43 +527,16 @@ impl Run {
         self.root.wake();
     }
 
-    /// The divergence of a replay in which nothing moves.
-    pub(crate) fn stuck(&self) -> Option<Fault> {
-        let state = self.lock();
-        if state.busy > 0 {
-            return None;
-        }
-        let recorded = recorded_side(state.history.stuck_at()?, EffectClass::Pure);
-        let requested = state.history.frontier_request().map(|command| Side {
-            command: command.clone(),
-            class: EffectClass::Pure,
-            digest: None,
-            site: None,
-        });
-        Some(self.divergence(recorded, requested))
-    }
-
-    /// The divergence of a run that ended before history did.
-    pub(crate) fn leftover(&self) -> Option<Fault> {
-        let state = self.lock();
-        let recorded = recorded_side(state.history.leftover()?, EffectClass::Pure);
-        Some(self.divergence(recorded, None))
-    }
-
-    fn divergence(&self, recorded: Side, requested: Option<Side>) -> Fault {
-        Fault::Diverged(Box::new(Divergence { run: self.id.clone(), recorded: Some(recorded), requested }))
-    }
-
-    /// Number of recorded answers, and of answers that were matched.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        let state = self.lock();
-        (state.history.progress().1 as u64, state.matched)
-    }
-
     /// Marks live work until the guard is dropped; the run is not suspended meanwhile.
     pub(crate) fn busy(self: &Arc<Self>) -> Busy<Arc<Self>> {
         self.lock().busy += 1;
         Busy(Arc::clone(self))
+    }
+
+    /// As [`Run::busy`], for as long as the run is borrowed.
+    pub(crate) fn occupied(&self) -> Busy<&Self> {
+        self.lock().busy += 1;
+        Busy(self)
     }
 
     /// Marks a durable wait until the guard is dropped; the run may be suspended meanwhile.
@@ -568,7 +553,7 @@ impl Run {
     /// If only durable waits are left: when the first is due, and the commands that wait.
     pub(crate) fn idle(&self) -> Option<(Option<Timestamp>, Vec<CommandId>)> {
         let state = self.lock();
-        if state.busy > 0 || state.waits.is_empty() || !state.history.is_exhausted() {
+        if state.busy > 0 || state.waits.is_empty() || !(state.held || state.history.is_exhausted()) {
             return None;
         }
         Some((state.waits.values().copied().flatten().min(), state.waits.keys().cloned().collect()))

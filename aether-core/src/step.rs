@@ -5,6 +5,7 @@
 use std::fmt::{Debug, Display};
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::cx::Cx;
 use crate::def::{Probe, StepDef, WorkflowDef};
 use crate::failure::Failure;
-use crate::outcome::FailureClass;
+use crate::outcome::{Classify as _, FailureClass};
 use crate::payload::{Payload, PayloadError};
 use crate::step_cx::StepCx;
 
@@ -22,9 +23,10 @@ use crate::step_cx::StepCx;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be recorded, so it cannot be the argument or result of a step or workflow",
     label = "not recordable",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for it, and let it own its data"
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
 )]
 pub trait Recordable: Serialize + DeserializeOwned + Send + 'static {}
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
 
 /// An error that can stand in a journal.
@@ -34,6 +36,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
     note = "use `aether::Result<T>`, or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`"
 )]
 pub trait RecordableError: Recordable + Debug + Display + Sync {}
+#[diagnostic::do_not_recommend]
 impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
 
 /// The return type of a step or workflow function: a `Result`.
@@ -86,6 +89,11 @@ pub trait Step: Sized + Send + Sync + 'static {
 
     /// How an error of the body is to be treated.
     fn classify(error: &Self::Error) -> FailureClass;
+
+    /// The least wait before the next attempt, where the error names one.
+    fn retry_after(_error: &Self::Error) -> Option<Duration> {
+        None
+    }
 
     /// The business key of a call, where the step declares one.
     fn business_key(_args: &Self::Args) -> Option<String> {
@@ -171,6 +179,8 @@ pub struct BodyError {
     pub message: String,
     /// How it is to be treated.
     pub class: FailureClass,
+    /// The least wait before the next attempt, where it names one.
+    pub retry_after: Option<Duration>,
 }
 
 /// What a body ended with, encoded. The outer error says that the value or error could not be encoded.
@@ -238,7 +248,8 @@ pub trait Body: Send + Sync + 'static {
     /// [`PayloadError`] when it does not decode into the body's error type.
     fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
         let failure: Failure = error.decode()?;
-        Ok(BodyError { error: error.clone(), message: failure.to_string(), class: failure.class() })
+        let (message, class, retry_after) = (failure.to_string(), failure.class(), failure.retry_after());
+        Ok(BodyError { error: error.clone(), message, class, retry_after })
     }
 
     /// Looks at the world for a call of unknown outcome.
@@ -295,7 +306,8 @@ impl<S: Step> Body for StepBody<S> {
 
     fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
         let typed: S::Error = error.decode()?;
-        Ok(BodyError { error: error.clone(), message: typed.to_string(), class: S::classify(&typed) })
+        let (message, class, retry_after) = (typed.to_string(), S::classify(&typed), S::retry_after(&typed));
+        Ok(BodyError { error: error.clone(), message, class, retry_after })
     }
 
     fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
@@ -340,6 +352,7 @@ fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
             error: Payload::encode(error)?,
             message: error.to_string(),
             class: S::classify(error),
+            retry_after: S::retry_after(error),
         }),
     })
 }
@@ -394,6 +407,7 @@ fn run_erased<W: Workflow>(cx: Cx, input: &Payload) -> Result<BoxFuture<'static,
                 error: Payload::encode(&error)?,
                 message: error.to_string(),
                 class: FailureClass::Unclassified,
+                retry_after: None,
             }),
         })
     }))
@@ -413,12 +427,6 @@ impl RegisteredStep {
         Self { def: S::DEF, body: StepBody::<S>::shared }
     }
 
-    /// The bodies of all linked steps of this name.
-    pub(crate) fn bodies(name: &str) -> Vec<Arc<dyn Body>> {
-        let named = inventory::iter::<Self>.into_iter().filter(|step| step.def.name == name);
-        named.map(|step| (step.body)()).collect()
-    }
-
     /// What runs.
     pub fn body(&self) -> Arc<dyn Body> {
         (self.body)()
@@ -432,6 +440,34 @@ impl Debug for RegisteredStep {
 }
 
 inventory::collect!(RegisteredStep);
+
+/// An argument of a step or workflow: anything [`Recordable`], under its name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be recorded, so it cannot be the argument of a step or workflow",
+    label = "the type of this argument is not recordable",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
+)]
+pub trait Argument: Sized {
+    /// Adds the argument to the record.
+    fn put(&self, name: &str, record: ArgsEncoder) -> ArgsEncoder;
+
+    /// Takes the argument out of the record.
+    ///
+    /// # Errors
+    /// [`PayloadError::Decode`] when what stands there is not a `Self`.
+    fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Recordable> Argument for T {
+    fn put(&self, name: &str, record: ArgsEncoder) -> ArgsEncoder {
+        record.field(name, self)
+    }
+
+    fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError> {
+        record.field(name)
+    }
+}
 
 /// Collects named arguments into one recorded JSON object.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, oneshot};
 
 use crate::contract::Status;
+use crate::effect_store::{Kept, StoredEffect};
 use crate::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::journal::{Frame, StoredFrame};
 use crate::ledger::{Acquire, Acquired, LedgerEntry, LedgerUpdate};
@@ -574,6 +575,13 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// The bytes kept under `hash`.
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
+
+    /// Keeps an outcome under its key, and the values it refers to as [`Store::put_blob`] does, all in one write.
+    /// Durable when it answers. The first outcome under a key stays: a second one is dropped, its values are kept.
+    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The outcomes kept for a run, in the order in which they came.
+    fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>>;
 
     /// Keeps the newest snapshot of a run.
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
+use crate::confirm::Recovered;
 use crate::def::StepOptions;
+use crate::ended::{Ended, ended_with, error_of};
 use crate::event::{
     CommandCommitted, Event, NodeFinished, StateChanged, TransactionFinished, TransactionRolledBack,
 };
@@ -19,7 +21,7 @@ use crate::id::{CommandId, IdempotencyKey};
 use crate::journal::Frame;
 use crate::outcome::{FailureClass, Outcome};
 use crate::payload::Payload;
-use crate::perform::{Answered, Ended, Next, Performance, ended_with, error_of, step_error};
+use crate::perform::{Answered, Next, Performance, step_error};
 use crate::run::{Riders, Run};
 use crate::step::Body;
 use crate::step_cx::StepCx;
@@ -215,13 +217,17 @@ impl Performance {
     ) -> Next {
         let TransactionFinished { attempt, outcome, result, error, changed, .. } = finished;
         self.attempt = attempt;
-        self.notes.extend(changed.into_iter().map(Event::from));
+        let changed: Vec<_> = changed.into_iter().map(Event::from).collect();
+        if caught_up && outcome.is_complete() {
+            self.confirm(&Recovered { reported: &changed, row: None }).await;
+        }
+        self.notes.extend(changed);
         let answered: Answered = match error {
             Some(error) => Err(error),
             None => Ok(result.unwrap_or_else(Payload::null)),
         };
         if let (Outcome::RetryableFailure, Err(error), Some(wait)) =
-            (outcome, &answered, self.options.retry.wait_after(attempt))
+            (outcome, &answered, self.wait_after(attempt, None))
         {
             self.retry(error.clone(), later(self.run.now(), wait)).await;
             return Next::Again;

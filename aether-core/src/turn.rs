@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Uncompensated};
+use crate::failure::Failure;
 use crate::fault::Fault;
 use crate::gate::PolledRun;
 use crate::id::CommandId;
@@ -44,9 +45,20 @@ pub(crate) struct EndRequest {
 pub(crate) enum TurnEnd {
     Done(Completion),
     Panicked(String),
-    Cancelled { request: EndRequest, message: u64 },
-    Terminated { request: EndRequest, message: u64 },
-    Suspended { until: Option<Timestamp>, on: Vec<CommandId> },
+    Cancelled {
+        request: EndRequest,
+        message: u64,
+    },
+    Terminated {
+        request: EndRequest,
+        message: u64,
+    },
+    /// The run fails for good, whatever its workflow would do.
+    Condemned(Failure),
+    Suspended {
+        until: Option<Timestamp>,
+        on: Vec<CommandId>,
+    },
     Fault(Fault),
 }
 
@@ -150,6 +162,9 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         };
         if let Some(fault) = run.fault() {
             return Poll::Ready(TurnEnd::Fault(fault));
+        }
+        if let Some(failure) = run.condemned() {
+            return Poll::Ready(TurnEnd::Condemned(failure.clone()));
         }
         if let Some(cancelling) = &mut cancelling {
             // Whatever the workflow makes of it: it was cancelled before.

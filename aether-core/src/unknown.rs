@@ -61,7 +61,7 @@ impl Performance {
             }
             (OnUnknown::Fail, _) => {
                 let why = self.lost.take().unwrap_or_else(|| "it was started and never came back".into());
-                self.in_doubt(invocation, "policy: fail", &why, Vec::new())
+                self.in_doubt(invocation, "policy: fail", &why, Vec::new()).await
             }
             (OnUnknown::Retry, _) => self.send_again(invocation, key).await,
             (OnUnknown::Probe, _) => self.probe(invocation).await,
@@ -74,7 +74,13 @@ impl Performance {
     }
 
     /// The step fails; its outcome stays unknown.
-    fn in_doubt(&mut self, invocation: &InvocationId, actor: &str, why: &str, consumed: Vec<u64>) -> Next {
+    async fn in_doubt(
+        &mut self,
+        invocation: &InvocationId,
+        actor: &str,
+        why: &str,
+        consumed: Vec<u64>,
+    ) -> Next {
         let reason =
             format!("nobody knows whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
         let error = step_error(&StepError::InDoubt(at(&self.run, &self.command, reason)));
@@ -85,7 +91,7 @@ impl Performance {
         let mut riders = self.riders();
         riders.consumed.extend(consumed);
         riders.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone())));
-        self.run.append(events, riders);
+        self.run.append_large(events, riders).await;
         Next::Done(Err(error))
     }
 
@@ -93,12 +99,14 @@ impl Performance {
     async fn send_again(&mut self, invocation: &InvocationId, key: &IdempotencyKey) -> Next {
         self.unknown_tries += 1;
         if self.unknown_tries >= MAX_SENDS {
-            return self.in_doubt(
-                invocation,
-                "policy: retry",
-                "it was sent several times without an answer",
-                Vec::new(),
-            );
+            return self
+                .in_doubt(
+                    invocation,
+                    "policy: retry",
+                    "it was sent several times without an answer",
+                    Vec::new(),
+                )
+                .await;
         }
         if let Some(wait) = Retry::READ.wait_after(self.unknown_tries.saturating_sub(2))
             && self.unknown_tries > 1
@@ -119,28 +127,30 @@ impl Performance {
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, self.run.now(), None);
         let Some(probe) = self.body.probe(cx, &self.args) else {
-            return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new());
+            return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new()).await;
         };
         let found = {
             let _busy = self.run.busy();
             probe.await
         };
         match found {
-            Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()),
+            Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()).await,
             Ok(Ok(Probe::DidNotHappen)) if self.attempt + 1 >= MAX_SENDS.max(self.options.retry.max) => {
-                self.never_happened(invocation)
+                self.never_happened(invocation).await
             }
             Ok(Ok(Probe::DidNotHappen)) => {
                 let again = self.did_not_happen(invocation, "probe", Vec::new());
                 self.pause_before_attempt().await;
                 again
             }
-            Ok(Ok(Probe::Unknown)) => self.in_doubt(invocation, "probe", "its probe cannot tell", Vec::new()),
+            Ok(Ok(Probe::Unknown)) => {
+                self.in_doubt(invocation, "probe", "its probe cannot tell", Vec::new()).await
+            }
             Ok(Err(failure)) => {
-                self.in_doubt(invocation, "probe", &format!("its probe failed: {failure}"), Vec::new())
+                self.in_doubt(invocation, "probe", &format!("its probe failed: {failure}"), Vec::new()).await
             }
             Err(error) => {
-                self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new())
+                self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new()).await
             }
         }
     }
@@ -156,7 +166,7 @@ impl Performance {
     }
 
     /// The last attempt did not happen either: a definite failure.
-    fn never_happened(&mut self, invocation: &InvocationId) -> Next {
+    async fn never_happened(&mut self, invocation: &InvocationId) -> Next {
         let reason = format!(
             "{} attempts were made, and the probe says of each that it did not happen (invocation `{invocation}`)",
             self.attempt + 1
@@ -166,7 +176,7 @@ impl Performance {
         events.push(self.decision(invocation, Decision::DidNotHappen, "probe"));
         let ledger = self.ledger_update(LedgerStatus::Failed, None, None).into_iter().collect();
         self.run.append(events, Riders { ledger, ..Riders::default() });
-        Next::Done(self.commit_failure(Outcome::PermanentFailure, &error, None))
+        Next::Done(self.commit_failure(Outcome::PermanentFailure, &error, None).await)
     }
 
     /// Waits for an operator.
@@ -210,22 +220,22 @@ impl Performance {
                     self.run.append(Vec::new(), Riders { consumed, ..Riders::default() });
                     return Box::pin(self.ask(invocation, true)).await;
                 }
-                self.happened(invocation, value, &actor, consumed)
+                self.happened(invocation, value, &actor, consumed).await
             }
             Ok(Resolved { resolution: Resolution::DidNotHappen, actor }) => {
                 self.did_not_happen(invocation, &actor, consumed)
             }
             Ok(Resolved { resolution: Resolution::Abandon, actor }) => {
-                self.in_doubt(invocation, &actor, "an operator gave it up", consumed)
+                self.in_doubt(invocation, &actor, "an operator gave it up", consumed).await
             }
             Err(error) => {
                 let why = format!("the resolution is unreadable: {error}");
-                self.in_doubt(invocation, "operator", &why, consumed)
+                self.in_doubt(invocation, "operator", &why, consumed).await
             }
         }
     }
 
-    fn happened(
+    async fn happened(
         &mut self,
         invocation: &InvocationId,
         value: Payload,
@@ -235,7 +245,7 @@ impl Performance {
         // In the append of the outcome: a decision without its value could not be taken up again.
         let decision = self.decision(invocation, Decision::Happened, actor);
         self.notes.push(decision);
-        Next::Done(self.commit_success(value, consumed))
+        Next::Done(self.commit_success(value, consumed).await)
     }
 
     /// Says that the newest attempt definitely did not happen, and ends it.

@@ -245,6 +245,6 @@ async fn take(run: &Arc<Run>, command: &CommandId, name: &str, until: Option<Tim
         value
     });
     events.push(WaitCompleted { command: command.clone(), value: value.clone() }.into());
-    run.append(events, riders);
+    run.append_large(events, riders).await;
     value
 }

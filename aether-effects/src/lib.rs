@@ -6,5 +6,6 @@
 pub mod agent;
 pub mod http;
 pub mod llm;
+pub mod resource;
 pub mod secret;
 pub mod world;

@@ -43,10 +43,16 @@ impl<
         ::aether::__private::PayloadError,
     > {
         let (items, otherwise) = args;
-        ::aether::__private::ArgsEncoder::new()
-            .field::<::std::vec::Vec<T>>("items", items)
-            .field::<__otherwise1>("otherwise", otherwise)
-            .finish()
+        let record = ::aether::__private::ArgsEncoder::new();
+        let record = <::std::vec::Vec<
+            T,
+        > as ::aether::__private::Argument>::put(items, "items", record);
+        let record = <__otherwise1 as ::aether::__private::Argument>::put(
+            otherwise,
+            "otherwise",
+            record,
+        );
+        record.finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
@@ -56,8 +62,10 @@ impl<
     > {
         let decoder = ::aether::__private::ArgsDecoder::new(args)?;
         ::core::result::Result::Ok((
-            decoder.field::<::std::vec::Vec<T>>("items")?,
-            decoder.field::<__otherwise1>("otherwise")?,
+            <::std::vec::Vec<
+                T,
+            > as ::aether::__private::Argument>::take("items", &decoder)?,
+            <__otherwise1 as ::aether::__private::Argument>::take("otherwise", &decoder)?,
         ))
     }
     fn call(
@@ -78,6 +86,12 @@ impl<
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
         (&&::aether::__private::ClassOf(error)).class_of()
+    }
+    fn retry_after(
+        error: &Self::Error,
+    ) -> ::core::option::Option<::core::time::Duration> {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).retry_after_of()
     }
 }
 impl<
@@ -127,13 +141,12 @@ fn first<
         ::aether::__private::StepError<<Result<T> as ::aether::__private::Returns>::Err>,
     >,
 > {
-    ::aether::__private::call_step::<
-        first<T, __otherwise1>,
-    >(
-        cx,
-        ::aether::__private::ArgsEncoder::new()
-            .field::<&[T]>("items", &items)
-            .field::<__otherwise1>("otherwise", &otherwise)
-            .finish(),
-    )
+    let record = ::aether::__private::ArgsEncoder::new();
+    let record = record.field::<&[T]>("items", &items);
+    let record = <__otherwise1 as ::aether::__private::Argument>::put(
+        &otherwise,
+        "otherwise",
+        record,
+    );
+    ::aether::__private::call_step::<first<T, __otherwise1>>(cx, record.finish())
 }

@@ -1,6 +1,6 @@
 const _: () = {
     ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep(< pay as ::aether::__private::Step > ::DEF)
+        ::aether::__private::RegisteredStep::of:: < pay > ()
     }
 };
 #[allow(
@@ -60,13 +60,17 @@ impl ::aether::__private::Step for pay {
         ::aether::__private::PayloadError,
     > {
         let cents = args;
-        ::aether::__private::ArgsEncoder::new().field::<u64>("cents", cents).finish()
+        let record = ::aether::__private::ArgsEncoder::new();
+        let record = <u64 as ::aether::__private::Argument>::put(cents, "cents", record);
+        record.finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
     ) -> ::core::result::Result<u64, ::aether::__private::PayloadError> {
         let decoder = ::aether::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok(decoder.field::<u64>("cents")?)
+        ::core::result::Result::Ok(
+            <u64 as ::aether::__private::Argument>::take("cents", &decoder)?,
+        )
     }
     fn call(
         cx: ::aether::__private::StepCx,
@@ -84,6 +88,12 @@ impl ::aether::__private::Step for pay {
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
         (&&::aether::__private::ClassOf(error)).class_of()
+    }
+    fn retry_after(
+        error: &Self::Error,
+    ) -> ::core::option::Option<::core::time::Duration> {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).retry_after_of()
     }
     fn needs_approval(args: &Self::Args) -> bool {
         let cents = args;
@@ -159,7 +169,7 @@ fn pay<'__cx>(
         >,
     >,
 > {
-    ::aether::__private::call_step::<
-        pay,
-    >(cx, ::aether::__private::ArgsEncoder::new().field::<u64>("cents", &cents).finish())
+    let record = ::aether::__private::ArgsEncoder::new();
+    let record = <u64 as ::aether::__private::Argument>::put(&cents, "cents", record);
+    ::aether::__private::call_step::<pay>(cx, record.finish())
 }

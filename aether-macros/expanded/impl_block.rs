@@ -44,13 +44,17 @@ impl ::aether::__private::Step for Agent_look {
         ::aether::__private::PayloadError,
     > {
         let at = args;
-        ::aether::__private::ArgsEncoder::new().field::<Agent>("at", at).finish()
+        let record = ::aether::__private::ArgsEncoder::new();
+        let record = <Agent as ::aether::__private::Argument>::put(at, "at", record);
+        record.finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
     ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
         let decoder = ::aether::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok(decoder.field::<Agent>("at")?)
+        ::core::result::Result::Ok(
+            <Agent as ::aether::__private::Argument>::take("at", &decoder)?,
+        )
     }
     fn call(
         cx: ::aether::__private::StepCx,
@@ -70,6 +74,12 @@ impl ::aether::__private::Step for Agent_look {
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
         (&&::aether::__private::ClassOf(error)).class_of()
+    }
+    fn retry_after(
+        error: &Self::Error,
+    ) -> ::core::option::Option<::core::time::Duration> {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).retry_after_of()
     }
 }
 impl Agent_look {
@@ -153,13 +163,21 @@ impl ::aether::__private::Workflow for Agent_run {
         ::aether::__private::PayloadError,
     > {
         let agent = args;
-        ::aether::__private::ArgsEncoder::new().field::<Agent>("agent", agent).finish()
+        let record = ::aether::__private::ArgsEncoder::new();
+        let record = <Agent as ::aether::__private::Argument>::put(
+            agent,
+            "agent",
+            record,
+        );
+        record.finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
     ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
         let decoder = ::aether::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok(decoder.field::<Agent>("agent")?)
+        ::core::result::Result::Ok(
+            <Agent as ::aether::__private::Argument>::take("agent", &decoder)?,
+        )
     }
     fn run(
         cx: ::aether::__private::Cx,
@@ -204,12 +222,9 @@ impl Agent {
             >,
         >,
     > {
-        ::aether::__private::call_step::<
-            Agent_look,
-        >(
-            cx,
-            ::aether::__private::ArgsEncoder::new().field::<&Agent>("at", &at).finish(),
-        )
+        let record = ::aether::__private::ArgsEncoder::new();
+        let record = <Agent as ::aether::__private::Argument>::put(at, "at", record);
+        ::aether::__private::call_step::<Agent_look>(cx, record.finish())
     }
     #[doc(hidden)]
     #[allow(

@@ -58,10 +58,16 @@ impl ::aether::__private::Step for send {
         ::aether::__private::PayloadError,
     > {
         let (to, copies) = args;
-        ::aether::__private::ArgsEncoder::new()
-            .field::<::std::string::String>("to", to)
-            .field::<::core::option::Option<::std::string::String>>("copies", copies)
-            .finish()
+        let record = ::aether::__private::ArgsEncoder::new();
+        let record = <::std::string::String as ::aether::__private::Argument>::put(
+            to,
+            "to",
+            record,
+        );
+        let record = <::core::option::Option<
+            ::std::string::String,
+        > as ::aether::__private::Argument>::put(copies, "copies", record);
+        record.finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
@@ -71,8 +77,13 @@ impl ::aether::__private::Step for send {
     > {
         let decoder = ::aether::__private::ArgsDecoder::new(args)?;
         ::core::result::Result::Ok((
-            decoder.field::<::std::string::String>("to")?,
-            decoder.field::<::core::option::Option<::std::string::String>>("copies")?,
+            <::std::string::String as ::aether::__private::Argument>::take(
+                "to",
+                &decoder,
+            )?,
+            <::core::option::Option<
+                ::std::string::String,
+            > as ::aether::__private::Argument>::take("copies", &decoder)?,
         ))
     }
     fn call(
@@ -93,6 +104,12 @@ impl ::aether::__private::Step for send {
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
         (&&::aether::__private::ClassOf(error)).class_of()
+    }
+    fn retry_after(
+        error: &Self::Error,
+    ) -> ::core::option::Option<::core::time::Duration> {
+        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
+        (&&::aether::__private::ClassOf(error)).retry_after_of()
     }
     fn business_key(args: &Self::Args) -> ::core::option::Option<::std::string::String> {
         let (to, copies) = args;
@@ -168,13 +185,8 @@ pub fn send<'__cx>(
         >,
     >,
 > {
-    ::aether::__private::call_step::<
-        send,
-    >(
-        cx,
-        ::aether::__private::ArgsEncoder::new()
-            .field::<&str>("to", &to)
-            .field::<Option<&str>>("copies", &copies)
-            .finish(),
-    )
+    let record = ::aether::__private::ArgsEncoder::new();
+    let record = record.field::<&str>("to", &to);
+    let record = record.field::<Option<&str>>("copies", &copies);
+    ::aether::__private::call_step::<send>(cx, record.finish())
 }

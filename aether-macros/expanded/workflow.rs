@@ -138,10 +138,18 @@ impl durable::__private::Workflow for triage {
         durable::__private::PayloadError,
     > {
         let (ticket, note) = args;
-        durable::__private::ArgsEncoder::new()
-            .field::<Ticket>("ticket", ticket)
-            .field::<::std::string::String>("note", note)
-            .finish()
+        let record = durable::__private::ArgsEncoder::new();
+        let record = <Ticket as durable::__private::Argument>::put(
+            ticket,
+            "ticket",
+            record,
+        );
+        let record = <::std::string::String as durable::__private::Argument>::put(
+            note,
+            "note",
+            record,
+        );
+        record.finish()
     }
     fn decode(
         args: &durable::__private::Payload,
@@ -151,8 +159,11 @@ impl durable::__private::Workflow for triage {
     > {
         let decoder = durable::__private::ArgsDecoder::new(args)?;
         ::core::result::Result::Ok((
-            decoder.field::<Ticket>("ticket")?,
-            decoder.field::<::std::string::String>("note")?,
+            <Ticket as durable::__private::Argument>::take("ticket", &decoder)?,
+            <::std::string::String as durable::__private::Argument>::take(
+                "note",
+                &decoder,
+            )?,
         ))
     }
     fn run(

@@ -92,6 +92,9 @@ codes! {
     ALLOW = "AE0025",
         why: "switching a check off stands in the run's definition for whoever reads its history",
         help: "write `allow(clock, reason = \"why it is harmless\")`";
+    ERASED_ERROR = "AE0026",
+        why: "a recorded error is decoded into its type, and an error behind `dyn Error` forgot its own",
+        help: "return `aether::Result<T>`: with `?` every error becomes a recorded `Failure`; or name an error type of your own that is `Serialize`, `Deserialize`, `Debug` and `Display`";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";
@@ -152,6 +155,12 @@ codes! {
     RAW_HTTP = "AE0120",
         why: "a raw HTTP client sends no idempotency key and records no exchange, so a repeated attempt is a new request",
         help: "use `cx.http()`, or declare the step `effect = \"http\"`; a client of a library may be had from `cx.dep()`";
+    PENDING_EFFECT = "AE0121",
+        why: "effects get their numbers in the order they are asked for, so one on each context is under way at a time",
+        help: "await it at once, or let both run side by side with `cx.join`";
+    OUTER_CONTEXT = "AE0122",
+        why: "branches run side by side, and each numbers its effects on a context of its own",
+        help: "take the branch's context, `async |cx: &mut Cx| ..`, and use that one";
 }
 
 #[cfg(test)]

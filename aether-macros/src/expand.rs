@@ -5,7 +5,7 @@
 mod definition;
 mod step;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{GenericParam, Lifetime};
@@ -130,14 +130,13 @@ fn workflow_item(plan: &WorkflowPlan) -> Code {
 
 fn workflow_stub(shape: &Shape) -> Code {
     let p = private(shape);
-    let Names { cx, args, .. } = names();
+    let head = head(shape, "run", "Cx", "Input");
     let def = workflow_def(shape, 1, "", &[], &[]);
     let associated = associated(shape, &quote!(Input), &stub_codec(shape));
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
         #associated
-        fn run(#cx: #p::Cx, #args: Self::Input)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { ::core::unreachable!() }
+        #head { ::core::unreachable!() }
     };
     let outside = [type_item(shape), trait_impl(shape, "Workflow", &body)];
     let call = unused(workflow_call(shape, &quote!(::core::unreachable!())));
@@ -255,13 +254,14 @@ fn associated(shape: &Shape, args: &TokenStream, codec: &TokenStream) -> TokenSt
     let p = private(shape);
     let owned = owned(shape);
     let ret = &shape.ret;
-    let span = ret.span();
-    let output = quote_spanned!(span=> <#ret as #p::Returns>::Ok);
-    let error = quote_spanned!(span=> <#ret as #p::Returns>::Err);
+    let results = quote! {
+        type Output = <#ret as #p::Returns>::Ok;
+        type Error = <#ret as #p::Returns>::Err;
+    };
+    let results = placed_at(results, ret.span());
     quote! {
         type #args = #owned;
-        type Output = #output;
-        type Error = #error;
+        #results
         #codec
     }
 }
@@ -287,18 +287,42 @@ fn tuple(shape: &Shape) -> TokenStream {
     }
 }
 
+/// The call of the user's function; an error about its result points at the return type.
+fn called(shape: &Shape, params: impl Iterator<Item = TokenStream>) -> TokenStream {
+    let p = private(shape);
+    let at = shape.ret.span();
+    let result = placed_at(quote!(#p::Returns::into_result), at);
+    let path = placed_at(body_path(shape, &quote!(Self)), at);
+    quote_spanned!(at=> #result(#path(#(#params),*).await))
+}
+
+/// The head of the function that the engine calls, likewise.
+fn head(shape: &Shape, name: &str, context: &str, args: &str) -> TokenStream {
+    let p = private(shape);
+    let Names { cx, args: arguments, .. } = names();
+    let (name, context, args) =
+        (format_ident!("{name}"), format_ident!("{context}"), format_ident!("{args}"));
+    let head = quote! {
+        fn #name(#cx: #p::#context, #arguments: Self::#args)
+            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>>
+    };
+    placed_at(head, shape.ret.span())
+}
+
 /// `encode` and `decode`: one field per argument.
 fn codec(shape: &Shape) -> TokenStream {
     let p = private(shape);
     let Names { args, decoder, .. } = names();
     let (owned, tuple) = (owned(shape), tuple(shape));
-    let puts = shape.args.iter().map(
-        |Arg { ident, name, owned, ty, .. }| quote_spanned!(ty.span()=> .field::<#owned>(#name, #ident)),
-    );
-    let takes = shape
-        .args
-        .iter()
-        .map(|Arg { name, owned, ty, .. }| quote_spanned!(ty.span()=> #decoder.field::<#owned>(#name)?));
+    let record = Ident::new("record", Span::mixed_site());
+    let puts = shape.args.iter().map(|arg| {
+        let (argument, ident, name) = (argument(arg, &p), &arg.ident, &arg.name);
+        quote!(let #record = #argument::put(#ident, #name, #record);)
+    });
+    let takes = shape.args.iter().map(|arg| {
+        let (argument, name) = (argument(arg, &p), &arg.name);
+        quote!(#argument::take(#name, &#decoder)?)
+    });
     let takes = match shape.args.len() {
         1 => quote!(#(#takes)*),
         _ => quote!((#(#takes),*)),
@@ -306,13 +330,38 @@ fn codec(shape: &Shape) -> TokenStream {
     quote! {
         fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> {
             let #tuple = #args;
-            #p::ArgsEncoder::new() #(#puts)* .finish()
+            let #record = #p::ArgsEncoder::new();
+            #(#puts)*
+            #record.finish()
         }
         fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> {
             let #decoder = #p::ArgsDecoder::new(#args)?;
             ::core::result::Result::Ok(#takes)
         }
     }
+}
+
+/// The type of an argument as one; an error about it points at the argument's name.
+fn argument(arg: &Arg, p: &TokenStream) -> TokenStream {
+    let at = arg.ident.span();
+    let owned = placed_at(arg.owned.to_token_stream(), at);
+    quote_spanned!(at=> <#owned as #p::Argument>)
+}
+
+/// The same tokens, as if they stood at another place.
+fn placed_at(tokens: TokenStream, at: Span) -> TokenStream {
+    let moved = tokens.into_iter().map(|token| match token {
+        TokenTree::Group(group) => {
+            let mut moved = Group::new(group.delimiter(), placed_at(group.stream(), at));
+            moved.set_span(group.span().located_at(at));
+            TokenTree::Group(moved)
+        }
+        mut token => {
+            token.set_span(token.span().located_at(at));
+            token
+        }
+    });
+    moved.collect()
 }
 
 fn stub_codec(shape: &Shape) -> TokenStream {
@@ -403,17 +452,15 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
     let params = context.into_iter().chain(passed(shape));
     let tuple = tuple(shape);
-    let path = body_path(shape, &quote!(Self));
+    let (head, called) = (head(shape, "run", "Cx", "Input"), called(shape, params));
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
         #associated
-        fn run(#cx: #p::Cx, #args: Self::Input)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>>
-        {
+        #head {
             ::std::boxed::Box::pin(#p::workflow_code(async move {
                 let mut #cx = #cx;
                 let #tuple = #args;
-                #p::Returns::into_result(#path(#(#params),*).await)
+                #called
             }))
         }
     };

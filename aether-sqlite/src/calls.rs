@@ -7,8 +7,10 @@
 use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::contract::Status;
+use aether_core::effect_store::{Kept, StoredEffect};
 use aether_core::id::{Epoch, RunId, WorkerId};
 use aether_core::journal::{CHAIN_START, chain};
+use aether_core::ledger::LedgerStatus;
 use aether_core::store::{
     ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, StoreError,
 };
@@ -218,6 +220,28 @@ impl Batch<'_> {
         self.conn
             .prepare_cached("INSERT INTO blobs(hash, bytes) VALUES(?1, ?2) ON CONFLICT DO NOTHING")?
             .execute(params![hash, bytes])?;
+        Ok(())
+    }
+
+    /// Keeps an outcome under its key, unless there is one, and the values it refers to.
+    pub(crate) fn put_effect(&mut self, effect: &StoredEffect, values: &[Kept]) -> Result<(), Fault> {
+        let head = self.known(&effect.run)?;
+        for Kept { value, at } in values {
+            self.put_blob(&at.sha256, value.as_str().as_bytes())?;
+        }
+        let StoredEffect { key, frame, status, .. } = effect;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO aether_effects(key, run_no, count, events, status) VALUES(?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![
+                key.as_str(),
+                head.no,
+                frame.count,
+                frame.text,
+                status.map(LedgerStatus::as_str)
+            ])?;
         Ok(())
     }
 

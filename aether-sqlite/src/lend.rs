@@ -215,7 +215,11 @@ impl Guard {
     /// What is wrong with an action of the step's SQL. Everything that is not known to be harmless is refused.
     fn refusal(&self, action: &AuthAction<'_>) -> Option<String> {
         match action {
-            AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. } => None,
+            // An index that is made is filled by a reindexing.
+            AuthAction::Select
+            | AuthAction::Recursive
+            | AuthAction::Read { .. }
+            | AuthAction::Reindex { .. } => None,
             AuthAction::Function { function_name } => {
                 function_name.eq_ignore_ascii_case("load_extension").then(|| "load an extension".into())
             }

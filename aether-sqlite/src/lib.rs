@@ -39,6 +39,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use aether_core::effect_store::{Kept, StoredEffect};
 use aether_core::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
@@ -316,6 +317,15 @@ impl Store for SqliteStore {
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let hash = hash.to_owned();
         Box::pin(self.readers.ask(move |conn| reader::blob(conn, &hash)))
+    }
+
+    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write(move |batch| batch.put_effect(&effect, &values))
+    }
+
+    fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::effects(conn, &run)))
     }
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -25,7 +25,7 @@ impl Batch<'_> {
             return Ok(Purged::ParentOpen(parent));
         }
         self.bury(run, head.no)?;
-        for table in ["journal WHERE run_no", "inbox WHERE run_no", "snapshots WHERE run_no", "runs WHERE no"]
+        for table in ["journal WHERE run_no", "inbox WHERE run_no", "snapshots WHERE run_no", "aether_effects WHERE run_no", "runs WHERE no"]
         {
             self.conn.prepare_cached(&format!("DELETE FROM {table} = ?1"))?.execute([head.no])?;
         }
@@ -53,7 +53,7 @@ impl Batch<'_> {
         let (from, to) = (format!("aether:{run}:"), format!("aether:{run};"));
         self.conn
             .prepare_cached(
-                "INSERT OR REPLACE INTO tombstones(business_key, key, run, command, invocation, tool, digest,
+                "INSERT OR REPLACE INTO aether_tombstones(business_key, key, run, command, invocation, tool, digest,
                      status, committed, epoch, started_at, finished_at)
                  SELECT business_key, ?6 || key, ?1, command, invocation, tool, digest, status, committed, epoch,
                      started_at, finished_at

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, param
 use tokio::sync::oneshot;
 
 use aether_core::contract::Status;
+use aether_core::effect_store::StoredEffect;
 use aether_core::id::{IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
@@ -200,7 +201,7 @@ pub(crate) fn holder(conn: &Connection, key: &str) -> Result<Option<LedgerEntry>
     if let Some(entry) = first(conn, &sql, [key], row::entry)? {
         return Ok(Some(entry));
     }
-    let sql = format!("SELECT {} FROM tombstones WHERE business_key = ?1", row::TOMBSTONE);
+    let sql = format!("SELECT {} FROM aether_tombstones WHERE business_key = ?1", row::TOMBSTONE);
     first(conn, &sql, [key], row::entry)
 }
 
@@ -250,6 +251,13 @@ pub(crate) fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Message>, Faul
 pub(crate) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, Fault> {
     let mut statement = conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;
     Ok(statement.query_row([hash], |row| row.get(0)).optional()?)
+}
+
+/// The outcomes kept for a run.
+pub(crate) fn effects(conn: &Connection, run: &RunId) -> Result<Vec<StoredEffect>, Fault> {
+    let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
+    let sql = format!("SELECT {} FROM aether_effects WHERE run_no = ?1 ORDER BY seq", row::EFFECT);
+    list(conn, &sql, [no], |row| row::effect(row, run))
 }
 
 /// The newest snapshot.

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use rusqlite::Row;
 
 use aether_core::contract::Status;
+use aether_core::effect_store::StoredEffect;
 use aether_core::id::{IdempotencyKey, InvocationId, RunId, WorkerId};
-use aether_core::journal::{ChainHash, StoredFrame};
+use aether_core::journal::{ChainHash, Frame, StoredFrame};
 use aether_core::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::payload::{Digest, Payload};
 use aether_core::store::{Message, RunRecord};
@@ -30,6 +31,9 @@ pub(crate) const ENTRY: &str = "ledger.key, runs.id, ledger.command, ledger.invo
 /// Columns of a [`LedgerEntry`] of which only a tombstone is left, in the order [`entry`] reads them.
 pub(crate) const TOMBSTONE: &str = "key, run, command, invocation, tool, digest, business_key, status, NULL, NULL, \
      committed, epoch, started_at, finished_at";
+
+/// Columns of a [`StoredEffect`], in the order [`effect`] reads them.
+pub(crate) const EFFECT: &str = "key, count, events, status";
 
 /// Columns of a [`Message`], in the order [`message`] reads them.
 pub(crate) const MESSAGE: &str = "seq, id, topic, payload, at";
@@ -115,14 +119,28 @@ pub(crate) fn entry<E>(row: &Row<'_>) -> Result<LedgerEntry, Fault<E>> {
         tool: row.get(4)?,
         digest: digest(row.get(5)?)?,
         business_key: row.get(6)?,
-        status: LedgerStatus::parse(&status)
-            .ok_or_else(|| Fault::Row(format!("ledger status {status:?}")))?,
+        status: ledger_status(&status)?,
         result: row.get::<_, Option<String>>(8)?.map(payload).transpose()?,
         error: row.get::<_, Option<String>>(9)?.map(payload).transpose()?,
         committed: row.get(10)?,
         epoch: nat(row.get(11)?, "epoch")?,
         started_at: time(row.get(12)?)?,
         finished_at: row.get::<_, Option<i64>>(13)?.map(time).transpose()?,
+    })
+}
+
+fn ledger_status<E>(name: &str) -> Result<LedgerStatus, Fault<E>> {
+    LedgerStatus::parse(name).ok_or_else(|| Fault::Row(format!("ledger status {name:?}")))
+}
+
+/// Reads the columns of [`EFFECT`], of an outcome of `run`.
+pub(crate) fn effect(row: &Row<'_>, run: &RunId) -> Result<StoredEffect, Fault> {
+    let status: Option<String> = row.get(3)?;
+    Ok(StoredEffect {
+        run: run.clone(),
+        key: IdempotencyKey::from(row.get::<_, String>(0)?),
+        frame: Frame { count: row.get(1)?, text: row.get(2)? },
+        status: status.as_deref().map(ledger_status).transpose()?,
     })
 }
 

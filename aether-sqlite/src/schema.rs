@@ -16,7 +16,7 @@ use crate::error::Fault;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST, TOMBSTONES];
+const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, TOMBSTONES];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -100,9 +100,22 @@ JOIN json_each(journal.events) AS entry
 JOIN json_each(entry.value) AS field;
 ";
 
+/// Outcomes that are durable before they are in the journal.
+const EFFECTS: &str = "
+CREATE TABLE aether_effects(
+    seq    INTEGER PRIMARY KEY,
+    key    TEXT NOT NULL UNIQUE,
+    run_no INTEGER NOT NULL,
+    count  INTEGER NOT NULL,
+    events TEXT NOT NULL,
+    status TEXT
+) STRICT;
+CREATE INDEX aether_effects_run ON aether_effects(run_no, seq);
+";
+
 /// What is kept of ledger rows with a store-wide business key when their runs are purged.
 const TOMBSTONES: &str = "
-CREATE TABLE tombstones(
+CREATE TABLE aether_tombstones(
     business_key TEXT PRIMARY KEY,
     key          TEXT NOT NULL,
     run          TEXT NOT NULL,

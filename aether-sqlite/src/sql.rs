@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, ErrorCode, Params, Row, Statement};
 
-use aether_core::failure::KnownError;
+use aether_core::failure::{Known, KnownError};
 use aether_core::id::CommandId;
 use aether_core::outcome::{EffectClass, FailureClass};
 use aether_core::step_cx::StepCx;
@@ -115,11 +115,12 @@ impl SqlStep for StepCx {
 }
 
 inventory::submit!(KnownError(|error| {
-    match error.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()? {
+    let class = match error.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()? {
         ErrorCode::ConstraintViolation | ErrorCode::AuthorizationForStatementDenied => {
-            Some(FailureClass::Permanent)
+            FailureClass::Permanent
         }
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Some(FailureClass::Retryable),
-        _ => None,
-    }
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => FailureClass::Retryable,
+        _ => return None,
+    };
+    Some(Known { class, retry_after: None })
 }));

@@ -104,13 +104,13 @@ impl<'c> Statements<'c> {
                 "INSERT INTO ledger(key, run_no, command, invocation, tool, digest, business_key, status, result,
                      error, committed, epoch, started_at, finished_at, position)
                  SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15
-                 WHERE ?7 IS NULL OR NOT EXISTS(SELECT 1 FROM tombstones WHERE business_key = ?7)
+                 WHERE ?7 IS NULL OR NOT EXISTS(SELECT 1 FROM aether_tombstones WHERE business_key = ?7)
                  ON CONFLICT DO NOTHING",
             )?,
             holder: holder("ledger.key = ?1")?,
             business_holder: holder("ledger.business_key = ?1")?,
             tombstone: conn
-                .prepare(&format!("SELECT {} FROM tombstones WHERE business_key = ?1", row::TOMBSTONE))?,
+                .prepare(&format!("SELECT {} FROM aether_tombstones WHERE business_key = ?1", row::TOMBSTONE))?,
             settle: conn.prepare(
                 "UPDATE ledger SET status = ?2, result = ?3, error = ?4, committed = ?5, finished_at = ?6,
                      business_key = CASE WHEN ?7 THEN NULL ELSE business_key END

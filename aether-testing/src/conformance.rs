@@ -92,7 +92,7 @@ macro_rules! store_suite {
                 a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;
             purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, an_open_run_is_not_purged,
                 a_child_of_an_open_parent_is_not_purged, a_store_wide_key_outlives_its_run, a_purged_id_can_be_used_again;
-            kept: blobs_are_kept, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
+            kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
         }
     };
     (@rules $name:ident, $factory:expr, $($group:ident: $($rule:ident),*;)*) => {

@@ -11,20 +11,26 @@ use tokio::sync::Notify;
 
 use crate::gated::{Ask, Decision, Gate, Gated};
 
-/// Where a process dies. Writes are creations of runs and appends, counted from 1.
+/// Where a process dies. Writes are creations of runs and appends, counted from 1; writes to the effect store are counted
+/// from 1 on their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CrashPoint {
     /// The write of this number does not happen.
     Before(u64),
     /// The write of this number is durable, and nobody learns of it.
     After(u64),
+    /// The write of this number to the effect store does not happen.
+    BeforeEffect(u64),
+    /// The write of this number to the effect store is durable, nobody learns of it, and nothing is appended.
+    AfterEffect(u64),
 }
 
 impl CrashPoint {
-    /// Number of the write.
+    /// Number of the write, among those of its own sort.
     pub const fn write(self) -> u64 {
         match self {
             Self::Before(write) | Self::After(write) => write,
+            Self::BeforeEffect(write) | Self::AfterEffect(write) => write,
         }
     }
 }
@@ -34,6 +40,8 @@ impl std::fmt::Display for CrashPoint {
         match self {
             Self::Before(write) => write!(f, "before write {write}"),
             Self::After(write) => write!(f, "between write {write} and its acknowledgement"),
+            Self::BeforeEffect(write) => write!(f, "before write {write} to the effect store"),
+            Self::AfterEffect(write) => write!(f, "after write {write} to the effect store"),
         }
     }
 }
@@ -56,6 +64,7 @@ pub type CrashStore = Gated<Fuse>;
 pub struct Fuse {
     point: Option<CrashPoint>,
     writes: AtomicU64,
+    effects: AtomicU64,
     frozen: AtomicBool,
     blown: Notify,
 }
@@ -72,20 +81,25 @@ impl Gate for Fuse {
         if self.frozen.load(Ordering::Acquire) {
             return Decision::Freeze;
         }
-        if !matches!(ask, Ask::Append | Ask::Create) {
-            return Decision::Pass;
-        }
-        let write = self.writes.fetch_add(1, Ordering::AcqRel) + 1;
-        match self.point {
-            Some(CrashPoint::Before(last)) if write >= last => {
-                self.blow();
-                Decision::Freeze
+        let (before, after) = match ask {
+            Ask::Append | Ask::Create => {
+                let write = self.writes.fetch_add(1, Ordering::AcqRel) + 1;
+                (CrashPoint::Before(write), CrashPoint::After(write))
             }
-            Some(CrashPoint::After(last)) if write >= last => {
-                self.blow();
-                Decision::Unacknowledged
+            Ask::Effect => {
+                let write = self.effects.fetch_add(1, Ordering::AcqRel) + 1;
+                (CrashPoint::BeforeEffect(write), CrashPoint::AfterEffect(write))
             }
-            _ => Decision::Pass,
+            Ask::Load | Ask::Claim | Ask::Release | Ask::Write | Ask::Read => return Decision::Pass,
+        };
+        if self.point == Some(before) {
+            self.blow();
+            Decision::Freeze
+        } else if self.point == Some(after) {
+            self.blow();
+            Decision::Unacknowledged
+        } else {
+            Decision::Pass
         }
     }
 }
@@ -93,14 +107,24 @@ impl Gate for Fuse {
 impl CrashStore {
     /// Writes to `inner` until `point`; for ever where there is none.
     pub fn new(inner: Arc<dyn Store>, point: Option<CrashPoint>) -> Self {
-        let fuse =
-            Fuse { point, writes: AtomicU64::new(0), frozen: AtomicBool::new(false), blown: Notify::new() };
+        let fuse = Fuse {
+            point,
+            writes: AtomicU64::new(0),
+            effects: AtomicU64::new(0),
+            frozen: AtomicBool::new(false),
+            blown: Notify::new(),
+        };
         Self::behind(inner, fuse)
     }
 
     /// Number of writes that were asked for until the crash.
     pub fn writes(&self) -> u64 {
         self.gate.writes.load(Ordering::Acquire)
+    }
+
+    /// Number of writes to the effect store that were asked for until the crash.
+    pub fn effects(&self) -> u64 {
+        self.gate.effects.load(Ordering::Acquire)
     }
 
     /// Whether the crash point was reached.

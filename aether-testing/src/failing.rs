@@ -35,6 +35,7 @@ struct Planned {
     load: Series,
     claim: Series,
     release: Series,
+    effect: Series,
 }
 
 /// Calls that are still to fail.
@@ -80,6 +81,7 @@ impl Gate for Faults {
             Ask::Load => plan.load.next(),
             Ask::Claim => plan.claim.next(),
             Ask::Release => plan.release.next(),
+            Ask::Effect => plan.effect.next(),
             Ask::Write | Ask::Read => Decision::Pass,
         }
     }
@@ -124,6 +126,12 @@ impl FailingStore {
     #[must_use]
     pub fn claim_fails(self, times: u64, error: StoreError) -> Self {
         self.with(|plan| plan.claim = Series { left: times, error: Some(error) })
+    }
+
+    /// The next `times` writes to the effect store fail.
+    #[must_use]
+    pub fn effect_fails(self, times: u64, error: StoreError) -> Self {
+        self.with(|plan| plan.effect = Series { left: times, error: Some(error) })
     }
 
     /// The next `times` attempts to give a run back fail.

@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aether_core::effect_store::{Kept, StoredEffect};
 use aether_core::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
@@ -29,6 +30,8 @@ pub enum Ask {
     Claim,
     /// To give a run back.
     Release,
+    /// To keep an outcome, or a large value, before it is in the journal.
+    Effect,
     /// Any other change.
     Write,
     /// Any other question.
@@ -214,7 +217,15 @@ impl<G: Gate> Store for Gated<G> {
     }
 
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Write, || self.inner.put_blob(hash, bytes))
+        self.ask(Ask::Effect, || self.inner.put_blob(hash, bytes))
+    }
+
+    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(Ask::Effect, || self.inner.put_effect(effect, values))
+    }
+
+    fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.effects(run))
     }
 
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {

@@ -21,6 +21,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::confirm::Verifier;
 use aether_core::deps::Deps;
 use aether_core::engine::Engine;
 use aether_core::failure::Failure;
@@ -59,6 +60,7 @@ type Wrap = Arc<dyn Fn(Arc<dyn Store>) -> Arc<dyn Store> + Send + Sync>;
 struct Settings {
     scripts: Arc<Scripts>,
     deps: Deps,
+    verifiers: Vec<(String, Arc<dyn Verifier>)>,
     id: String,
     at: Timestamp,
     seed: u64,
@@ -115,6 +117,7 @@ impl Sim {
         let settings = Settings {
             scripts: Arc::default(),
             deps: Deps::default(),
+            verifiers: Vec::new(),
             id: "sim".into(),
             at: Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH),
             seed: 0,
@@ -252,6 +255,12 @@ impl<W: Workflow> Sim<W> {
         self.with(|settings| settings.deps.insert(value))
     }
 
+    /// Looks with `verifier` at resources of `kind`. Without it, every resource of every kind that a step of the program
+    /// declares is found as it was left.
+    pub fn verifier(self, kind: impl Into<String>, verifier: impl Verifier) -> Self {
+        self.with(|settings| settings.verifiers.push((kind.into(), Arc::new(verifier))))
+    }
+
     /// What happens when workflow code calls libc for something that replay would not reproduce: by default the
     /// simulation ends with an error that names the call; see [`Trap`].
     pub fn trap(self, trap: Trap) -> Self {
@@ -302,8 +311,8 @@ impl<W: Workflow> Sim<W> {
             .await
     }
 
-    /// Runs the workflow once, and then twice for each of its writes: the process dies before the write, and between
-    /// the write and its acknowledgement. After each crash the result must be the same, except that a world-changing
+    /// Runs the workflow once, and then twice for each of its writes, those to the effect store included: the process dies
+    /// before the write, and between the write and its acknowledgement. After each crash the result must be the same, except that a world-changing
     /// call that was cut off is in doubt; and no such call may be made twice under one key.
     ///
     /// The result must not hold values of `cx.now()`, `cx.uuid()` or `cx.random()`: those that were not recorded

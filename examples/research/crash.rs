@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use aether::effect_store::{Kept, StoredEffect};
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::journal::StoredFrame;
 use aether::ledger::LedgerEntry;
@@ -144,6 +145,12 @@ impl Store for CrashingStore {
     }
     fn blob(&self, hash: &str) -> Answer<'_, Option<Vec<u8>>> {
         self.inner.blob(hash)
+    }
+    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> Answer<'_, ()> {
+        self.inner.put_effect(effect, values)
+    }
+    fn effects(&self, run: &RunId) -> Answer<'_, Vec<StoredEffect>> {
+        self.inner.effects(run)
     }
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> Answer<'_, ()> {
         self.inner.save_snapshot(run, snapshot)

@@ -14,6 +14,7 @@ mod sim;
 mod sim_crashes;
 mod sim_models;
 mod step_options;
+mod transactions;
 mod trap;
 mod ui;
 mod waits;

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether::event::Event;
+use aether::ledger::LedgerStatus;
 use aether::prelude::*;
 use aether::store::StoreError;
 use aether::{Fault, Resolution, RunError};
@@ -69,6 +71,36 @@ async fn a_lost_race_stays_decided() {
     let report = sim.run(()).await;
     assert_eq!(report.assert_completed(), "timer quick");
     assert_eq!(report.view.in_doubt().len(), 1, "the payment that lost was in flight");
+    assert!(matches!(report.verified, Some(Ok(_))), "{:?}", report.verified);
+    sim.crash_at_every_append(()).await;
+}
+
+/// Two payments, of which the first to come back is taken.
+#[workflow]
+async fn either(cx: &mut Cx) -> Result<String> {
+    cx.race((
+        async |cx: &mut Cx| -> Result<String> { Ok(pay(cx, "ann".into()).await?) },
+        async |cx: &mut Cx| -> Result<String> { Ok(pay(cx, "bob".into()).await?) },
+    ))
+    .await
+}
+
+#[tokio::test]
+async fn a_branch_that_loses_before_it_is_asked_again_stays_in_doubt() {
+    let sim = Sim::new::<either>().stub_async::<pay>(|_, to| {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            Ok(to)
+        })
+    });
+    // Both intents are durable: after the crash the first branch is in doubt at once, and ends the race.
+    let report = sim.clone().crash(CrashPoint::After(3)).run(()).await;
+    let Err(RunError::Failed(failure)) = &report.result else { panic!("{:?}", report.result) };
+    assert!(failure.to_string().contains("in doubt"), "{failure}");
+    assert_eq!(report.view.in_doubt().len(), 2, "{report:?}");
+    assert!(report.ledger.iter().all(|row| row.status == LedgerStatus::InDoubt), "{:?}", report.ledger);
+    let abandoned = report.events.iter().filter(|event| matches!(event, Event::InvocationAbandoned(_)));
+    assert_eq!(abandoned.count(), 1);
     assert!(matches!(report.verified, Some(Ok(_))), "{:?}", report.verified);
     sim.crash_at_every_append(()).await;
 }

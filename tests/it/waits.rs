@@ -82,16 +82,6 @@ async fn a_question_waits_for_its_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_type_is_a_typed_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let engine = engine(&dir.path().join("a.db")).await;
-    let run = engine.start::<confirmed>(3).id("r").await.unwrap();
-    engine.answer(run.id(), &CommandId::new("0", "ask"), &"maybe", "ann").await.unwrap();
-    let error = run.result().await.unwrap_err().to_string();
-    assert!(error.contains("cannot be recorded") && error.contains("0:ask"), "{error}");
-}
-
-#[tokio::test]
 async fn a_wait_may_race_a_timer() {
     let dir = tempfile::tempdir().unwrap();
     let engine = engine(&dir.path().join("a.db")).await;

@@ -8,6 +8,7 @@ use tokio::sync::{Notify, broadcast};
 
 use super::{Engine, Guard, Inner, Retention, Settings, retention, worker};
 use crate::approval::Approvals;
+use crate::confirm::{Verifier, Verifiers};
 use crate::deps::Deps;
 use crate::host::{Host, Interceptor, Limits};
 use crate::id::WorkerId;
@@ -42,6 +43,18 @@ pub enum BuildError {
         /// The store.
         store: String,
     },
+    /// A step declares that it changes resources of a kind that nobody can look at.
+    #[error(
+        "step `{step}` ({place}) declares `changes = [\"{kind}\"]`, and no verifier is registered for `{kind}`: call `.verifier({kind:?}, ..)` on the engine's builder"
+    )]
+    NoVerifier {
+        /// Module path and name of the step.
+        step: &'static str,
+        /// Where it stands, `file:line`.
+        place: String,
+        /// The kind.
+        kind: &'static str,
+    },
     /// No store was given.
     #[error("no store was given: call `.sqlite(path)`, `.memory()` or `.store(store)`")]
     NoStore,
@@ -61,6 +74,7 @@ pub struct EngineBuilder {
     approvals: Approvals,
     workflows: Vec<RegisteredWorkflow>,
     limits: Limits,
+    verifiers: Verifiers,
     settings: Settings,
     steps: Vec<RegisteredStep>,
     grace: Duration,
@@ -81,6 +95,7 @@ impl EngineBuilder {
             approvals: Approvals::default(),
             workflows: Vec::new(),
             limits: Limits::default(),
+            verifiers: Verifiers::default(),
             settings: Settings {
                 lease: Duration::from_secs(15),
                 poll: Duration::from_millis(200),
@@ -118,7 +133,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Registers a step that undoes others and is not registered by itself, such as an instance of a generic one.
+    /// Registers a step that is not registered by itself, such as an instance of a generic one: what it declares is
+    /// checked at the start, and it is found when it is to undo another one.
     pub fn register_step<S: Step>(mut self) -> Self {
         self.steps.push(RegisteredStep::of::<S>());
         self
@@ -133,6 +149,13 @@ impl EngineBuilder {
     /// Lets `interceptor` answer in place of step bodies. For tests.
     pub fn interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
         self.interceptor = Some(interceptor);
+        self
+    }
+
+    /// Lets `verifier` look at resources of `kind` before a recorded change of them is believed again. Every kind that
+    /// a step of the program declares in `changes` needs one.
+    pub fn verifier(mut self, kind: impl Into<String>, verifier: impl Verifier) -> Self {
+        self.verifiers.insert(kind.into(), Arc::new(verifier));
         self
     }
 
@@ -195,7 +218,8 @@ impl EngineBuilder {
     /// Starts the engine, which takes up the runs that were left.
     ///
     /// # Errors
-    /// [`BuildError`] when two workflows share a name or the store cannot be used.
+    /// [`BuildError`] when two workflows share a name, a step declares a kind of resource without a verifier, or the
+    /// store cannot be used.
     pub async fn start(self) -> Result<Engine, BuildError> {
         let store = self.store.ok_or(BuildError::NoStore)?;
         if self.production && store.durability() == Durability::Volatile {
@@ -203,7 +227,13 @@ impl EngineBuilder {
         }
         let registry = registry(&self.workflows)?;
         let linked = inventory::iter::<RegisteredStep>.into_iter().copied();
-        let steps = linked.chain(self.steps).map(|step| (step.def.path, step)).collect();
+        let steps = linked.chain(self.steps).map(|step| (step.def.path, step)).collect::<HashMap<_, _>>();
+        let mut verifiers = self.verifiers;
+        steps.values().for_each(|step| verifiers.know(step.def));
+        if let Some((step, kind)) = verifiers.lacking() {
+            let place = format!("{}:{}", step.file, step.line);
+            return Err(BuildError::NoVerifier { step: step.path, place, kind });
+        }
         let worker = worker_id(&*self.world);
         store.register(&worker).await?;
         let host = Host {
@@ -215,6 +245,7 @@ impl EngineBuilder {
             interceptor: self.interceptor,
             approvals: self.approvals,
             limits: self.limits,
+            verifiers,
             grace: self.grace,
             cancel_grace: self.cancel_grace,
             steps,

@@ -14,7 +14,7 @@ use crate::id::{CommandId, RunId};
 use crate::outcome::EffectClass;
 use crate::payload::{Payload, PayloadError};
 use crate::pending::{Counter, Counters, Pending, Waiting};
-use crate::step::{Body, RegisteredStep};
+use crate::step::Body;
 use crate::store::{RunFilter, RunRecord, Sent, StoreError};
 use crate::wait::{Letter, Reply};
 
@@ -254,7 +254,7 @@ impl Engine {
             Ruling::ApprovedWith(_) if open.class == EffectClass::Human => {
                 Err(DecideError::NothingToEdit { run: run.clone(), command: command.clone() })
             }
-            Ruling::ApprovedWith(edited) => fits(run, command, |body| body.check(edited)),
+            Ruling::ApprovedWith(edited) => self.fits(run, command, |body| body.check(edited)),
             _ => Ok(()),
         })
         .await
@@ -348,13 +348,17 @@ impl Engine {
             }
         }
         counter.open.as_ref().map_or(Ok(()), |open| self.in_time(open))?;
-        fits(&run, &command, |body| match &reply {
+        self.fits(&run, &command, |body| match &reply {
             Reply::Value(value) => body.accepts(value),
             Reply::Error(error) => body.failure(error).map(drop),
             Reply::Expired => Ok(()),
         })?;
         let letter = Letter { reply, actor: "callback".into() };
-        let message = letter.message(&callback_topic(&invocation), counter.refused, now(&self.inner))?;
+        let mut message = letter.message(&callback_topic(&invocation), counter.refused, now(&self.inner))?;
+        if counter.open.as_ref().is_some_and(|open| open.waiting == Waiting::Resolution) {
+            // The time limit may have taken the first id; an operator is asked now, and a report still helps.
+            message.id.push('+');
+        }
         let sent = self.inner.host.store.send(&run, message).await?;
         poke(&self.inner, &run).await;
         match sent {
@@ -373,16 +377,33 @@ impl Engine {
         }
     }
 
+    /// Whether one of the steps of this name in this program takes what was given. A program without such a step cannot
+    /// tell; then the process that advances the run judges.
+    fn fits(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+        check: impl Fn(&dyn Body) -> Result<(), PayloadError>,
+    ) -> Result<(), DecideError> {
+        let mut misfit = Ok(());
+        let named = self.inner.host.steps.values().filter(|step| step.def.name == command.name());
+        for step in named {
+            match check(&*step.body()) {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    misfit = Err(DecideError::Misfit { run: run.clone(), command: command.clone(), error });
+                }
+            }
+        }
+        misfit
+    }
+
     async fn counters(&self, run: &RunId) -> Result<(RunRecord, Counters), StoreError> {
         let store = &self.inner.host.store;
         let Some(record) = store.run(run).await? else {
             return Err(StoreError::UnknownRun { run: run.clone() });
         };
-        let frames = store.load(run, 0).await?;
-        let counters = Counters::fold(run.clone(), &frames).map_err(|error| StoreError::Corrupt {
-            store: store.describe(),
-            reason: format!("run `{run}`: {error}"),
-        })?;
+        let counters = Counters::load(&**store, run).await?;
         Ok((record, counters))
     }
 }
@@ -404,23 +425,4 @@ impl Word<'_> {
             }
         }
     }
-}
-
-/// Whether one of the steps of this name in this program takes what was given. A program without such a step cannot
-/// tell; then the process that advances the run judges.
-fn fits(
-    run: &RunId,
-    command: &CommandId,
-    check: impl Fn(&dyn Body) -> Result<(), PayloadError>,
-) -> Result<(), DecideError> {
-    let mut misfit = Ok(());
-    for body in RegisteredStep::bodies(command.name()) {
-        match check(&*body) {
-            Ok(()) => return Ok(()),
-            Err(error) => {
-                misfit = Err(DecideError::Misfit { run: run.clone(), command: command.clone(), error });
-            }
-        }
-    }
-    misfit
 }

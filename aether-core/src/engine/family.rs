@@ -2,7 +2,7 @@
 //!
 //! Promise: a run that is not this parent's child is neither taken for one nor told anything.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedRwLockReadGuard;
@@ -17,9 +17,17 @@ use crate::step::RegisteredWorkflow;
 use crate::store::{Created, StoreError};
 use crate::turn::{EndRequest, RunEnd};
 
-/// Starts and follows child runs.
+/// Starts and follows child runs. It does not keep its engine: one whose tasks were dropped with their runtime goes with
+/// them, and lets go of its store.
 #[derive(Debug)]
-pub(super) struct ChildRuns(pub(super) Arc<Inner>);
+pub(super) struct ChildRuns(pub(super) Weak<Inner>);
+
+impl ChildRuns {
+    fn engine(&self) -> Result<Arc<Inner>, StoreError> {
+        let gone = || StoreError::Unavailable { store: "engine".into(), reason: "the engine is gone".into() };
+        self.0.upgrade().ok_or_else(gone)
+    }
+}
 
 impl Children for ChildRuns {
     fn start(
@@ -30,8 +38,9 @@ impl Children for ChildRuns {
         input: Payload,
         held: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>> {
-        let inner = Arc::clone(&self.0);
+        let inner = self.engine();
         Box::pin(async move {
+            let inner = inner?;
             let corrupt = |error: crate::payload::PayloadError| StoreError::Corrupt {
                 store: "input".into(),
                 reason: error.to_string(),
@@ -55,8 +64,9 @@ impl Children for ChildRuns {
     }
 
     fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>> {
-        let inner = Arc::clone(&self.0);
+        let inner = self.engine();
         Box::pin(async move {
+            let inner = inner?;
             Ok(match stored_end(&inner, &child).await? {
                 Some(RunEnd::Completed(value)) => Some(ChildEnd::Completed(value)),
                 Some(RunEnd::Failed { error, .. }) => Some(ChildEnd::Failed(error)),
@@ -75,8 +85,9 @@ impl Children for ChildRuns {
         request: EndRequest,
         at_once: bool,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
-        let inner = Arc::clone(&self.0);
+        let inner = self.engine();
         Box::pin(async move {
+            let inner = inner?;
             match inner.host.store.run(&child).await? {
                 Some(record) if record.parent.as_ref() == Some(&parent) && !record.status.is_terminal() => {
                     cancel(&inner, &child, &request, at_once).await.map(|_sent| ())

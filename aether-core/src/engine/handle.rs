@@ -14,6 +14,7 @@ use super::worker::{Launch, claim, launch_run, now};
 use super::{Cell, Engine, Inner};
 use crate::child::Children;
 use crate::contract::Status;
+use crate::effect_store::{self, Kept, large};
 use crate::event::{RunCreated, Uncompensated};
 use crate::failure::Failure;
 use crate::fault::Fault;
@@ -293,7 +294,12 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
     };
     let at = now(inner);
     let created: crate::event::Event = created.into();
-    let frame = Frame::encode(std::slice::from_ref(&created)).map_err(corrupt)?;
+    let events = std::slice::from_ref(&created);
+    let kept = large(events, host.limits.inline);
+    for Kept { value, at } in &kept {
+        host.store.put_blob(&at.sha256, value.as_str().into()).await?;
+    }
+    let frame = Frame::referring(events, &kept).map_err(corrupt)?;
     let creation = host.store.create(NewRun {
         id: id.clone(),
         workflow: def.name.into(),
@@ -306,7 +312,7 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
         lease_until: later(at, inner.settings.lease),
     });
     let launch = || {
-        let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
+        let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::downgrade(inner)));
         let origin = Origin {
             id,
             def: workflow.def,
@@ -317,6 +323,7 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
             history: History::default(),
             obligations: Obligations::default(),
             inbox: Vec::new(),
+            effects: Vec::new(),
             children: Some(children),
         };
         host.observe(&origin.id, at, vec![created]);
@@ -343,12 +350,8 @@ pub(super) async fn stored_end(inner: &Inner, run: &RunId) -> Result<Option<RunE
         Some(record) if !record.status.is_terminal() => Ok(None),
         Some(_) => {
             let last = store.last_frame(run).await?;
-            let events = last.map(|frame| frame.events()).transpose();
-            let events = events.map_err(|error| StoreError::Corrupt {
-                store: store.describe(),
-                reason: error.to_string(),
-            })?;
-            Ok(events.and_then(|events| events.iter().rev().find_map(RunEnd::of)))
+            let events = effect_store::events(&**store, run, last.as_slice()).await?;
+            Ok(events.iter().rev().find_map(RunEnd::of))
         }
     }
 }

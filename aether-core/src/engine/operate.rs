@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use super::worker::{now, poke};
 use super::{Engine, Inner, RunHandle};
-use crate::id::{InvocationId, RunId};
+use crate::confirm::{Word, confirm_topic};
+use crate::effect_store::complete;
+use crate::event::ConfirmationDecision;
+use crate::id::{CommandId, InvocationId, RunId};
 use crate::ledger::LedgerEntry;
 use crate::payload::{Payload, hex};
 use crate::recording::{Masking, Recording, RecordingError};
@@ -73,12 +76,15 @@ impl Engine {
         recording.import(&*self.inner.host.store).await
     }
 
-    /// The ledger rows of a run.
+    /// The ledger rows of a run, with the values that the effect store keeps.
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails.
+    /// [`StoreError`] when the store fails, or such a value is missing or was altered.
     pub async fn ledger(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError> {
-        self.inner.host.store.entries(run).await
+        let store = &*self.inner.host.store;
+        let mut rows = store.entries(run).await?;
+        complete(store, run, &mut rows).await?;
+        Ok(rows)
     }
 
     /// Asks a run to end: `actor` and `reason` are recorded. Bodies in flight are told and get a grace
@@ -136,6 +142,27 @@ impl Engine {
         value: &T,
     ) -> Result<Sent, StoreError> {
         let message = wait::signal(name, id, encode(value)?, now(&self.inner));
+        post(&self.inner, run, message).await
+    }
+
+    /// Decides about a resource that is not as step `command` left it, where the step declares `confirm = "ask"` and
+    /// the run waits for it. `actor` is recorded. The first word counts.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or the store fails.
+    pub async fn confirm(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+        resource: &str,
+        id: &str,
+        decision: ConfirmationDecision,
+        actor: &str,
+    ) -> Result<Sent, StoreError> {
+        let topic = confirm_topic(command, resource, id);
+        let word = Word { decision, actor: actor.into() };
+        let message =
+            Message { seq: 0, id: topic.clone(), topic, payload: encode(&word)?, at: now(&self.inner) };
         post(&self.inner, run, message).await
     }
 }

@@ -6,6 +6,7 @@ use super::worker::Replayed;
 use super::{Engine, worker};
 use crate::closing::terminal;
 use crate::event::Event;
+use crate::failure::Failure;
 use crate::fault::Fault;
 use crate::id::RunId;
 use crate::replay::History;
@@ -48,17 +49,20 @@ impl Engine {
         let Replayed { run: replayed, turned, unwinding, end } = worker::replay(&self.inner, run).await?;
         // With which event the workflow was over.
         let over = unwinding.as_ref().map(|unwinding| &unwinding.end).or(end.as_ref());
-        let cut_off = matches!(over, Some(Event::RunCancelled(_) | Event::RunTerminated(_)));
+        let cut_off = over.is_some_and(cuts_off);
         let again = match turned {
             TurnEnd::Done(completion) => Some(terminal(&replayed, completion)),
-            // Code goes on where a cancellation cut history off.
+            // Code goes on where history was cut off.
             TurnEnd::Fault(Fault::Unrecorded { .. }) if cut_off => None,
             TurnEnd::Fault(fault) => return Err(fault.into()),
             TurnEnd::Panicked(message) => match over.and_then(RunEnd::of) {
                 Some(RunEnd::Failed { message: known, .. }) if known.contains(&message) => None,
                 _ => return Err(VerifyError::Panicked { run: run.clone(), message }),
             },
-            TurnEnd::Cancelled { .. } | TurnEnd::Terminated { .. } | TurnEnd::Suspended { .. } => None,
+            TurnEnd::Cancelled { .. }
+            | TurnEnd::Terminated { .. }
+            | TurnEnd::Condemned(_)
+            | TurnEnd::Suspended { .. } => None,
         };
         if let Some(fault) = replayed.leftover() {
             return Err(fault.into());
@@ -106,4 +110,15 @@ fn without_uncompensated(mut event: Event) -> Event {
         _ => {}
     }
     event
+}
+
+/// Whether a run was ended from outside of its workflow: cancelled, terminated, or failed for good over a resource.
+fn cuts_off(end: &Event) -> bool {
+    match end {
+        Event::RunCancelled(_) | Event::RunTerminated(_) => true,
+        Event::RunFailed(e) => {
+            e.error.decode::<Failure>().is_ok_and(|failure| failure.unconfirmed().is_some())
+        }
+        _ => false,
+    }
 }

@@ -12,6 +12,7 @@ use super::{Active, Inner};
 use crate::child::Children;
 use crate::closing::{Closing, suspend};
 use crate::contract::Status;
+use crate::effect_store;
 use crate::event::{Event, RunCreated, RunRequeued};
 use crate::fault::{Divergence, Fault};
 use crate::id::{Epoch, RunId};
@@ -22,7 +23,7 @@ use crate::policy::Mode;
 use crate::replay::History;
 use crate::run::{Origin, Riders, Run};
 use crate::step::{Completion, RegisteredWorkflow};
-use crate::store::{AppendError, ClaimRequest, Lease, RunFilter, StatusChange, StoreError};
+use crate::store::{AppendError, ClaimRequest, Lease, RunFilter, StatusChange, Store, StoreError};
 use crate::turn::{RunEnd, TurnEnd, turn};
 use crate::world::later;
 
@@ -174,8 +175,9 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.host.store);
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id).await?;
-    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::clone(inner)));
-    let recovered = read(&record.id, &frames)?;
+    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::downgrade(inner)));
+    let effects = store.effects(&record.id).await?;
+    let recovered = read(&**store, &record.id, &frames).await?;
     let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {
         return Err(not_linked(inner, &record.id, &recovered.created.workflow));
     };
@@ -190,6 +192,7 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
             history: recovered.history,
             obligations: recovered.obligations,
             inbox,
+            effects,
             children: Some(children),
         },
         workflow,
@@ -223,9 +226,10 @@ pub(super) struct Unwinding {
 }
 
 /// Reads and checks a whole journal.
-pub(super) fn read(run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
+pub(super) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
     let journal = |error| Fault::Journal { run: run.clone(), error };
     let mut events = read_verified(frames).map_err(journal)?;
+    effect_store::fill(store, run, frames, &mut events).await?;
     let next = events.len() as u64;
     let end = events.pop_if(|event| event.is_terminal());
     let obligations = Obligations::fold(&events);
@@ -437,7 +441,8 @@ pub(super) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     if frames.is_empty() {
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
-    let Read { created, next, history, obligations, unwinding, end } = read(id, &frames)?;
+    let Read { created, next, history, obligations, unwinding, end } =
+        read(&*inner.host.store, id, &frames).await?;
     let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
         return Err(not_linked(inner, id, &created.workflow));
     };
@@ -451,6 +456,7 @@ pub(super) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
         history,
         obligations,
         inbox: Vec::new(),
+        effects: Vec::new(),
         children: None,
     };
     let run = Run::new(Arc::clone(&inner.host), origin);

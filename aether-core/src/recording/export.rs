@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::masking::Secrets;
 use super::{Masking, RecordedFrame, RecordedRun, Recording, RecordingError};
+use crate::effect_store;
 use crate::event::Event;
 use crate::id::{CommandId, RunId};
 use crate::journal::read_verified;
@@ -109,14 +110,16 @@ async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, Reco
     };
     let mut frames = Vec::with_capacity(stored.len());
     for frame in &stored {
-        let events = serde_json::from_str(&frame.text).map_err(|error| {
+        let mut events: Vec<Payload> = serde_json::from_str(&frame.text).map_err(|error| {
             let (position, reason) = (frame.position, error.to_string());
             journal(crate::journal::JournalError::Unreadable { position, reason })
         })?;
+        effect_store::inline(store, id, frame, &mut events).await?;
         frames.push(RecordedFrame { at: frame.at, events });
     }
     // After the journal: a row may be ahead of what was loaded of it, as after a crash, and never behind.
-    let ledger = store.entries(id).await?;
+    let mut ledger = store.entries(id).await?;
+    effect_store::complete(store, id, &mut ledger).await?;
     Ok(Some(RecordedRun { run: id.clone(), created, frames, ledger }))
 }
 

@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{IllegalTransition, Status, Trigger};
-use crate::event::{Decision, Event, Uncompensated};
+use crate::effect_store;
+use crate::event::{Decision, Event, StateChanged, StateConfirmed, Uncompensated};
 use crate::failure::StepError;
 use crate::human::{self, Ruling};
 use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
@@ -104,6 +105,10 @@ pub struct StepView {
     pub site: Option<String>,
     /// Whether `node_finished` was written.
     pub finished: bool,
+    /// The resources it reported as changed, in order.
+    pub changes: Vec<StateChanged>,
+    /// What every look at them since came to, in order.
+    pub confirmations: Vec<StateConfirmed>,
 }
 
 impl StepView {
@@ -166,7 +171,6 @@ impl RunView {
     /// # Errors
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn load(store: &dyn Store, run: &RunId) -> Result<Self, StoreError> {
-        let corrupt = |reason: String| StoreError::Corrupt { store: store.describe(), reason };
         let saved = store.snapshot(run).await?;
         // A snapshot that does not read is as good as none.
         let mut view = saved.and_then(|s| s.state.decode().ok()).unwrap_or_else(|| Self::new(run.clone()));
@@ -176,7 +180,7 @@ impl RunView {
             return Err(StoreError::UnknownRun { run: run.clone() });
         }
         for frame in frames {
-            let events = frame.events().map_err(|e| corrupt(e.to_string()))?;
+            let events = effect_store::events(store, run, std::slice::from_ref(&frame)).await?;
             events.into_iter().for_each(|event| view.apply((frame.at, event)));
         }
         if view.position - start >= SNAPSHOT_EVERY
@@ -274,6 +278,8 @@ impl RunView {
                 self.commit(now, &command, e.outcome, given);
             }
             Event::PlanGenerated(e) => self.commit(now, &command, Outcome::Success, Some(Ok(e.plan))),
+            Event::StateChanged(e) => self.step_mut(&command, EffectClass::Tool).changes.push(e),
+            Event::StateConfirmed(e) => self.step_mut(&command, EffectClass::Tool).confirmations.push(e),
             Event::NodeFinished(_) => self.step_mut(&command, EffectClass::Pure).finished = true,
             Event::TimeRecorded(e) => self.drawn(now, &command, EffectClass::Time, Payload::encode(&e.value)),
             Event::UuidRecorded(e) => self.drawn(now, &command, EffectClass::Uuid, Payload::encode(&e.value)),
@@ -384,6 +390,8 @@ impl RunView {
                 in_doubt: false,
                 site: None,
                 finished: false,
+                changes: Vec::new(),
+                confirmations: Vec::new(),
             });
             steps.len() - 1
         });

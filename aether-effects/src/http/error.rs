@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use aether_core::failure::KnownError;
+use aether_core::failure::{Known, KnownError};
 use aether_core::outcome::{Classify, FailureClass};
 
 /// Which exchange: method and masked URL.
@@ -131,10 +131,17 @@ impl Classify for HttpError {
             Self::TooLarge { .. } | Self::Shape { .. } => FailureClass::Permanent,
         }
     }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
 }
 
 inventory::submit! {
-    KnownError(|error| error.downcast_ref::<HttpError>().map(Classify::class))
+    KnownError(|error| error.downcast_ref::<HttpError>().map(Known::of))
 }
 
 /// What an error of the transport says, with its causes.

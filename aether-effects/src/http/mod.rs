@@ -31,6 +31,7 @@ use aether_core::step_cx::StepCx;
 pub use client::{HttpClient, HttpClientBuilder};
 pub use error::{Exchange, HttpError};
 pub(crate) use exchange::send;
+pub(crate) use mask::url as mask_url;
 pub(crate) use request::Draft;
 pub use request::{Door, HttpRequest};
 pub use response::{Body, HttpResponse};

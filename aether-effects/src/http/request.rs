@@ -277,8 +277,9 @@ pub(crate) fn body_error<E>(error: E) -> Result<BodyError, PayloadError>
 where
     E: std::error::Error + Classify + Send + Sync + 'static,
 {
-    let (message, class) = (error.to_string(), error.class());
-    Ok(BodyError { error: Payload::encode(&Failure::from(error).classified(class))?, message, class })
+    let (message, class, retry_after) = (error.to_string(), error.class(), error.retry_after());
+    let error = Payload::encode(&Failure::from(error).classified(class))?;
+    Ok(BodyError { error, message, class, retry_after })
 }
 
 impl HttpRequest<StepCx> {

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::failure::KnownError;
+use aether_core::failure::{Known, KnownError};
 use aether_core::outcome::{Classify, FailureClass};
 use futures_util::future::BoxFuture;
 
@@ -136,10 +136,17 @@ impl Classify for ModelError {
     fn class(&self) -> FailureClass {
         self.class()
     }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
 }
 
 inventory::submit! {
-    KnownError(|error| error.downcast_ref::<ModelError>().map(Classify::class))
+    KnownError(|error| error.downcast_ref::<ModelError>().map(Known::of))
 }
 
 /// The clients of a program, by the name of the call. Give it to the engine with `.provide(..)`.

@@ -237,11 +237,11 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
             expected: stored.position,
             at: stored.at,
             frame: frame(stored),
+            work: None,
             acquire: None,
             ledger: Vec::new(),
             status: None,
             consumed: Vec::new(),
-            work: None,
             ack,
         });
         let _acquired = reply.await.unwrap();

@@ -9,11 +9,12 @@ use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{
     Attribute, Block, Expr, ExprAssign, ExprBinary, ExprCall, ExprCast, ExprForLoop, ExprMethodCall,
-    ExprPath, ExprRawAddr, ExprReference, ExprUnary, ExprUnsafe, FnArg, GenericArgument, Ident, ImplItem,
-    Item, Macro, Pat, PatType, Path, PointerMutability, Signature, Stmt, TraitItem, Type,
+    ExprPath, ExprRawAddr, ExprReference, ExprUnary, ExprUnsafe, GenericArgument, Ident, ImplItem, Item,
+    Macro, Pat, Path, PointerMutability, Signature, Stmt, TraitItem, Type,
 };
 
 use super::allow::allowed;
+use super::linear;
 use super::locals::Locals;
 use super::names::{Meaning, Names, segments};
 use super::places::{self, is_address, is_path_value, static_name};
@@ -55,19 +56,8 @@ fn judge(body: &Block, place: Place, around: &Around<'_>, diagnostics: &mut Diag
     names.enter(around.module);
     let Around { allows, macros, .. } = *around;
     let locals = Locals::of(around.signature, body);
-    let context = around.signature.inputs.first().and_then(parameter);
+    let context = around.signature.inputs.first().and_then(linear::parameter);
     Judge { place, allows, macros, names, locals, context, unsafety: false, diagnostics }.visit_block(body);
-}
-
-/// The name of a parameter.
-fn parameter(param: &FnArg) -> Option<Ident> {
-    match param {
-        FnArg::Typed(PatType { pat, .. }) => match &**pat {
-            Pat::Ident(pat) => Some(pat.ident.clone()),
-            _ => None,
-        },
-        FnArg::Receiver(_) => None,
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

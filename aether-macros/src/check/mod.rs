@@ -4,6 +4,7 @@
 
 mod allow;
 mod body;
+mod linear;
 mod locals;
 mod names;
 mod options;
@@ -74,6 +75,7 @@ fn workflow(
     let mut shape = shape::workflow(&function, common, owner, &mut diagnostics);
     let around = Around { signature: &function.sig, allows: &shape.allows, macros: &macros, module: &module };
     body::workflow(&function.block, &around, &mut diagnostics);
+    linear::workflow(&function.sig, &function.block, &mut diagnostics);
     shape.warnings = diagnostics.take_warnings();
     let fingerprint = awaits::fingerprint(&function);
     let context = shape.context.as_ref().map(|context| context.ident.clone());

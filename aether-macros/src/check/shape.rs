@@ -6,8 +6,9 @@ use syn::ext::IdentExt as _;
 use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Expr, FnArg, GenericParam, Generics, Ident, ItemFn, Lit, Meta, Pat, PatIdent, PatType, Path,
-    ReturnType, Signature, Type, TypeImplTrait, TypeParam, parse_quote,
+    Attribute, Expr, FnArg, GenericArgument, GenericParam, Generics, Ident, ItemFn, Lit, Meta, Pat, PatIdent,
+    PatType, Path, PathArguments, PathSegment, ReturnType, Signature, Type, TypeImplTrait, TypeParam,
+    TypeParamBound, TypeTraitObject, parse_quote,
 };
 
 use super::options::Common;
@@ -334,6 +335,11 @@ fn result(sig: &Signature, krate: &Path, d: &mut Diagnostics) -> Type {
         d.report(ty, code::OPAQUE_RESULT, "the result is an `impl Trait`");
         return substitute;
     }
+    if let Some(error) = erased_error(ty) {
+        let message = format!("the error of `{}` has no type of its own", sig.ident);
+        d.report(error, code::ERASED_ERROR, message);
+        return substitute;
+    }
     if own::borrows(ty) {
         d.report(ty, code::BORROWED_RESULT, "the result borrows");
         return substitute;
@@ -354,6 +360,52 @@ fn never_result(ty: &Type) -> bool {
         }
         _ => false,
     }
+}
+
+/// The error type of a `Result` that is `Box<dyn Error>` or the like of a well-known crate.
+fn erased_error(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    let owner = path.path.segments.iter().rev().nth(1).map(|owner| owner.ident.to_string());
+    let types = generic_types(last);
+    match (owner.as_deref(), &types[..]) {
+        (Some("anyhow" | "eyre" | "color_eyre"), [_]) if last.ident == "Result" => Some(ty),
+        (_, [_, error]) if last.ident == "Result" && is_erased(error) => Some(error),
+        _ => None,
+    }
+}
+
+fn generic_types(segment: &PathSegment) -> Vec<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return Vec::new() };
+    let of_types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    of_types.collect()
+}
+
+fn is_erased(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    let names: Vec<String> = path.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    let Some(last) = path.path.segments.last() else { return false };
+    match names.last().map(String::as_str) {
+        Some("Box" | "Arc" | "Rc") => {
+            matches!(&generic_types(last)[..], [Type::TraitObject(object)] if is_dyn_error(object))
+        }
+        Some("Error") => names.len() > 1 && names[names.len() - 2] == "anyhow",
+        Some("Report") => names.len() > 1 && names[names.len() - 2].ends_with("eyre"),
+        _ => false,
+    }
+}
+
+fn is_dyn_error(object: &TypeTraitObject) -> bool {
+    object.bounds.iter().any(|bound| match bound {
+        TypeParamBound::Trait(bound) => {
+            let last = bound.path.segments.last();
+            last.is_some_and(|last| last.ident == "Error" || last.ident == "StdError")
+        }
+        _ => false,
+    })
 }
 
 fn opaque(ty: &Type) -> bool {

@@ -3,12 +3,12 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Path, PathSegment};
+use syn::{Path, PathSegment, Type, TypeReference};
 
 use super::definition::{options, step_def};
 use super::{
-    Code, Names, associated, body_function, body_path, call_function, codec, names, passed, placed, private,
-    registration, stub_codec, this, trait_impl, tuple, type_item, unused, warnings,
+    Code, Names, argument, associated, body_function, call_function, called, codec, head, names, passed,
+    placed, private, registration, stub_codec, this, trait_impl, tuple, type_item, unused, warnings,
 };
 use crate::ir::{Approval, Arg, OfArguments, Owner, Shape, StepPlan};
 
@@ -26,14 +26,14 @@ pub(super) fn step_item(plan: &StepPlan) -> Code {
 
 pub(super) fn step_stub(shape: &Shape) -> Code {
     let p = private(shape);
-    let Names { cx, args, error, .. } = names();
+    let error = names().error;
+    let head = head(shape, "call", "StepCx", "Args");
     let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name);
     let associated = associated(shape, &quote!(Args), &stub_codec(shape));
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
         #associated
-        fn call(#cx: #p::StepCx, #args: Self::Args)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { ::core::unreachable!() }
+        #head { ::core::unreachable!() }
         fn classify(#error: &Self::Error) -> #p::FailureClass { ::core::unreachable!() }
     };
     let outside = [type_item(shape), trait_impl(shape, "Step", &body)];
@@ -49,9 +49,8 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let associated = associated(shape, &quote!(Args), &codec(shape));
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
     let params = context.into_iter().chain(passed(shape));
-    let path = body_path(shape, &quote!(Self));
-    let called = in_future(shape, &quote!(#p::Returns::into_result(#path(#(#params),*).await)));
-    let args = names().args;
+    let head = head(shape, "call", "StepCx", "Args");
+    let called = in_future(shape, &called(shape, params));
     let key = plan.options.key.as_ref().map(|key| business_key(shape, key));
     let approval = match &plan.options.approval {
         Some(Approval::ByArguments(closure)) => Some(needs_approval(shape, closure)),
@@ -62,11 +61,14 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
         #associated
-        fn call(#cx: #p::StepCx, #args: Self::Args)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>> { #called }
+        #head { #called }
         fn classify(#error: &Self::Error) -> #p::FailureClass {
             use #p::{ClassOfKnown as _, ClassOfOther as _};
             (&&#p::ClassOf(#error)).class_of()
+        }
+        fn retry_after(#error: &Self::Error) -> ::core::option::Option<::core::time::Duration> {
+            use #p::{ClassOfKnown as _, ClassOfOther as _};
+            (&&#p::ClassOf(#error)).retry_after_of()
         }
         #key
         #approval
@@ -230,11 +232,26 @@ fn recorded_call(shape: &Shape) -> TokenStream {
     let Names { cx, .. } = names();
     let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
     let this = this(shape);
-    let puts = shape
-        .args
-        .iter()
-        .map(|Arg { ident, name, ty, .. }| quote_spanned!(ty.span()=> .field::<#ty>(#name, &#ident)));
-    quote!(#p::call_step::<#this>(#cx, #p::ArgsEncoder::new() #(#puts)* .finish()))
+    let record = Ident::new("record", Span::mixed_site());
+    let puts = shape.args.iter().map(|arg| put(arg, &record, &p));
+    quote! {
+        let #record = #p::ArgsEncoder::new();
+        #(#puts)*
+        #p::call_step::<#this>(#cx, #record.finish())
+    }
+}
+
+/// Records an argument that may be borrowed.
+fn put(arg: &Arg, record: &Ident, p: &TokenStream) -> TokenStream {
+    let Arg { ident, name, ty, owned, .. } = arg;
+    let argument = argument(arg, p);
+    match ty {
+        ty if ty == owned => quote!(let #record = #argument::put(&#ident, #name, #record);),
+        Type::Reference(TypeReference { elem, .. }) if **elem == *owned => {
+            quote!(let #record = #argument::put(#ident, #name, #record);)
+        }
+        _ => quote_spanned!(ty.span()=> let #record = #record.field::<#ty>(#name, &#ident);),
+    }
 }
 
 fn step_call(shape: &Shape, body: &TokenStream) -> TokenStream {

@@ -19,6 +19,8 @@ use crate::crash::CrashPoint;
 pub struct CrashReport {
     /// Writes of the run without a crash; it was crashed twice at each.
     pub writes: u64,
+    /// Its writes to the effect store; it was crashed twice at each of them too.
+    pub effects: u64,
     /// Crash points after which the run had its usual result.
     pub same: Vec<CrashPoint>,
     /// Crash points after which a call was in doubt.
@@ -32,9 +34,12 @@ pub(super) fn at_every_write<W: Workflow>(
 ) -> Result<CrashReport, SimError> {
     let settings = Settings { crashes: Vec::new(), ..settings.clone() };
     let reference = simulate::<W>(&settings, input)?;
-    let writes = reference.report.writes;
-    let mut report = CrashReport { writes, same: Vec::new(), in_doubt: Vec::new() };
-    for point in (1..=writes).flat_map(|write| [CrashPoint::Before(write), CrashPoint::After(write)]) {
+    let (writes, effects) = (reference.report.writes, reference.report.effects);
+    let mut report = CrashReport { writes, effects, same: Vec::new(), in_doubt: Vec::new() };
+    let writes = (1..=writes).flat_map(|write| [CrashPoint::Before(write), CrashPoint::After(write)]);
+    let effects =
+        (1..=effects).flat_map(|write| [CrashPoint::BeforeEffect(write), CrashPoint::AfterEffect(write)]);
+    for point in writes.chain(effects) {
         let settings = Settings { crashes: vec![point], ..settings.clone() };
         let crashed = simulate::<W>(&settings, input).map_err(|error| SimError::Crash {
             point,

@@ -7,19 +7,24 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::confirm::{Seen, Verifier};
 use aether_core::contract::Status;
 use aether_core::deps::Deps;
+use aether_core::effect_store;
 use aether_core::engine::{Engine, EngineBuilder, RunHandle};
 use aether_core::event::{
-    Event, InvocationAbandoned, InvocationResolved, ToolInvocationFinished, ToolInvocationStarted,
+    Event, InvocationAbandoned, InvocationResolved, StateChanged, ToolInvocationFinished,
+    ToolInvocationStarted,
 };
+use aether_core::failure::Failure;
 use aether_core::id::{CommandId, InvocationId, RunId};
 use aether_core::memory::MemoryStore;
 use aether_core::payload::Payload;
-use aether_core::step::Workflow;
+use aether_core::step::{RegisteredStep, Workflow};
 use aether_core::store::{RunFilter, Store, StoreError};
 use aether_core::view::RunView;
 use aether_core::world::World as _;
+use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
 
@@ -60,7 +65,7 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
     let stage = Arc::new(Stage::new(Arc::clone(&settings.scripts), settings.tape.clone()));
     let entropy = Entropy::new(settings.seed);
     let mut points = settings.crashes.iter().copied();
-    let (mut at, mut crashes, mut writes) = (settings.at, 0, 0);
+    let (mut at, mut crashes, mut writes, mut effects) = (settings.at, 0, 0, 0);
     let mut left = BTreeSet::new();
     let armed = {
         let stage = Arc::clone(&stage);
@@ -81,6 +86,7 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
         let runtime = runtime()?;
         let end = runtime.block_on(life.live())?;
         writes += life.store.writes();
+        effects += life.store.effects();
         match end {
             End::Crashed(when) => {
                 crashes += 1;
@@ -89,7 +95,7 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
             }
             End::Ended(report) => {
                 let doubts = runtime.block_on(doubts(&*memory))?;
-                let report = SimReport { writes, crashes, trapped: armed.hits(), ..*report };
+                let report = SimReport { writes, effects, crashes, trapped: armed.hits(), ..*report };
                 return Ok(Simulated { report, left, doubts, store: memory });
             }
         }
@@ -122,8 +128,11 @@ async fn cut_off(store: &dyn Store) -> Result<BTreeSet<Doubt>, SimError> {
     let mut open = BTreeSet::new();
     for record in store.runs(RunFilter::default()).await? {
         let run = record.id;
+        let effects = store.effects(&run).await?;
         for event in journal_of(store, &run).await? {
             match event {
+                // Its outcome is only on its way into the journal.
+                Event::ToolInvocationStarted(e) if effects.iter().any(|effect| effect.key == e.key) => {}
                 Event::ToolInvocationStarted(ToolInvocationStarted { command, invocation, .. }) => {
                     open.insert(Doubt { run: run.clone(), command, invocation });
                 }
@@ -140,11 +149,30 @@ async fn cut_off(store: &dyn Store) -> Result<BTreeSet<Doubt>, SimError> {
 }
 
 async fn journal_of(store: &dyn Store, run: &RunId) -> Result<Vec<Event>, SimError> {
-    let mut events = Vec::new();
-    for frame in store.load(run, 0).await? {
-        events.extend(frame.events().map_err(|error| SimError::Broken(error.to_string()))?);
+    Ok(effect_store::events(store, run, &store.load(run, 0).await?).await?)
+}
+
+/// Finds every resource as it was left.
+#[derive(Debug)]
+struct Trusting;
+
+impl Verifier for Trusting {
+    fn name(&self) -> &str {
+        "simulated"
     }
-    Ok(events)
+
+    fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
+        Box::pin(ready(Ok(Seen::AsLeft)))
+    }
+}
+
+/// An engine that looks at resources as `settings` say: nothing real is looked at unasked.
+pub(super) fn verifying(engine: EngineBuilder, settings: &Settings) -> EngineBuilder {
+    let declared = aether_core::private::inventory::iter::<RegisteredStep>;
+    let kinds = declared.into_iter().flat_map(|step| step.def.options.changes);
+    let engine = kinds.fold(engine, |engine, kind| engine.verifier(*kind, Trusting));
+    let given = settings.verifiers.iter().cloned();
+    given.fold(engine, |engine, (kind, verifier)| engine.verifier(kind, verifier))
 }
 
 /// How a life ended.
@@ -194,7 +222,7 @@ impl<W: Workflow> Life<'_, W> {
 
     async fn engine(&self, world: &SimWorld) -> Result<Engine, SimError> {
         let settings = self.settings;
-        let engine = EngineBuilder::new(Arc::new(world.clone()))
+        let engine = verifying(EngineBuilder::new(Arc::new(world.clone())), settings)
             .store(self.store.clone())
             .deps(self.deps())
             .interceptor(self.stage.clone())
@@ -245,6 +273,7 @@ impl<W: Workflow> Life<'_, W> {
             slept,
             trapped: Vec::new(),
             writes: 0,
+            effects: 0,
             crashes: 0,
         })
     }

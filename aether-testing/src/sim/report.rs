@@ -34,6 +34,8 @@ pub struct SimReport<W: Workflow> {
     pub slept: Duration,
     /// Number of writes: creations of runs, and appends.
     pub writes: u64,
+    /// Number of writes to the effect store.
+    pub effects: u64,
     /// Number of times the process died.
     pub crashes: usize,
 }

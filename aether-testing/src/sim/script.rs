@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aether_core::failure::Failure;
+use aether_core::outcome::Classify as _;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{BodyError, BodyResult, Step};
 use aether_core::step_cx::StepCx;
@@ -95,6 +96,7 @@ pub(super) fn encode<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResul
             error: Payload::encode(error)?,
             message: error.to_string(),
             class: S::classify(error),
+            retry_after: S::retry_after(error),
         }),
     })
 }
@@ -107,6 +109,7 @@ pub(super) fn encode_named<T: serde::Serialize>(result: Result<T, Failure>) -> B
             error: Payload::encode(&failure)?,
             message: failure.to_string(),
             class: failure.class(),
+            retry_after: failure.retry_after(),
         }),
     })
 }
@@ -137,6 +140,6 @@ pub(super) fn in_doubt<S: Step>() -> Behaviour {
     Behaviour::answer(move |_, _| {
         let message = "the stub does not know whether it happened".to_owned();
         let class = aether_core::outcome::FailureClass::Unknown;
-        Ok(Err(BodyError { error: unknown(&message)?, message, class }))
+        Ok(Err(BodyError { error: unknown(&message)?, message, class, retry_after: None }))
     })
 }

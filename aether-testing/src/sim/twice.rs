@@ -16,7 +16,7 @@ use aether_core::step::Workflow;
 use aether_core::store::Store;
 
 use super::journal::{event_text, journal_text};
-use super::life::{runtime, simulate};
+use super::life::{runtime, simulate, verifying};
 use super::stage::{Stage, Tape};
 use super::{Settings, SimError, SimReport, SimWorld};
 use crate::trap::{Armed, LastCommands, Skew};
@@ -117,7 +117,7 @@ fn replay_elsewhere<W: Workflow>(
     runtime()?.block_on(async {
         let world = SimWorld::new(at, settings.seed.wrapping_add(1));
         let store: Arc<dyn Store> = Arc::clone(first.store);
-        let engine = EngineBuilder::new(Arc::new(world))
+        let engine = verifying(EngineBuilder::new(Arc::new(world)), settings)
             .store(store)
             .deps(settings.deps.clone())
             .interceptor(stage.clone())

@@ -23,10 +23,10 @@ pub(crate) struct Judged {
     prediction: Prediction,
 }
 
-/// Holds the lives of a program against the model.
-pub(crate) fn judge(block: &Block, lived: &Lived) -> Verdict<Judged> {
+/// Holds the lives of a program, executed as `run`, against the model.
+pub(crate) fn judge(run: &str, block: &Block, lived: &Lived) -> Verdict<Judged> {
     let facts = Facts::of(lived);
-    let prediction = predict(block, &facts);
+    let prediction = predict(run, block, &facts);
     if let Some(gap) = prediction.gaps.first() {
         return Err(gap.clone());
     }

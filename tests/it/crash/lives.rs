@@ -12,6 +12,7 @@ use aether::journal::read_verified;
 use aether::ledger::LedgerEntry;
 use aether::prelude::*;
 use aether::store::{RunFilter, Store};
+use aether::view::RunView;
 use aether::{EngineBuilder, MemoryStore, Payload, Resolution, RunError, SqliteStore};
 use aether_core::world::World as _;
 use aether_testing::{CrashPoint, CrashStore, SimWorld};
@@ -19,7 +20,7 @@ use jiff::Timestamp;
 
 use super::interpret::interpret;
 use super::program::{Call, Case, Moment, Part, Word, needs_operator};
-use super::stage::{Deeds, Life, Stage};
+use super::stage::{Deeds, Life, Stage, mixed};
 
 /// How long a dead process's claims last, in virtual time.
 const LEASE: Duration = Duration::from_secs(3600);
@@ -71,7 +72,6 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
     let memory = Arc::new(MemoryStore::new());
     let (stage, mut cut) = (Stage::default(), BTreeSet::new());
     let mut at = Timestamp::from_second(1_767_225_600).map_err(|error| error.to_string())?;
-    let unit = if keeping == Keeping::Memory { 1000 } else { 1 };
     for number in 0..=deaths.len() {
         let runtime = runtime(keeping);
         let inner: Arc<dyn Store> = match keeping {
@@ -81,28 +81,15 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
                 Arc::new(SqliteStore::open(file).map_err(|error| error.to_string())?)
             }
         };
-        let death = deaths.get(number).copied();
-        let point = if let Some(Death::Write(point)) = death { Some(point) } else { None };
-        let store = Arc::new(CrashStore::new(inner.clone(), point));
-        let death = if let Some(Death::Body(call, moment)) = death { Some((call, moment)) } else { None };
-        let tempo = case.tempo.saturating_mul(1 + number as u64);
-        stage.begin(Life { store: store.clone(), death, tempo, unit, bodies: 0 });
-        let life = One {
-            case,
-            stage: &stage,
-            store,
-            unit,
-            keeping,
-            at,
-            seed: case.seed.wrapping_add(number as u64),
-        };
+        let seed = case.seed.wrapping_add(number as u64);
+        let life = One::begin(case, &stage, &inner, keeping, at, seed, deaths.get(number).copied());
         let ended = runtime.block_on(life.live());
         // A write whose acknowledgement was withheld is on its way.
         runtime.block_on(inner.delete_snapshots()).map_err(|error| error.to_string())?;
         match ended? {
             End::Ended(result) => {
                 let (writes, bodies) = (life.store.writes(), stage.bodies());
-                let lived = runtime.block_on(life.left(result, cut))?;
+                let lived = runtime.block_on(left(&inner, result, cut))?;
                 return Ok(Lived { deeds: stage.deeds(), crashes: number, writes, bodies, ..lived });
             }
             End::Died(when) => {
@@ -117,13 +104,13 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
     Err("the last process died too".into())
 }
 
-fn runtime(keeping: Keeping) -> tokio::runtime::Runtime {
+pub(crate) fn runtime(keeping: Keeping) -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(keeping == Keeping::Memory).build().unwrap()
 }
 
 /// All journals of a store.
-async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<String, Vec<Event>>, String> {
+pub(crate) async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<String, Vec<Event>>, String> {
     let mut journals = BTreeMap::new();
     for record in store.runs(RunFilter::default()).await.map_err(|error| error.to_string())? {
         let frames = store.load(&record.id, 0).await.map_err(|error| error.to_string())?;
@@ -134,7 +121,7 @@ async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<String, Vec
 }
 
 /// The invocations that are begun and neither ended nor decided.
-async fn cut_off(store: &dyn Store) -> std::result::Result<BTreeSet<Invoked>, String> {
+pub(crate) async fn cut_off(store: &dyn Store) -> std::result::Result<BTreeSet<Invoked>, String> {
     let mut open = BTreeSet::new();
     for (run, events) in journals(store).await? {
         for event in events {
@@ -154,13 +141,13 @@ async fn cut_off(store: &dyn Store) -> std::result::Result<BTreeSet<Invoked>, St
     Ok(open)
 }
 
-enum End {
+pub(crate) enum End {
     Ended(std::result::Result<Vec<String>, String>),
     Died(Timestamp),
 }
 
 /// One engine, from its start to the run's end or to its death.
-struct One<'a> {
+pub(crate) struct One<'a> {
     case: &'a Case,
     stage: &'a Stage,
     store: Arc<CrashStore>,
@@ -170,8 +157,30 @@ struct One<'a> {
     seed: u64,
 }
 
-impl One<'_> {
-    async fn live(&self) -> std::result::Result<End, String> {
+impl<'a> One<'a> {
+    /// An engine that is to die as told.
+    pub(crate) fn begin(
+        case: &'a Case,
+        stage: &'a Stage,
+        inner: &Arc<dyn Store>,
+        keeping: Keeping,
+        at: Timestamp,
+        seed: u64,
+        death: Option<Death>,
+    ) -> Self {
+        let (point, death) = match death {
+            Some(Death::Write(point)) => (Some(point), None),
+            Some(Death::Body(call, moment)) => (None, Some((call, moment))),
+            None => (None, None),
+        };
+        let store = Arc::new(CrashStore::new(inner.clone(), point));
+        let unit = if keeping == Keeping::Memory { 1000 } else { 1 };
+        let tempo = mixed(case.tempo, &seed.to_string());
+        stage.begin(Life { store: Some(store.clone()), death, tempo, unit, bodies: 0 });
+        Self { case, stage, store, unit, keeping, at, seed }
+    }
+
+    pub(crate) async fn live(&self) -> std::result::Result<End, String> {
         let world = Arc::new(SimWorld::new(self.at, self.seed));
         let builder = match self.keeping {
             Keeping::Memory => EngineBuilder::new(world.clone()).lease(LEASE).poll_interval(LEASE),
@@ -204,34 +213,47 @@ impl One<'_> {
             Ok(Ok(seen)) => Ok(Ok(seen)),
             Ok(Err(RunError::Failed(failure))) => Ok(Err(failure.message().to_owned())),
             Ok(Err(other)) => Err(format!("the run did not end: {other}")),
-            Err(_) => Err(format!("the run does not end: {:?}", engine.view(handle.id()).await)),
-        }
-    }
-
-    /// What the last engine leaves.
-    async fn left(
-        &self,
-        result: std::result::Result<Vec<String>, String>,
-        cut: BTreeSet<Invoked>,
-    ) -> std::result::Result<Lived, String> {
-        let engine =
-            Engine::builder().store(self.store.clone()).start().await.map_err(|error| error.to_string())?;
-        let journals = journals(&**engine.store()).await?;
-        let (mut faults, mut ledger) = (Vec::new(), Vec::new());
-        for (run, events) in &journals {
-            let run = RunId::new(run.as_str()).map_err(|error| error.to_string())?;
-            ledger.extend(engine.ledger(&run).await.map_err(|error| error.to_string())?);
-            let view = engine.view(&run).await.map_err(|error| error.to_string())?;
-            faults.extend(view.illegal.iter().map(|illegal| format!("{run}: {illegal}")));
-            if events.last().is_some_and(Event::is_terminal)
-                && let Err(error) = engine.verify(&run).await
-            {
-                faults.push(format!("{run} does not replay: {error}"));
+            Err(_) => {
+                let journals = journals(&**engine.store()).await?;
+                Err(format!("the run does not end: {journals:#?}"))
             }
         }
-        let deeds = BTreeMap::new();
-        Ok(Lived { result, journals, ledger, cut, deeds, crashes: 0, writes: 0, bodies: 0, faults })
     }
+}
+
+/// How the run ended, as `store` tells.
+pub(crate) async fn recorded(
+    store: &dyn Store,
+) -> std::result::Result<std::result::Result<Vec<String>, String>, String> {
+    match journals(store).await?.get(RUN).and_then(|events| events.last()) {
+        Some(Event::RunCompleted(e)) => Ok(Ok(e.result.decode().map_err(|error| error.to_string())?)),
+        Some(Event::RunFailed(e)) => Ok(Err(e.message.clone())),
+        other => Err(format!("the run has not ended: {other:?}")),
+    }
+}
+
+/// What the processes left in `store`.
+pub(crate) async fn left(
+    store: &Arc<dyn Store>,
+    result: std::result::Result<Vec<String>, String>,
+    cut: BTreeSet<Invoked>,
+) -> std::result::Result<Lived, String> {
+    let journals = journals(&**store).await?;
+    let (mut faults, mut ledger) = (Vec::new(), Vec::new());
+    let engine = Engine::builder().store(store.clone()).start().await.map_err(|error| error.to_string())?;
+    for (run, events) in &journals {
+        let run = RunId::new(run.as_str()).map_err(|error| error.to_string())?;
+        ledger.extend(engine.ledger(&run).await.map_err(|error| error.to_string())?);
+        let view = RunView::fold(run.clone(), events.iter().cloned());
+        faults.extend(view.illegal.iter().map(|illegal| format!("{run}: {illegal}")));
+        if events.last().is_some_and(Event::is_terminal)
+            && let Err(error) = engine.verify(&run).await
+        {
+            faults.push(format!("{run} does not replay: {error}"));
+        }
+    }
+    let deeds = BTreeMap::new();
+    Ok(Lived { result, journals, ledger, cut, deeds, crashes: 0, writes: 0, bodies: 0, faults })
 }
 
 /// Sends the signals that are waited for, and answers the questions about invocations in doubt.

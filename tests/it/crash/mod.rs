@@ -4,8 +4,10 @@
 mod interpret;
 mod judge;
 mod lives;
+mod matrix;
 mod model;
 mod program;
 mod property;
 mod stage;
 mod steps;
+mod two_processes;

@@ -11,7 +11,7 @@ use aether::event::{Decision, Event};
 use aether::prelude::*;
 
 use super::interpret::told;
-use super::lives::{Invoked, Lived, RUN};
+use super::lives::{Invoked, Lived};
 use super::program::{Block, Call, Class, Ending, Node, Part};
 use super::steps::Kind;
 
@@ -79,11 +79,11 @@ pub(crate) struct Prediction {
     pub(crate) gaps: Vec<String>,
 }
 
-/// What `block` must do, as far as `facts` decide it.
-pub(crate) fn predict(block: &Block, facts: &Facts) -> Prediction {
+/// What `block` must do when it is executed as `run`, as far as `facts` decide it.
+pub(crate) fn predict(run: &str, block: &Block, facts: &Facts) -> Prediction {
     let mut model = Model { facts, prediction: Prediction::default(), held: BTreeSet::new() };
     let part = Part { block: block.clone(), salt: 0, unit: 0 };
-    let result = model.run(RUN.to_owned(), &part);
+    let result = model.run(run.to_owned(), &part);
     Prediction { result: Some(result), ..model.prediction }
 }
 

@@ -11,7 +11,7 @@ use aether_testing::CrashPoint;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 
 use super::judge::{agree, judge};
-use super::lives::{Death, Keeping, Lived, live};
+use super::lives::{Death, Keeping, Lived, RUN, live};
 use super::program::{Case, Point, case};
 use super::steps::Kind;
 
@@ -25,10 +25,10 @@ fn count(tally: &Tally, what: impl Into<String>) {
 /// Runs a case undisturbed and crashed, and holds both against the model and each other.
 fn check(case: &Case, keeping: Keeping, tally: &Tally) -> Result<(), String> {
     let undisturbed = live(case, &[], keeping).map_err(|broken| format!("undisturbed: {broken}"))?;
-    let judged = judge(&case.block, &undisturbed).map_err(|broken| format!("undisturbed: {broken}"))?;
+    let judged = judge(RUN, &case.block, &undisturbed).map_err(|broken| format!("undisturbed: {broken}"))?;
     let deaths: Vec<Death> = case.points.iter().map(|point| death(*point, &undisturbed)).collect();
     let crashed = live(case, &deaths, keeping).map_err(|broken| format!("{deaths:?}: {broken}"))?;
-    let found = judge(&case.block, &crashed).and_then(|crashed_judged| {
+    let found = judge(RUN, &case.block, &crashed).and_then(|crashed_judged| {
         let same = agree((&undisturbed, &judged), (&crashed, &crashed_judged))?;
         Ok((crashed_judged, same))
     });

@@ -2,7 +2,10 @@
 //! dies is chosen here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use aether::prelude::*;
@@ -26,13 +29,44 @@ pub(crate) struct Stage(Arc<Mutex<World>>);
 #[derive(Debug, Default)]
 struct World {
     deeds: BTreeMap<String, Deeds>,
+    /// Where the deeds of several processes stand, a line each.
+    file: Option<PathBuf>,
     life: Option<Life>,
 }
+
+impl World {
+    fn note(&mut self, deed: Deed, key: &str) {
+        if let Some(file) = &self.file {
+            let mut file = OpenOptions::new().create(true).append(true).open(file).unwrap();
+            // One write, so that lines of several processes do not mix.
+            file.write_all(format!("{deed:?} {key}\n").as_bytes()).unwrap();
+        }
+        self.add(deed, key);
+    }
+
+    fn add(&mut self, deed: Deed, key: &str) {
+        let deeds = self.deeds.entry(key.to_owned()).or_default();
+        match deed {
+            Deed::Call => deeds.calls += 1,
+            Deed::Change => deeds.changes += 1,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Call,
+    Change,
+}
+
+/// The world of a process that executes one program alone: for bodies that get no context.
+static ALONE: OnceLock<Stage> = OnceLock::new();
 
 /// What a process brings with it.
 #[derive(Debug)]
 pub(crate) struct Life {
-    pub(crate) store: Arc<CrashStore>,
+    /// What dies with it; none where the process is killed from outside.
+    pub(crate) store: Option<Arc<CrashStore>>,
     /// The number of the body call in which the process dies, and when.
     pub(crate) death: Option<(u64, Moment)>,
     pub(crate) tempo: u64,
@@ -46,12 +80,30 @@ struct Visit {
     waits: [Duration; 2],
     ending: Ending,
     death: Option<Moment>,
-    key: String,
 }
 
 impl Stage {
     fn world(&self) -> MutexGuard<'_, World> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The world as `file` tells of it, which goes on telling.
+    pub(crate) fn on(file: &Path) -> Self {
+        let mut world = World { file: Some(file.to_owned()), ..World::default() };
+        for line in std::fs::read_to_string(file).unwrap_or_default().lines() {
+            match line.split_once(' ') {
+                Some(("Call", key)) => world.add(Deed::Call, key),
+                Some(("Change", key)) => world.add(Deed::Change, key),
+                _ => panic!("not a deed: {line}"),
+            }
+        }
+        Self(Arc::new(Mutex::new(world)))
+    }
+
+    /// Makes this the world of bodies without a context, too.
+    pub(crate) fn alone(self) -> Self {
+        ALONE.set(self.clone()).unwrap();
+        self
     }
 
     /// The next process.
@@ -69,8 +121,11 @@ impl Stage {
         self.world().life.as_ref().map_or(0, |life| life.bodies)
     }
 
+    /// Whether the world was changed under `key`, by this process or another one.
     pub(crate) fn happened(&self, key: &str) -> bool {
-        self.world().deeds.get(key).is_some_and(|deeds| deeds.changes > 0)
+        let file = self.world().file.clone();
+        let all = file.map_or_else(|| self.deeds(), |file| Self::on(&file).deeds());
+        all.get(key).is_some_and(|deeds| deeds.changes > 0)
     }
 
     pub(crate) fn deeds(&self) -> BTreeMap<String, Deeds> {
@@ -80,9 +135,20 @@ impl Stage {
     /// The body of every step.
     pub(crate) async fn act(cx: &StepCx, call: &Call) -> Result<i64> {
         let attempt = cx.attempt();
-        let stage = cx.dep::<Self>()?;
-        let visit = stage.enter(cx.idempotency_key().as_str(), call, attempt);
-        stage.die_at(&visit, Moment::Before).await;
+        cx.dep::<Self>()?.visit(cx.idempotency_key().as_str(), call, attempt).await
+    }
+
+    /// The body of a pure step, which is seen only where a process executes one program alone.
+    pub(crate) async fn compute(call: &Call) -> Result<i64> {
+        match ALONE.get() {
+            Some(stage) => stage.visit("pure", call, 0).await,
+            None => end(call, 0, call.ending(0)).await,
+        }
+    }
+
+    async fn visit(&self, key: &str, call: &Call, attempt: u32) -> Result<i64> {
+        let visit = self.enter(key, call, attempt);
+        self.die_at(&visit, Moment::Before).await;
         wait(visit.waits[0]).await;
         let happens = match visit.ending {
             Ending::Value => true,
@@ -90,26 +156,29 @@ impl Stage {
             Ending::Failure(_) | Ending::Panic => false,
         };
         if happens && call.kind.changes_world() {
-            stage.world().deeds.entry(visit.key.clone()).or_default().changes += 1;
+            self.world().note(Deed::Change, key);
         }
-        stage.die_at(&visit, Moment::In).await;
+        self.die_at(&visit, Moment::In).await;
         wait(visit.waits[1]).await;
         if visit.death == Some(Moment::After) {
-            stage.freeze();
+            self.freeze();
         }
         end(call, attempt, visit.ending).await
     }
 
     fn enter(&self, key: &str, call: &Call, attempt: u32) -> Visit {
         let mut world = self.world();
-        let deeds = world.deeds.entry(key.to_owned()).or_default();
-        deeds.calls += 1;
+        world.note(Deed::Call, key);
         // What is sent again under its key gets through.
-        let again = deeds.calls > 1 && call.kind.changes_world();
+        let again = world.deeds[key].calls > 1 && call.kind.changes_world();
         let ending = if again { Ending::Value } else { call.ending(attempt) };
-        let mut visit = Visit { waits: [Duration::ZERO; 2], ending, death: None, key: key.to_owned() };
+        let mut visit = Visit { waits: [Duration::ZERO; 2], ending, death: None };
         if let Some(life) = &mut world.life {
             life.bodies += 1;
+            // By the real clock nobody has the time to wait until a step's time is up.
+            if let (Ending::Hang { happened }, true) = (visit.ending, life.unit == 1) {
+                visit.ending = Ending::Unknown { happened };
+            }
             visit.death = life.death.filter(|(number, _)| *number == life.bodies).map(|(_, moment)| moment);
             let drawn = mixed(life.tempo, key);
             visit.waits = [drawn % 5, drawn / 5 % 4].map(|units| Duration::from_millis(units * life.unit));
@@ -118,8 +187,8 @@ impl Stage {
     }
 
     fn freeze(&self) {
-        if let Some(life) = &self.world().life {
-            life.store.crash();
+        if let Some(store) = self.world().life.as_ref().and_then(|life| life.store.as_ref()) {
+            store.crash();
         }
     }
 
@@ -138,7 +207,7 @@ async fn wait(wait: Duration) {
 }
 
 /// Ends a body.
-pub(crate) async fn end(call: &Call, attempt: u32, ending: Ending) -> Result<i64> {
+async fn end(call: &Call, attempt: u32, ending: Ending) -> Result<i64> {
     match ending {
         Ending::Value => Ok(call.value(attempt)),
         Ending::Failure(class) => Err(Failure::with_class(class.into(), call.message(attempt))),
@@ -150,7 +219,7 @@ pub(crate) async fn end(call: &Call, attempt: u32, ending: Ending) -> Result<i64
 }
 
 /// A number from a tempo and a key (FNV-1a); 0 for tempo 0.
-fn mixed(tempo: u64, key: &str) -> u64 {
+pub(crate) fn mixed(tempo: u64, key: &str) -> u64 {
     if tempo == 0 {
         return 0;
     }

@@ -8,7 +8,7 @@ use aether::{EffectClass, Step};
 use serde::{Deserialize, Serialize};
 
 use super::program::{Call, Word};
-use super::stage::{Stage, end};
+use super::stage::Stage;
 
 macro_rules! steps {
     ($($kind:ident $name:ident [$($option:tt)*])*) => {
@@ -62,7 +62,7 @@ steps! {
 /// Does what its argument says, and touches nothing.
 #[step(effect = "pure")]
 pub(crate) async fn compute(call: Call) -> Result<i64> {
-    end(&call, 0, call.ending(0)).await
+    Stage::compute(&call).await
 }
 
 impl Kind {

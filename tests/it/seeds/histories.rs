@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::callbacks::{people, seed_words};
 use super::chain::seed_chain;
 use super::everything::{Outside, seed_everything};
 use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, run_id};
@@ -145,15 +146,20 @@ async fn s103_recorded_runs_of_old_replay_on_todays_code() {
     let run = engine.start::<seed_chain>(7).id("chain").await.unwrap();
     in_time(run.result()).await.unwrap();
     write_where_missing("chain", "chain", &first).await;
+    let said = people(&first).await;
+    write_where_missing("people", "people", &first).await;
 
     for place in STORES {
         let (place, calls) = (place(), Calls::default());
-        for name in ["everything", "chain"] {
+        for name in ["everything", "chain", "people"] {
             history(name).1.plant(&place.store, Rows::Follow).await;
         }
         let engine = builder(&place.store, &calls).start().await.unwrap();
         engine.verify(&run_id("chain")).await.unwrap();
         engine.verify(&run_id("all")).await.unwrap();
+        engine.verify(&run_id("people")).await.unwrap();
+        let run = engine.handle::<seed_words>("people").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), said);
         assert_eq!(calls.all(), 0);
         let run = engine.handle::<seed_everything>("all").await.unwrap();
         assert!(in_time(run.result()).await.unwrap().0.contains("search, then answer"));

@@ -25,10 +25,19 @@ pub(crate) struct Place {
     folder: Option<tempfile::TempDir>,
 }
 
-/// Makes an empty place in each kind of store.
-pub(crate) const STORES: [fn() -> Place; 2] = [Place::memory, Place::sqlite];
+/// Makes an empty place in each kind of store; only in one kind where `AETHER_STORE` names it.
+pub(crate) const STORES: [fn() -> Place; 2] = [|| Place::unless("sqlite"), || Place::unless("memory")];
 
 impl Place {
+    /// A place in the other kind of store than `avoided`, unless that one is asked for.
+    fn unless(avoided: &str) -> Self {
+        let asked = std::env::var("AETHER_STORE").unwrap_or_default();
+        match (asked == avoided, avoided) {
+            (false, "sqlite") | (true, "memory") => Self::memory(),
+            _ => Self::sqlite(),
+        }
+    }
+
     pub(crate) fn memory() -> Self {
         Self { store: Arc::new(MemoryStore::new()), folder: None }
     }

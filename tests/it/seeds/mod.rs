@@ -2,14 +2,17 @@
 //!
 //! Rows are asserted through public API, on the memory store and on SQLite, with body calls counted.
 
+mod callbacks;
 mod chain;
 mod contracts;
 mod effects;
 mod everything;
 mod histories;
+mod human;
 mod keys;
 pub(crate) mod kit;
 mod ledger;
+mod mail;
 mod plans;
 mod policy;
 mod processes;

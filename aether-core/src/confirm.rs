@@ -1,0 +1,413 @@
+//! Confirmation: a look at the world before a recorded change of it is believed again.
+//!
+//! Promise: when a run is taken up again, and before an outcome that changed the world is handed out, each resource
+//! that its step declares in `changes` and reported with `StepCx::changed` is looked at once, in the state in which the
+//! run left it last; the verdict is journaled before the outcome is handed out; whatever is found, the body is not
+//! called.
+//!
+//! Not looked at: a resource that a later step of the run changed as well (the later step answers for it), what the
+//! loser of a decided race changed (its outcome is not handed out), a resource of a kind that an unsettled invocation
+//! of the run may be changing, and one whose kind the step does not declare (its change is recorded, and a warning
+//! logged). `verify` looks at nothing.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either, select};
+use serde::{Deserialize, Serialize};
+
+use crate::def::{Confirm, Retry, StepDef};
+use crate::event::{
+    ConfirmationDecided, ConfirmationDecision, Event, StateChanged, StateConfirmed, StateVerdict,
+};
+use crate::failure::{Failure, Unconfirmed};
+use crate::fault::Fault;
+use crate::id::{CommandId, RunId};
+use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::outcome::{FailureClass, Outcome};
+use crate::perform::{Performance, panic_message};
+use crate::policy::Mode;
+use crate::replay::{Answer, History};
+use crate::resources::{Resources, Standing};
+use crate::run::Riders;
+use crate::world::later;
+
+/// How long one look may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
+/// When a look that failed is repeated: three times, after 200 ms, 400 ms and 800 ms.
+const LOOKS: Retry = Retry::READ;
+
+/// What a verifier saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// The resource is as it was left.
+    AsLeft,
+    /// It is not.
+    Differs {
+        /// How it was left.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+}
+
+/// Looks at resources of one kind. Registered with `Engine::builder().verifier(kind, verifier)`.
+///
+/// ```
+/// use aether_core::confirm::{Seen, Verifier};
+/// use aether_core::event::StateChanged;
+/// use aether_core::failure::Failure;
+/// use aether_core::id::RunId;
+/// use futures_util::future::BoxFuture;
+///
+/// /// Issues of a tracker that is kept in memory.
+/// #[derive(Debug)]
+/// struct Issues(Vec<String>);
+///
+/// impl Verifier for Issues {
+///     fn name(&self) -> &str {
+///         "issues"
+///     }
+///     fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
+///         let there = self.0.contains(&change.id);
+///         let seen = if there {
+///             Seen::AsLeft
+///         } else {
+///             Seen::Differs { expected: "an open issue".into(), found: "no such issue".into() }
+///         };
+///         Box::pin(std::future::ready(Ok(seen)))
+///     }
+/// }
+/// ```
+pub trait Verifier: Send + Sync + Debug + 'static {
+    /// Its name in the journal.
+    fn name(&self) -> &str;
+
+    /// Looks at the newest change of one resource: `change` holds the step's command, the resource's kind, id,
+    /// operation, version, entity tag and external reference.
+    ///
+    /// # Errors
+    /// Why nothing could be seen. Unless the failure is permanent, three more looks are made before the run fails.
+    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>>;
+
+    /// Whether a resource that was once found as it was left is not looked at again.
+    fn skips_confirmed(&self) -> bool {
+        false
+    }
+}
+
+impl<V: Verifier + ?Sized> Verifier for Arc<V> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
+        (**self).look(run, change)
+    }
+
+    fn skips_confirmed(&self) -> bool {
+        (**self).skips_confirmed()
+    }
+}
+
+/// The verifiers of an engine, and the steps that may need them.
+#[derive(Debug, Default)]
+pub(crate) struct Verifiers {
+    by_kind: BTreeMap<String, Arc<dyn Verifier>>,
+    steps: Vec<&'static StepDef>,
+}
+
+impl Verifiers {
+    pub(crate) fn insert(&mut self, kind: String, verifier: Arc<dyn Verifier>) {
+        self.by_kind.insert(kind, verifier);
+    }
+
+    /// Takes note of a step.
+    pub(crate) fn know(&mut self, step: &'static StepDef) {
+        self.steps.push(step);
+    }
+
+    /// The first step that declares a kind for which there is no verifier, and that kind.
+    pub(crate) fn lacking(&self) -> Option<(&'static StepDef, &'static str)> {
+        let declared =
+            self.steps.iter().flat_map(|step| step.options.changes.iter().map(move |kind| (*step, *kind)));
+        declared.into_iter().find(|(_, kind)| !self.by_kind.contains_key(*kind))
+    }
+
+    fn get(&self, kind: &str) -> Option<Arc<dyn Verifier>> {
+        self.by_kind.get(kind).cloned()
+    }
+
+    /// Whether a step of this name declares that it changes resources of this kind.
+    fn may_change(&self, step: &str, kind: &str) -> bool {
+        self.steps.iter().any(|known| known.name == step && known.options.changes.contains(&kind))
+    }
+}
+
+/// An operator's word as it travels through the inbox.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Word {
+    pub(crate) decision: ConfirmationDecision,
+    pub(crate) actor: String,
+}
+
+/// Topic of the inbox under which the question about a resource is answered.
+pub(crate) fn confirm_topic(command: &CommandId, resource: &str, id: &str) -> String {
+    format!("confirm:{command}:{resource}:{id}")
+}
+
+/// What is known of an outcome besides the journal.
+pub(crate) struct Recovered<'a> {
+    /// Events of it that are not in the journal yet.
+    pub(crate) reported: &'a [Event],
+    /// Its row of the ledger.
+    pub(crate) row: Option<&'a LedgerEntry>,
+}
+
+impl Performance {
+    /// Confirms an answer of the journal while it is its turn, before it is taken.
+    pub(crate) async fn confirm_injected(&mut self) {
+        let changed = |history: &mut History| !history.resources().left_by(&self.command).is_empty();
+        if !self.confirms() || !self.run.history(changed) {
+            return;
+        }
+        self.run.due(&self.command).await;
+        let key = self.run.history(|history| {
+            let record = history.request(self.command.place())?;
+            let complete = record.outcome.is_none_or(Outcome::is_complete);
+            let worked = complete && matches!(record.answer, Some(Answer::Step(Ok(_))));
+            worked.then(|| record.invocation.as_ref().map(|invocation| invocation.key.clone()))
+        });
+        let Some(key) = key else { return };
+        if !self.confirm(&Recovered { reported: &[], row: None }).await {
+            return;
+        }
+        let Some(key) = key else { return };
+        if let Some(row) = self.row(&key).await
+            && row.status == LedgerStatus::Succeeded
+        {
+            let LedgerEntry { key, result, error, .. } = row;
+            let status = LedgerStatus::Confirmed;
+            let ledger = vec![LedgerUpdate { key, status, result, error, committed: true }];
+            self.run.append(Vec::new(), Riders { ledger, ..Riders::default() });
+        }
+    }
+
+    /// Only a run that was taken up again doubts what it recorded.
+    fn confirms(&self) -> bool {
+        self.run.mode == Mode::Recover
+            && self.run.epoch > 1
+            && Outcome::of_success(self.options.class) == Outcome::SideEffectCommitted
+    }
+
+    /// Looks at the resources of a recorded outcome that is about to be handed out. Returns whether every one of them
+    /// is confirmed, and there is one; does not return when the run must not go on.
+    pub(crate) async fn confirm(&mut self, recovered: &Recovered<'_>) -> bool {
+        if !self.confirms() {
+            return false;
+        }
+        let mut confirmed = None;
+        for standing in self.standing(recovered.reported) {
+            let kind = standing.change.resource.as_str();
+            if !self.options.changes.contains(&kind) || self.is_unsettled(kind) {
+                continue;
+            }
+            let was_confirmed = standing.is_confirmed()
+                || recovered.row.is_some_and(|row| row.status == LedgerStatus::Confirmed);
+            let good = self.confirm_one(&standing, was_confirmed).await;
+            confirmed = Some(confirmed.unwrap_or(true) && good);
+        }
+        confirmed.unwrap_or(false)
+    }
+
+    /// The resources that this command was the last to change.
+    fn standing(&self, reported: &[Event]) -> Vec<Standing> {
+        let unrecorded = reported.iter().any(|event| matches!(event, Event::StateChanged(_)));
+        if unrecorded {
+            let mut resources = Resources::default();
+            reported.iter().for_each(|event| resources.apply(event));
+            return resources.left_by(&self.command).to_vec();
+        }
+        self.run.history(|history| history.resources().left_by(&self.command).to_vec())
+    }
+
+    /// Whether another call of the run may be changing resources of this kind, for all that is known.
+    fn is_unsettled(&self, kind: &str) -> bool {
+        let verifiers = &self.run.host.verifiers;
+        self.run.history(|history| {
+            history.unsettled(&self.command).any(|command| verifiers.may_change(command.name(), kind))
+        })
+    }
+
+    /// Looks at one resource. Returns whether it is as it was left.
+    async fn confirm_one(&mut self, standing: &Standing, was_confirmed: bool) -> bool {
+        let change = &standing.change;
+        let Some(verifier) = self.run.host.verifiers.get(&change.resource) else {
+            let (run, command) = (self.run.id.clone(), self.command.clone());
+            return self.run.stop(Fault::NoVerifier { run, command, kind: change.resource.clone() }).await;
+        };
+        if standing.accepted || (was_confirmed && verifier.skips_confirmed()) {
+            return !standing.accepted;
+        }
+        let asked_before = standing.verdict.as_ref().filter(|known| known.verdict == StateVerdict::Differs);
+        let topic = confirm_topic(&change.command, &change.resource, &change.id);
+        if let Some(asked) = asked_before
+            && self.options.confirm == Confirm::Ask
+            && let Some(word) = self.word(&topic)
+        {
+            return self.follow_word(asked.clone(), word).await;
+        }
+        let mut found = StateConfirmed {
+            command: change.command.clone(),
+            resource: change.resource.clone(),
+            id: change.id.clone(),
+            verdict: StateVerdict::Matches,
+            expected: None,
+            found: None,
+            verifier: verifier.name().to_owned(),
+        };
+        match self.look(&*verifier, change).await {
+            Ok(Seen::AsLeft) => {
+                self.journal(&found);
+                true
+            }
+            Ok(Seen::Differs { expected, found: instead }) => {
+                found.verdict = StateVerdict::Differs;
+                (found.expected, found.found) = (Some(expected), Some(instead));
+                self.differs(found, asked_before, &topic).await
+            }
+            Err(failure) => {
+                found.verdict = StateVerdict::Unverifiable;
+                found.found = Some(failure.to_string());
+                self.journal(&found);
+                self.give_up(&found, "could not be looked at").await
+            }
+        }
+    }
+
+    fn journal(&self, found: &StateConfirmed) {
+        self.run.append(vec![found.clone().into()], Riders::default());
+    }
+
+    /// Asks the verifier, again where it fails, within bounds.
+    async fn look(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Seen, Failure> {
+        let _busy = self.run.busy();
+        let world = &self.run.host.world;
+        let mut looks = 0;
+        loop {
+            let failure = match self.look_once(verifier, change).await {
+                Err(failure) => failure,
+                seen => return seen,
+            };
+            let permanent = failure.class() == FailureClass::Permanent;
+            let Some(wait) = LOOKS.wait_after(looks).filter(|_| !permanent) else {
+                return Err(failure.context(format_args!("after {} looks", looks + 1)));
+            };
+            tracing::warn!(run = %self.run.id, command = %self.command, %failure, "a verifier failed");
+            looks += 1;
+            world.sleep_until(later(self.run.now(), wait)).await;
+        }
+    }
+
+    /// A verifier that panics or hangs has failed.
+    async fn look_once(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Seen, Failure> {
+        let look = AssertUnwindSafe(async { verifier.look(&self.run.id, change).await }).catch_unwind();
+        let deadline = self.run.host.world.sleep_until(later(self.run.now(), LOOK_TIMEOUT));
+        match select(Box::pin(look), deadline).await {
+            Either::Left((Ok(seen), _)) => seen,
+            Either::Left((Err(panic), _)) => {
+                Err(Failure::permanent(format_args!("the verifier panicked: {}", panic_message(&*panic))))
+            }
+            Either::Right(((), _)) => {
+                Err(Failure::retryable(format_args!("no answer within {LOOK_TIMEOUT:?}")))
+            }
+        }
+    }
+
+    /// A resource is not as it was left: the step says what is then done. Returns `false` where the run may go on.
+    async fn differs(&mut self, found: StateConfirmed, before: Option<&StateConfirmed>, topic: &str) -> bool {
+        match self.options.confirm {
+            Confirm::Strict => {
+                self.journal(&found);
+                self.give_up(&found, "is not as it was left").await
+            }
+            Confirm::Warn => {
+                self.journal(&found);
+                let (resource, id, expected, now) =
+                    (&found.resource, &found.id, &found.expected, &found.found);
+                tracing::warn!(run = %self.run.id, command = %self.command, resource, id, expected, found = now,
+                    "a changed resource is not as it was left; the run goes on");
+                false
+            }
+            Confirm::Ask => {
+                if before != Some(&found) {
+                    self.journal(&found);
+                }
+                let word = self.wait_for_word(topic).await;
+                self.follow_word(found, word).await
+            }
+        }
+    }
+
+    /// Waits, as long as it takes, until an operator has decided. The run may be suspended meanwhile, although not all
+    /// of its history was handed out.
+    async fn wait_for_word(&self, topic: &str) -> (Word, u64) {
+        self.run.hold(true);
+        let _waiting = self.run.wait(self.command.clone(), None);
+        let word = loop {
+            let poked = self.run.poked();
+            if let Some(word) = self.word(topic) {
+                break word;
+            }
+            poked.await;
+        };
+        self.run.hold(false);
+        word
+    }
+
+    /// The first decision in the inbox, and its number. What cannot be read is no decision.
+    fn word(&self, topic: &str) -> Option<(Word, u64)> {
+        loop {
+            let message = self.run.take_message(topic)?;
+            match message.payload.decode() {
+                Ok(word) => return Some((word, message.seq)),
+                Err(error) => {
+                    tracing::warn!(run = %self.run.id, %error, "an unreadable decision was ignored");
+                    let consumed = vec![message.seq];
+                    self.run.append(Vec::new(), Riders { consumed, ..Riders::default() });
+                }
+            }
+        }
+    }
+
+    /// An operator's word about a resource that is not as it was left. Returns `false` where the run may go on.
+    async fn follow_word(&self, found: StateConfirmed, (Word { decision, actor }, seq): (Word, u64)) -> bool {
+        let (command, resource, id) = (found.command.clone(), found.resource.clone(), found.id.clone());
+        let decided = ConfirmationDecided { command, resource, id, decision, actor: actor.clone() };
+        let consumed = vec![seq];
+        self.run.append(vec![decided.into()], Riders { consumed, ..Riders::default() });
+        match decision {
+            ConfirmationDecision::Accept => false,
+            ConfirmationDecision::Fail => {
+                self.give_up(&found, &format!("is not as it was left, and {actor} does not accept it")).await
+            }
+        }
+    }
+
+    /// Fails the run for good.
+    async fn give_up<T>(&self, found: &StateConfirmed, what: &str) -> T {
+        let StateConfirmed { command, resource, id, .. } = found.clone();
+        let expected = found.expected.clone().unwrap_or_else(|| "the state in which it was left".into());
+        let instead = found.found.clone().unwrap_or_default();
+        let why = format!(
+            "{resource} `{id}`, changed by step `{command}`, {what}: expected {expected}, found {instead} (run `{}`)",
+            self.run.id
+        );
+        let about = Unconfirmed { command, resource, id, expected, found: instead };
+        self.run.condemn(Failure::unconfirmed_resource(why, about)).await
+    }
+}

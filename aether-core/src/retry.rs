@@ -1,0 +1,82 @@
+//! When the next attempt at a step is made.
+//!
+//! Promise: the due time is recorded before the wait begins, and a restart does not begin the wait again. Chance is
+//! drawn from the run's seed, so that it needs no clock and no entropy.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use crate::event::StepRetried;
+use crate::id::CommandId;
+use crate::ledger::LedgerStatus;
+use crate::outcome::Outcome;
+use crate::payload::Payload;
+use crate::perform::Performance;
+
+impl Performance {
+    /// The wait after `attempt` failed, if another one is left: as the retry policy says, shortened by chance, and not
+    /// shorter than the error asks for. The chance is the same whenever the same attempt fails.
+    pub(crate) fn wait_after(&self, attempt: u32, asked: Option<Duration>) -> Option<Duration> {
+        let wait = self.options.retry.wait_after(attempt)?;
+        let chance = chance(&self.run.seed, &self.command, attempt);
+        Some(self.options.retry.shortened(wait, chance).max(asked.unwrap_or_default()))
+    }
+
+    /// Records a definite failure, and waits until the next attempt is due.
+    pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
+        let mut events = self.start_events();
+        let mut riders = self.riders();
+        if self.options.class.changes_world() {
+            events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
+            riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
+        }
+        let (command, attempt) = (self.command.clone(), self.attempt);
+        events.push(StepRetried { command, attempt, error, due }.into());
+        self.end_attempt(events, riders).await;
+        self.attempt += 1;
+        self.wait_until(due).await;
+    }
+
+    pub(crate) async fn wait_until(&self, due: Timestamp) {
+        if due > self.run.now() {
+            let _waiting = self.run.wait(self.command.clone(), Some(due));
+            self.run.host.world.sleep_until(due).await;
+        }
+    }
+}
+
+/// A number from 0 to 1 that run, command and attempt determine.
+fn chance(seed: &str, command: &CommandId, attempt: u32) -> f64 {
+    let mut hash = Sha256::new();
+    hash.update(b"wait");
+    hash.update(seed.as_bytes());
+    hash.update(command.as_str().as_bytes());
+    hash.update(attempt.to_be_bytes());
+    let hash: [u8; 32] = hash.finalize().into();
+    f64::from(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::def::Retry;
+
+    #[test]
+    fn a_wait_is_shortened_by_at_most_the_jitter_and_the_same_for_the_same_attempt() {
+        let retry = Retry { jitter: 0.25, ..Retry::READ };
+        let wait = Duration::from_secs(8);
+        let waits = |seed: &str| -> Vec<Duration> {
+            let chance = |attempt| chance(seed, &CommandId::new("0", "x"), attempt);
+            (0..50).map(|attempt| retry.shortened(wait, chance(attempt))).collect()
+        };
+        let mut all = waits("a");
+        assert_eq!(all, waits("a"));
+        assert_ne!(all, waits("b"));
+        assert!(all.iter().all(|shorter| (Duration::from_secs(6)..=wait).contains(shorter)), "{all:?}");
+        all.sort();
+        all.dedup();
+        assert!(all.len() > 40, "{all:?}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What only a run that was taken up again needs: divergence of the whole, outcomes that a crash cut off from the
+//! journal, and a look at resources before an answer is handed out.
+//!
+//! Promise: nothing here moves replay on; whoever looks while it is a command's turn keeps that turn.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::{Run, recorded_side};
+use crate::effect_store::StoredEffect;
+use crate::failure::Failure;
+use crate::fault::{Divergence, Fault, Side};
+use crate::id::{CommandId, IdempotencyKey};
+use crate::outcome::EffectClass;
+use crate::replay::History;
+
+impl Run {
+    /// Fails the run for good, and never returns.
+    pub(crate) async fn condemn<T>(&self, failure: Failure) -> T {
+        let _first = self.condemned.set(failure);
+        self.root.wake();
+        std::future::pending().await
+    }
+
+    /// The failure that ends the run whatever its workflow does.
+    pub(crate) fn condemned(&self) -> Option<&Failure> {
+        self.condemned.get()
+    }
+
+    /// Looks something up in what history still holds.
+    pub(crate) fn history<T>(&self, look: impl FnOnce(&mut History) -> T) -> T {
+        look(&mut self.lock().history)
+    }
+
+    /// The outcome that the effect store held under `key` when the run was taken up; once.
+    pub(crate) fn take_effect(&self, key: impl FnOnce() -> IdempotencyKey) -> Option<StoredEffect> {
+        let mut state = self.lock();
+        if state.effects.is_empty() { None } else { state.effects.remove(&key()) }
+    }
+
+    /// Waits until it is this command's turn, without taking it.
+    pub(crate) async fn due(&self, command: &CommandId) {
+        poll_fn(|cx| {
+            let due = self.lock().history.is_due(command.place(), cx.waker());
+            if due { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Whether replay waits for a person: the run may be suspended although history is not used up.
+    pub(crate) fn hold(&self, held: bool) {
+        self.lock().held = held;
+    }
+
+    /// The divergence of a replay in which nothing moves.
+    pub(crate) fn stuck(&self) -> Option<Fault> {
+        let state = self.lock();
+        if state.busy > 0 {
+            return None;
+        }
+        let recorded = recorded_side(state.history.stuck_at()?, EffectClass::Pure);
+        let requested = state.history.frontier_request().map(|command| Side {
+            command: command.clone(),
+            class: EffectClass::Pure,
+            digest: None,
+            site: None,
+        });
+        Some(self.divergence(recorded, requested))
+    }
+
+    /// The divergence of a run that ended before history did.
+    pub(crate) fn leftover(&self) -> Option<Fault> {
+        let state = self.lock();
+        let recorded = recorded_side(state.history.leftover()?, EffectClass::Pure);
+        Some(self.divergence(recorded, None))
+    }
+
+    fn divergence(&self, recorded: Side, requested: Option<Side>) -> Fault {
+        Fault::Diverged(Box::new(Divergence { run: self.id.clone(), recorded: Some(recorded), requested }))
+    }
+
+    /// Number of recorded answers, and of answers that were matched.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.history.progress().1 as u64, state.matched)
+    }
+}

@@ -1,0 +1,141 @@
+//! What an HTTP server keeps: its entity tag, or the SHA-256 of its body, or only whether it is there.
+
+use aether_core::confirm::{Seen, Verifier};
+use aether_core::event::StateChanged;
+use aether_core::failure::{Failure, Result};
+use aether_core::id::RunId;
+use aether_core::payload::hex;
+use aether_core::step_cx::StepCx;
+use futures_util::future::BoxFuture;
+use reqwest::{Method, Url};
+use sha2::{Digest as _, Sha256};
+
+use super::{ABSENT, HTTP};
+use crate::http::{Draft, HttpClient, HttpResponse, mask_url, send};
+
+/// Looks at URLs with `HEAD`, or with `GET` where a body must be compared or the server knows no `HEAD`.
+///
+/// A recorded entity tag must be the same (whether it is weak does not count), else a recorded SHA-256 of the body;
+/// with neither recorded, the status must be 200 to 299; after a deletion it must be 404 or 410. A server that cannot
+/// answer now (408, 425, 429, 5xx, no connection) is asked again; one that refuses (401, 403) is not.
+///
+/// ```
+/// use aether_effects::http::HttpClient;
+/// use aether_effects::resource::HttpVerifier;
+/// let client = HttpClient::builder().bearer("api.example.com", "the token").build()?;
+/// let verifier = HttpVerifier::new(client).once();
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct HttpVerifier {
+    client: HttpClient,
+    once: bool,
+}
+
+impl HttpVerifier {
+    /// Looks at every recovery, with the connections and credentials of `client`.
+    pub const fn new(client: HttpClient) -> Self {
+        Self { client, once: false }
+    }
+
+    /// Does not look again at a resource that was once found as it was left.
+    #[must_use]
+    pub fn once(self) -> Self {
+        Self { once: true, ..self }
+    }
+
+    async fn ask(&self, method: Method, url: &str) -> Result<HttpResponse> {
+        let response = send(&self.client, &Draft::new(method, url)).await?;
+        match response.status {
+            408 | 425 | 429 | 500..=599 if response.status != 501 => {
+                Err(Failure::retryable(format_args!("{} answers {}", response.url, response.status)))
+            }
+            401 | 403 => {
+                Err(Failure::permanent(format_args!("{} answers {}", response.url, response.status)))
+            }
+            _ => Ok(response),
+        }
+    }
+
+    async fn head(&self, url: &str) -> Result<HttpResponse> {
+        let response = self.ask(Method::HEAD, url).await?;
+        if matches!(response.status, 405 | 501) { self.ask(Method::GET, url).await } else { Ok(response) }
+    }
+
+    async fn see(&self, change: &StateChanged) -> Result<Seen> {
+        let digest = change.version.as_deref().filter(|version| *version != ABSENT);
+        let (expected, found) = match (&change.etag, digest) {
+            _ if change.version.as_deref() == Some(ABSENT) => {
+                let status = self.head(&change.id).await?.status;
+                let found =
+                    if matches!(status, 404 | 410) { ABSENT.into() } else { format!("status {status}") };
+                (ABSENT.into(), found)
+            }
+            (Some(etag), _) => {
+                let response = self.head(&change.id).await?;
+                (strong(etag).to_owned(), state(&response, response.header("etag").map(strong)))
+            }
+            (None, Some(digest)) => {
+                let response = self.ask(Method::GET, &change.id).await?;
+                (digest.to_owned(), state(&response, Some(&body_digest(&response))))
+            }
+            (None, None) => {
+                let response = self.head(&change.id).await?;
+                ("a successful status".into(), state(&response, Some("a successful status")))
+            }
+        };
+        Ok(if expected == found { Seen::AsLeft } else { Seen::Differs { expected, found } })
+    }
+}
+
+impl Verifier for HttpVerifier {
+    fn name(&self) -> &str {
+        "http"
+    }
+
+    fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen>> {
+        Box::pin(self.see(change))
+    }
+
+    fn skips_confirmed(&self) -> bool {
+        self.once
+    }
+}
+
+/// What a successful answer shows, else its status.
+fn state(response: &HttpResponse, shown: Option<&str>) -> String {
+    match shown {
+        Some(shown) if response.is_success() => shown.to_owned(),
+        Some(_) => format!("status {}", response.status),
+        None if response.is_success() => "no entity tag".into(),
+        None => format!("status {}", response.status),
+    }
+}
+
+/// An entity tag without its mark of weakness.
+fn strong(etag: &str) -> &str {
+    etag.strip_prefix("W/").unwrap_or(etag)
+}
+
+fn body_digest(response: &HttpResponse) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(response.bytes())))
+}
+
+/// Reports a resource as `response` shows it.
+pub(super) fn report(cx: &StepCx, url: &str, response: &HttpResponse) {
+    let id = Url::parse(url).map_or_else(|_| url.to_owned(), |url| mask_url(&url));
+    let gone = matches!(response.status, 404 | 410) || (response.method == "DELETE" && response.is_success());
+    let mut changed = cx.changed(HTTP, &id, &response.method.to_ascii_lowercase());
+    if gone {
+        changed = changed.version(ABSENT);
+    } else if response.method == "GET" && response.is_success() {
+        changed = changed.version(body_digest(response));
+    }
+    if let Some(etag) = response.header("etag").filter(|_| !gone) {
+        changed = changed.etag(etag);
+    }
+    if let Some(location) = response.header("location") {
+        changed = changed.external_ref(location);
+    }
+    drop(changed);
+}
