@@ -5,6 +5,7 @@
 
 pub mod approval;
 pub mod branch;
+mod business;
 pub mod callback;
 mod cancellation;
 pub mod child;
@@ -39,6 +40,7 @@ mod perform;
 mod plan;
 pub mod policy;
 pub mod private;
+mod purge;
 pub mod recording;
 pub mod replay;
 pub mod resources;

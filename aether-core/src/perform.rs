@@ -234,7 +234,7 @@ impl Performance {
                 let (outcome, result) = self.recorded(&entry).await;
                 self.catch_up(&invocation, outcome, result, Some(&entry)).await
             }
-            None if invocation.refused => self.refuse(&invocation.key).await,
+            None if invocation.refused => self.refused_before().await,
             _ => match self.left_open(&invocation, record.callback).await {
                 Next::Done(answered) => answered,
                 Next::Again => self.attempts().await,
@@ -398,27 +398,9 @@ impl Performance {
                 Err(Next::Done(self.catch_up(&invocation, outcome, result, Some(&row)).await))
             }
             Some(LedgerAnswer::InFlight(_)) => Err(self.unknown(&invocation, &key, None).await),
-            Some(LedgerAnswer::Refused(_)) | None => Err(Next::Done(self.refuse(&key).await)),
+            Some(LedgerAnswer::Refused(row)) => Err(Next::Done(self.refuse(Some(*row)).await)),
+            None => Err(Next::Done(self.refuse(None).await)),
         }
-    }
-
-    /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run.
-    fn business_key(&self) -> Result<Option<String>, PayloadError> {
-        if !self.options.irreversible {
-            return Ok(None);
-        }
-        let key = self.body.business_key(&self.args)?.unwrap_or_else(|| self.digest.as_str().to_owned());
-        Ok(Some(format!("{}/{}:{key}", self.run.id, self.path)))
-    }
-
-    /// The business key belongs to another call: refused, for good.
-    async fn refuse(&mut self, key: &IdempotencyKey) -> Answered {
-        let reason = format!(
-            "irreversible step `{}` was called before with the same business key; the call `{key}` was not made",
-            self.name
-        );
-        let error = StepError::Rejected(at(&self.run, &self.command, reason));
-        self.commit_failure(Outcome::PermanentFailure, &error, None).await
     }
 
     /// Runs a body that leaves the world as it is.

@@ -210,6 +210,14 @@ pub trait Body: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// The arguments as the step itself would record them, without what it does not take.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when the record does not fit the function's signature.
+    fn normal(&self, args: &Payload) -> Result<Payload, PayloadError> {
+        Ok(args.clone())
+    }
+
     /// Whether a person must agree to a call with `args`.
     ///
     /// # Errors
@@ -304,6 +312,10 @@ impl<S: Step> Body for StepBody<S> {
 
     fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
         Ok(S::business_key(&S::decode(args)?))
+    }
+
+    fn normal(&self, args: &Payload) -> Result<Payload, PayloadError> {
+        S::encode(&S::decode(args)?)
     }
 
     fn needs_approval(&self, args: &Payload) -> Result<bool, PayloadError> {

@@ -184,7 +184,7 @@ async fn a_retried_tool_gets_a_new_key_only_after_a_definite_failure() {
 async fn deleted(cx: &mut Cx) -> Result<String> {
     let first = delete(cx, "a1".into()).await?;
     match delete(cx, "a1".into()).await {
-        Err(StepError::Rejected(_)) => Ok(format!("{first}, once")),
+        Err(StepError::Taken(_)) => Ok(format!("{first}, once")),
         Err(error) => Err(error.into()),
         Ok(again) => Ok(format!("{first} and {again}")),
     }
