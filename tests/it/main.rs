@@ -3,13 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
+mod cancel;
+mod children;
 mod crash;
 mod definitions;
 mod examples;
 mod fuzz;
+mod heartbeats;
 mod hostile;
 mod kill_sweep;
+mod limits;
+mod locks;
 mod names;
+mod retries;
 mod recordings;
 mod seeds;
 mod sim;
