@@ -185,17 +185,17 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
 impl RunPart {
     fn read(self) -> Result<RecordedRun, RecordingError> {
         let place = || format!("run `{}`", self.run);
-        let first = self.frames.first().and_then(|frame| frame.events.first());
+        let frames: Vec<_> = self.frames.into_iter().map(FramePart::read).collect();
+        let first = frames.first().and_then(|frame| frame.events.first());
         let Some(Ok(Event::RunCreated(created))) = first.map(Payload::decode) else {
             return Err(damaged(place(), "its first event is not `run_created`"));
         };
-        if let Some(empty) = self.frames.iter().position(|frame| frame.events.is_empty()) {
+        if let Some(empty) = frames.iter().position(|frame| frame.events.is_empty()) {
             return Err(damaged(place(), format_args!("frame {empty} holds no event")));
         }
         let rows = self.ledger.into_iter().map(|row| row.read(&self.run));
         let ledger = rows.collect::<Result<_, _>>()?;
-        let frames = self.frames.into_iter().map(FramePart::read);
-        Ok(RecordedRun { run: self.run, created, frames: frames.collect(), ledger })
+        Ok(RecordedRun { run: self.run, created, frames, ledger })
     }
 }
 
