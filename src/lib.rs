@@ -35,6 +35,7 @@ pub mod prelude;
 pub use aether_core::approval::{ApprovalCall, Approvals};
 pub use aether_core::branch::Each;
 pub use aether_core::callback::{Callback, CallbackError, CallbackPending};
+pub use aether_core::child::{Child, ChildRun};
 pub use aether_core::confirm::{Seen, Verifier};
 pub use aether_core::contract;
 pub use aether_core::cx::Cx;

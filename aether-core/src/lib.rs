@@ -23,6 +23,7 @@ pub mod failure;
 pub mod fault;
 pub mod gate;
 pub mod graph;
+mod heartbeat;
 pub mod host;
 pub mod human;
 pub mod id;

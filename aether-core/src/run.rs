@@ -76,12 +76,12 @@ struct State {
     in_flight: BTreeMap<CommandId, InvocationId>,
     inbox: Vec<Message>,
     seen: u64,
+    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
+    ahead: Vec<Side>,
     /// Outcomes that the effect store held when the run was taken up.
     effects: HashMap<IdempotencyKey, StoredEffect>,
     /// Replay waits for a person.
     held: bool,
-    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
-    ahead: Vec<Side>,
 }
 
 /// What rides with an append.
@@ -505,7 +505,6 @@ impl Run {
         state.unwinding = true;
         state.cancellation = Arc::default();
         state.history = history;
-        state.matched = 0;
     }
 
     /// Whether steps are being undone.
@@ -521,6 +520,12 @@ impl Run {
     /// Keeps what would undo `command`.
     pub(crate) fn remember_undo(&self, command: &CommandId, undo: Undo) {
         self.lock().undos.insert(command.clone(), undo);
+    }
+
+    /// Gives what this run knows of undoing steps to another replay of it.
+    pub(crate) fn hand_over_undos(&self, to: &Self) {
+        let undos = self.lock().undos.clone();
+        to.lock().undos = undos;
     }
 
     /// What would undo `command`, if this process has seen it.

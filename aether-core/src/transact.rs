@@ -134,7 +134,7 @@ fn finished(
             };
         }
         Ended::Error(ref error) => error.class,
-        Ended::TimedOut => FailureClass::Retryable,
+        Ended::TimedOut | Ended::Silent => FailureClass::Retryable,
         Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) | Ended::Pending(_) => {
             FailureClass::Permanent
         }

@@ -282,7 +282,7 @@ impl Engine {
         let open = word.open(counter)?;
         self.in_time(open)?;
         check(open)?;
-        let message = letter.message(topic, counter.refused, now(&self.inner))?;
+        let message = letter.message(topic, counter.round, now(&self.inner))?;
         let id = message.id.clone();
         match self.inner.host.send(&run, message).await? {
             Sent::Delivered => {
@@ -355,7 +355,7 @@ impl Engine {
             Reply::Expired => Ok(()),
         })?;
         let letter = Letter { reply, actor: "callback".into() };
-        let mut message = letter.message(&callback_topic(&invocation), counter.refused, now(&self.inner))?;
+        let mut message = letter.message(&callback_topic(&invocation), counter.round, now(&self.inner))?;
         if counter.open.as_ref().is_some_and(|open| open.waiting == Waiting::Resolution) {
             // The time limit may have taken the first id; an operator is asked now, and a report still helps.
             message.id.push('+');
