@@ -99,15 +99,24 @@ async fn a_handle_waits_through_a_store_that_is_locked_for_too_long() {
 async fn an_engines_shutdown_leaves_a_shared_store_open() {
     let (_folder, path) = place();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
-    let one = Engine::builder().store(Arc::clone(&store)).start().await.unwrap();
-    let two = Engine::builder().store(store).start().await.unwrap();
+    let lease = Duration::from_millis(200);
+    let one = Engine::builder().store(Arc::clone(&store)).lease(lease).start().await.unwrap();
+    let two = Engine::builder().store(store).lease(lease).start().await.unwrap();
     one.shutdown().await.unwrap();
     let run = two.start::<counting>(1).await.unwrap();
     two.signal(run.id(), "go", "1", &()).await.unwrap();
     assert_eq!(in_time(run.result()).await.unwrap(), 3);
     let store = Arc::downgrade(two.store());
     two.shutdown().await.unwrap();
-    if let Some(store) = store.upgrade() {
-        assert!(store.runs(aether::store::RunFilter::default()).await.is_err(), "the last one closes it");
-    }
+    drop(run);
+    let closed = async || match store.upgrade() {
+        Some(store) => store.runs(aether::store::RunFilter::default()).await.is_err(),
+        None => true,
+    };
+    in_time(async {
+        while !closed().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
 }
