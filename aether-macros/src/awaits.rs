@@ -12,10 +12,10 @@ use syn::{
 };
 
 use crate::code;
-use crate::expand::placed_at;
 use crate::hidden::{self, Arguments};
 use crate::ir::{State, StateKind};
 use crate::report::Diagnostics;
+use crate::span::placed_at;
 
 /// Puts every await behind the gate; gives the states.
 pub(crate) fn gate(

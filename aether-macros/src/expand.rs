@@ -5,13 +5,14 @@
 mod definition;
 mod step;
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{GenericParam, Lifetime};
 
 use self::definition::workflow_def;
 use crate::ir::{Arg, Owner, Pass, Plan, Rejected, Shape, Stub, Warning, WorkflowPlan};
+use crate::span::placed_at;
 
 /// Generated code, by where it goes.
 #[derive(Default)]
@@ -346,22 +347,6 @@ fn argument(arg: &Arg, p: &TokenStream) -> TokenStream {
     let at = arg.ident.span();
     let owned = placed_at(arg.owned.to_token_stream(), at);
     quote_spanned!(at=> <#owned as #p::Argument>)
-}
-
-/// The same tokens, as if they stood at another place.
-pub(crate) fn placed_at(tokens: TokenStream, at: Span) -> TokenStream {
-    let moved = tokens.into_iter().map(|token| match token {
-        TokenTree::Group(group) => {
-            let mut moved = Group::new(group.delimiter(), placed_at(group.stream(), at));
-            moved.set_span(group.span().located_at(at));
-            TokenTree::Group(moved)
-        }
-        mut token => {
-            token.set_span(token.span().located_at(at));
-            token
-        }
-    });
-    moved.collect()
 }
 
 fn stub_codec(shape: &Shape) -> TokenStream {

@@ -240,7 +240,7 @@ impl Confirm {
 /// When a person must agree.
 pub(crate) enum Approval {
     Required,
-    ByArguments(OfArguments),
+    ByArguments(Box<OfArguments>),
 }
 
 /// A closure over arguments: `key = |args| body`, `approval = |args| body`.

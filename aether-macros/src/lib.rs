@@ -17,6 +17,7 @@ mod ir;
 mod module;
 mod parse;
 mod report;
+mod span;
 
 use proc_macro::TokenStream;
 

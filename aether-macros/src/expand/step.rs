@@ -1,9 +1,10 @@
 //! The code of a step: its definition, its body as the engine calls it, and its call from a workflow.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens as _, format_ident, quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Path, PathSegment, Type, TypeReference};
+use syn::visit_mut::VisitMut;
+use syn::{Expr, ExprPath, Path, PathSegment, Type, TypeReference, parse_quote, parse_quote_spanned};
 
 use super::definition::{options, step_def};
 use super::{
@@ -94,7 +95,7 @@ fn in_future(shape: &Shape, value: &TokenStream) -> TokenStream {
 fn business_key(shape: &Shape, key: &OfArguments) -> TokenStream {
     let args = names().args;
     let bound = bound(shape, key);
-    let body = &key.body;
+    let body = without_self(shape, &key.body);
     quote! {
         fn business_key(#args: &Self::Args) -> ::core::option::Option<::std::string::String> {
             #bound
@@ -106,7 +107,7 @@ fn business_key(shape: &Shape, key: &OfArguments) -> TokenStream {
 fn needs_approval(shape: &Shape, closure: &OfArguments) -> TokenStream {
     let args = names().args;
     let bound = bound(shape, closure);
-    let body = &closure.body;
+    let body = without_self(shape, &closure.body);
     quote! {
         fn needs_approval(#args: &Self::Args) -> bool {
             #bound
@@ -133,7 +134,7 @@ fn probe(shape: &Shape, path: &Path) -> TokenStream {
     let p = private(shape);
     let Names { cx, args, .. } = names();
     let params = passed(shape);
-    let function = function(shape, path);
+    let function = without_self(shape, &parse_quote!(#path));
     let asked = quote_spanned!(path.span()=> #function(&mut #cx, #(#params),*).await.map_err(::core::convert::Into::into));
     let future = in_future(shape, &asked);
     quote! {
@@ -170,15 +171,22 @@ fn compensation(shape: &Shape, path: &Path) -> TokenStream {
     }
 }
 
-/// The path of a function, with the type of the `impl` block in place of `Self`, which means another type here.
-fn function(shape: &Shape, path: &Path) -> TokenStream {
-    match &shape.owner {
-        Some(Owner { ty, .. }) if path.segments.len() > 1 && path.segments[0].ident == "Self" => {
-            let rest = path.segments.iter().skip(1);
-            quote_spanned!(path.span()=> <#ty>#(::#rest)*)
+/// An expression with the type of the `impl` block in place of `Self`, which means another type here.
+fn without_self(shape: &Shape, expr: &Expr) -> Expr {
+    struct Namer<'a>(&'a Type);
+    impl VisitMut for Namer<'_> {
+        fn visit_expr_path_mut(&mut self, path: &mut ExprPath) {
+            if path.qself.is_none() && path.path.segments.len() > 1 && path.path.segments[0].ident == "Self" {
+                let (ty, rest) = (self.0, path.path.segments.iter().skip(1));
+                *path = parse_quote_spanned!(path.path.span()=> <#ty>#(::#rest)*);
+            }
         }
-        _ => path.to_token_stream(),
     }
+    let mut expr = expr.clone();
+    if let Some(Owner { ty, .. }) = &shape.owner {
+        Namer(ty).visit_expr_mut(&mut expr);
+    }
+    expr
 }
 
 /// The type of a step by the path of its function: that of `Agent::refund` is `Agent_refund`.

@@ -319,7 +319,7 @@ pub(super) fn approval(name: &Ident, value: Value, diagnostics: &mut Diagnostics
         return Some(Approval::Required);
     }
     let place = at(name, &value);
-    let approval = closure(value).map(Approval::ByArguments);
+    let approval = closure(value).map(|closure| Approval::ByArguments(Box::new(closure)));
     if approval.is_none() {
         bad(place, "approval", FORM, diagnostics);
     }

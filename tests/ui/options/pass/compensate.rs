@@ -40,7 +40,21 @@ impl House {
         Ok(())
     }
 
-    #[step(effect = "tool", compensate = House::lock_again)]
+    fn is_front(door: u32) -> bool {
+        door == 1
+    }
+
+    async fn was_unlocked(cx: &mut StepCx, door: u32, locked: Option<()>) -> Result<Probe<()>> {
+        let _ = (cx, door, locked);
+        Ok(Probe::DidNotHappen)
+    }
+
+    #[step(
+        effect = "tool",
+        compensate = House::lock_again,
+        approval = |door| Self::is_front(*door),
+        probe = Self::was_unlocked,
+    )]
     async fn unlock(cx: &mut StepCx, door: u32, locked: Option<()>) -> Result<()> {
         let _ = (cx, door, locked);
         Ok(())
