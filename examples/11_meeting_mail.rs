@@ -109,12 +109,13 @@ fn line(entry: &TraceEntry) -> Option<String> {
 /// Says a person's word to what waits.
 async fn say(engine: &Engine, waits: &Pending, word: &str) -> Result<()> {
     let (run, command) = (&waits.run, &waits.command);
-    Ok(match (waits.waiting, word) {
+    match (waits.waiting, word) {
         (Waiting::Approval, "approve") => engine.approve(run, command, "ann").await?,
         (Waiting::Approval, "reject") => engine.reject(run, command, "not this one", "ann").await?,
         (Waiting::Question, word) => engine.answer(run, command, &(word == "yes"), "ann").await?,
         (_, word) => println!("`{word}` is no answer to this"),
-    })
+    }
+    Ok(())
 }
 
 /// Shows what waits and takes words until the run is over.

@@ -41,7 +41,7 @@ async fn s092_no_call_before_a_person_agrees_and_one_after() {
         assert!(waits.question.as_ref().unwrap().as_str().contains(r#""irreversible":true"#), "{waits:?}");
         let view = engine.view(run.id()).await.unwrap();
         assert_eq!(view.steps[0].status, Status::Waiting);
-        assert_eq!(engine.all_pending().await.unwrap(), [waits.clone()]);
+        assert_eq!(engine.all_pending().await.unwrap(), std::slice::from_ref(&waits));
 
         engine.approve(run.id(), &waits.command, "ann").await.unwrap();
         assert_eq!(in_time(run.result()).await.unwrap(), "paid 500 to bob; 1");
@@ -260,7 +260,9 @@ async fn s092_cancelling_a_run_closes_what_waits() {
 
 #[tokio::test]
 async fn s092_a_policy_raises_what_a_step_declares_and_never_lowers_it() {
-    let policies: [(fn() -> Approvals, u32, &[&str]); 7] = [
+    /// A policy, a sum, and the steps that need consent then.
+    type Case = (fn() -> Approvals, u32, &'static [&'static str]);
+    let policies: [Case; 7] = [
         (Approvals::new, 50, &[]),
         (Approvals::new, 500, &["remit_small"]),
         (|| Approvals::new().when(|_| false), 500, &["remit_small"]),
