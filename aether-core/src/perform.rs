@@ -30,7 +30,7 @@ use crate::outcome::{EffectClass, FailureClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
 use crate::run::{Matched, Riders, Run};
-use crate::step::{Body, BodyResult};
+use crate::step::{Body, BodyResult, ProbeResult};
 use crate::step_cx::StepCx;
 use crate::world::later;
 
@@ -437,15 +437,26 @@ impl Performance {
 
     /// What a test answers in the body's place.
     pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
-        let call = BodyCall {
+        let interceptor = self.run.host.interceptor.as_ref()?;
+        interceptor.intercept(&self.body_call(), cx)
+    }
+
+    /// The step's probe, or what a test answers in its place; `None` where the step has none.
+    pub(crate) fn probing(&self, cx: StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
+        let interceptor = self.run.host.interceptor.as_ref();
+        let answered = interceptor.and_then(|interceptor| interceptor.probe(&self.body_call(), &cx));
+        answered.or_else(|| self.body.probe(cx, &self.args))
+    }
+
+    fn body_call(&self) -> BodyCall<'_> {
+        BodyCall {
             run: &self.run.id,
             command: &self.command,
             path: &self.path,
             options: &self.options,
             attempt: self.attempt,
             args: &self.args,
-        };
-        self.run.host.interceptor.as_ref().and_then(|interceptor| interceptor.intercept(&call, cx))
+        }
     }
 
     async fn call(&mut self, cx: StepCx) -> Ended {

@@ -126,7 +126,7 @@ impl Performance {
     /// Asks the step's probe.
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, self.run.now(), None);
-        let Some(probe) = self.body.probe(cx, &self.args) else {
+        let Some(probe) = self.probing(cx) else {
             return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new()).await;
         };
         let found = {
