@@ -10,6 +10,9 @@ use aether_core::step::{Step, Workflow};
 use super::SimReport;
 use super::journal::difference;
 
+/// Longest line of a difference, in characters.
+const WIDTH: usize = 100;
+
 impl<W: Workflow> SimReport<W> {
     /// Asserts that the run ended with a value, and returns it.
     ///
@@ -140,12 +143,13 @@ impl<W: Workflow> SimReport<W> {
         if found.len() == expected.len() && expected.iter().zip(&found).all(fits) {
             return;
         }
-        // Lines that fit are told in the words of the test.
-        let told: Vec<&str> = found
-            .iter()
-            .map(|found| expected.iter().copied().find(|expected| begins(found, expected)).unwrap_or(found))
-            .collect();
-        panic!("{}the journal:\n{journal}", differing("the journal is another", &expected, &told));
+        // Lines that fit are told in the words of the test, others by their beginning.
+        let told = |found: &&'_ str| match expected.iter().find(|expected| begins(found, expected)) {
+            Some(expected) => (*expected).to_owned(),
+            None => shortened(found),
+        };
+        let told: Vec<String> = found.iter().map(told).collect();
+        panic!("{}the journal:\n{journal}", differing("the journal is another", &expected, &borrowed(&told)));
     }
 }
 
@@ -158,6 +162,14 @@ fn unnumbered(line: &str) -> &str {
 /// Whether `line` begins with `start`, up to the end of a word.
 fn begins(line: &str, start: &str) -> bool {
     line.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+/// The beginning of a line.
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{} ..", line.get(..end).unwrap_or(line)),
+        None => line.to_owned(),
+    }
 }
 
 fn borrowed(lines: &[String]) -> Vec<&str> {

@@ -93,7 +93,8 @@ pub struct Delayed<A> {
     answer: A,
 }
 
-/// An answer that comes after this much virtual time: later than the request's timeout, it does not come at all.
+/// An answer that comes after this much virtual time. A request's own timeout is not simulated: say what it leads to,
+/// `delayed(wait, Err::<u16, _>(Failure::unknown("no answer in time")))`.
 pub fn delayed<A>(takes: Duration, answer: A) -> Delayed<A> {
     Delayed { takes, answer }
 }

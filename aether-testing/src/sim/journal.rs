@@ -66,30 +66,36 @@ impl Neutral {
         }
     }
 
+    /// A text with its times and UUIDs replaced, wherever they stand in it.
     fn text(&mut self, text: &str) -> String {
-        if text.ends_with('Z')
-            && let Ok(at) = text.parse::<Timestamp>()
-        {
-            return since(self.begun, at);
-        }
         let (mut neutral, mut rest) = (String::with_capacity(text.len()), text);
         while let Some(first) = rest.chars().next() {
-            let (taken, uuid) = match rest.get(..UUID).filter(|start| is_uuid(start)) {
-                Some(uuid) => (UUID, Some(uuid)),
-                None => (first.len_utf8(), None),
+            let taken = if let Some(uuid) = rest.get(..UUID).filter(|start| is_uuid(start)) {
+                let next = self.uuids.len() + 1;
+                let number = *self.uuids.entry(uuid.into()).or_insert(next);
+                let _writing_to_a_string = write!(neutral, "uuid#{number}");
+                UUID
+            } else if let Some((length, at)) = time(rest) {
+                neutral.push_str(&since(self.begun, at));
+                length
+            } else {
+                neutral.push(first);
+                first.len_utf8()
             };
-            match uuid {
-                Some(uuid) => {
-                    let next = self.uuids.len() + 1;
-                    let number = *self.uuids.entry(uuid.into()).or_insert(next);
-                    let _writing_to_a_string = write!(neutral, "uuid#{number}");
-                }
-                None => neutral.push(first),
-            }
             rest = rest.get(taken..).unwrap_or_default();
         }
         neutral
     }
+}
+
+/// The time at the start of `text`, and the length of its text.
+fn time(text: &str) -> Option<(usize, Timestamp)> {
+    let date = text.as_bytes().get(..11)?;
+    if date[4] != b'-' || date[7] != b'-' || date[10] != b'T' {
+        return None;
+    }
+    let length = text.find('Z')? + 1;
+    Some((length, text.get(..length)?.parse().ok()?))
 }
 
 /// Length of a UUID in hyphenated form.
@@ -195,6 +201,7 @@ mod tests {
             ("2025-12-31T23:59:00Z", "-1m"),
             ("Z", "Z"),
             (a, "uuid#1"),
+            ("at 2026-01-02T00:00:00Z, Zoe", "at +1d, Zoe"),
             (&format!("ü{b}/{a}-x"), "üuuid#2/uuid#1-x"),
         ] {
             assert_eq!(neutral.text(text), expected);

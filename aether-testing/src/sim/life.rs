@@ -13,7 +13,7 @@ use aether_core::deps::Deps;
 use aether_core::effect_store;
 use aether_core::engine::{Engine, EngineBuilder, RunHandle};
 use aether_core::event::{
-    Event, InvocationAbandoned, InvocationResolved, StateChanged, ToolInvocationFinished,
+    CallbackAwaited, Event, InvocationAbandoned, InvocationResolved, StateChanged, ToolInvocationFinished,
     ToolInvocationStarted,
 };
 use aether_core::failure::Failure;
@@ -143,6 +143,8 @@ async fn cut_off(store: &dyn Store) -> Result<BTreeSet<Doubt>, SimError> {
                 }
                 Event::ToolInvocationFinished(ToolInvocationFinished { command, invocation, .. })
                 | Event::InvocationAbandoned(InvocationAbandoned { command, invocation })
+                // Somebody outside will tell its outcome.
+                | Event::CallbackAwaited(CallbackAwaited { command, invocation, .. })
                 | Event::InvocationResolved(InvocationResolved { command, invocation, .. }) => {
                     open.remove(&Doubt { run: run.clone(), command, invocation });
                 }

@@ -169,9 +169,9 @@ impl Stage {
             return Ok(Behaviour::Real);
         }
         if let Some(name) = self.scripts.models.answered_call(call.path) {
-            let turn = match self.given_before(call, cx) {
+            let turn = match self.given_before(call.path, cx) {
                 Some(given) => given.turn,
-                None => self.give(call, cx, 0),
+                None => self.give(call.path, cx, 0),
             };
             self.state().asked.insert(name.into(), turn);
             return Ok(Behaviour::Real);
@@ -184,7 +184,7 @@ impl Stage {
                 command: call.command.clone(),
                 answers,
             };
-            return self.pick(call, cx, &servers).ok_or_else(used_up);
+            return self.pick("http", cx, &servers).ok_or_else(used_up);
         }
         if let Some(played) = &self.scripts.recorded {
             return played.answer(call);
@@ -202,7 +202,7 @@ impl Stage {
         let fitting = script.rules.iter().enumerate().filter(|(_, rule)| self.fits(rule, call));
         let mut answers: Vec<_> = fitting.map(|(number, rule)| (number, &rule.answers)).collect();
         answers.push((script.rules.len(), &script.rest));
-        if let Some(behaviour) = self.pick(call, cx, &answers) {
+        if let Some(behaviour) = self.pick(call.path, cx, &answers) {
             return Ok(behaviour);
         }
         let (asked, command) = (call.path.into(), call.command.clone());
@@ -217,17 +217,18 @@ impl Stage {
         Err(SimError::NoMatch { asked, command, args: call.args.clone(), matchers })
     }
 
-    /// The first answer that is not used up. A call whose answer a crash took along gets the same one again.
-    fn pick(&self, call: &BodyCall<'_>, cx: &StepCx, answers: &[(usize, &Answers)]) -> Option<Behaviour> {
-        if let Some(Given { rule, turn, .. }) = self.given_before(call, cx)
+    /// The first answer that is not used up by calls of `path`. A call whose answer a crash took along gets the same one
+    /// again.
+    fn pick(&self, path: &str, cx: &StepCx, answers: &[(usize, &Answers)]) -> Option<Behaviour> {
+        if let Some(Given { rule, turn, .. }) = self.given_before(path, cx)
             && let Some((_, answers)) = answers.iter().find(|(number, _)| *number == rule)
             && let Some(behaviour) = answers.get(turn)
         {
             return Some(behaviour.clone());
         }
         answers.iter().find_map(|(rule, answers)| {
-            let behaviour = answers.get(self.used(call, *rule))?;
-            self.give(call, cx, *rule);
+            let behaviour = answers.get(self.used(path, *rule))?;
+            self.give(path, cx, *rule);
             Some(behaviour.clone())
         })
     }
@@ -248,29 +249,28 @@ impl Stage {
     }
 
     /// How many answers of a rule are used.
-    fn used(&self, call: &BodyCall<'_>, rule: usize) -> usize {
-        self.state().used.get(&(call.path.to_owned(), rule)).copied().unwrap_or_default()
+    fn used(&self, path: &str, rule: usize) -> usize {
+        self.state().used.get(&(path.to_owned(), rule)).copied().unwrap_or_default()
     }
 
     /// The answer that a process which died was given for this call.
-    fn given_before(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<Given> {
+    fn given_before(&self, path: &str, cx: &StepCx) -> Option<Given> {
         let mut state = self.state();
         let life = state.life;
-        let given = state.given.get_mut(&(call.path.to_owned(), cx.idempotency_key().to_string()))?;
+        let given = state.given.get_mut(&(path.to_owned(), cx.idempotency_key().to_string()))?;
         let before = given.life < life;
         given.life = life;
         before.then_some(*given)
     }
 
     /// Uses the next answer of a rule up; returns its number.
-    fn give(&self, call: &BodyCall<'_>, cx: &StepCx, rule: usize) -> usize {
+    fn give(&self, path: &str, cx: &StepCx, rule: usize) -> usize {
         let mut state = self.state();
-        let path = call.path.to_owned();
-        let used = state.used.entry((path.clone(), rule)).or_default();
+        let used = state.used.entry((path.to_owned(), rule)).or_default();
         let turn = *used;
         *used += 1;
         let given = Given { life: state.life, rule, turn };
-        state.given.insert((path, cx.idempotency_key().to_string()), given);
+        state.given.insert((path.to_owned(), cx.idempotency_key().to_string()), given);
         turn
     }
 
