@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aether_core::approval::Approvals;
 use aether_core::confirm::Verifier;
-use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder};
+use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder, Retention};
 use aether_core::host::{Interceptor, Limits};
 use aether_core::memory::MemoryStore;
 use aether_core::policy::ReplayPolicy;
@@ -174,6 +174,18 @@ impl EngineBuilder {
     /// Sets how long a run that only waits stays in memory. Default 1 s.
     pub fn eviction_grace(self, grace: Duration) -> Self {
         self.with(|core| core.eviction_grace(grace))
+    }
+
+    /// Sets how long world-changing bodies may go on in a run that is cancelled, before they are dropped and stay in
+    /// doubt. Default 5 s.
+    pub fn cancel_grace(self, grace: Duration) -> Self {
+        self.with(|core| core.cancel_grace(grace))
+    }
+
+    /// Deletes ended runs that are older than `retention` says, when the engine starts and at intervals from then on.
+    /// Without it, everything is kept.
+    pub fn retention(self, retention: Retention) -> Self {
+        self.with(|core| core.retention(retention))
     }
 
     /// Refuses to start on a store that does not survive a crash.

@@ -21,6 +21,7 @@ mod calls;
 mod error;
 mod lend;
 mod open;
+mod purge;
 mod reader;
 mod row;
 mod schema;
@@ -39,12 +40,13 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use aether_core::effect_store::{Kept, StoredEffect};
-use aether_core::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
+use aether_core::payload::Payload;
 use aether_core::store::{
-    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
-    Store, StoreError,
+    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
+    RunRecord, Sent, Snapshot, Store, StoreError,
 };
 
 use crate::alive::SignsOfLife;
@@ -279,6 +281,20 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| reader::entry(conn, &key)))
     }
 
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        let key = business_key.to_owned();
+        Box::pin(self.readers.ask(move |conn| reader::holder(conn, &key)))
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| reader::ended(conn, &query)))
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        let run = run.clone();
+        self.write(move |batch| batch.purge(&run))
+    }
+
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
         let run = run.clone();
         Box::pin(self.readers.ask(move |conn| reader::entries(conn, &run)))
@@ -302,6 +318,26 @@ impl Store for SqliteStore {
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let hash = hash.to_owned();
         Box::pin(self.readers.ask(move |conn| reader::blob(conn, &hash)))
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, command) = (run.clone(), command.clone());
+        self.write(move |batch| batch.save_progress(&run, epoch, &command, &progress))
+    }
+
+    fn progress(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        let (run, command) = (run.clone(), command.clone());
+        Box::pin(self.readers.ask(move |conn| reader::progress(conn, &run, &command)))
     }
 
     fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {

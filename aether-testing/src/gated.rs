@@ -7,12 +7,13 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aether_core::effect_store::{Kept, StoredEffect};
-use aether_core::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
+use aether_core::payload::Payload;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError, Tail,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
+    RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Tail,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -192,6 +193,18 @@ impl<G: Gate> Store for Gated<G> {
         self.ask(Ask::Read, || self.inner.entry(key))
     }
 
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.holder(business_key))
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.ended(query))
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        self.ask(Ask::Write, || self.inner.purge(run))
+    }
+
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
         self.ask(Ask::Read, || self.inner.entries(run))
     }
@@ -218,6 +231,24 @@ impl<G: Gate> Store for Gated<G> {
 
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         self.ask(Ask::Read, || self.inner.blob(hash))
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(Ask::Write, || self.inner.save_progress(run, epoch, command, progress))
+    }
+
+    fn progress(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.progress(run, command))
     }
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
