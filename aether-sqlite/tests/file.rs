@@ -282,7 +282,7 @@ async fn a_newer_schema_is_refused_untouched() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 3, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 4, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
