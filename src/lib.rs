@@ -43,10 +43,11 @@ pub use aether_core::def;
 pub use aether_core::deps::{Deps, MissingDep};
 pub use aether_core::effect_store;
 pub use aether_core::engine::{
-    AnyWorkflow, BuildError, DecideError, RunError, RunHandle, StartError, StartRun, Verified, VerifyError,
+    AnyWorkflow, BuildError, DecideError, Fate, PurgeReport, Retention, Retiring, RunError, RunHandle,
+    StartError, StartRun, Verified, VerifyError,
 };
 pub use aether_core::event;
-pub use aether_core::failure::{Context, Failure, Result, StepError, Unconfirmed};
+pub use aether_core::failure::{Context, Failure, Holder, Result, StepError, Unconfirmed};
 pub use aether_core::fault::{Divergence, Fault, Side};
 pub use aether_core::gate::{BoxEffect, Effect, Recorded};
 pub use aether_core::host::{Limits, Observed};

@@ -31,7 +31,7 @@ pub struct Fork {
 impl Fork {
     pub(crate) fn branch(&self, kind: char, number: usize) -> Cx {
         let path = format!("{}.{kind}{number}", self.parent.path());
-        self.parent.scope(path, self.parent.def())
+        self.parent.scope(path, self.parent.def(), self.parent.is_raised())
     }
 
     pub(crate) async fn check(&self) {
@@ -145,7 +145,7 @@ impl Cx {
         let ticket = self.ticket(name);
         let path = ticket.command.place().to_owned();
         let too_deep = path.split('.').count() > limit;
-        let parent = Cx::below(run, def, path);
+        let parent = Cx::below(run, def, path, ticket.raised);
         (ticket, Fork { parent, too_deep })
     }
 

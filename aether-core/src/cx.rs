@@ -33,12 +33,23 @@ pub struct Cx {
     path: String,
     next: u32,
     state: u16,
+    raise: Raise,
+}
+
+/// What is raised to irreversible, besides what declares itself so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Raise {
+    Nothing,
+    Next,
+    Everything,
 }
 
 /// A command that was asked for and not yet begun; knows where in the state machine it stands.
 pub(crate) struct Ticket<'c> {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
+    /// Whether the caller said that what this command does cannot be taken back.
+    pub(crate) raised: bool,
     def: &'static WorkflowDef,
     state: &'c mut u16,
 }
@@ -105,7 +116,7 @@ fn drawn(command: &CommandId, answer: Answer) -> Option<Event> {
 impl Cx {
     pub(crate) fn root(run: Arc<Run>) -> Self {
         let def = run.def;
-        Self { run, def, path: String::new(), next: 0, state: START }
+        Self { run, def, path: String::new(), next: 0, state: START, raise: Raise::Nothing }
     }
 
     /// The run this workflow is executed as.
@@ -116,6 +127,7 @@ impl Cx {
     pub(crate) fn ticket(&mut self, name: &str) -> Ticket<'_> {
         let place = self.place();
         Ticket {
+            raised: self.take_raise(),
             command: CommandId::new(&place, name),
             run: Arc::clone(&self.run),
             def: self.def,
@@ -131,13 +143,45 @@ impl Cx {
     }
 
     /// A scope below this one.
-    pub(crate) fn scope(&self, path: String, def: &'static WorkflowDef) -> Self {
-        Self::below(Arc::clone(&self.run), def, path)
+    pub(crate) fn scope(&self, path: String, def: &'static WorkflowDef, raised: bool) -> Self {
+        Self::below(Arc::clone(&self.run), def, path, raised)
     }
 
-    /// A scope at `path`.
-    pub(crate) fn below(run: Arc<Run>, def: &'static WorkflowDef, path: String) -> Self {
-        Self { run, def, path, next: 0, state: START }
+    /// A scope at `path`; what a raised one does is irreversible.
+    pub(crate) fn below(run: Arc<Run>, def: &'static WorkflowDef, path: String, raised: bool) -> Self {
+        let raise = if raised { Raise::Everything } else { Raise::Nothing };
+        Self { run, def, path, next: 0, state: START, raise }
+    }
+
+    /// Whether everything in this scope is raised.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.raise == Raise::Everything
+    }
+
+    fn take_raise(&mut self) -> bool {
+        let raised = self.raise != Raise::Nothing;
+        if self.raise == Raise::Next {
+            self.raise = Raise::Nothing;
+        }
+        raised
+    }
+
+    /// Says that what the next command does cannot be taken back, though its step does not declare it: a completed call
+    /// is then refused under the same business key, as if the step were `irreversible`. Of an inline workflow, a branch
+    /// or an agent, it holds for everything in it. There is no way to lower what a step declares.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// # async fn send_letter(_cx: &mut Cx, _to: &str) {}
+    /// send_letter(cx.irreversible(), "ann").await;
+    /// # }
+    /// ```
+    pub fn irreversible(&mut self) -> &mut Self {
+        if self.raise == Raise::Nothing {
+            self.raise = Raise::Next;
+        }
+        self
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -290,12 +334,13 @@ impl Cx {
         self.call(Call { path: name.clone(), name, options, args, body })
     }
 
-    pub(crate) fn call<O, E>(&mut self, call: Call) -> BoxEffect<'_, Result<O, StepError<E>>>
+    pub(crate) fn call<O, E>(&mut self, mut call: Call) -> BoxEffect<'_, Result<O, StepError<E>>>
     where
         O: crate::step::Recordable,
         E: crate::step::RecordableError,
     {
         let mut ticket = self.ticket(&call.name);
+        call.raise(ticket.raised);
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let answered = perform(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
@@ -321,13 +366,14 @@ impl Cx {
         inline_workflow(self, def, body)
     }
 
-    /// Calls a tool with arguments as JSON, as a model asks for it; the value comes back as JSON.
+    /// Calls a tool with arguments as JSON, as a model asks for it; the value comes back as JSON. Arguments that hold
+    /// `"irreversible": true` raise the call to irreversible; nothing in them lowers what the step declares.
     pub fn call_tool(
         &mut self,
         tool: &Tool,
         args: Payload,
     ) -> BoxEffect<'_, Result<Payload, StepError<Payload>>> {
-        let call = Call {
+        let mut call = Call {
             name: tool.def.name.into(),
             path: tool.def.path.into(),
             options: tool.def.options,
@@ -335,12 +381,22 @@ impl Cx {
             body: Arc::clone(&tool.body),
         };
         let mut ticket = self.ticket(tool.def.name);
+        call.raise(ticket.raised || says_irreversible(&call.args));
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let answered = perform(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
             answered.map_err(|error| error.decode().unwrap_or_else(|e| unreadable(&ticket, &e)))
         })
     }
+}
+
+/// Whether a model says of its own call that it cannot be taken back.
+fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Said {
+        irreversible: bool,
+    }
+    args.as_ref().ok().and_then(|args| args.decode::<Said>().ok()).is_some_and(|said| said.irreversible)
 }
 
 /// Decodes an answer: on the first run from the same bytes as on every replay.
@@ -386,11 +442,13 @@ where
     F: Future<Output = T> + Send + 'c,
 {
     let path = cx.place();
-    let scope = cx.scope(path, def);
+    let raised = cx.take_raise();
+    let scope = cx.scope(path, def, raised);
     let too_deep = scope.depth() > scope.run.host.limits.depth;
     let run = Arc::clone(&scope.run);
     let body = WorkflowCode::new(body(scope));
-    let mut ticket = Ticket { run, command: CommandId::new("", ""), def: cx.def, state: &mut cx.state };
+    let mut ticket =
+        Ticket { run, command: CommandId::new("", ""), raised: false, def: cx.def, state: &mut cx.state };
     BoxEffect::boxed(async move {
         ticket.enter().await;
         if too_deep {

@@ -63,7 +63,10 @@ pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::
             Some(reason) => Ended::Unrecordable(reason),
             None => Ended::Value(value),
         },
-        Ok(Ok(Err(error))) => Ended::Error(error),
+        Ok(Ok(Err(error))) => match run.error_too_large(&error) {
+            Some(reason) => Ended::Unrecordable(reason),
+            None => Ended::Error(error),
+        },
         Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
         Err(panic) => Ended::Panicked(panic_message(&*panic)),
     }

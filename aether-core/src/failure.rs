@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::CommandId;
+use crate::id::{CommandId, RunId};
 use crate::outcome::{Classify, FailureClass};
 
 /// Result of workflows and steps that use the recordable [`Failure`].
@@ -239,6 +239,8 @@ pub enum StepError<E = Failure> {
     TimedOut(Failure),
     /// A person or a rule refused the call.
     Rejected(Failure),
+    /// The call is irreversible, and another one with the same business key was made before. Nothing was done.
+    Taken(Holder),
     /// The body was started and nobody knows whether it changed the world.
     InDoubt(Failure),
     /// The run was cancelled.
@@ -247,6 +249,31 @@ pub enum StepError<E = Failure> {
     Panicked(Failure),
     /// Arguments or result do not survive being recorded.
     Unrecordable(Failure),
+}
+
+/// The call that holds a business key. Only its definite failure frees the key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Name of the step.
+    pub step: String,
+    /// The run that made the call.
+    pub run: RunId,
+    /// The command that made it.
+    pub command: CommandId,
+    /// Whether its outcome is not known, so that it may have been in vain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_doubt: bool,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { step, run, command, in_doubt } = self;
+        write!(
+            f,
+            "irreversible step `{step}` was called before with the same business key, as `{command}` of run `{run}`"
+        )?;
+        if *in_doubt { f.write_str(", and nobody knows yet what came of it") } else { Ok(()) }
+    }
 }
 
 impl<E> StepError<E> {
@@ -272,6 +299,7 @@ impl<E: Classify> Classify for StepError<E> {
             Self::InDoubt(_) => FailureClass::Unknown,
             Self::Exhausted(_)
             | Self::Rejected(_)
+            | Self::Taken(_)
             | Self::Cancelled(_)
             | Self::Panicked(_)
             | Self::Unrecordable(_) => FailureClass::Permanent,
@@ -293,6 +321,7 @@ impl<E: fmt::Display> fmt::Display for StepError<E> {
             Self::Exhausted(e) => write!(f, "no attempt left: {e}"),
             Self::TimedOut(e) => write!(f, "timed out: {e}"),
             Self::Rejected(e) => write!(f, "rejected: {e}"),
+            Self::Taken(holder) => write!(f, "rejected: {holder}"),
             Self::InDoubt(e) => write!(f, "in doubt: {e}"),
             Self::Cancelled(e) => write!(f, "cancelled: {e}"),
             Self::Panicked(e) => write!(f, "panicked: {e}"),

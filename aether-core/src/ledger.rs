@@ -9,6 +9,22 @@ use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, RunId};
 use crate::journal::Frame;
 use crate::payload::{Digest, Payload};
 
+/// How a business key begins that is unique in the whole store. No other one does: it begins with a run's id, which
+/// holds no tab.
+pub const STORE_WIDE: &str = "store\t";
+
+/// What stands before the key of a tombstone: its run is gone, and a new run of that name may use the key itself.
+pub const PURGED: &str = "purged:";
+
+impl LedgerEntry {
+    /// What is kept of this row when its run is purged; `None` unless it holds a store-wide business key.
+    pub fn tombstone(self) -> Option<Self> {
+        let held = self.business_key.as_ref().is_some_and(|key| key.starts_with(STORE_WIDE));
+        let key = IdempotencyKey::from(format!("{PURGED}{}", self.key));
+        held.then_some(Self { key, result: None, error: None, ..self })
+    }
+}
+
 /// Where an invocation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -5,6 +5,7 @@
 
 pub mod approval;
 pub mod branch;
+mod business;
 pub mod callback;
 mod cancellation;
 pub mod child;
@@ -29,6 +30,7 @@ pub mod human;
 pub mod id;
 pub mod journal;
 pub mod ledger;
+pub mod limits;
 pub mod memory;
 mod obligations;
 pub mod outcome;
@@ -38,6 +40,7 @@ mod perform;
 mod plan;
 pub mod policy;
 pub mod private;
+mod purge;
 pub mod recording;
 pub mod replay;
 pub mod resources;

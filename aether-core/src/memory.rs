@@ -3,7 +3,8 @@
 //! Promise: it answers before the call returns, and what it answers is what every other store must answer. Clones
 //! share their content, so that a test can "restart" an engine on what the last one left.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
@@ -17,8 +18,8 @@ use crate::journal::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::payload::Payload;
 use crate::store::{
-    Append, AppendError, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord,
-    Sent, Snapshot, StatusChange, Store, StoreError,
+    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
+    RunFilter, RunRecord, Sent, Snapshot, StatusChange, Store, StoreError,
 };
 
 /// A store that lives and dies with its process. Cheap to clone; clones share their content.
@@ -36,10 +37,14 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Content {
     runs: HashMap<RunId, Run>,
-    created: Vec<RunId>,
-    ledger: Vec<LedgerEntry>,
+    /// Runs by the order of their creation.
+    created: BTreeMap<u64, RunId>,
+    creations: u64,
+    ledger: Vec<Option<LedgerEntry>>,
     keys: HashMap<IdempotencyKey, usize>,
     business: HashMap<String, usize>,
+    /// Store-wide business keys of runs that were purged.
+    tombstones: HashMap<String, LedgerEntry>,
     messages: u64,
     blobs: HashMap<String, Vec<u8>>,
 }
@@ -149,7 +154,8 @@ impl Content {
             notified: false,
         };
         run.push(&new.frame, new.at);
-        self.created.push(new.id.clone());
+        self.creations += 1;
+        self.created.insert(self.creations, new.id.clone());
         self.runs.insert(new.id, run);
         Created::New
     }
@@ -206,8 +212,53 @@ impl Content {
 
     /// The row that stands in the way of `entry`.
     fn holder(&self, entry: &LedgerEntry) -> Option<&LedgerEntry> {
-        let business = || self.business.get(entry.business_key.as_ref()?);
-        self.keys.get(&entry.key).or_else(business).and_then(|row| self.ledger.get(*row))
+        let row = self.keys.get(&entry.key).and_then(|row| self.row(*row));
+        row.or_else(|| self.business_holder(entry.business_key.as_ref()?))
+    }
+
+    fn business_holder(&self, key: &str) -> Option<&LedgerEntry> {
+        let row = self.business.get(key).and_then(|row| self.row(*row));
+        row.or_else(|| self.tombstones.get(key))
+    }
+
+    fn row(&self, row: usize) -> Option<&LedgerEntry> {
+        self.ledger.get(row).and_then(Option::as_ref)
+    }
+
+    /// Deletes a run, unless it or the run that started it is open.
+    fn purge(&mut self, run: &RunId) -> Purged {
+        let Some(record) = self.runs.get(run).map(|run| &run.record) else { return Purged::Unknown };
+        if !record.status.is_terminal() {
+            return Purged::Open(record.status);
+        }
+        let parent = record.parent.as_ref().and_then(|parent| self.runs.get(parent));
+        if let Some(parent) = parent.filter(|parent| !parent.record.status.is_terminal()) {
+            return Purged::ParentOpen(parent.record.id.clone());
+        }
+        for row in self.ledger.iter_mut() {
+            let Some(entry) = row.take_if(|entry| entry.run == *run) else { continue };
+            self.keys.remove(&entry.key);
+            let Some(key) = entry.business_key.clone() else { continue };
+            self.business.remove(&key);
+            if let Some(tombstone) = entry.tombstone() {
+                self.tombstones.insert(key, tombstone);
+            }
+        }
+        self.created.retain(|_, id| id != run);
+        self.runs.remove(run);
+        Purged::Deleted
+    }
+
+    fn ended(&self, query: &EndedRuns) -> Vec<(u64, RunRecord)> {
+        let over = |record: &RunRecord| {
+            query
+                .before
+                .iter()
+                .any(|(status, before)| record.status == *status && record.updated_at < *before)
+        };
+        let later = self.created.range((Bound::Excluded(query.after), Bound::Unbounded));
+        let ended = later.filter_map(|(no, id)| Some((*no, self.runs.get(id)?.record.clone())));
+        ended.filter(|(_, record)| record.status.is_terminal() && over(record)).take(query.limit).collect()
     }
 
     fn insert(&mut self, entry: LedgerEntry) {
@@ -216,13 +267,12 @@ impl Content {
         if let Some(key) = &entry.business_key {
             self.business.insert(key.clone(), row);
         }
-        self.ledger.push(entry);
+        self.ledger.push(Some(entry));
     }
 
     fn settle(&mut self, update: &LedgerUpdate, at: Timestamp) {
-        let Some(row) = self.keys.get(&update.key).and_then(|row| self.ledger.get_mut(*row)) else {
-            return;
-        };
+        let row = self.keys.get(&update.key).and_then(|row| self.ledger.get_mut(*row));
+        let Some(row) = row.and_then(Option::as_mut) else { return };
         row.status = update.status;
         row.result.clone_from(&update.result);
         row.error.clone_from(&update.error);
@@ -238,7 +288,7 @@ impl Content {
     fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
         let mut found: Vec<(Option<Timestamp>, RunId)> = self
             .created
-            .iter()
+            .values()
             .filter_map(|id| self.runs.get(id))
             .filter(|run| run.is_free(request.now))
             .filter(|run| match &request.only {
@@ -293,14 +343,14 @@ impl MemoryStore {
         let mut content = self.content();
         match content.keys.get(&entry.key).copied() {
             Some(row) => {
-                if let Some(old) = content.ledger.get(row).and_then(|old| old.business_key.clone()) {
+                if let Some(old) = content.row(row).and_then(|old| old.business_key.clone()) {
                     content.business.remove(&old);
                 }
                 if let Some(key) = &entry.business_key {
                     content.business.insert(key.clone(), row);
                 }
                 if let Some(old) = content.ledger.get_mut(row) {
-                    *old = entry;
+                    *old = Some(entry);
                 }
             }
             None => content.insert(entry),
@@ -379,7 +429,7 @@ impl Store for MemoryStore {
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         self.answer(|content| {
-            let newest = content.created.iter().rev().filter_map(|id| content.runs.get(id));
+            let newest = content.created.values().rev().filter_map(|id| content.runs.get(id));
             let wanted = newest
                 .map(|run| &run.record)
                 .filter(|record| filter.status.is_none_or(|status| record.status == status))
@@ -425,11 +475,17 @@ impl Store for MemoryStore {
     }
 
     fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.answer(|content| Ok(content.keys.get(key).and_then(|row| content.ledger.get(*row)).cloned()))
+        self.answer(|content| Ok(content.keys.get(key).and_then(|row| content.row(*row)).cloned()))
+    }
+
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.answer(|content| Ok(content.business_holder(business_key).cloned()))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
-        self.answer(|content| Ok(content.ledger.iter().filter(|row| row.run == *run).cloned().collect()))
+        self.answer(|content| {
+            Ok(content.ledger.iter().flatten().filter(|row| row.run == *run).cloned().collect())
+        })
     }
 
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
@@ -508,6 +564,14 @@ impl Store for MemoryStore {
 
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
         self.answer(|content| Ok(content.runs.get(run).and_then(|run| run.snapshot.clone())))
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
+        self.answer(|content| Ok(content.ended(&query)))
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        self.answer(|content| Ok(content.purge(run)))
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -71,8 +71,10 @@ pub(crate) struct Performance {
     pub(crate) notes: Vec<Event>,
     /// Inbox messages that the next append takes in.
     pub(crate) consumed: Vec<u64>,
-    /// Number of answers from outside that were refused.
-    pub(crate) refused: u32,
+    /// Which round of words from outside it is in.
+    pub(crate) round: u32,
+    /// Whether an attempt handed its completion over.
+    pub(crate) handed_over: bool,
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
@@ -91,6 +93,9 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         Ok(args) => args,
         Err(error) => return Err(step_error(&StepError::Unrecordable(at(&run, &command, error)))),
     };
+    if let Err(over) = run.host.limits.check_name("step's name", &call.name) {
+        return Err(step_error(&StepError::Unrecordable(at(&run, &command, over))));
+    }
     if let Some(reason) = run.too_large(&args) {
         return Err(step_error(&StepError::Unrecordable(at(&run, &command, reason))));
     }
@@ -111,7 +116,8 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         site,
         notes: Vec::new(),
         consumed: Vec::new(),
-        refused: 0,
+        round: 0,
+        handed_over: false,
         began: None,
         lost: None,
         progress: None,
@@ -228,7 +234,7 @@ impl Performance {
                 let (outcome, result) = self.recorded(&entry).await;
                 self.catch_up(&invocation, outcome, result, Some(&entry)).await
             }
-            None if invocation.refused => self.refuse(&invocation.key).await,
+            None if invocation.refused => self.refused_before().await,
             _ => match self.left_open(&invocation, record.callback).await {
                 Next::Done(answered) => answered,
                 Next::Again => self.attempts().await,
@@ -392,27 +398,9 @@ impl Performance {
                 Err(Next::Done(self.catch_up(&invocation, outcome, result, Some(&row)).await))
             }
             Some(LedgerAnswer::InFlight(_)) => Err(self.unknown(&invocation, &key, None).await),
-            Some(LedgerAnswer::Refused(_)) | None => Err(Next::Done(self.refuse(&key).await)),
+            Some(LedgerAnswer::Refused(row)) => Err(Next::Done(self.refuse(Some(*row)).await)),
+            None => Err(Next::Done(self.refuse(None).await)),
         }
-    }
-
-    /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run.
-    fn business_key(&self) -> Result<Option<String>, PayloadError> {
-        if !self.options.irreversible {
-            return Ok(None);
-        }
-        let key = self.body.business_key(&self.args)?.unwrap_or_else(|| self.digest.as_str().to_owned());
-        Ok(Some(format!("{}/{}:{key}", self.run.id, self.path)))
-    }
-
-    /// The business key belongs to another call: refused, for good.
-    async fn refuse(&mut self, key: &IdempotencyKey) -> Answered {
-        let reason = format!(
-            "irreversible step `{}` was called before with the same business key; the call `{key}` was not made",
-            self.name
-        );
-        let error = StepError::Rejected(at(&self.run, &self.command, reason));
-        self.commit_failure(Outcome::PermanentFailure, &error, None).await
     }
 
     /// Runs a body that leaves the world as it is.

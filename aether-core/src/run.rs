@@ -24,6 +24,7 @@ use crate::obligations::Obligations;
 use crate::payload::Payload;
 use crate::policy::Mode;
 use crate::replay::{History, Invocation, Recorded};
+use crate::step::BodyError;
 use crate::step::Undo;
 use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
 
@@ -74,12 +75,12 @@ struct State {
     in_flight: BTreeMap<CommandId, InvocationId>,
     inbox: Vec<Message>,
     seen: u64,
+    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
+    ahead: Vec<Side>,
     /// Outcomes that the effect store held when the run was taken up.
     effects: HashMap<IdempotencyKey, StoredEffect>,
     /// Replay waits for a person.
     held: bool,
-    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
-    ahead: Vec<Side>,
 }
 
 /// What rides with an append.
@@ -470,10 +471,17 @@ impl Run {
 
     /// Checks that a recorded value is not over the limit.
     pub(crate) fn too_large(&self, payload: &Payload) -> Option<String> {
-        let (size, limit) = (payload.as_str().len(), self.host.limits.payload);
-        (size > limit).then(|| {
-            format!("the value has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)")
-        })
+        let limits = &self.host.limits;
+        let checked = limits.check("bytes of JSON", payload.as_str().len(), limits.payload, "payload");
+        checked.err().map(|over| over.to_string())
+    }
+
+    /// Checks that a recorded error is not over the limit.
+    pub(crate) fn error_too_large(&self, error: &BodyError) -> Option<String> {
+        let (limits, size) = (&self.host.limits, error.error.as_str().len().max(error.message.len()));
+        let start: String = error.message.chars().take(120).collect();
+        let what = format!("bytes of the error that starts {start:?}");
+        limits.check(what, size, limits.error, "error").err().map(|over| over.to_string())
     }
 }
 

@@ -24,6 +24,7 @@ use crate::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::journal::{Frame, StoredFrame};
 use crate::ledger::{Acquire, Acquired, LedgerEntry, LedgerUpdate};
 use crate::payload::{Digest, Payload};
+pub use crate::purge::{EndedRuns, Purged};
 
 /// What an acknowledged append survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,6 +107,9 @@ pub enum StoreError {
         /// Which store.
         store: String,
     },
+    /// What was to be stored is over a limit of the engine.
+    #[error(transparent)]
+    OverLimit(#[from] crate::limits::OverLimit),
     /// No such run.
     #[error("there is no run `{run}` in this store")]
     UnknownRun {
@@ -557,6 +561,9 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// One ledger row.
     fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
 
+    /// The ledger row that holds a business key, also when its run was purged.
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
+
     /// The ledger rows of a run, in the order in which they were started.
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>>;
 
@@ -605,6 +612,15 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// The newest snapshot of a run.
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>>;
+
+    /// Runs that ended before a time, in the order in which they were created.
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>>;
+
+    /// Deletes a run that has ended: its journal, ledger rows, inbox and snapshot. Whether it may be deleted is checked
+    /// by the write itself. Of a ledger row that holds a business key beginning with
+    /// [`STORE_WIDE`](crate::ledger::STORE_WIDE), a tombstone without result is kept, so that the key stays taken.
+    /// Durable when it answers.
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>>;
 
     /// Deletes every snapshot. Changes no outcome.
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -254,6 +254,7 @@ fn told(tool: &Tool, error: StepError<Payload>) -> Result<String, StepError<Fail
         StepError::Exhausted(error) => StepError::Exhausted(failure(&error)),
         StepError::TimedOut(failure) => StepError::TimedOut(failure),
         StepError::Rejected(failure) => StepError::Rejected(failure),
+        StepError::Taken(holder) => StepError::Taken(holder),
         StepError::InDoubt(failure) => return Err(StepError::InDoubt(failure)),
         StepError::Cancelled(failure) => return Err(StepError::Cancelled(failure)),
         StepError::Panicked(failure) if changes_world => return Err(StepError::Panicked(failure)),

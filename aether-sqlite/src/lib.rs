@@ -21,6 +21,7 @@ mod calls;
 mod error;
 mod lend;
 mod open;
+mod purge;
 mod reader;
 mod row;
 mod schema;
@@ -44,8 +45,8 @@ use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
 use aether_core::payload::Payload;
 use aether_core::store::{
-    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
-    Store, StoreError,
+    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
+    RunRecord, Sent, Snapshot, Store, StoreError,
 };
 
 use crate::alive::SignsOfLife;
@@ -278,6 +279,20 @@ impl Store for SqliteStore {
     fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
         let key = key.clone();
         Box::pin(self.readers.ask(move |conn| reader::entry(conn, &key)))
+    }
+
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        let key = business_key.to_owned();
+        Box::pin(self.readers.ask(move |conn| reader::holder(conn, &key)))
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| reader::ended(conn, &query)))
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        let run = run.clone();
+        self.write(move |batch| batch.purge(&run))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {

@@ -11,12 +11,13 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, params};
 use tokio::sync::oneshot;
 
+use aether_core::contract::Status;
 use aether_core::effect_store::StoredEffect;
 use aether_core::id::{CommandId, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
 use aether_core::payload::Payload;
-use aether_core::store::{Message, RunFilter, RunRecord, Snapshot, StoreError};
+use aether_core::store::{EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError};
 use jiff::Timestamp;
 
 use crate::SqliteOptions;
@@ -190,6 +191,42 @@ pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<Le
         row::ENTRY
     );
     first(conn, &sql, [key.as_str()], row::entry)
+}
+
+/// The ledger row that holds a business key, or what is left of it.
+pub(crate) fn holder(conn: &Connection, key: &str) -> Result<Option<LedgerEntry>, Fault> {
+    let sql = format!(
+        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE ledger.business_key = ?1",
+        row::ENTRY
+    );
+    if let Some(entry) = first(conn, &sql, [key], row::entry)? {
+        return Ok(Some(entry));
+    }
+    let sql = format!("SELECT {} FROM aether_tombstones WHERE business_key = ?1", row::TOMBSTONE);
+    first(conn, &sql, [key], row::entry)
+}
+
+/// Runs that have ended, with their numbers, in the order of these.
+pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, RunRecord)>, Fault> {
+    let before = |status: Status| {
+        let limit = query.before.iter().find(|(ended, _)| *ended == status);
+        limit.map(|(_, before)| before.as_microsecond())
+    };
+    let sql = format!(
+        "SELECT {} FROM runs WHERE no > ?1 AND updated_at < CASE status
+             WHEN 'completed' THEN ?2 WHEN 'failed' THEN ?3 WHEN 'rejected' THEN ?4 WHEN 'cancelled' THEN ?5 END
+         ORDER BY no LIMIT ?6",
+        row::RUN
+    );
+    let params = params![
+        row::int(query.after),
+        before(Status::Completed),
+        before(Status::Failed),
+        before(Status::Rejected),
+        before(Status::Cancelled),
+        row::int(query.limit as u64),
+    ];
+    list(conn, &sql, params, |row| Ok((row::nat(row.get(13)?, "run number")?, row::run(row)?)))
 }
 
 /// The ledger rows of a run: their keys all start with `aether:<run>:`, so the key's index finds them.

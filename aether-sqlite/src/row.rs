@@ -28,6 +28,10 @@ pub(crate) const ENTRY: &str = "ledger.key, runs.id, ledger.command, ledger.invo
      ledger.digest, ledger.business_key, ledger.status, ledger.result, ledger.error, ledger.committed, \
      ledger.epoch, ledger.started_at, ledger.finished_at";
 
+/// Columns of a [`LedgerEntry`] of which only a tombstone is left, in the order [`entry`] reads them.
+pub(crate) const TOMBSTONE: &str = "key, run, command, invocation, tool, digest, business_key, status, NULL, NULL, \
+     committed, epoch, started_at, finished_at";
+
 /// Columns of a [`StoredEffect`], in the order [`effect`] reads them.
 pub(crate) const EFFECT: &str = "key, count, events, status";
 

@@ -16,7 +16,7 @@ use crate::error::Fault;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS];
+const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -120,6 +120,24 @@ CREATE TABLE aether_progress(
     command TEXT NOT NULL,
     value   TEXT NOT NULL,
     PRIMARY KEY(run_no, command)
+) STRICT, WITHOUT ROWID;
+";
+
+/// What is kept of ledger rows with a store-wide business key when their runs are purged.
+const TOMBSTONES: &str = "
+CREATE TABLE aether_tombstones(
+    business_key TEXT PRIMARY KEY,
+    key          TEXT NOT NULL,
+    run          TEXT NOT NULL,
+    command      TEXT NOT NULL,
+    invocation   TEXT NOT NULL,
+    tool         TEXT NOT NULL,
+    digest       TEXT NOT NULL,
+    status       TEXT NOT NULL,
+    committed    INTEGER NOT NULL,
+    epoch        INTEGER NOT NULL,
+    started_at   INTEGER NOT NULL,
+    finished_at  INTEGER
 ) STRICT, WITHOUT ROWID;
 ";
 

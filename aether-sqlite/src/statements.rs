@@ -52,6 +52,7 @@ pub(crate) struct Statements<'c> {
     acquire: Statement<'c>,
     holder: Statement<'c>,
     business_holder: Statement<'c>,
+    tombstone: Statement<'c>,
     settle: Statement<'c>,
     consume: Statement<'c>,
     notify: Statement<'c>,
@@ -103,10 +104,14 @@ impl<'c> Statements<'c> {
             acquire: conn.prepare(
                 "INSERT INTO ledger(key, run_no, command, invocation, tool, digest, business_key, status, result,
                      error, committed, epoch, started_at, finished_at, position)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT DO NOTHING",
+                 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15
+                 WHERE ?7 IS NULL OR NOT EXISTS(SELECT 1 FROM aether_tombstones WHERE business_key = ?7)
+                 ON CONFLICT DO NOTHING",
             )?,
             holder: holder("ledger.key = ?1")?,
             business_holder: holder("ledger.business_key = ?1")?,
+            tombstone: conn
+                .prepare(&format!("SELECT {} FROM aether_tombstones WHERE business_key = ?1", row::TOMBSTONE))?,
             settle: conn.prepare(
                 "UPDATE ledger SET status = ?2, result = ?3, error = ?4, committed = ?5, finished_at = ?6,
                      business_key = CASE WHEN ?7 THEN NULL ELSE business_key END
@@ -260,7 +265,10 @@ impl<'c> Statements<'c> {
         if let Some(row) = self.holder.query([entry.key.as_str()])?.next()? {
             return row::entry(row);
         }
-        match self.business_holder.query([&entry.business_key])?.next()? {
+        if let Some(row) = self.business_holder.query([&entry.business_key])?.next()? {
+            return row::entry(row);
+        }
+        match self.tombstone.query([&entry.business_key])?.next()? {
             Some(row) => row::entry(row),
             None => Err(Fault::Row(format!("key `{}` is taken by a row that is not there", entry.key))),
         }

@@ -19,6 +19,7 @@ pub mod kept;
 mod kit;
 pub mod leases;
 pub mod ledger;
+pub mod purge;
 pub mod runs;
 
 use std::any::Any;
@@ -89,11 +90,17 @@ macro_rules! store_suite {
                 two_claimers_never_both_get_a_run, a_claim_is_limited, one_run_is_claimed_before_it_is_due,
                 released_runs_are_free, a_stale_release_does_nothing, the_next_wake_is_that_of_free_runs,
                 a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;
+            purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, an_open_run_is_not_purged,
+                a_child_of_an_open_parent_is_not_purged, a_store_wide_key_outlives_its_run, a_purged_id_can_be_used_again;
             kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
         }
     };
     (@rules $name:ident, $factory:expr, $($group:ident: $($rule:ident),*;)*) => {
         mod $name {
+            /// Every rule that is tested here.
+            #[allow(dead_code)]
+            pub(super) const RULES: &[&str] = &[$($(concat!(stringify!($group), "::", stringify!($rule))),*),*];
+
             $(mod $group {
                 #[allow(unused_imports)]
                 use super::super::*;

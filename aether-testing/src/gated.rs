@@ -12,8 +12,8 @@ use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
 use aether_core::payload::Payload;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError, Tail,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
+    RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Tail,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -191,6 +191,18 @@ impl<G: Gate> Store for Gated<G> {
 
     fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
         self.ask(Ask::Read, || self.inner.entry(key))
+    }
+
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.holder(business_key))
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.ended(query))
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        self.ask(Ask::Write, || self.inner.purge(run))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {

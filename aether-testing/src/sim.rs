@@ -39,7 +39,7 @@ use jiff::Timestamp;
 pub use self::crashes::CrashReport;
 pub use self::error::SimError;
 pub use self::http::{HttpAnswer, HttpCall};
-pub(crate) use self::life::runtime;
+pub(crate) use self::life::{runtime, trusting};
 pub use self::model::ModelAnswer;
 pub use self::report::SimReport;
 use self::script::{Behaviour, Scripts};

@@ -10,8 +10,8 @@ use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::journal::StoredFrame;
 use aether::ledger::LedgerEntry;
 use aether::store::{
-    Ack, Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent,
-    Snapshot, Store, StoreError, Tail,
+    Ack, Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
+    RunRecord, Sent, Snapshot, Store, StoreError, Tail,
 };
 use jiff::Timestamp;
 
@@ -121,6 +121,15 @@ impl Store for CrashingStore {
     }
     fn entry(&self, key: &IdempotencyKey) -> Answer<'_, Option<LedgerEntry>> {
         self.inner.entry(key)
+    }
+    fn holder(&self, business_key: &str) -> Answer<'_, Option<LedgerEntry>> {
+        self.inner.holder(business_key)
+    }
+    fn ended(&self, query: EndedRuns) -> Answer<'_, Vec<(u64, RunRecord)>> {
+        self.inner.ended(query)
+    }
+    fn purge(&self, run: &RunId) -> Answer<'_, Purged> {
+        self.inner.purge(run)
     }
     fn entries(&self, run: &RunId) -> Answer<'_, Vec<LedgerEntry>> {
         self.inner.entries(run)

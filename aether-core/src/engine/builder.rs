@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
-use super::{Engine, Guard, Inner, Settings, worker};
+use super::{Engine, Guard, Inner, Retention, Settings, retention, worker};
 use crate::approval::Approvals;
 use crate::confirm::{Verifier, Verifiers};
 use crate::deps::Deps;
@@ -80,6 +80,7 @@ pub struct EngineBuilder {
     grace: Duration,
     cancel_grace: Duration,
     production: bool,
+    retention: Option<Retention>,
 }
 
 impl EngineBuilder {
@@ -104,6 +105,7 @@ impl EngineBuilder {
             grace: Duration::from_secs(1),
             cancel_grace: Duration::from_secs(5),
             production: false,
+            retention: None,
         }
     }
 
@@ -193,6 +195,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Deletes ended runs that are older than `retention` says, when the engine starts and at intervals from then on.
+    /// Without it, everything is kept.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = Some(retention);
+        self
+    }
+
     /// Sets how long world-changing bodies may go on in a run that is cancelled, before they are dropped and stay in
     /// doubt. Default 5 s.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
@@ -255,6 +264,9 @@ impl EngineBuilder {
             settings: self.settings,
         });
         worker::begin(&inner);
+        if let Some(retention) = self.retention {
+            tokio::spawn(retention::keep_purging(Arc::clone(&inner), retention));
+        }
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
     }
 }

@@ -8,6 +8,7 @@ mod decide;
 mod family;
 mod handle;
 mod operate;
+mod retention;
 mod verify;
 mod worker;
 
@@ -22,6 +23,7 @@ use tokio::task::JoinHandle;
 pub use builder::{BuildError, EngineBuilder};
 pub use decide::DecideError;
 pub use handle::{AnyWorkflow, RunError, RunHandle, StartError, StartRun};
+pub use retention::{Fate, PurgeReport, Retention, Retiring};
 pub use verify::{Verified, VerifyError};
 
 use crate::def::WorkflowDef;

@@ -113,8 +113,11 @@ pub struct Action {
     pub step: CommandId,
     /// What kind of contact with the world it is.
     pub kind: EffectClass,
-    /// Its arguments.
+    /// Its arguments, as the workflow asked for them.
     pub input: Option<Payload>,
+    /// Its arguments, as a person edited them before agreeing to the call.
+    #[serde(default)]
+    pub edited: Option<Payload>,
     /// Where in the source it was awaited.
     pub site: Option<String>,
 }
@@ -262,6 +265,7 @@ impl RunView {
                     step: execution.command.clone(),
                     kind: execution.class,
                     input: step.and_then(|step| step.input.clone()),
+                    edited: step.and_then(|step| step.edited.clone()),
                     site: step.and_then(|step| step.site.clone()),
                 },
                 constraints: execution.constraints.clone(),

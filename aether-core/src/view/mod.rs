@@ -488,7 +488,7 @@ fn ending(outcome: Outcome, result: &Result<Payload, Payload>) -> Trigger {
         return Trigger::Succeed;
     }
     match result.as_ref().err().and_then(|error| error.decode::<StepError<Payload>>().ok()) {
-        Some(StepError::Rejected(_)) => Trigger::Reject,
+        Some(StepError::Rejected(_) | StepError::Taken(_)) => Trigger::Reject,
         Some(StepError::Cancelled(_)) => Trigger::Cancel,
         _ => Trigger::Fail,
     }

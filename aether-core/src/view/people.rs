@@ -122,7 +122,7 @@ impl RunView {
             irreversible: execution.constraints.irreversible,
             world_changed: execution.world_changed,
             in_doubt: is_newest && step.is_some_and(|step| step.in_doubt),
-            asked: step.and_then(|step| step.input.as_ref()).map(|input| {
+            asked: step.and_then(|step| step.edited.as_ref().or(step.input.as_ref())).map(|input| {
                 let asked = value(input);
                 without_keys(
                     if execution.class == EffectClass::Llm { unprompted(asked) } else { asked },
@@ -171,6 +171,7 @@ pub(super) fn error_text(error: &Payload) -> String {
             | StepError::Panicked(failure)
             | StepError::Unrecordable(failure),
         ) => failure.to_string(),
+        Ok(StepError::Taken(holder)) => holder.to_string(),
         Err(_) => own_text(error),
     }
 }

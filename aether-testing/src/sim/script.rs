@@ -7,7 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use aether_core::failure::Failure;
-use aether_core::outcome::Classify as _;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{BodyError, BodyResult, Step};
 use aether_core::step_cx::StepCx;
@@ -111,7 +110,7 @@ pub(super) fn encode_named<T: serde::Serialize>(result: Result<T, Failure>) -> B
             error: Payload::encode(&failure)?,
             message: failure.to_string(),
             class: failure.class(),
-            retry_after: failure.retry_after(),
+            retry_after: aether_core::outcome::Classify::retry_after(&failure),
         }),
     })
 }

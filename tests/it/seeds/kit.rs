@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aether::contract::Status;
+use aether::effect_store;
 use aether::event::{Event, RunCreated};
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::journal::{Frame, read_verified};
@@ -22,21 +23,38 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A store, and the folder it lives in.
 pub(crate) struct Place {
     pub(crate) store: Arc<dyn Store>,
-    _folder: Option<tempfile::TempDir>,
+    folder: Option<tempfile::TempDir>,
 }
 
-/// Makes an empty place in each kind of store.
-pub(crate) const STORES: [fn() -> Place; 2] = [Place::memory, Place::sqlite];
+/// Makes an empty place in each kind of store; only in one kind where `AETHER_STORE` names it.
+pub(crate) const STORES: [fn() -> Place; 2] = [|| Place::unless("sqlite"), || Place::unless("memory")];
 
 impl Place {
+    /// A place in the other kind of store than `avoided`, unless that one is asked for.
+    fn unless(avoided: &str) -> Self {
+        let asked = std::env::var("AETHER_STORE").unwrap_or_default();
+        match (asked == avoided, avoided) {
+            (false, "sqlite") | (true, "memory") => Self::memory(),
+            _ => Self::sqlite(),
+        }
+    }
+
     pub(crate) fn memory() -> Self {
-        Self { store: Arc::new(MemoryStore::new()), _folder: None }
+        Self { store: Arc::new(MemoryStore::new()), folder: None }
     }
 
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("agent.db")).unwrap();
-        Self { store: Arc::new(store), _folder: Some(folder) }
+        Self { store: Arc::new(store), folder: Some(folder) }
+    }
+
+    /// The same place as another worker reaches it: by a connection of its own, where there is a file.
+    pub(crate) fn again(&self) -> Arc<dyn Store> {
+        match &self.folder {
+            Some(folder) => Arc::new(SqliteStore::open(folder.path().join("agent.db")).unwrap()),
+            None => self.store.clone(),
+        }
     }
 }
 
@@ -141,7 +159,20 @@ impl Journal {
     pub(crate) async fn read(store: &Arc<dyn Store>, run: &str) -> Self {
         flushed(store).await;
         let frames = store.load(&run_id(run), 0).await.unwrap();
-        Self { run: run.into(), events: read_verified(&frames).unwrap() }
+        let mut events = read_verified(&frames).unwrap();
+        effect_store::fill(&**store, &run_id(run), &frames, &mut events).await.unwrap();
+        Self { run: run.into(), events }
+    }
+
+    /// The same journal as another run's.
+    pub(crate) fn renamed(&self, run: &str) -> Self {
+        let (old, new) = (format!("aether:{}:", self.run), format!("aether:{run}:"));
+        let (old_child, new_child) = (format!("\"{}/", self.run), format!("\"{run}/"));
+        let rename = |event: &Event| {
+            let text = serde_json::to_string(event).unwrap();
+            serde_json::from_str(&text.replace(&old, &new).replace(&old_child, &new_child)).unwrap()
+        };
+        Self { run: run.into(), events: self.events.iter().map(rename).collect() }
     }
 
     /// The events as a planted journal holds them.
@@ -219,7 +250,7 @@ impl Journal {
         let mut hand = Hand::create(store, &self.run, &self.events[0]).await;
         for event in &self.events[1..] {
             let acquire = self.acquire(event).filter(|_| rows == Rows::Follow);
-            let update = self.update(event).filter(|_| rows == Rows::Follow);
+            let update = self.row_update(event).filter(|_| rows == Rows::Follow);
             hand.append(std::slice::from_ref(event), acquire, update.into_iter().collect()).await;
         }
         hand
@@ -252,7 +283,7 @@ impl Journal {
     }
 
     /// The ledger change that a finished event comes with.
-    fn update(&self, event: &Event) -> Option<LedgerUpdate> {
+    pub(crate) fn row_update(&self, event: &Event) -> Option<LedgerUpdate> {
         let Event::ToolInvocationFinished(e) = event else { return None };
         let (_, attempt) = e.invocation.as_str().rsplit_once('#')?;
         let status = if e.outcome.is_complete() { LedgerStatus::Succeeded } else { LedgerStatus::Failed };

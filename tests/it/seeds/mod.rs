@@ -2,14 +2,18 @@
 //!
 //! Rows are asserted through public API, on the memory store and on SQLite, with body calls counted.
 
+mod approvals;
 mod callbacks;
 mod chain;
 mod compensation;
+mod confirmation;
 mod contracts;
+mod effect_store;
 mod effects;
 mod everything;
 mod histories;
 mod human;
+mod keys;
 pub(crate) mod kit;
 mod ledger;
 mod mail;
@@ -17,6 +21,9 @@ mod plans;
 mod policy;
 mod processes;
 mod replay;
+mod retention;
 mod sandbox;
+mod stores;
 mod unknown;
 mod views;
+mod workers;

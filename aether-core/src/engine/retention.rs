@@ -1,0 +1,223 @@
+//! Retention: how long ended runs are kept, and what is asked before one is deleted.
+//!
+//! Promise: an open run is never deleted, nor one whose parent is open; what the hook keeps stays; a store-wide business
+//! key stays taken when its run is gone.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+
+use super::{Engine, Inner};
+use crate::contract::Status;
+use crate::journal::StoredFrame;
+use crate::store::{EndedRuns, Purged, RunRecord, Store, StoreError};
+use crate::view::RunView;
+use crate::world::later;
+
+/// How long ended runs are kept, by how they ended. What is not named is kept for ever.
+///
+/// ```
+/// use std::time::Duration;
+/// use aether_core::engine::{Fate, Retention};
+/// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// let retention = Retention::new().completed(30 * DAY).failed(90 * DAY).before_purge(|run| async move {
+///     // Here a program exports what it must keep: `run.journal().await`, `run.view().await`.
+///     if run.record().workflow == "payroll" { Fate::Keep } else { Fate::Delete }
+/// });
+/// ```
+#[derive(Clone)]
+pub struct Retention {
+    ages: Vec<(Status, Duration)>,
+    batch: usize,
+    every: Duration,
+    hook: Option<Hook>,
+}
+
+type Hook = Arc<dyn Fn(Retiring) -> BoxFuture<'static, Fate> + Send + Sync>;
+
+/// What a hook says about a run that is about to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Delete it.
+    Delete,
+    /// Keep it. It is asked about again the next time.
+    Keep,
+}
+
+/// A run that is about to be deleted.
+#[derive(Clone, Debug)]
+pub struct Retiring {
+    record: RunRecord,
+    store: Arc<dyn Store>,
+}
+
+/// What a purge came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PurgeReport {
+    /// Runs that were deleted.
+    pub deleted: u64,
+    /// Runs that the hook kept.
+    pub kept: u64,
+    /// Runs whose parents are open.
+    pub held: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Retention {
+    /// Keeps everything for ever.
+    pub fn new() -> Self {
+        Self { ages: Vec::new(), batch: 200, every: Duration::from_secs(60 * 60), hook: None }
+    }
+
+    /// Deletes completed runs that ended longer ago than `age`.
+    #[must_use]
+    pub fn completed(self, age: Duration) -> Self {
+        self.aged(Status::Completed, age)
+    }
+
+    /// Deletes failed runs that ended longer ago than `age`.
+    #[must_use]
+    pub fn failed(self, age: Duration) -> Self {
+        self.aged(Status::Failed, age)
+    }
+
+    /// Deletes rejected runs that ended longer ago than `age`.
+    #[must_use]
+    pub fn rejected(self, age: Duration) -> Self {
+        self.aged(Status::Rejected, age)
+    }
+
+    /// Deletes cancelled runs that ended longer ago than `age`.
+    #[must_use]
+    pub fn cancelled(self, age: Duration) -> Self {
+        self.aged(Status::Cancelled, age)
+    }
+
+    fn aged(mut self, status: Status, age: Duration) -> Self {
+        self.ages.retain(|(known, _)| *known != status);
+        self.ages.push((status, age));
+        self
+    }
+
+    /// Looks at so many runs at a time. Default 200.
+    #[must_use]
+    pub fn batch(mut self, runs: usize) -> Self {
+        self.batch = runs.max(1);
+        self
+    }
+
+    /// How often an engine with this retention purges by itself. Default one hour.
+    #[must_use]
+    pub fn every(mut self, period: Duration) -> Self {
+        self.every = period.max(Duration::from_millis(10));
+        self
+    }
+
+    /// Asks `hook` before each deletion; it may export the run, and it may keep it.
+    #[must_use]
+    pub fn before_purge<F>(mut self, hook: impl Fn(Retiring) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Fate> + Send + 'static,
+    {
+        self.hook = Some(Arc::new(move |run| Box::pin(hook(run))));
+        self
+    }
+
+    fn ended(&self, now: Timestamp) -> EndedRuns {
+        let before = |age: Duration| now.saturating_sub(age).unwrap_or(Timestamp::MIN);
+        let before = self.ages.iter().map(|(status, age)| (*status, before(*age))).collect();
+        EndedRuns { before, after: 0, limit: self.batch }
+    }
+
+    async fn fate(&self, record: RunRecord, store: &Arc<dyn Store>) -> Fate {
+        match &self.hook {
+            Some(hook) => hook(Retiring { record, store: Arc::clone(store) }).await,
+            None => Fate::Delete,
+        }
+    }
+}
+
+impl fmt::Debug for Retention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hooked = self.hook.is_some();
+        f.debug_struct("Retention").field("ages", &self.ages).field("hooked", &hooked).finish_non_exhaustive()
+    }
+}
+
+impl Retiring {
+    /// The run.
+    pub fn record(&self) -> &RunRecord {
+        &self.record
+    }
+
+    /// Its journal, byte for byte.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn journal(&self) -> Result<Vec<StoredFrame>, StoreError> {
+        self.store.load(&self.record.id, 0).await
+    }
+
+    /// Its view.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails or the journal is unreadable.
+    pub async fn view(&self) -> Result<RunView, StoreError> {
+        RunView::load(&*self.store, &self.record.id).await
+    }
+}
+
+impl Engine {
+    /// Deletes the ended runs that are older than `retention` says: journal, ledger rows, inbox and snapshot, one run
+    /// in one write. A store-wide business key stays taken. What was deleted before an error stays deleted.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn purge(&self, retention: &Retention) -> Result<PurgeReport, StoreError> {
+        purge(&self.inner, retention).await
+    }
+}
+
+async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, StoreError> {
+    let store = &inner.host.store;
+    let mut query = retention.ended(inner.host.world.now());
+    let mut report = PurgeReport::default();
+    while !inner.is_stopping() {
+        let ended = store.ended(query.clone()).await?;
+        let Some((last, _)) = ended.last() else { break };
+        query.after = *last;
+        for (_, record) in ended {
+            let id = record.id.clone();
+            if retention.fate(record, store).await == Fate::Keep {
+                report.kept += 1;
+                continue;
+            }
+            match store.purge(&id).await? {
+                Purged::Deleted => report.deleted += 1,
+                Purged::ParentOpen(_) => report.held += 1,
+                Purged::Unknown | Purged::Open(_) => {}
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Purges again and again, until the engine stops.
+pub(super) async fn keep_purging(inner: Arc<Inner>, retention: Retention) {
+    while !inner.is_stopping() {
+        match purge(&inner, &retention).await {
+            Ok(report) => tracing::debug!(?report, "ended runs were purged"),
+            Err(error) => tracing::warn!(%error, "cannot purge ended runs"),
+        }
+        let world = &inner.host.world;
+        world.sleep_until(later(world.now(), retention.every)).await;
+    }
+}

@@ -1,0 +1,74 @@
+//! Deleting runs that have ended.
+//!
+//! Promise: it happens inside the writer's transaction, together with the look at the run's status and at that of the
+//! run that started it; a store-wide business key stays taken.
+
+use rusqlite::{OptionalExtension as _, params};
+
+use aether_core::contract::Status;
+use aether_core::id::RunId;
+use aether_core::ledger::{PURGED, STORE_WIDE};
+use aether_core::store::Purged;
+
+use crate::batch::Batch;
+use crate::error::Fault;
+use crate::row;
+
+impl Batch<'_> {
+    /// Deletes a run, unless it or the run that started it is open.
+    pub(crate) fn purge(&mut self, run: &RunId) -> Result<Purged, Fault> {
+        let Some(head) = self.statements.head(run)? else { return Ok(Purged::Unknown) };
+        if !head.status.is_terminal() {
+            return Ok(Purged::Open(head.status));
+        }
+        if let Some(parent) = self.open_parent(head.no)? {
+            return Ok(Purged::ParentOpen(parent));
+        }
+        self.bury(run, head.no)?;
+        for table in [
+            "journal WHERE run_no",
+            "inbox WHERE run_no",
+            "snapshots WHERE run_no",
+            "aether_effects WHERE run_no",
+            "runs WHERE no",
+        ] {
+            self.conn.prepare_cached(&format!("DELETE FROM {table} = ?1"))?.execute([head.no])?;
+        }
+        self.forget_run(run);
+        Ok(Purged::Deleted)
+    }
+
+    /// The run that started this one, if it has not ended.
+    fn open_parent(&self, no: i64) -> Result<Option<RunId>, Fault> {
+        let sql = "SELECT parent.id, parent.status FROM runs JOIN runs AS parent ON parent.id = runs.parent
+                   WHERE runs.no = ?1";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let parent = statement.query_row([no], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((id, status)): Option<(String, String)> = parent else { return Ok(None) };
+        let status: Status = row::status(&status)?;
+        if status.is_terminal() {
+            return Ok(None);
+        }
+        RunId::new(id).map(Some).map_err(|error| Fault::Row(error.to_string()))
+    }
+
+    /// Deletes the ledger rows of a run; of those with a store-wide key a tombstone is kept. The keys of a run all
+    /// start with `aether:<run>:`, so the key's index finds them.
+    fn bury(&self, run: &RunId, no: i64) -> Result<(), Fault> {
+        let (from, to) = (format!("aether:{run}:"), format!("aether:{run};"));
+        self.conn
+            .prepare_cached(
+                "INSERT OR REPLACE INTO aether_tombstones(business_key, key, run, command, invocation, tool, digest,
+                     status, committed, epoch, started_at, finished_at)
+                 SELECT business_key, ?6 || key, ?1, command, invocation, tool, digest, status, committed, epoch,
+                     started_at, finished_at
+                 FROM ledger WHERE key > ?2 AND key < ?3 AND run_no = ?4
+                     AND substr(business_key, 1, length(?5)) = ?5",
+            )?
+            .execute(params![run.as_str(), from, to, no, STORE_WIDE, PURGED])?;
+        self.conn
+            .prepare_cached("DELETE FROM ledger WHERE key > ?1 AND key < ?2 AND run_no = ?3")?
+            .execute(params![from, to, no])?;
+        Ok(())
+    }
+}

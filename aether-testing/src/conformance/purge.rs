@@ -1,0 +1,146 @@
+//! Rules about deleting runs that have ended.
+
+use std::sync::Arc;
+
+use aether_core::contract::Status;
+use aether_core::ledger::{Acquired, LedgerStatus, PURGED, STORE_WIDE};
+use aether_core::payload::Payload;
+use aether_core::store::{EndedRuns, NewRun, Purged, Sent, Snapshot, Store};
+
+use super::kit::{Hand, acquire, at, becomes, entry, json, message, new_run, run_id, update};
+
+/// Ends the run `name` at second `when`.
+async fn end(store: &Arc<dyn Store>, name: &str, status: Status, when: u64) {
+    let mut hand = Hand::create(store, name).await;
+    hand.append(|append| {
+        append.at = at(when);
+        append.status = Some(becomes(status, None, true));
+    })
+    .await
+    .unwrap();
+}
+
+async fn ended(
+    store: &Arc<dyn Store>,
+    before: &[(Status, u64)],
+    after: u64,
+    limit: usize,
+) -> Vec<(u64, String)> {
+    let before = before.iter().map(|(status, seconds)| (*status, at(*seconds))).collect();
+    let found = store.ended(EndedRuns { before, after, limit }).await.unwrap();
+    found.into_iter().map(|(place, record)| (place, record.id.to_string())).collect()
+}
+
+/// Runs are listed by how and when they ended, in the order of their creation, page by page; open ones never are.
+pub async fn ended_runs_are_listed_by_age(store: &Arc<dyn Store>) {
+    end(store, "a", Status::Completed, 10).await;
+    end(store, "b", Status::Failed, 10).await;
+    Hand::create(store, "open").await;
+    end(store, "c", Status::Completed, 20).await;
+    end(store, "d", Status::Cancelled, 5).await;
+    let names = |found: Vec<(u64, String)>| found.into_iter().map(|(_, name)| name).collect::<Vec<_>>();
+    assert_eq!(names(ended(store, &[(Status::Completed, 11)], 0, 9).await), ["a"]);
+    assert_eq!(names(ended(store, &[(Status::Completed, 20)], 0, 9).await), ["a"], "before, and not at");
+    assert_eq!(
+        names(ended(store, &[(Status::Failed, 30), (Status::Completed, 30)], 0, 9).await),
+        ["a", "b", "c"]
+    );
+    assert_eq!(names(ended(store, &[(Status::Running, 30), (Status::Waiting, 30)], 0, 9).await), [""; 0]);
+    assert!(ended(store, &[], 0, 9).await.is_empty());
+    let all = [(Status::Completed, 30), (Status::Failed, 30), (Status::Cancelled, 30)];
+    let first = ended(store, &all, 0, 2).await;
+    // A page goes on behind the last one also when its runs are gone.
+    assert_eq!(store.purge(&run_id("b")).await, Ok(Purged::Deleted));
+    let second = ended(store, &all, first[1].0, 2).await;
+    assert_eq!((names(first), names(second)), (vec!["a".into(), "b".into()], vec!["c".into(), "d".into()]));
+}
+
+/// A purged run is as if it had never been: no record, journal, ledger row, message or snapshot.
+pub async fn a_purged_run_leaves_nothing(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    let (id, row) = (run_id("a"), entry(&run_id("a"), "x", Some("a/x")));
+    let asked = acquire(&id, "x", Some("a/x"));
+    hand.append(|append| append.acquire = Some(asked)).await.unwrap();
+    store.send(&id, message("m", 4)).await.unwrap();
+    store.save_snapshot(&id, Snapshot { position: 1, state: json("{}") }).await.unwrap();
+    hand.status(becomes(Status::Completed, None, true)).await;
+    let mut other = Hand::create(store, "a:b").await;
+    let kept = acquire(&other.run, "y", Some("b/y"));
+    other.append(|append| append.acquire = Some(kept)).await.unwrap();
+
+    assert_eq!(store.purge(&id).await, Ok(Purged::Deleted));
+    assert_eq!(store.run(&id).await, Ok(None));
+    assert_eq!((store.load(&id, 0).await, store.last_frame(&id).await), (Ok(Vec::new()), Ok(None)));
+    assert_eq!((store.entry(&row.key).await, store.entries(&id).await), (Ok(None), Ok(Vec::new())));
+    assert_eq!((store.inbox(&id).await, store.snapshot(&id).await), (Ok(Vec::new()), Ok(None)));
+    assert_eq!(store.holder("a/x").await, Ok(None), "a key within the run goes with the run");
+    assert_eq!(store.purge(&id).await, Ok(Purged::Unknown));
+    assert_eq!(store.entries(&other.run).await.unwrap().len(), 1, "other runs keep what they have");
+    assert!(store.holder("b/y").await.unwrap().is_some());
+    assert!(other.append(|_| {}).await.is_ok());
+}
+
+/// A run that has not ended is not deleted, whatever it waits for.
+pub async fn an_open_run_is_not_purged(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Open(Status::Running)));
+    hand.status(becomes(Status::Waiting, None, true)).await;
+    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Open(Status::Waiting)));
+    assert_eq!(store.load(&run_id("a"), 0).await.unwrap().len(), 2);
+    assert_eq!(store.send(&run_id("a"), message("m", 4)).await, Ok(Sent::Delivered));
+}
+
+/// What a run started is not deleted before that run has ended: it looks there for the result.
+pub async fn a_child_of_an_open_parent_is_not_purged(store: &Arc<dyn Store>) {
+    let mut parent = Hand::create(store, "a").await;
+    store.create(NewRun { parent: Some(run_id("a")), ..new_run("a/0:c") }).await.unwrap();
+    let mut child = Hand::of(store, "a/0:c", 1, 1);
+    child.status(becomes(Status::Completed, None, true)).await;
+    assert_eq!(store.purge(&child.run).await, Ok(Purged::ParentOpen(run_id("a"))));
+    parent.status(becomes(Status::Failed, None, true)).await;
+    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Deleted));
+    assert_eq!(store.purge(&child.run).await, Ok(Purged::Deleted), "a parent that is gone is not open");
+}
+
+/// A store-wide business key stays taken when its run is gone, by a tombstone without result; a failed call's does not.
+pub async fn a_store_wide_key_outlives_its_run(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    let (held, free) = (format!("{STORE_WIDE}held"), format!("{STORE_WIDE}free"));
+    for (name, key) in [("x", &held), ("y", &free)] {
+        let asked = acquire(&hand.run, name, Some(key));
+        hand.append(|append| append.acquire = Some(asked)).await.unwrap();
+    }
+    let mut succeeded = update(&entry(&hand.run, "x", None).key, LedgerStatus::Succeeded);
+    succeeded.result = Some(Payload::null());
+    let failed = update(&entry(&hand.run, "y", None).key, LedgerStatus::Failed);
+    hand.append(|append| append.ledger = vec![succeeded, failed]).await.unwrap();
+    hand.status(becomes(Status::Completed, None, true)).await;
+    let before = store.holder(&held).await.unwrap().unwrap();
+    assert_eq!(store.purge(&hand.run).await, Ok(Purged::Deleted));
+
+    let tombstone = before.tombstone().unwrap();
+    assert!(tombstone.key.as_str().starts_with(PURGED) && tombstone.result.is_none());
+    assert_eq!(store.holder(&held).await, Ok(Some(tombstone.clone())));
+    let mut other = Hand::create(store, "b").await;
+    for (name, key, expected) in
+        [("p", &held, Acquired::Taken(Box::new(tombstone))), ("q", &free, Acquired::Granted)]
+    {
+        let asked = acquire(&other.run, name, Some(key));
+        assert_eq!(other.append(|append| append.acquire = Some(asked)).await.unwrap().acquired, expected);
+    }
+}
+
+/// An id whose run was purged is free; the new run shares nothing with the old one.
+pub async fn a_purged_id_can_be_used_again(store: &Arc<dyn Store>) {
+    end(store, "a", Status::Completed, 5).await;
+    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Deleted));
+    let mut again = Hand::create(store, "a").await;
+    let asked = acquire(&again.run, "x", None);
+    assert_eq!(
+        again.append(|append| append.acquire = Some(asked)).await.unwrap().acquired,
+        Acquired::Granted
+    );
+    let frames = store.load(&run_id("a"), 0).await.unwrap();
+    assert_eq!(frames.iter().map(|frame| frame.position).collect::<Vec<_>>(), [0, 1]);
+    aether_core::journal::read_verified(&frames).unwrap();
+}
