@@ -14,6 +14,7 @@ use aether_core::policy::ReplayPolicy;
 use aether_core::step::{Step, Workflow};
 use aether_core::store::{Store, StoreError};
 use aether_core::world::World;
+use aether_effects::resource::{self, FileVerifier, HttpVerifier};
 use aether_effects::world::SystemWorld;
 
 /// Starts, advances and recovers runs. Cheap to clone; dropping the last clone gives all runs back to the store.
@@ -65,7 +66,10 @@ pub struct EngineBuilder {
 impl EngineBuilder {
     /// An engine in another world, for tests.
     pub fn new(world: Arc<dyn World>) -> Self {
-        Self { core: CoreBuilder::new(world), sqlite: None }
+        let core = CoreBuilder::new(world)
+            .verifier(resource::FILE, FileVerifier::new())
+            .verifier(resource::HTTP, HttpVerifier::default());
+        Self { core, sqlite: None }
     }
 
     fn with(mut self, change: impl FnOnce(CoreBuilder) -> CoreBuilder) -> Self {
@@ -124,7 +128,20 @@ impl EngineBuilder {
     }
 
     /// Lets `verifier` look at resources of `kind` before a recorded change of them is believed again. Every kind that a
-    /// step of the program declares in `changes` needs one.
+    /// step of the program declares in `changes` needs one; `file` and `http` have one unless this puts another in its
+    /// place, for example an [`HttpVerifier`] with credentials.
+    ///
+    /// ```
+    /// use aether::http::HttpClient;
+    /// use aether::resource::{FileVerifier, HttpVerifier};
+    /// # fn builder() -> Result<aether::EngineBuilder, String> {
+    /// let client = HttpClient::builder().bearer("api.example.com", "the token").build()?;
+    /// Ok(aether::Engine::builder()
+    ///     .memory()
+    ///     .verifier("http", HttpVerifier::new(client))
+    ///     .verifier("file", FileVerifier::new().once()))
+    /// # }
+    /// ```
     pub fn verifier(self, kind: impl Into<String>, verifier: impl Verifier) -> Self {
         self.with(|core| core.verifier(kind, verifier))
     }
@@ -163,6 +180,12 @@ impl EngineBuilder {
     /// Without it, everything is kept.
     pub fn retention(self, retention: Retention) -> Self {
         self.with(|core| core.retention(retention))
+    }
+
+    /// Sets how long world-changing bodies may go on in a run that is cancelled, before they are dropped and stay in
+    /// doubt. Default 5 s.
+    pub fn cancel_grace(self, grace: Duration) -> Self {
+        self.with(|core| core.cancel_grace(grace))
     }
 
     /// Refuses to start on a store that does not survive a crash.

@@ -120,7 +120,8 @@ impl Performance {
     pub(crate) async fn permitted(&mut self, record: Option<&Recorded>) -> Result<(), Answered> {
         let begun = record
             .is_some_and(|r| r.invocation.is_some() || r.transaction.is_some() || r.failed_attempts > 0);
-        self.refused = record.map_or(0, |record| record.refused);
+        self.round = record.map_or(0, |record| record.round);
+        self.handed_over = record.is_some_and(|record| record.callback.is_some());
         let (ruling, actor) = match record.and_then(|record| record.asked.clone()) {
             Some(asked) => match asked.decided {
                 Some((ruling, actor)) => (ruling.decode().unwrap_or_else(unreadable), actor),
@@ -189,7 +190,7 @@ impl Performance {
             command: self.command.clone(),
             topic: ruling_topic(&self.command),
             until,
-            refused: self.refused,
+            round: self.round,
         };
         loop {
             let Received { letter, consumed } = letters.letter().await;
@@ -200,7 +201,7 @@ impl Performance {
                     let decided = ApprovalDecided { command, decision, actor: letter.actor.clone() };
                     let riders = Riders { consumed, ..Riders::default() };
                     self.run.append_large(vec![decided.into()], riders).await;
-                    self.refused = letters.refused;
+                    self.round = letters.round;
                     return (ruling, letter.actor);
                 }
                 Err(reason) => letters.refuse(&letter.actor, reason, consumed),

@@ -182,6 +182,7 @@ impl Performance {
         let mut events = self.start_events();
         events.push(CallbackAwaited { command, invocation, until }.into());
         self.run.append_large_durably(events).await;
+        self.round += u32::from(std::mem::replace(&mut self.handed_over, true));
         self.await_callback(until).await
     }
 
@@ -192,7 +193,7 @@ impl Performance {
         loop {
             let received = letters.letter().await;
             if received.letter.reply == Reply::Expired {
-                self.refused = letters.refused;
+                self.round = letters.round;
                 self.consumed.extend(received.consumed);
                 self.lost = Some("the callback it waits for did not come in time".into());
                 let key = self.key();
@@ -221,7 +222,7 @@ impl Performance {
             Ok(received) => self.reported(received, letters).await,
             Err(reason) => {
                 letters.refuse("unknown", reason, vec![message.seq]);
-                self.refused = letters.refused;
+                self.round = letters.round;
                 None
             }
         }
@@ -243,7 +244,7 @@ impl Performance {
             command: self.command.clone(),
             topic: callback_topic(invocation),
             until,
-            refused: self.refused,
+            round: self.round,
         }
     }
 
@@ -264,7 +265,7 @@ impl Performance {
                 let (command, invocation) = (self.command.clone(), self.invocation());
                 self.notes.push(CallbackReceived { command, invocation }.into());
                 self.consumed.extend(consumed);
-                self.refused = letters.refused;
+                self.round = letters.round;
                 Some(Box::pin(self.settle(ended)).await)
             }
             (Ok(_), Some(reason)) => self.refuse_report(letters, &actor, reason, consumed),
@@ -280,7 +281,7 @@ impl Performance {
         consumed: Vec<u64>,
     ) -> Option<Next> {
         letters.refuse(actor, reason, consumed);
-        self.refused = letters.refused;
+        self.round = letters.round;
         None
     }
 }

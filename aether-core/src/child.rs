@@ -201,6 +201,9 @@ impl Cx {
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
             let unrecordable = |error: PayloadError| StepError::Unrecordable(at(&run, &command, error));
             let input = input.map_err(unrecordable)?;
+            if let Some(reason) = run.too_large(&input) {
+                return Err(StepError::Unrecordable(at(&run, &command, reason)));
+            }
             let digest = Digest::of(&input).map_err(unrecordable)?;
             let ChildOptions { id, detached } = std::mem::take(&mut *lock(&chosen));
             let id = RunId::new(id.unwrap_or_else(|| format!("{}/{command}", run.id)));

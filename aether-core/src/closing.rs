@@ -152,7 +152,10 @@ pub(crate) fn terminal(run: &Run, completion: Completion) -> Event {
             None => RunCompleted { result, uncompensated }.into(),
             Some(reason) => failed(&Failure::permanent(format_args!("result of run `{}`: {reason}", run.id))),
         },
-        Ok(Err(error)) => RunFailed { error: error.error, message: error.message, uncompensated }.into(),
+        Ok(Err(error)) => match run.error_too_large(&error) {
+            None => RunFailed { error: error.error, message: error.message, uncompensated }.into(),
+            Some(reason) => failed(&Failure::permanent(format_args!("error of run `{}`: {reason}", run.id))),
+        },
         Err(error) => failed(&Failure::permanent(format_args!("result of run `{}`: {error}", run.id))),
     }
 }

@@ -90,11 +90,26 @@ impl Ticket<'_> {
             Matched::Begun(_) | Matched::New => {
                 self.run.frontier(&self.command).await;
                 self.run.breathe().await;
-                let (value, event) = fresh(&self.run);
+                let interceptor = self.run.host.interceptor.as_ref();
+                let given = interceptor.and_then(|given| given.draw(&self.run.id, &self.command));
+                let given =
+                    given.and_then(|answer| Some((read(answer.clone())?, drawn(&self.command, answer)?)));
+                let (value, event) = given.unwrap_or_else(|| fresh(&self.run));
                 self.run.append(vec![event], Riders::default());
                 value
             }
         }
+    }
+}
+
+/// The event that records a draw.
+fn drawn(command: &CommandId, answer: Answer) -> Option<Event> {
+    let command = command.clone();
+    match answer {
+        Answer::Time(value) => Some(TimeRecorded { command, value }.into()),
+        Answer::Uuid(value) => Some(UuidRecorded { command, value }.into()),
+        Answer::Random(value) => Some(RandomRecorded { command, value }.into()),
+        Answer::Step(_) | Answer::Timer | Answer::Race(_) | Answer::Wait(_) => None,
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Ended {
     Error(BodyError),
     Unrecordable(String),
     TimedOut,
+    /// It gave no sign of life.
+    Silent,
     Panicked(String),
     /// It did what a body of its class must not do, and nothing of it is left.
     Refused(String),
@@ -35,6 +37,7 @@ pub(crate) fn error_of(
     match ended {
         Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
         Ended::Error(error) => StepError::App(error.error),
+        Ended::Silent => StepError::TimedOut(failure(no_heartbeat(options))),
         Ended::TimedOut => {
             let limit = options.timeout.unwrap_or_default();
             StepError::TimedOut(failure(format!("no answer within {limit:?}")))
@@ -48,6 +51,11 @@ pub(crate) fn error_of(
     }
 }
 
+/// What is said of a body that fell silent.
+pub(crate) fn no_heartbeat(options: &StepOptions) -> String {
+    format!("no heartbeat within {:?}", options.heartbeat.unwrap_or_default())
+}
+
 /// What a body came back with, as far as it can be recorded.
 pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::Any + Send>>) -> Ended {
     match ended {
@@ -55,7 +63,10 @@ pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::
             Some(reason) => Ended::Unrecordable(reason),
             None => Ended::Value(value),
         },
-        Ok(Ok(Err(error))) => Ended::Error(error),
+        Ok(Ok(Err(error))) => match run.error_too_large(&error) {
+            Some(reason) => Ended::Unrecordable(reason),
+            None => Ended::Error(error),
+        },
         Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
         Err(panic) => Ended::Panicked(panic_message(&*panic)),
     }

@@ -15,33 +15,15 @@ use crate::def::StepOptions;
 use crate::deps::Deps;
 use crate::event::Event;
 use crate::id::{CommandId, RunId, WorkerId};
+pub use crate::limits::{Limits, OverLimit};
 use crate::payload::Payload;
 use crate::policy::ReplayPolicy;
+use crate::replay::Answer;
 use crate::step::{BodyResult, RegisteredStep};
 use crate::step_cx::StepCx;
-use crate::store::Store;
+use crate::store::{Message, Sent, Store, StoreError};
+use crate::turn::{CANCEL, TERMINATE};
 use crate::world::World;
-
-/// What an engine refuses to exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Largest recorded value, in bytes of JSON. The default, 32 MiB, holds every answer that the HTTP client takes by
-    /// its own default of 8 MiB, also as base64. Recovery reads all values of a run into memory.
-    pub payload: usize,
-    /// Values over so many bytes of JSON go to the effect store, and the journal refers to them. Default 64 KiB.
-    /// With 0, every outcome goes there first.
-    pub inline: usize,
-    /// Longest journal of one run, in events.
-    pub history: u64,
-    /// Deepest nesting of scopes.
-    pub depth: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { payload: 32 << 20, inline: 64 << 10, history: 1_000_000, depth: 64 }
-    }
-}
 
 /// A body call about to happen.
 #[derive(Debug)]
@@ -64,6 +46,11 @@ pub struct BodyCall<'a> {
 pub trait Interceptor: Send + Sync + Debug + 'static {
     /// Answers a call, or lets it through with `None`. The outer error of the answer is not used for stubs.
     fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>>;
+
+    /// The clock reading, UUID or random value that a command of the workflow gets, in place of the world's.
+    fn draw(&self, _run: &RunId, _command: &CommandId) -> Option<Answer> {
+        None
+    }
 }
 
 /// Events as they are appended, for progress displays. They may not be durable yet.
@@ -98,6 +85,23 @@ pub(crate) struct Host {
 }
 
 impl Host {
+    /// Puts a message into a run's inbox, within the limits.
+    pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, StoreError> {
+        self.limits.check_message(&message)?;
+        // A request to end a run gets through to one that is drowned in messages.
+        let ends = message.topic == CANCEL || message.topic == TERMINATE;
+        if !ends {
+            let unread = self.store.inbox(run).await?.len();
+            self.limits.check(
+                "messages in the inbox",
+                unread.saturating_add(1),
+                self.limits.inbox,
+                "inbox",
+            )?;
+        }
+        self.store.send(run, message).await
+    }
+
     /// Tells whoever listens.
     pub(crate) fn observe(&self, run: &RunId, at: Timestamp, events: Vec<Event>) {
         if self.observers.receiver_count() > 0 {

@@ -324,7 +324,7 @@ impl Asking<'_> {
         let site = self.ticket.enter().await;
         let (run, command) = (Arc::clone(&self.ticket.run), self.ticket.command.clone());
         let class = EffectClass::Human;
-        let (until, refused) = match run.request(&command, class, None, site).await {
+        let (until, round) = match run.request(&command, class, None, site).await {
             Matched::Answered => {
                 return match run.turn(&command).await.answer {
                     Some(Answer::Wait(value)) => Ok(value),
@@ -340,7 +340,7 @@ impl Asking<'_> {
                         return Ok(complete(&run, &command, None, Some(value), Vec::new()).await);
                     }
                 }
-                (asked.until, record.refused)
+                (asked.until, record.round)
             }
             Matched::New => {
                 run.frontier(&command).await;
@@ -349,6 +349,9 @@ impl Asking<'_> {
                     Ok(request) => request,
                     Err(error) => return Err(StepError::Unrecordable(at(&run, &command, error))),
                 };
+                if let Some(reason) = run.too_large(&request) {
+                    return Err(StepError::Unrecordable(at(&run, &command, reason)));
+                }
                 let until = self.limit.map(|limit| later(run.now(), limit));
                 let asked = ApprovalRequested { command: command.clone(), request, until };
                 run.append_large_durably(vec![asked.into()]).await;
@@ -356,8 +359,7 @@ impl Asking<'_> {
             }
         };
         let topic = self.topic;
-        let mut letters =
-            Letterbox { run: Arc::clone(&run), command: command.clone(), topic, until, refused };
+        let mut letters = Letterbox { run: Arc::clone(&run), command: command.clone(), topic, until, round };
         loop {
             let Received { letter, consumed } = letters.letter().await;
             match (accept(&letter), &letter.reply) {

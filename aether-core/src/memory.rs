@@ -13,9 +13,10 @@ use jiff::Timestamp;
 
 use crate::contract::Status;
 use crate::effect_store::{Kept, StoredEffect};
-use crate::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::journal::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::payload::Payload;
 use crate::store::{
     Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
     RunFilter, RunRecord, Sent, Snapshot, StatusChange, Store, StoreError,
@@ -54,6 +55,7 @@ struct Run {
     frames: Vec<StoredFrame>,
     inbox: Vec<(Message, bool)>,
     snapshot: Option<Snapshot>,
+    progress: HashMap<CommandId, Payload>,
     effects: Vec<StoredEffect>,
     /// Somebody asked to wake it since it was claimed or last began to wait.
     notified: bool,
@@ -91,6 +93,7 @@ impl Run {
         self.record.status = change.status;
         if change.status.is_terminal() {
             self.record.wake_at = None;
+            self.progress.clear();
         } else if change.status == Status::Waiting {
             self.record.wake_at = change.wake_at;
             let unread = self.inbox.iter().any(|(message, taken)| !taken && message.seq > change.seen);
@@ -146,6 +149,7 @@ impl Content {
             frames: Vec::new(),
             inbox: Vec::new(),
             snapshot: None,
+            progress: HashMap::new(),
             effects: Vec::new(),
             notified: false,
         };
@@ -494,6 +498,30 @@ impl Store for MemoryStore {
             let waiting = run.inbox.iter().filter(|(_, taken)| !taken);
             Ok(waiting.map(|(message, _)| message.clone()).collect())
         })
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            let run = content.known(run)?;
+            if run.record.epoch == epoch && !run.record.status.is_terminal() {
+                run.progress.insert(command.clone(), progress);
+            }
+            Ok(())
+        })
+    }
+
+    fn progress(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        self.answer(|content| Ok(content.runs.get(run).and_then(|run| run.progress.get(command).cloned())))
     }
 
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -3,11 +3,15 @@
 //! Promise: what a workflow sees on its first run is decoded from the very bytes a replay decodes.
 
 use std::fmt;
+use std::io;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+
+/// Deepest nesting of arrays and objects in a recorded value: what `serde_json` reads without risk for the stack.
+pub const NESTING: usize = 127;
 
 /// One recorded value as JSON text.
 #[derive(Clone, Serialize, Deserialize)]
@@ -26,6 +30,14 @@ pub enum PayloadError {
         /// What serde said.
         reason: String,
     },
+    /// The value is nested too deep to be read back.
+    #[error(
+        "value of type `{ty}` is nested deeper than the limit of {NESTING} arrays and objects: flatten it"
+    )]
+    TooDeep {
+        /// Rust type of the value.
+        ty: &'static str,
+    },
     /// The text does not decode.
     #[error("recorded JSON does not decode into `{ty}`: {reason}; the text starts {start:?}")]
     Decode {
@@ -42,12 +54,13 @@ impl Payload {
     /// Encodes `value`.
     ///
     /// # Errors
-    /// [`PayloadError::Encode`] when serde refuses the value (for example a map with non-string keys).
+    /// [`PayloadError::Encode`] when serde refuses the value (for example a map with non-string keys), and
+    /// [`PayloadError::TooDeep`].
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, PayloadError> {
-        match serde_json::value::to_raw_value(value) {
-            Ok(raw) => Ok(Self(raw)),
-            Err(e) => Err(PayloadError::Encode { ty: std::any::type_name::<T>(), reason: e.to_string() }),
-        }
+        let text = shallow_json(value)?;
+        RawValue::from_string(text)
+            .map(Self)
+            .map_err(|e| PayloadError::Encode { ty: std::any::type_name::<T>(), reason: e.to_string() })
     }
 
     /// Decodes the text into `T`.
@@ -65,8 +78,11 @@ impl Payload {
     /// Takes JSON text as it is.
     ///
     /// # Errors
-    /// [`PayloadError::Decode`] when `text` is not JSON.
+    /// [`PayloadError::Decode`] when `text` is not JSON, and [`PayloadError::TooDeep`].
     pub fn from_text(text: String) -> Result<Self, PayloadError> {
+        if nesting(&text) > NESTING {
+            return Err(PayloadError::TooDeep { ty: "JSON" });
+        }
         let start = text.chars().take(120).collect();
         RawValue::from_string(text).map(Self).map_err(|e| PayloadError::Decode {
             ty: "JSON",
@@ -150,6 +166,78 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
+/// JSON text of `value`; one that is nested too deep is given up where it gets there, before the stack is at its end.
+pub(crate) fn shallow_json<T: Serialize + ?Sized>(value: &T) -> Result<String, PayloadError> {
+    let ty = std::any::type_name::<T>();
+    let mut text = Vec::with_capacity(128);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, Shallow::default());
+    match value.serialize(&mut serializer) {
+        Ok(()) => {}
+        Err(error) if error.io_error_kind() == Some(io::ErrorKind::FileTooLarge) => {
+            return Err(PayloadError::TooDeep { ty });
+        }
+        Err(error) => return Err(PayloadError::Encode { ty, reason: error.to_string() }),
+    }
+    let text =
+        String::from_utf8(text).map_err(|error| PayloadError::Encode { ty, reason: error.to_string() })?;
+    // A value that holds recorded JSON writes it as it is.
+    if nesting(&text) > NESTING { Err(PayloadError::TooDeep { ty }) } else { Ok(text) }
+}
+
+/// Writes compact JSON and refuses to go deeper than [`NESTING`].
+#[derive(Default)]
+struct Shallow {
+    depth: usize,
+}
+
+impl Shallow {
+    fn deeper(&mut self) -> io::Result<()> {
+        self.depth += 1;
+        if self.depth > NESTING { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(()) }
+    }
+}
+
+impl serde_json::ser::Formatter for Shallow {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.deeper()?;
+        writer.write_all(b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"]")
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.deeper()?;
+        writer.write_all(b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"}")
+    }
+}
+
+/// How deep JSON text nests arrays and objects; the text need not be JSON.
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
 const EXACT: u64 = 1 << 53;
 
 fn tag_wide_integers(value: &mut serde_json::Value) {
@@ -182,6 +270,27 @@ mod tests {
         assert_ne!(digest("9007199254740992"), digest("9007199254740993"));
         assert_ne!(digest("[9007199254740993]"), digest("[9007199254740993.0]"));
         assert_eq!(digest("1.0"), digest("1"));
+    }
+
+    #[test]
+    fn a_value_that_is_nested_too_deep_is_refused_and_never_overflows_the_stack() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(Payload::from_text(nested(NESTING)).unwrap().decode::<serde_json::Value>().is_ok());
+        assert_eq!(Payload::from_text(nested(NESTING + 1)), Err(PayloadError::TooDeep { ty: "JSON" }));
+        assert!(Payload::from_text(nested(1_000_000)).is_err());
+        assert!(Payload::from_text(format!("\"{}\\\"[\"", "[".repeat(500))).is_ok(), "text is not nesting");
+        #[derive(Serialize)]
+        struct Chain<'a>(Option<&'a Chain<'a>>, [u8; 0]);
+        fn chain(left: usize, inner: &Chain<'_>) -> Result<Payload, PayloadError> {
+            match left {
+                0 => Payload::encode(inner),
+                _ => chain(left - 1, &Chain(Some(inner), [])),
+            }
+        }
+        assert!(chain(NESTING - 2, &Chain(None, [])).is_ok());
+        assert!(matches!(chain(NESTING - 1, &Chain(None, [])), Err(PayloadError::TooDeep { .. })));
+        let inner = Payload::from_text(nested(NESTING)).unwrap();
+        assert!(matches!(Payload::encode(&[inner]), Err(PayloadError::TooDeep { .. })));
     }
 
     #[test]

@@ -72,8 +72,9 @@ pub(crate) struct Counter {
     pub(crate) open: Option<Pending>,
     /// Who decided, where it was decided.
     pub(crate) decided: Option<String>,
-    /// Number of answers refused.
-    pub(crate) refused: u32,
+    /// Which round of words from outside it is in; see [`crate::replay::Recorded::round`].
+    pub(crate) round: u32,
+    handed_over: bool,
     /// The newest invocation, and whether its outcome is open.
     pub(crate) invocation: Option<(InvocationId, bool)>,
     /// The newest outcome was reported by a callback.
@@ -155,7 +156,8 @@ impl Counter {
         Self {
             open: None,
             decided: None,
-            refused: 0,
+            round: 0,
+            handed_over: false,
             invocation: None,
             called_back: false,
             class: EffectClass::Human,
@@ -185,7 +187,7 @@ impl Counter {
                 self.decided.get_or_insert_with(|| "time limit".into());
             }
             Event::AnswerRefused(e) => {
-                self.refused += 1;
+                self.round += 1;
                 self.open.iter_mut().for_each(|open| open.refused.push((e.actor.clone(), e.reason.clone())));
             }
             Event::ToolInvocationStarted(e) => {
@@ -193,6 +195,7 @@ impl Counter {
                 self.called_back = false;
             }
             Event::CallbackAwaited(e) => {
+                self.round += u32::from(std::mem::replace(&mut self.handed_over, true));
                 let invocation = Some(e.invocation);
                 self.open = Some(Pending { waiting: Waiting::Callback, invocation, until: e.until, ..about });
             }

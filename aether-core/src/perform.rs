@@ -15,6 +15,7 @@ use jiff::Timestamp;
 
 use crate::contract::Constraints;
 use crate::def::StepOptions;
+use crate::ended::no_heartbeat;
 pub(crate) use crate::ended::{Ended, ended_with, error_of, panic_message};
 use crate::event::{
     CommandEmitted, Event, NodeFinished, NodeStarted, ToolInvocationRefused, ToolInvocationStarted,
@@ -70,11 +71,15 @@ pub(crate) struct Performance {
     pub(crate) notes: Vec<Event>,
     /// Inbox messages that the next append takes in.
     pub(crate) consumed: Vec<u64>,
-    /// Number of answers from outside that were refused.
-    pub(crate) refused: u32,
+    /// Which round of words from outside it is in.
+    pub(crate) round: u32,
+    /// Whether an attempt handed its completion over.
+    pub(crate) handed_over: bool,
     began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
     pub(crate) lost: Option<String>,
+    /// How far the newest execution of the body has come.
+    progress: Option<Payload>,
     pub(crate) started: bool,
     emitted: bool,
     pub(crate) in_ledger: bool,
@@ -88,6 +93,9 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         Ok(args) => args,
         Err(error) => return Err(step_error(&StepError::Unrecordable(at(&run, &command, error)))),
     };
+    if let Err(over) = run.host.limits.check_name("step's name", &call.name) {
+        return Err(step_error(&StepError::Unrecordable(at(&run, &command, over))));
+    }
     if let Some(reason) = run.too_large(&args) {
         return Err(step_error(&StepError::Unrecordable(at(&run, &command, reason))));
     }
@@ -108,9 +116,11 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         site,
         notes: Vec::new(),
         consumed: Vec::new(),
-        refused: 0,
+        round: 0,
+        handed_over: false,
         began: None,
         lost: None,
+        progress: None,
         started: false,
         emitted: false,
         in_ledger: false,
@@ -399,6 +409,7 @@ impl Performance {
         // A pure body runs again on replay, where nobody looks at the clock; it has no use for it either.
         let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, began, None);
+        cx.heartbeats().begin_after(self.progress().await);
         self.call(cx).await
     }
 
@@ -408,8 +419,10 @@ impl Performance {
             Some(began) => began,
             None => self.began_before(&intent).await,
         };
+        let progress = self.progress().await;
         self.run.took_off(&self.command, &self.invocation());
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, started_at, Some(intent));
+        cx.heartbeats().begin_after(progress);
         self.call(cx).await
     }
 
@@ -442,9 +455,9 @@ impl Performance {
             None => std::panic::catch_unwind(AssertUnwindSafe(|| self.body.call(cx.clone(), &self.args))),
         };
         let ended = match body {
-            Ok(body) if self.options.class.changes_world() => self.watch(body).await,
+            Ok(body) if self.options.class.changes_world() => self.hear(body, &cx).await,
             // Nothing is lost with a body that changes nothing: it is dropped when the run is cancelled.
-            Ok(body) => match select(pin!(self.watch(body)), pin!(cx.cancelled())).await {
+            Ok(body) => match select(pin!(self.hear(body, &cx)), pin!(cx.cancelled())).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right(_) => {
                     drop(busy);
@@ -454,6 +467,10 @@ impl Performance {
             Err(panic) => Ended::Panicked(panic_message(&*panic)),
         };
         self.notes.append(&mut cx.take_notes());
+        if !matches!(ended, Ended::Value(_)) {
+            cx.heartbeats().save(&self.run, &self.command).await;
+            self.progress = cx.heartbeats().newest();
+        }
         match (cx.missing(), cx.handed_over(), ended) {
             (Some(missing), _, Ended::Error(_)) => self.unprovided(missing).await,
             (None, Some(limit), Ended::Error(_)) => Ended::Pending(limit),
@@ -469,6 +486,29 @@ impl Performance {
         }
         let (run, command) = (self.run.id.clone(), self.command.clone());
         self.run.stop(Fault::NotProvided { run, command, missing }).await
+    }
+
+    /// Watches a body, and listens to its heartbeats where its step declares them.
+    async fn hear(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> Ended {
+        let Some(limit) = self.options.heartbeat else { return self.watch(body).await };
+        let silence = cx.heartbeats().silence(&self.run, &self.command, limit);
+        match select(pin!(self.watch(body)), pin!(silence)).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right(_) => Ended::Silent,
+        }
+    }
+
+    /// How far an earlier execution of this step has come, where the step declares heartbeats.
+    async fn progress(&mut self) -> Option<Payload> {
+        self.options.heartbeat?;
+        if self.progress.is_none() {
+            let _busy = self.run.busy();
+            self.progress = match self.run.host.store.progress(&self.run.id, &self.command).await {
+                Ok(progress) => progress,
+                Err(error) => return self.run.stop(error).await,
+            };
+        }
+        self.progress.clone()
     }
 
     /// Polls a body under its timeout, and catches its panic.
@@ -497,8 +537,8 @@ impl Performance {
         let class = match &ended {
             Ended::Value(_) | Ended::Pending(_) => FailureClass::Unclassified,
             Ended::Error(error) => error.class,
-            Ended::TimedOut if changes_world => FailureClass::Unknown,
-            Ended::TimedOut => FailureClass::Retryable,
+            Ended::TimedOut | Ended::Silent if changes_world => FailureClass::Unknown,
+            Ended::TimedOut | Ended::Silent => FailureClass::Retryable,
             Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
         };
         let asked = match &ended {
@@ -512,6 +552,7 @@ impl Performance {
         if class == FailureClass::Unknown && changes_world {
             self.lost = Some(match &ended {
                 Ended::Error(error) => error.message.clone(),
+                Ended::Silent => no_heartbeat(&self.options),
                 _ => format!("no answer within {:?}", self.timeout()),
             });
             return self.unknown(&self.invocation(), &self.key(), None).await;

@@ -62,6 +62,30 @@ impl<E> ClassOfOther for ClassOf<'_, E> {
     }
 }
 
+/// A context that steps and workflows are called on: that of a workflow or of one of its branches.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` does not call steps or workflows: a step's body is one recorded effect",
+    label = "expected the `Cx` of a workflow",
+    note = "call both steps from the workflow, or move what they share into a plain async function that both bodies call"
+)]
+pub trait AsCx {
+    /// The context.
+    fn as_cx(&mut self) -> &mut Cx;
+}
+
+impl AsCx for Cx {
+    fn as_cx(&mut self) -> &mut Cx {
+        self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<C: AsCx + ?Sized> AsCx for &mut C {
+    fn as_cx(&mut self) -> &mut Cx {
+        (**self).as_cx()
+    }
+}
+
 /// A step that can undo a call: its arguments are `A`, those of the undone step followed by the optional output.
 #[diagnostic::on_unimplemented(
     message = "the step `{Self}` cannot undo this one, because its arguments are not `{A}`",

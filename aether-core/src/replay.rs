@@ -100,8 +100,8 @@ pub struct Recorded {
     pub child: Option<RunId>,
     /// What a person was asked.
     pub asked: Option<Asked>,
-    /// Number of answers that were refused.
-    pub refused: u32,
+    /// Which round of words from outside it is in: a refusal, and another callback, begin a new one.
+    pub round: u32,
     /// The invocation whose outcome somebody outside is to report, and until when.
     pub callback: Option<(InvocationId, Option<Timestamp>)>,
     /// The newest recorded HTTP response, which is the value of an HTTP command.
@@ -131,7 +131,7 @@ impl Recorded {
             due: None,
             child: None,
             asked: None,
-            refused: 0,
+            round: 0,
             callback: None,
             response: None,
             outcome: None,
@@ -216,7 +216,7 @@ impl History {
                 Some(Answer::Step(result.unwrap_or(Ok(Payload::null()))))
             }
             Event::StepRetried(e) => {
-                record.failed_attempts = e.attempt + 1;
+                record.failed_attempts = e.attempt.saturating_add(1);
                 record.retry_due = Some(e.due);
                 record.invocation = None;
                 record.transaction = None;
@@ -259,7 +259,8 @@ impl History {
                     invocation.decision = Some(e.decision);
                 }
                 if e.decision == Decision::DidNotHappen {
-                    record.failed_attempts = record.invocation.take().map_or(1, |i| i.attempt + 1);
+                    record.failed_attempts =
+                        record.invocation.take().map_or(1, |i| i.attempt.saturating_add(1));
                 }
                 None
             }
@@ -295,10 +296,11 @@ impl History {
                 None
             }
             Event::AnswerRefused(_) => {
-                record.refused += 1;
+                record.round += 1;
                 None
             }
             Event::CallbackAwaited(e) => {
+                record.round += u32::from(record.callback.is_some());
                 record.callback = Some((e.invocation, e.until));
                 None
             }

@@ -35,7 +35,7 @@ impl Performance {
         let (command, attempt) = (self.command.clone(), self.attempt);
         events.push(StepRetried { command, attempt, error, due }.into());
         self.end_attempt(events, riders).await;
-        self.attempt += 1;
+        self.attempt = self.attempt.saturating_add(1);
         self.wait_until(due).await;
     }
 

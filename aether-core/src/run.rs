@@ -27,6 +27,7 @@ use crate::outcome::EffectClass;
 use crate::payload::{Digest, Payload};
 use crate::policy::{Consulted, Mode, Verdict};
 use crate::replay::{Answer, History, Invocation, Recorded};
+use crate::step::BodyError;
 use crate::step::Undo;
 use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
 
@@ -75,6 +76,8 @@ struct State {
     in_flight: BTreeMap<CommandId, InvocationId>,
     inbox: Vec<Message>,
     seen: u64,
+    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
+    ahead: Vec<Side>,
     /// Outcomes that the effect store held when the run was taken up.
     effects: HashMap<IdempotencyKey, StoredEffect>,
     /// Replay waits for a person.
@@ -341,7 +344,10 @@ impl Run {
             })
         });
         let matched = match compared {
-            None => Matched::New,
+            None => {
+                self.note_ahead(side);
+                Matched::New
+            }
             Some(Ok(matched)) => matched,
             Some(Err(recorded)) => return self.diverged(Some(recorded), Some(side())).await,
         };
@@ -349,6 +355,14 @@ impl Run {
         let verdict = self.consult(command, class, answered, side).await;
         // Where there is a body, the effect gate looks at history again before it calls it: see `Run::has_answer`.
         if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
+    }
+
+    /// Remembers a command that history does not hold, while there is history left.
+    fn note_ahead(&self, side: impl Fn() -> Side) {
+        let mut state = self.lock();
+        if !state.history.is_exhausted() {
+            state.ahead.push(side());
+        }
     }
 
     /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.
@@ -491,7 +505,6 @@ impl Run {
         state.unwinding = true;
         state.cancellation = Arc::default();
         state.history = history;
-        state.matched = 0;
     }
 
     /// Whether steps are being undone.
@@ -507,6 +520,12 @@ impl Run {
     /// Keeps what would undo `command`.
     pub(crate) fn remember_undo(&self, command: &CommandId, undo: Undo) {
         self.lock().undos.insert(command.clone(), undo);
+    }
+
+    /// Gives what this run knows of undoing steps to another replay of it.
+    pub(crate) fn hand_over_undos(&self, to: &Self) {
+        let undos = self.lock().undos.clone();
+        to.lock().undos = undos;
     }
 
     /// What would undo `command`, if this process has seen it.
@@ -658,10 +677,17 @@ impl Run {
 
     /// Checks that a recorded value is not over the limit.
     pub(crate) fn too_large(&self, payload: &Payload) -> Option<String> {
-        let (size, limit) = (payload.as_str().len(), self.host.limits.payload);
-        (size > limit).then(|| {
-            format!("the value has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)")
-        })
+        let limits = &self.host.limits;
+        let checked = limits.check("bytes of JSON", payload.as_str().len(), limits.payload, "payload");
+        checked.err().map(|over| over.to_string())
+    }
+
+    /// Checks that a recorded error is not over the limit.
+    pub(crate) fn error_too_large(&self, error: &BodyError) -> Option<String> {
+        let (limits, size) = (&self.host.limits, error.error.as_str().len().max(error.message.len()));
+        let start: String = error.message.chars().take(120).collect();
+        let what = format!("bytes of the error that starts {start:?}");
+        limits.check(what, size, limits.error, "error").err().map(|over| over.to_string())
     }
 }
 

@@ -16,7 +16,7 @@ use crate::cx::Cx;
 use crate::def::{Probe, StepDef, WorkflowDef};
 use crate::failure::Failure;
 use crate::outcome::{Classify as _, FailureClass};
-use crate::payload::{Payload, PayloadError};
+use crate::payload::{Payload, PayloadError, shallow_json};
 use crate::step_cx::StepCx;
 
 /// A value that can stand in a journal: it serializes, deserializes, and owns what it holds.
@@ -497,13 +497,14 @@ impl ArgsEncoder {
         self.text.push('"');
         self.text.push_str(name);
         self.text.push_str("\":");
-        match serde_json::to_string(value) {
+        match shallow_json(value) {
             Ok(json) => self.text.push_str(&json),
-            Err(e) => {
-                self.error.get_or_insert(PayloadError::Encode {
-                    ty: std::any::type_name::<T>(),
-                    reason: format!("argument `{name}`: {e}"),
-                });
+            Err(PayloadError::Encode { ty, reason }) => {
+                let reason = format!("argument `{name}`: {reason}");
+                self.error.get_or_insert(PayloadError::Encode { ty, reason });
+            }
+            Err(error) => {
+                self.error.get_or_insert(error);
             }
         }
         self

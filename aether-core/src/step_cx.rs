@@ -16,6 +16,7 @@ use crate::contract::Contract;
 use crate::def::StepOptions;
 use crate::deps::MissingDep;
 use crate::event::{Event, HttpRecorded, StateChanged};
+use crate::heartbeat::Heartbeats;
 use crate::host::Host;
 use crate::id::{CommandId, IdempotencyKey, RunId};
 use crate::ledger::DurableIntent;
@@ -44,6 +45,7 @@ struct StepScope {
     missing: OnceLock<MissingDep>,
     handed_over: OnceLock<Option<Duration>>,
     cancellation: Arc<Cancellation>,
+    heartbeats: Heartbeats,
 }
 
 impl StepCx {
@@ -72,6 +74,7 @@ impl StepCx {
                 missing: OnceLock::new(),
                 handed_over: OnceLock::new(),
                 cancellation: run.cancellation(),
+                heartbeats: Heartbeats::default(),
             }),
         }
     }
@@ -187,6 +190,47 @@ impl StepCx {
     /// ```
     pub async fn cancelled(&self) {
         self.scope.cancellation.cancelled().await;
+    }
+
+    /// Says that this body is alive, and how far it has come. In a step with `heartbeat = "10s"`, a longer silence
+    /// counts as a lost attempt, as a timeout does. The newest progress is kept (at most a second late) for the next
+    /// attempt, here or in another process: see [`StepCx::last_heartbeat`].
+    ///
+    /// ```
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::step_cx::StepCx;
+    /// # async fn copy(page: u32) -> Result<(), Failure> { Ok(()) }
+    /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
+    /// for page in cx.last_heartbeat::<u32>().map_or(0, |done| done + 1)..100 {
+    ///     copy(page).await?;
+    ///     cx.heartbeat(page);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn heartbeat<T: serde::Serialize>(&self, progress: T) {
+        let limit = self.scope.host.limits.payload;
+        let recorded = match Payload::encode(&progress) {
+            Ok(progress) if progress.as_str().len() <= limit => Some(progress),
+            Ok(_) => {
+                tracing::warn!(step = %self.scope.command, limit, "progress over `Limits::payload` is not kept");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(step = %self.scope.command, %error, "progress is not kept");
+                None
+            }
+        };
+        self.scope.heartbeats.beat(self.scope.host.world.now(), recorded);
+    }
+
+    /// The newest progress that an earlier attempt of this step told with [`StepCx::heartbeat`]; `None` where there
+    /// was none, where the step does not declare `heartbeat`, and where it is not a `T`.
+    pub fn last_heartbeat<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        self.scope.heartbeats.before()?.decode().ok()
+    }
+
+    pub(crate) fn heartbeats(&self) -> &Heartbeats {
+        &self.scope.heartbeats
     }
 
     /// A UUID (version 8, RFC 9562) derived from run, command, attempt and the number of the draw.

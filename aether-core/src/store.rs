@@ -20,7 +20,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::contract::Status;
 use crate::effect_store::{Kept, StoredEffect};
-use crate::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::journal::{Frame, StoredFrame};
 use crate::ledger::{Acquire, Acquired, LedgerEntry, LedgerUpdate};
 use crate::payload::{Digest, Payload};
@@ -107,6 +107,9 @@ pub enum StoreError {
         /// Which store.
         store: String,
     },
+    /// What was to be stored is over a limit of the engine.
+    #[error(transparent)]
+    OverLimit(#[from] crate::limits::OverLimit),
     /// No such run.
     #[error("there is no run `{run}` in this store")]
     UnknownRun {
@@ -569,6 +572,27 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Messages that no append has taken in, in the order in which they were sent.
     fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
+
+    /// Keeps how far the body of `command` has come, in place of what was kept before; a stale `epoch` changes
+    /// nothing. It is forgotten when the run ends. A store that keeps none makes bodies begin anew.
+    fn save_progress(
+        &self,
+        _run: &RunId,
+        _epoch: Epoch,
+        _command: &CommandId,
+        _progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// What was kept last by [`Store::save_progress`].
+    fn progress(
+        &self,
+        _run: &RunId,
+        _command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Keeps `bytes` under their SHA-256, given as 64 hexadecimal digits. Durable when it answers.
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -134,7 +134,7 @@ fn finished(
             };
         }
         Ended::Error(ref error) => error.class,
-        Ended::TimedOut => FailureClass::Retryable,
+        Ended::TimedOut | Ended::Silent => FailureClass::Retryable,
         Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) | Ended::Pending(_) => {
             FailureClass::Permanent
         }
@@ -205,6 +205,7 @@ impl Performance {
         let event = told.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut events = head;
         events.extend(event.clone());
+        self.run.owes(|owes| events.iter().for_each(|event| owes.apply(event)));
         self.run.host.observe(&self.run.id, self.run.now(), events);
         event
     }

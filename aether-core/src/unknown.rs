@@ -135,7 +135,9 @@ impl Performance {
         };
         match found {
             Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()).await,
-            Ok(Ok(Probe::DidNotHappen)) if self.attempt + 1 >= MAX_SENDS.max(self.options.retry.max) => {
+            Ok(Ok(Probe::DidNotHappen))
+                if self.attempt.saturating_add(1) >= MAX_SENDS.max(self.options.retry.max) =>
+            {
                 self.never_happened(invocation).await
             }
             Ok(Ok(Probe::DidNotHappen)) => {
@@ -169,7 +171,7 @@ impl Performance {
     async fn never_happened(&mut self, invocation: &InvocationId) -> Next {
         let reason = format!(
             "{} attempts were made, and the probe says of each that it did not happen (invocation `{invocation}`)",
-            self.attempt + 1
+            self.attempt.saturating_add(1)
         );
         let error = StepError::TimedOut(at(&self.run, &self.command, reason));
         let mut events = self.start_events();
@@ -263,7 +265,7 @@ impl Performance {
         riders.consumed.extend(consumed);
         riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, None));
         self.run.append(events, riders);
-        self.attempt += 1;
+        self.attempt = self.attempt.saturating_add(1);
         self.unknown_tries = 0;
         Next::Again
     }

@@ -56,16 +56,16 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    /// The message that this letter travels as. All letters to one wait have one id, so that the first one wins; after
-    /// `refused` refusals there is a new one.
+    /// The message that this letter travels as. All letters to one round of one wait have one id, so that the first one
+    /// wins; a refusal begins a new round.
     pub(crate) fn message(
         &self,
         topic: &str,
-        refused: u32,
+        round: u32,
         now: Timestamp,
     ) -> Result<Message, crate::payload::PayloadError> {
         let payload = Payload::encode(self)?;
-        Ok(Message { seq: 0, id: format!("{topic}#{refused}"), topic: topic.into(), payload, at: now })
+        Ok(Message { seq: 0, id: format!("{topic}#{round}"), topic: topic.into(), payload, at: now })
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Letterbox {
     pub(crate) command: CommandId,
     pub(crate) topic: String,
     pub(crate) until: Option<Timestamp>,
-    pub(crate) refused: u32,
+    pub(crate) round: u32,
 }
 
 impl Letterbox {
@@ -116,13 +116,13 @@ impl Letterbox {
         tracing::warn!(run = %run.id, %command, actor, %reason, "an answer was refused; the wait goes on");
         let refused = AnswerRefused { command, reason: reason.to_string(), actor: actor.into() };
         run.append(vec![refused.into()], Riders { consumed, ..Riders::default() });
-        self.refused += 1;
+        self.round += 1;
     }
 
     /// The time is over: whose letter is there first, the limit's or a person's, decides.
     async fn expire(&self) -> Option<Message> {
         let _busy = self.run.busy();
-        let sent = match expired().message(&self.topic, self.refused, self.run.now()) {
+        let sent = match expired().message(&self.topic, self.round, self.run.now()) {
             Ok(message) => self.run.host.store.send(&self.run.id, message).await,
             Err(_) => return None,
         };
@@ -197,6 +197,9 @@ async fn receive<T: Recordable>(
 ) -> Result<T, StepError<Failure>> {
     let site = ticket.enter().await;
     let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+    if let Err(over) = run.host.limits.check_name("signal's name", &name) {
+        return Err(StepError::Unrecordable(at(&run, &command, over)));
+    }
     let class = EffectClass::Human;
     let value = match run.request(&command, class, None, site).await {
         Matched::Answered => match run.turn(&command).await.answer {

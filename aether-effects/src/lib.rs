@@ -4,6 +4,7 @@
 //! the journal; a malformed, hanging or lost answer is a typed error and never a panic.
 
 pub mod agent;
+pub mod cassette;
 pub mod http;
 pub mod llm;
 pub mod resource;

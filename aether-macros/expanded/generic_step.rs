@@ -131,7 +131,7 @@ fn first<
     T: Clone + ::aether::__private::Recordable,
     __otherwise1: Into<T> + ::aether::__private::Recordable,
 >(
-    cx: &'__cx mut ::aether::__private::Cx,
+    cx: &'__cx mut impl ::aether::__private::AsCx,
     items: &[T],
     otherwise: __otherwise1,
 ) -> ::aether::__private::BoxEffect<
@@ -141,6 +141,7 @@ fn first<
         ::aether::__private::StepError<<Result<T> as ::aether::__private::Returns>::Err>,
     >,
 > {
+    let cx = ::aether::__private::AsCx::as_cx(cx);
     let record = ::aether::__private::ArgsEncoder::new();
     let record = record.field::<&[T]>("items", &items);
     let record = <__otherwise1 as ::aether::__private::Argument>::put(

@@ -124,7 +124,6 @@ impl ::aether::__private::Step for pay {
         args: Self::Args,
         output: ::core::option::Option<Self::Output>,
     ) -> ::core::option::Option<::aether::__private::Undo> {
-        let _ = bank::Account::refund;
         let cents = args;
         ::core::option::Option::Some(
             <bank::Account_refund as ::aether::__private::Undoes<
@@ -158,7 +157,7 @@ impl pay {
 }
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 fn pay<'__cx>(
-    cx: &'__cx mut ::aether::__private::Cx,
+    cx: &'__cx mut impl ::aether::__private::AsCx,
     cents: u64,
 ) -> ::aether::__private::BoxEffect<
     '__cx,
@@ -169,6 +168,7 @@ fn pay<'__cx>(
         >,
     >,
 > {
+    let cx = ::aether::__private::AsCx::as_cx(cx);
     let record = ::aether::__private::ArgsEncoder::new();
     let record = <u64 as ::aether::__private::Argument>::put(&cents, "cents", record);
     ::aether::__private::call_step::<pay>(cx, record.finish())

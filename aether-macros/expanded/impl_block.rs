@@ -211,7 +211,7 @@ impl Agent {
     /// Looks.
     #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
     fn look<'__cx>(
-        cx: &'__cx mut ::aether::__private::Cx,
+        cx: &'__cx mut impl ::aether::__private::AsCx,
         at: &Agent,
     ) -> ::aether::__private::BoxEffect<
         '__cx,
@@ -222,6 +222,7 @@ impl Agent {
             >,
         >,
     > {
+        let cx = ::aether::__private::AsCx::as_cx(cx);
         let record = ::aether::__private::ArgsEncoder::new();
         let record = <Agent as ::aether::__private::Argument>::put(at, "at", record);
         ::aether::__private::call_step::<Agent_look>(cx, record.finish())
@@ -238,9 +239,10 @@ impl Agent {
     }
     #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
     pub fn run<'__cx>(
-        cx: &'__cx mut ::aether::__private::Cx,
+        cx: &'__cx mut impl ::aether::__private::AsCx,
         agent: Agent,
     ) -> ::aether::__private::BoxEffect<'__cx, Result<u32>> {
+        let cx = ::aether::__private::AsCx::as_cx(cx);
         ::aether::__private::inline_workflow(
             cx,
             <Agent_run as ::aether::__private::Workflow>::DEF,

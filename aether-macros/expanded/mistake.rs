@@ -60,8 +60,9 @@ impl flow {}
 #[allow(unused_variables)]
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 fn flow<'__cx>(
-    cx: &'__cx mut ::aether::__private::Cx,
+    cx: &'__cx mut impl ::aether::__private::AsCx,
     id: u32,
 ) -> ::aether::__private::BoxEffect<'__cx, Result<u32>> {
+    let cx = ::aether::__private::AsCx::as_cx(cx);
     ::core::unreachable!()
 }

@@ -173,7 +173,7 @@ impl send {
 /// Send an e-mail.
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 pub fn send<'__cx>(
-    cx: &'__cx mut ::aether::__private::Cx,
+    cx: &'__cx mut impl ::aether::__private::AsCx,
     to: &str,
     copies: Option<&str>,
 ) -> ::aether::__private::BoxEffect<
@@ -185,6 +185,7 @@ pub fn send<'__cx>(
         >,
     >,
 > {
+    let cx = ::aether::__private::AsCx::as_cx(cx);
     let record = ::aether::__private::ArgsEncoder::new();
     let record = record.field::<&str>("to", &to);
     let record = record.field::<Option<&str>>("copies", &copies);

@@ -225,10 +225,11 @@ impl triage {
 /// Triage.
 #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
 fn triage<'__cx>(
-    cx: &'__cx mut durable::__private::Cx,
+    cx: &'__cx mut impl durable::__private::AsCx,
     ticket: Ticket,
     note: &'__cx str,
 ) -> durable::__private::BoxEffect<'__cx, Result<Verdict>> {
+    let cx = durable::__private::AsCx::as_cx(cx);
     durable::__private::inline_workflow(
         cx,
         <triage as durable::__private::Workflow>::DEF,

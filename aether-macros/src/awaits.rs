@@ -4,7 +4,7 @@
 //! in the body are functions of their own and stay as they are.
 
 use proc_macro2::{Literal, Span};
-use quote::ToTokens as _;
+use quote::{ToTokens as _, quote};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Block, Expr, ExprAsync, ExprAwait, ExprClosure, ExprMethodCall, Ident, Item, ItemFn, Lit, Macro, Pat,
@@ -12,6 +12,7 @@ use syn::{
 };
 
 use crate::code;
+use crate::expand::placed_at;
 use crate::hidden::{self, Arguments};
 use crate::ir::{State, StateKind};
 use crate::report::Diagnostics;
@@ -158,7 +159,8 @@ impl Gates<'_> {
         });
         let (krate, base, number) = (self.krate, &awaited.base, Literal::u16_suffixed(number));
         let span = Span::mixed_site().located_at(at);
-        *awaited.base = parse_quote_spanned!(span=> #krate::__private::gate(#base, #number));
+        let gate = placed_at(quote!(#krate::__private::gate), span);
+        *awaited.base = parse_quote_spanned!(span=> #gate(#base, #number));
     }
 
     /// Rewrites awaits in the arguments of a macro that is known to evaluate them.

@@ -349,7 +349,7 @@ fn argument(arg: &Arg, p: &TokenStream) -> TokenStream {
 }
 
 /// The same tokens, as if they stood at another place.
-fn placed_at(tokens: TokenStream, at: Span) -> TokenStream {
+pub(crate) fn placed_at(tokens: TokenStream, at: Span) -> TokenStream {
     let moved = tokens.into_iter().map(|token| match token {
         TokenTree::Group(group) => {
             let mut moved = Group::new(group.delimiter(), placed_at(group.stream(), at));
@@ -416,9 +416,10 @@ fn call_function(
         #(#docs)*
         #(#called)*
         #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
-        #vis fn #ident<#call, #(#params),*>(#cx: &#call mut #p::Cx, #(#args),*) -> #p::BoxEffect<#call, #output>
+        #vis fn #ident<#call, #(#params),*>(#cx: &#call mut impl #p::AsCx, #(#args),*) -> #p::BoxEffect<#call, #output>
         #bounds
         {
+            let #cx = #p::AsCx::as_cx(#cx);
             #body
         }
     }

@@ -8,9 +8,10 @@ use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::contract::Status;
 use aether_core::effect_store::{Kept, StoredEffect};
-use aether_core::id::{Epoch, RunId, WorkerId};
+use aether_core::id::{CommandId, Epoch, RunId, WorkerId};
 use aether_core::journal::{CHAIN_START, chain};
 use aether_core::ledger::LedgerStatus;
+use aether_core::payload::Payload;
 use aether_core::store::{
     ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, StoreError,
 };
@@ -255,6 +256,24 @@ impl Batch<'_> {
                  WHERE excluded.position >= snapshots.position",
             )?
             .execute(params![head.no, row::int(snapshot.position), snapshot.state.as_str()])?;
+        Ok(())
+    }
+
+    /// Keeps how far a body has come.
+    pub(crate) fn save_progress(
+        &mut self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: &Payload,
+    ) -> Result<(), Fault> {
+        self.conn
+            .prepare_cached(&format!(
+                "INSERT INTO aether_progress(run_no, command, value)
+                 SELECT no, ?3, ?4 FROM runs WHERE id = ?1 AND epoch = ?2 AND NOT {OVER}
+                 ON CONFLICT(run_no, command) DO UPDATE SET value = excluded.value"
+            ))?
+            .execute(params![run.as_str(), row::int(epoch), command.as_str(), progress.as_str()])?;
         Ok(())
     }
 

@@ -40,9 +40,10 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use aether_core::effect_store::{Kept, StoredEffect};
-use aether_core::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
+use aether_core::payload::Payload;
 use aether_core::store::{
     Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
     RunRecord, Sent, Snapshot, Store, StoreError,
@@ -317,6 +318,26 @@ impl Store for SqliteStore {
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let hash = hash.to_owned();
         Box::pin(self.readers.ask(move |conn| reader::blob(conn, &hash)))
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, command) = (run.clone(), command.clone());
+        self.write(move |batch| batch.save_progress(&run, epoch, &command, &progress))
+    }
+
+    fn progress(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        let (run, command) = (run.clone(), command.clone());
+        Box::pin(self.readers.ask(move |conn| reader::progress(conn, &run, &command)))
     }
 
     fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {

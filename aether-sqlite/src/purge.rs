@@ -25,8 +25,14 @@ impl Batch<'_> {
             return Ok(Purged::ParentOpen(parent));
         }
         self.bury(run, head.no)?;
-        for table in ["journal WHERE run_no", "inbox WHERE run_no", "snapshots WHERE run_no", "aether_effects WHERE run_no", "runs WHERE no"]
-        {
+        for table in [
+            "journal WHERE run_no",
+            "inbox WHERE run_no",
+            "snapshots WHERE run_no",
+            "aether_effects WHERE run_no",
+            "aether_progress WHERE run_no",
+            "runs WHERE no",
+        ] {
             self.conn.prepare_cached(&format!("DELETE FROM {table} = ?1"))?.execute([head.no])?;
         }
         self.forget_run(run);

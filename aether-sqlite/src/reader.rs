@@ -13,9 +13,10 @@ use tokio::sync::oneshot;
 
 use aether_core::contract::Status;
 use aether_core::effect_store::StoredEffect;
-use aether_core::id::{IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CommandId, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
+use aether_core::payload::Payload;
 use aether_core::store::{EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError};
 use jiff::Timestamp;
 
@@ -266,6 +267,17 @@ pub(crate) fn snapshot(conn: &Connection, run: &RunId) -> Result<Option<Snapshot
     first(conn, "SELECT position, state FROM snapshots WHERE run_no = ?1", [no], |row| {
         Ok(Snapshot { position: row::nat(row.get(0)?, "position")?, state: row::payload(row.get(1)?)? })
     })
+}
+
+/// How far a body has come.
+pub(crate) fn progress(
+    conn: &Connection,
+    run: &RunId,
+    command: &CommandId,
+) -> Result<Option<Payload>, Fault> {
+    let Some(no) = number(conn, run)? else { return Ok(None) };
+    let query = "SELECT value FROM aether_progress WHERE run_no = ?1 AND command = ?2";
+    first(conn, query, rusqlite::params![no, command.as_str()], |row| row::payload(row.get(0)?))
 }
 
 fn number(conn: &Connection, run: &RunId) -> Result<Option<i64>, Fault> {

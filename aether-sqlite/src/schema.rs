@@ -16,7 +16,7 @@ use crate::error::Fault;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, TOMBSTONES];
+const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -111,6 +111,16 @@ CREATE TABLE aether_effects(
     status TEXT
 ) STRICT;
 CREATE INDEX aether_effects_run ON aether_effects(run_no, seq);
+";
+
+/// How far bodies say they have come.
+const PROGRESS: &str = "
+CREATE TABLE aether_progress(
+    run_no  INTEGER NOT NULL,
+    command TEXT NOT NULL,
+    value   TEXT NOT NULL,
+    PRIMARY KEY(run_no, command)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// What is kept of ledger rows with a store-wide business key when their runs are purged.

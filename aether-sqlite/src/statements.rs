@@ -56,6 +56,7 @@ pub(crate) struct Statements<'c> {
     settle: Statement<'c>,
     consume: Statement<'c>,
     notify: Statement<'c>,
+    forget_progress: Statement<'c>,
 }
 
 /// Waiting runs stay due while something came in that this append did not see; see [`Statements::status`].
@@ -116,6 +117,7 @@ impl<'c> Statements<'c> {
                      business_key = CASE WHEN ?7 THEN NULL ELSE business_key END
                  WHERE key = ?1",
             )?,
+            forget_progress: conn.prepare("DELETE FROM aether_progress WHERE run_no = ?1")?,
             consume: conn.prepare(
                 "UPDATE inbox SET consumed = ?3 WHERE seq = ?2 AND run_no = ?1 AND consumed IS NULL",
             )?,
@@ -217,6 +219,9 @@ impl<'c> Statements<'c> {
     /// creation; its lease protects it.
     pub(crate) fn status(&mut self, head: &Head, change: &StatusChange) -> rusqlite::Result<()> {
         let over = change.status.is_terminal();
+        if over {
+            self.forget_progress.execute([head.no])?;
+        }
         let kind = if over { 2 } else { i64::from(change.status == Status::Waiting) };
         one(self.status.execute(params![
             head.no,

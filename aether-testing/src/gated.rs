@@ -7,9 +7,10 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aether_core::effect_store::{Kept, StoredEffect};
-use aether_core::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::ledger::LedgerEntry;
+use aether_core::payload::Payload;
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
     RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Tail,
@@ -230,6 +231,24 @@ impl<G: Gate> Store for Gated<G> {
 
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         self.ask(Ask::Read, || self.inner.blob(hash))
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.ask(Ask::Write, || self.inner.save_progress(run, epoch, command, progress))
+    }
+
+    fn progress(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        self.ask(Ask::Read, || self.inner.progress(run, command))
     }
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {

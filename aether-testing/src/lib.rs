@@ -4,7 +4,9 @@
 pub mod conformance;
 pub mod crash;
 pub mod failing;
+pub mod fuzz;
 mod gated;
+pub mod recordings;
 pub mod sim;
 pub mod trap;
 

@@ -3,12 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
+mod cancel;
+mod children;
 mod crash;
 mod definitions;
 mod examples;
+mod fuzz;
+mod heartbeats;
 mod hostile;
 mod kill_sweep;
+mod limits;
+mod locks;
 mod names;
+mod recordings;
+mod retries;
 mod seeds;
 mod sim;
 mod sim_crashes;

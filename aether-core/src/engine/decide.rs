@@ -268,6 +268,7 @@ impl Engine {
     ) -> Result<(), DecideError> {
         let Word { run, command, topic, letter, .. } = word;
         let (run, command) = ((*run).clone(), (*command).clone());
+        self.inner.host.limits.check_text("actor", &letter.actor).map_err(StoreError::from)?;
         if letter.actor.trim().is_empty() {
             return Err(DecideError::NoActor { run, command });
         }
@@ -281,9 +282,9 @@ impl Engine {
         let open = word.open(counter)?;
         self.in_time(open)?;
         check(open)?;
-        let message = letter.message(topic, counter.refused, now(&self.inner))?;
+        let message = letter.message(topic, counter.round, now(&self.inner))?;
         let id = message.id.clone();
-        match self.inner.host.store.send(&run, message).await? {
+        match self.inner.host.send(&run, message).await? {
             Sent::Delivered => {
                 poke(&self.inner, &run).await;
                 Ok(())
@@ -354,12 +355,12 @@ impl Engine {
             Reply::Expired => Ok(()),
         })?;
         let letter = Letter { reply, actor: "callback".into() };
-        let mut message = letter.message(&callback_topic(&invocation), counter.refused, now(&self.inner))?;
+        let mut message = letter.message(&callback_topic(&invocation), counter.round, now(&self.inner))?;
         if counter.open.as_ref().is_some_and(|open| open.waiting == Waiting::Resolution) {
             // The time limit may have taken the first id; an operator is asked now, and a report still helps.
             message.id.push('+');
         }
-        let sent = self.inner.host.store.send(&run, message).await?;
+        let sent = self.inner.host.send(&run, message).await?;
         poke(&self.inner, &run).await;
         match sent {
             Sent::RunEnded(status) => Err(DecideError::RunEnded { run, status }),

@@ -26,6 +26,7 @@ pub use handle::{AnyWorkflow, RunError, RunHandle, StartError, StartRun};
 pub use retention::{Fate, PurgeReport, Retention, Retiring};
 pub use verify::{Verified, VerifyError};
 
+use crate::def::WorkflowDef;
 use crate::host::{Host, Observed};
 use crate::id::RunId;
 use crate::run::Run;
@@ -170,6 +171,11 @@ impl Engine {
     /// Names of the workflows this engine can advance.
     pub fn workflows(&self) -> Vec<String> {
         self.inner.workflow_names()
+    }
+
+    /// The definition of the workflow of this name; of several, the one in `module`.
+    pub fn definition(&self, name: &str, module: &str) -> Option<&'static WorkflowDef> {
+        self.inner.workflow(name, module).map(|workflow| workflow.def)
     }
 
     /// Stops taking up work, lets step bodies that are running finish for at most `patience`, gives every run back

@@ -119,6 +119,7 @@ impl Engine {
         resolution: Resolution,
         actor: &str,
     ) -> Result<Sent, StoreError> {
+        self.inner.host.limits.check_text("actor", actor)?;
         let resolved = Resolved { resolution, actor: actor.into() };
         // Every word of an operator's is its own message: one that is refused leaves room for the next.
         let mut random = [0; 8];
@@ -174,7 +175,7 @@ fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
 
 /// Puts a message into a run's inbox, and wakes the run if it is advanced here.
 async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, StoreError> {
-    let sent = inner.host.store.send(run, message).await?;
+    let sent = inner.host.send(run, message).await?;
     poke(inner, run).await;
     Ok(sent)
 }
@@ -187,6 +188,8 @@ pub(super) async fn cancel(
     at_once: bool,
 ) -> Result<Sent, StoreError> {
     let topic = if at_once { TERMINATE } else { CANCEL };
+    inner.host.limits.check_text("reason", &request.reason)?;
+    inner.host.limits.check_text("actor", &request.actor)?;
     let (id, topic, payload) = (topic.into(), topic.into(), encode(request)?);
     post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }

@@ -9,7 +9,6 @@ use crate::event::Event;
 use crate::failure::Failure;
 use crate::fault::Fault;
 use crate::id::RunId;
-use crate::replay::History;
 use crate::run::Run;
 use crate::turn::{RunEnd, TurnEnd, turn};
 use crate::unwind::unwind;
@@ -48,7 +47,7 @@ impl Engine {
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
         let Replayed { run: replayed, turned, unwinding, end } = worker::replay(&self.inner, run).await?;
         // With which event the workflow was over.
-        let over = unwinding.as_ref().map(|unwinding| &unwinding.end).or(end.as_ref());
+        let over = unwinding.as_ref().map(|(over, _)| over).or(end.as_ref());
         let cut_off = over.is_some_and(cuts_off);
         let again = match turned {
             TurnEnd::Done(completion) => Some(terminal(&replayed, completion)),
@@ -75,7 +74,10 @@ impl Engine {
         }
         let workflow = replayed.counts();
         let undone = match unwinding {
-            Some(unwinding) => verify_unwinding(&replayed, unwinding.history, end.as_ref()).await?,
+            Some((_, unwound)) => {
+                replayed.hand_over_undos(&unwound);
+                verify_unwinding(&unwound, end.as_ref()).await?
+            }
             None => (0, 0),
         };
         Ok(Verified { recorded: workflow.0 + undone.0, matched: workflow.1 + undone.1 })
@@ -83,12 +85,7 @@ impl Engine {
 }
 
 /// Replays the undoing of a run's steps; returns the numbers of recorded and of matched answers.
-async fn verify_unwinding(
-    run: &Arc<Run>,
-    history: History,
-    end: Option<&Event>,
-) -> Result<(u64, u64), VerifyError> {
-    run.begin_unwinding(history);
+async fn verify_unwinding(run: &Arc<Run>, end: Option<&Event>) -> Result<(u64, u64), VerifyError> {
     match turn(run, Box::pin(unwind(Arc::clone(run)))).await {
         // A termination cut it off.
         TurnEnd::Fault(Fault::Unrecorded { .. }) if matches!(end, Some(Event::RunTerminated(_))) => {}

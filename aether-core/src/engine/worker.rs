@@ -429,8 +429,8 @@ pub(super) struct Replayed {
     pub(super) run: Arc<Run>,
     /// How its workflow's turn ended.
     pub(super) turned: TurnEnd,
-    /// What is recorded about the undoing of its steps.
-    pub(super) unwinding: Option<Unwinding>,
+    /// The event with which its workflow was over, and the run as of then, where its steps were undone.
+    pub(super) unwinding: Option<(Event, Arc<Run>)>,
     /// Its recorded end.
     pub(super) end: Option<Event>,
 }
@@ -446,20 +446,29 @@ pub(super) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
         return Err(not_linked(inner, id, &created.workflow));
     };
-    let origin = Origin {
-        id: id.clone(),
-        def: workflow.def,
-        epoch: 0,
-        mode: Mode::Verify,
-        seed: created.seed,
-        next,
-        history,
-        obligations,
-        inbox: Vec::new(),
-        effects: Vec::new(),
-        children: None,
+    let replayed = |history| {
+        let origin = Origin {
+            id: id.clone(),
+            def: workflow.def,
+            epoch: 0,
+            mode: Mode::Verify,
+            seed: created.seed.clone(),
+            next,
+            history,
+            obligations: obligations.clone(),
+            inbox: Vec::new(),
+            effects: Vec::new(),
+            children: None,
+        };
+        Run::new(Arc::clone(&inner.host), origin)
     };
-    let run = Run::new(Arc::clone(&inner.host), origin);
+    let run = replayed(history);
+    // A run of its own: the workflow's code may have gone on where history was cut off.
+    let unwinding = unwinding.map(|Unwinding { end, history }| {
+        let unwound = replayed(History::default());
+        unwound.begin_unwinding(history);
+        (end, unwound)
+    });
     let body: BoxFuture<'static, Completion> = workflow
         .run(crate::cx::Cx::root(Arc::clone(&run)), &created.input)
         .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;

@@ -101,7 +101,10 @@ impl Recording {
         if head.format != FORMAT {
             return Err(not(format!("its `format` is {:?}, not {FORMAT:?}", head.format)));
         }
-        if head.version == 0 || head.version > VERSION {
+        if head.version == 0 {
+            return Err(not("it has no `version`".into()));
+        }
+        if head.version > VERSION {
             return Err(RecordingError::NewerVersion { found: head.version });
         }
         let whole: Whole = serde_json::from_str(text).map_err(|error| damaged("the whole", error))?;
@@ -191,9 +194,24 @@ impl RunPart {
         }
         let rows = self.ledger.into_iter().map(|row| row.read(&self.run));
         let ledger = rows.collect::<Result<_, _>>()?;
-        let frames = self.frames.into_iter().map(|FramePart { at, events }| RecordedFrame { at, events });
+        let frames = self.frames.into_iter().map(FramePart::read);
         Ok(RecordedRun { run: self.run, created, frames: frames.collect(), ledger })
     }
+}
+
+impl FramePart {
+    fn read(self) -> RecordedFrame {
+        RecordedFrame { at: self.at, events: self.events.into_iter().map(in_one_line).collect() }
+    }
+}
+
+/// An event that somebody wrote over several lines. A line break inside JSON stands between two tokens, so that a space
+/// does as well.
+fn in_one_line(event: Payload) -> Payload {
+    if !event.as_str().contains(['\n', '\r']) {
+        return event;
+    }
+    Payload::from_text(event.as_str().replace(['\n', '\r'], " ")).unwrap_or(event)
 }
 
 impl RowPart {
@@ -259,8 +277,7 @@ impl RecordedRun {
 
 impl RecordedFrame {
     fn print(&self) -> String {
-        // A line break inside JSON stands between two tokens, so that a space does as well.
-        let events = self.events.iter().map(|event| event.as_str().replace(['\n', '\r'], " "));
+        let events = self.events.iter().map(Payload::as_str);
         let events: Vec<_> = events.collect();
         format!("{{\"at\":\"{}\",\"events\":[\n{}\n]}}", self.at, events.join(",\n"))
     }

@@ -73,7 +73,7 @@ fn status(events: &[Event]) -> Status {
     match events.last() {
         Some(Event::RunCompleted(_) | Event::ContinuedAsNew(_)) => Status::Completed,
         Some(Event::RunFailed(_)) => Status::Failed,
-        Some(Event::RunCancelled(_)) => Status::Cancelled,
+        Some(Event::RunCancelled(_) | Event::RunTerminated(_)) => Status::Cancelled,
         _ => Status::Waiting,
     }
 }

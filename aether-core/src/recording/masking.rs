@@ -238,7 +238,7 @@ impl Secrets {
     }
 
     fn add(&mut self, secret: &str) {
-        if secret.is_empty() || self.found.contains_key(secret) {
+        if secret.is_empty() || secret == MASK || is_stand_in(secret) || self.found.contains_key(secret) {
             return;
         }
         let stand_in = stand_in(secret, self.found.len() + 1);
@@ -247,14 +247,16 @@ impl Secrets {
 
     /// Call when everything was searched.
     pub(super) fn settle(&mut self) {
-        let telling = self.found.iter().filter(|(secret, _)| secret.chars().count() >= TELLING);
+        // A few digits are part of timestamps and other numbers by chance.
+        let enough = |secret: &str| if is_number(secret) { 2 * TELLING } else { TELLING };
+        let telling = self.found.iter().filter(|(secret, _)| secret.chars().count() >= enough(secret));
         self.telling = telling.map(|(secret, stand_in)| (secret.clone(), stand_in.clone())).collect();
         self.telling.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
     }
 
     /// `json` without its secrets; `None` where it holds none.
     pub(super) fn replace(&self, masking: &Masking, json: &str, event: bool) -> Option<String> {
-        if masking.off || self.found.is_empty() {
+        if masking.off {
             return None;
         }
         rewrite(json, &mut Replace { masking, secrets: self, event })
@@ -283,11 +285,21 @@ fn stand_in(secret: &str, number: usize) -> String {
     let is_uuid = secret.len() == 36 && uuid::Uuid::try_parse(secret).is_ok();
     if is_uuid {
         format!("00000000-0000-4000-8000-{number:012}")
-    } else if secret.len() > 3 && secret.bytes().all(|b| b.is_ascii_digit()) {
+    } else if secret.len() > 3 && is_number(secret) {
         format!("{number:0width$}", width = secret.len())
     } else {
         format!("masked-{number}")
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether a text was put in place of a secret before.
+fn is_stand_in(text: &str) -> bool {
+    let number = text.strip_prefix("masked-").or_else(|| text.strip_prefix("00000000-0000-4000-8000-"));
+    number.is_some_and(|number| !number.is_empty() && is_number(number))
 }
 
 /// Members of an event that name things and hold no values.
@@ -446,6 +458,8 @@ mod tests {
             masked,
             r#"{"token":"00000000-0000-4000-8000-000000000001","pwd":"000002","secret":"masked-3","password":"masked-4"}"#
         );
+        let numbers = secrets.replace(&masking, r#"{"token":12,"at":"10:00:00.123456Z"}"#, false);
+        assert_eq!(numbers.as_deref(), Some(r#"{"token":0,"at":"10:00:00.123456Z"}"#));
         let elsewhere = r#"{"said":"it was hunter2! (ab)","login":"{\"pw\":\"hunter2!\"}"}"#;
         let masked = secrets.replace(&masking, elsewhere, false).unwrap();
         assert_eq!(masked, r#"{"said":"it was masked-3 (ab)","login":"{\"pw\":\"masked-3\"}"}"#);

@@ -59,11 +59,14 @@ impl Run {
             return None;
         }
         let recorded = recorded_side(state.history.stuck_at()?, EffectClass::Pure);
-        let requested = state.history.frontier_request().map(|command| Side {
-            command: command.clone(),
-            class: EffectClass::Pure,
-            digest: None,
-            site: None,
+        let requested = state.history.frontier_request().map(|command| {
+            let known = state.ahead.iter().find(|side| side.command == *command).cloned();
+            known.unwrap_or_else(|| Side {
+                command: command.clone(),
+                class: EffectClass::Pure,
+                digest: None,
+                site: None,
+            })
         });
         Some(self.divergence(recorded, requested))
     }

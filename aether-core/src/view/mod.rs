@@ -227,12 +227,12 @@ impl RunView {
             Event::CommandEmitted(e) => {
                 let step = self.step_mut(&command, EffectClass::Llm);
                 step.input = Some(e.input);
-                step.attempts = e.attempt + 1;
+                step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = None;
             }
             Event::ToolInvocationStarted(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
-                step.attempts = e.attempt + 1;
+                step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = None;
                 step.invocation = Some(e.invocation);
                 step.key = Some(e.key);
@@ -246,7 +246,7 @@ impl RunView {
             }
             Event::TransactionFinished(e) => {
                 let step = self.step_mut(&command, EffectClass::Transaction);
-                step.attempts = e.attempt + 1;
+                step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = None;
                 step.result = e.error.map(Err).or(e.result.map(Ok));
             }
@@ -261,7 +261,7 @@ impl RunView {
             }
             Event::StepRetried(e) => {
                 let step = self.step_mut(&command, EffectClass::Read);
-                step.attempts = e.attempt + 1;
+                step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = Some(e.due);
                 step.in_doubt = false;
             }

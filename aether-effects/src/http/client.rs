@@ -14,6 +14,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 
 use super::error::chain;
+use crate::cassette::Cassette;
 use crate::secret::Secret;
 
 /// Default time for one whole exchange.
@@ -53,6 +54,7 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     pub(crate) max_body: usize,
     pub(crate) recorded: BTreeSet<String>,
+    pub(crate) cassette: Option<Cassette>,
     credentials: Vec<Credential>,
 }
 
@@ -71,6 +73,7 @@ impl HttpClient {
                 timeout: TIMEOUT,
                 max_body: MAX_BODY,
                 recorded: BTreeSet::new(),
+                cassette: None,
                 credentials: Vec::new(),
             },
         }
@@ -158,6 +161,12 @@ impl HttpClientBuilder {
     pub fn bearer(self, host: &str, token: impl Into<Secret<String>>) -> Self {
         let token = format!("Bearer {}", token.into().expose());
         self.credential(host, "authorization", token)
+    }
+
+    /// Records every exchange on `cassette`, or plays it back from there; see [`Cassette`].
+    pub fn cassette(mut self, cassette: &Cassette) -> Self {
+        self.settings.cassette = Some(cassette.clone());
+        self
     }
 
     /// The client.

@@ -75,6 +75,14 @@ pub enum HttpError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// A cassette is played back, and the request is not on it. Nothing was sent.
+    #[error("{exchange}: the request is refused: {refusal}")]
+    NotRecorded {
+        /// Which exchange.
+        exchange: Exchange,
+        /// The request, and those that are on the cassette.
+        refusal: String,
+    },
     /// The server answered with an error status. Made by `error_for_status` only.
     #[error("{exchange}: status {status}; the body starts {start:?}")]
     Status {
@@ -110,6 +118,7 @@ impl HttpError {
             | Self::Timeout { exchange, .. }
             | Self::Lost { exchange, .. }
             | Self::TooLarge { exchange, .. }
+            | Self::NotRecorded { exchange, .. }
             | Self::Status { exchange, .. }
             | Self::Shape { exchange, .. } => exchange,
         }
@@ -122,7 +131,7 @@ impl Classify for HttpError {
     fn class(&self) -> FailureClass {
         let changes_world = self.exchange().changes_world();
         match self {
-            Self::Invalid { .. } => FailureClass::Permanent,
+            Self::Invalid { .. } | Self::NotRecorded { .. } => FailureClass::Permanent,
             Self::NotConnected { .. } => FailureClass::Retryable,
             Self::Status { status: 408 | 425 | 429 | 503, .. } => FailureClass::Retryable,
             Self::Status { status, .. } if *status < 500 => FailureClass::Permanent,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aether_core::payload::Payload;
 use reqwest::Response;
 
 use super::client::HttpClient;
@@ -9,9 +10,29 @@ use super::error::{Exchange, HttpError, chain};
 use super::mask;
 use super::request::Draft;
 use super::response::{Body, HttpResponse};
+use crate::cassette::Kind;
 
-/// Sends `draft` and reads the whole answer.
+/// Sends `draft` and reads the whole answer, by way of the client's cassette if it has one.
 pub(crate) async fn send(client: &HttpClient, draft: &Draft) -> Result<HttpResponse, HttpError> {
+    let Some(cassette) = client.settings.cassette.as_ref().filter(|_| draft.is_whole()) else {
+        return transmit(client, draft).await;
+    };
+    let asked = draft.asked().map_err(|error| draft.invalid(error))?;
+    match cassette.answer(Kind::Http, &asked) {
+        Ok(Some(answer)) => answer.decode().map_err(|error| draft.invalid(error)),
+        Ok(None) => {
+            let response = transmit(client, draft).await?;
+            if let Ok(answer) = Payload::encode(&response) {
+                cassette.keep(Kind::Http, &asked, &answer);
+            }
+            Ok(response)
+        }
+        Err(refusal) => Err(HttpError::NotRecorded { exchange: draft.exchange(), refusal }),
+    }
+}
+
+/// Sends `draft` over the network.
+async fn transmit(client: &HttpClient, draft: &Draft) -> Result<HttpResponse, HttpError> {
     let url = match (&draft.url, &draft.problem) {
         (Ok(url), None) => url,
         (_, problem) => return Err(draft.invalid(problem.as_deref().unwrap_or("not a URL"))),

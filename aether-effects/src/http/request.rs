@@ -146,6 +146,21 @@ impl Draft {
         HttpError::Invalid { exchange: self.exchange(), reason: reason.to_string() }
     }
 
+    /// Whether nothing is wrong with it.
+    pub(super) fn is_whole(&self) -> bool {
+        self.url.is_ok() && self.problem.is_none()
+    }
+
+    /// What a cassette knows the request by: method, URL and body, as JSON where it is JSON.
+    pub(super) fn asked(&self) -> Result<Payload, PayloadError> {
+        let Exchange { method, url } = self.exchange();
+        let body = self.body.clone().map(|body| match serde_json::from_slice::<serde_json::Value>(&body) {
+            Ok(json) => serde_json::json!({ "json": json }),
+            Err(_) => serde_json::json!(Body::of(body)),
+        });
+        Payload::encode(&serde_json::json!({ "method": method, "url": url, "body": body }))
+    }
+
     /// What is recorded of the request. A body over `max_body` bytes is left out.
     fn record(&self, recorded: &BTreeSet<String>, max_body: usize) -> Result<Payload, PayloadError> {
         let Exchange { method, url } = self.exchange();

@@ -109,6 +109,12 @@ pub enum ModelError {
         /// First characters of the answer.
         start: String,
     },
+    /// A cassette is played back, and the question is not on it. No model was asked.
+    #[error("the question is refused: {refusal}")]
+    NotRecorded {
+        /// The question, and those that are on the cassette.
+        refusal: String,
+    },
     /// The program is not set up to ask models.
     #[error("{0}")]
     Setup(String),
@@ -118,9 +124,11 @@ impl ModelError {
     /// How it is to be treated. A model changes nothing, so whatever may get better is retryable.
     pub fn class(&self) -> FailureClass {
         match self {
-            Self::Unauthorized { .. } | Self::BadRequest { .. } | Self::TooLarge { .. } | Self::Setup(_) => {
-                FailureClass::Permanent
-            }
+            Self::Unauthorized { .. }
+            | Self::BadRequest { .. }
+            | Self::TooLarge { .. }
+            | Self::NotRecorded { .. }
+            | Self::Setup(_) => FailureClass::Permanent,
             Self::RateLimited { .. }
             | Self::Overloaded { .. }
             | Self::Timeout { .. }

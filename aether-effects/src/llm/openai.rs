@@ -179,6 +179,7 @@ fn of_http(error: HttpError) -> ModelError {
         HttpError::Invalid { .. } => ModelError::Setup(message),
         HttpError::Timeout { .. } => ModelError::Timeout { message },
         HttpError::TooLarge { .. } => ModelError::TooLarge { message },
+        HttpError::NotRecorded { refusal, .. } => ModelError::NotRecorded { refusal },
         _ => ModelError::Network { message },
     }
 }

@@ -26,16 +26,17 @@ use crate::http::{Draft, HttpClient, HttpResponse, mask_url, send};
 /// let verifier = HttpVerifier::new(client).once();
 /// # Ok::<(), String>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HttpVerifier {
-    client: HttpClient,
+    /// Where there is none: the one that is used where a program provides none.
+    client: Option<HttpClient>,
     once: bool,
 }
 
 impl HttpVerifier {
     /// Looks at every recovery, with the connections and credentials of `client`.
     pub const fn new(client: HttpClient) -> Self {
-        Self { client, once: false }
+        Self { client: Some(client), once: false }
     }
 
     /// Does not look again at a resource that was once found as it was left.
@@ -45,7 +46,11 @@ impl HttpVerifier {
     }
 
     async fn ask(&self, method: Method, url: &str) -> Result<HttpResponse> {
-        let response = send(&self.client, &Draft::new(method, url)).await?;
+        let client = match &self.client {
+            Some(client) => client.clone(),
+            None => HttpClient::shared().map_err(Failure::permanent)?,
+        };
+        let response = send(&client, &Draft::new(method, url)).await?;
         match response.status {
             408 | 425 | 429 | 500..=599 if response.status != 501 => {
                 Err(Failure::retryable(format_args!("{} answers {}", response.url, response.status)))

@@ -157,14 +157,13 @@ fn compensation(shape: &Shape, path: &Path) -> TokenStream {
         0 => (quote!(#output), produced),
         _ => (quote!((#(#idents,)* #output)), quote!((#(#types,)* #produced))),
     };
-    let (function, step) = (function(shape, path), undoing(shape, path));
+    let step = undoing(shape, path);
     let undo = quote_spanned!(path.span()=> <#step as #p::Undoes<#taken>>::undo(&#passed));
     quote! {
         fn compensation(
             #args: Self::Args,
             #output: ::core::option::Option<Self::Output>,
         ) -> ::core::option::Option<#p::Undo> {
-            let _ = #function;
             let #tuple = #args;
             ::core::option::Option::Some(#undo)
         }

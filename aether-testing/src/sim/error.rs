@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::engine::{BuildError, StartError};
-use aether_core::id::CommandId;
+use aether_core::id::{CommandId, RunId};
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::store::StoreError;
 
@@ -43,6 +43,22 @@ pub enum SimError {
         command: CommandId,
         /// Number of answers.
         answers: usize,
+    },
+    /// A body was called that the recording has no answer for.
+    #[error(
+        "command `{command}` of run `{run}` {what} (arguments {args:?})\n  nearest recorded: {nearest}\n  help: record anew, or add a stub for the step"
+    )]
+    NotRecorded {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+        /// Its arguments.
+        args: Payload,
+        /// What is missing.
+        what: &'static str,
+        /// The recorded command that is most like it.
+        nearest: String,
     },
     /// A model was asked more often than its script has answers.
     #[error(

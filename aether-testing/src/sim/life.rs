@@ -102,7 +102,7 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
     }
 }
 
-pub(super) fn runtime() -> Result<Runtime, SimError> {
+pub(crate) fn runtime() -> Result<Runtime, SimError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(true).build().map_err(|error| SimError::Broken(error.to_string()))
 }
@@ -166,11 +166,16 @@ impl Verifier for Trusting {
     }
 }
 
-/// An engine that looks at resources as `settings` say: nothing real is looked at unasked.
-pub(super) fn verifying(engine: EngineBuilder, settings: &Settings) -> EngineBuilder {
+/// An engine that takes every resource to be as it was left: nothing real is looked at.
+pub(crate) fn trusting(engine: EngineBuilder) -> EngineBuilder {
     let declared = aether_core::private::inventory::iter::<RegisteredStep>;
     let kinds = declared.into_iter().flat_map(|step| step.def.options.changes);
-    let engine = kinds.fold(engine, |engine, kind| engine.verifier(*kind, Trusting));
+    kinds.fold(engine, |engine, kind| engine.verifier(*kind, Trusting))
+}
+
+/// An engine that looks at resources as `settings` say: nothing real is looked at unasked.
+pub(super) fn verifying(engine: EngineBuilder, settings: &Settings) -> EngineBuilder {
+    let engine = trusting(engine);
     let given = settings.verifiers.iter().cloned();
     given.fold(engine, |engine, (kind, verifier)| engine.verifier(kind, verifier))
 }
@@ -208,8 +213,12 @@ impl<W: Workflow> Life<'_, W> {
         let engine = self.engine(world).await?;
         let input = W::decode(self.input).map_err(SimError::Input)?;
         let handle = engine.start::<W>(input).id(self.settings.id.as_str()).await?;
+        let live = || Live::new(engine.clone(), handle.id().clone(), world.clone());
+        if let Some(played) = &self.settings.scripts.recorded {
+            tokio::spawn(Arc::clone(played).send_signals(live()));
+        }
         if let Some(meanwhile) = &self.settings.meanwhile {
-            tokio::spawn(meanwhile(Live::new(engine.clone(), handle.id().clone(), world.clone())));
+            tokio::spawn(meanwhile(live()));
         }
         let deadline = self.settings.at.saturating_add(self.settings.within).unwrap_or(Timestamp::MAX);
         let result = tokio::select! {

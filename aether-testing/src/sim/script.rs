@@ -7,7 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use aether_core::failure::Failure;
-use aether_core::outcome::Classify as _;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{BodyError, BodyResult, Step};
 use aether_core::step_cx::StepCx;
@@ -15,6 +14,7 @@ use futures_util::future::BoxFuture;
 
 use super::http::HttpScript;
 use super::model::ModelScripts;
+use super::recorded::Played;
 
 /// Answers one call.
 pub(super) type Answer = Arc<dyn Fn(StepCx, Payload) -> BoxFuture<'static, BodyResult> + Send + Sync>;
@@ -59,6 +59,7 @@ pub(super) struct Scripts {
     by_path: BTreeMap<String, Script>,
     pub(super) http: Vec<HttpScript>,
     pub(super) models: ModelScripts,
+    pub(super) recorded: Option<Arc<Played>>,
 }
 
 impl Scripts {
@@ -109,7 +110,7 @@ pub(super) fn encode_named<T: serde::Serialize>(result: Result<T, Failure>) -> B
             error: Payload::encode(&failure)?,
             message: failure.to_string(),
             class: failure.class(),
-            retry_after: failure.retry_after(),
+            retry_after: aether_core::outcome::Classify::retry_after(&failure),
         }),
     })
 }

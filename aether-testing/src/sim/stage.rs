@@ -11,6 +11,7 @@ use aether_core::host::{BodyCall, Interceptor};
 use aether_core::id::{CommandId, IdempotencyKey, RunId};
 use aether_core::outcome::EffectClass;
 use aether_core::payload::Payload;
+use aether_core::replay::Answer;
 use aether_core::step::BodyResult;
 use aether_core::step_cx::StepCx;
 use futures_util::future::{BoxFuture, pending};
@@ -158,6 +159,9 @@ impl Stage {
         if let Some(answer) = http::answer(&self.scripts.http, call) {
             return Ok(answer);
         }
+        if let Some(played) = &self.scripts.recorded {
+            return played.answer(call);
+        }
         Err(SimError::MissingStub {
             asked: call.path.into(),
             command: call.command.clone(),
@@ -210,6 +214,10 @@ impl Stage {
 }
 
 impl Interceptor for Stage {
+    fn draw(&self, run: &RunId, command: &CommandId) -> Option<Answer> {
+        self.scripts.recorded.as_ref()?.draw(run, command)
+    }
+
     fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
         if trap::caught() {
             // The simulation has ended; no body runs any more.

@@ -159,21 +159,30 @@ fn is_other_result(error: &VerifyError) -> bool {
         if divergence.recorded.is_none() && divergence.requested.is_none())
 }
 
-/// Both sides of a replay that does not fit its journal.
+/// A replay that does not fit its journal.
 fn diverged(comparison: Comparison, events: &[Event], error: &VerifyError) -> SimError {
-    let (first, second) = match error {
-        VerifyError::Fault(Fault::Diverged(divergence)) => sides(events, divergence),
+    let (first, second) = sides(events, error);
+    between(comparison, first, second)
+}
+
+/// Both sides of a replay that does not fit its journal: what was recorded, and what the replay did.
+pub(crate) fn sides(events: &[Event], error: &VerifyError) -> (String, String) {
+    match error {
+        VerifyError::Fault(Fault::Diverged(divergence)) => sides_of(events, divergence),
         VerifyError::Fault(Fault::Unrecorded { requested, .. }) => {
             (end_of(events), format!("asks for {requested}"))
         }
         error => (end_of(events), error.to_string()),
-    };
-    between(comparison, first, second)
+    }
 }
 
-fn sides(events: &[Event], divergence: &Divergence) -> (String, String) {
+fn sides_of(events: &[Event], divergence: &Divergence) -> (String, String) {
     let first = match &divergence.recorded {
-        Some(recorded) => format!("asks for {recorded}"),
+        Some(recorded) => {
+            let own = events.iter().position(|event| event.command() == Some(&recorded.command));
+            let site = own.filter(|_| recorded.site.is_none()).map(|own| place(events, own));
+            format!("asks for {recorded}{}", site.unwrap_or_default())
+        }
         None => end_of(events),
     };
     let second = match &divergence.requested {

@@ -30,6 +30,9 @@ const RUNS: &str = "AETHER_WORKER_RUNS";
 /// How long the runs may take once nobody is killed any more.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Kills that are made however long they take.
+const FEWEST_KILLS: usize = 6;
+
 /// How much is done.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
@@ -90,15 +93,31 @@ async fn work(folder: &Path, first: usize, all: usize, pause: Duration) {
         Engine::builder().sqlite(database(folder)).provide(stage).poll_interval(Duration::from_millis(20));
     let engine = engine.start().await.unwrap();
     // What was acknowledged to a former process of this worker is not asked for again.
-    let acknowledged = folder.join(format!("started-{first}"));
-    let next = std::fs::read_to_string(&acknowledged).map_or(first, |number| number.parse().unwrap());
-    for number in (next..all).step_by(2) {
+    for number in (started(folder, first)..all).step_by(2) {
         let part = Part { block: program(), salt: 0, unit: 1 };
         engine.start::<interpret>(part).id(name(number)).await.unwrap();
-        replace(&acknowledged, &(number + 2).to_string());
+        replace(&acknowledgements(folder, first), &(number + 2).to_string());
         tokio::time::sleep(pause).await;
     }
     std::future::pending().await
+}
+
+fn acknowledgements(folder: &Path, first: usize) -> PathBuf {
+    folder.join(format!("started-{first}"))
+}
+
+/// The number of the next run that a worker has to start.
+fn started(folder: &Path, first: usize) -> usize {
+    std::fs::read_to_string(acknowledgements(folder, first)).map_or(first, |number| number.parse().unwrap())
+}
+
+/// Waits until the worker that is killed has started a run more than `before`: on a busy machine a process may need
+/// longer to begin than it is given to live.
+fn await_start(folder: &Path, before: usize, plan: Plan) {
+    let began = Instant::now();
+    while started(folder, 1) == before && before < plan.runs && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Writes a file that is whole at every instant.
@@ -165,9 +184,11 @@ impl Figures {
 fn kill_and_wait(folder: &Path, plan: Plan) -> usize {
     let steady = worker(folder, 0, plan);
     let mut killed = worker(folder, 1, plan);
-    let (began, mut kills) = (Instant::now(), 0);
-    while began.elapsed() < plan.killing {
+    let (began, mut kills, mut acknowledged) = (Instant::now(), 0, started(folder, 1));
+    while began.elapsed() < plan.killing || kills < FEWEST_KILLS {
         std::thread::sleep(plan.between_kills);
+        await_start(folder, acknowledged, plan);
+        acknowledged = started(folder, 1);
         assert!(killed.try_wait().unwrap().is_none(), "a worker ended by itself");
         killed.kill().unwrap();
         killed.wait().unwrap();
@@ -268,5 +289,5 @@ fn no_run_of_two_processes_is_lost_or_run_twice_when_one_is_killed_again_and_aga
     figures.print();
     assert!(figures.violations.is_empty(), "{:#?}", figures.violations);
     assert_eq!((figures.runs, figures.completed), (plan.runs, plan.runs));
-    assert!(figures.kills > 5 && figures.takeovers > 0, "{figures:?}");
+    assert!(figures.kills >= FEWEST_KILLS && figures.takeovers > 0, "{figures:?}");
 }

@@ -8,7 +8,8 @@ use aether::contract::{Status, Trigger};
 use aether::id::{CommandId, RunId};
 use aether::prelude::*;
 use aether::store::{Message, Sent};
-use aether::{Approvals, DecideError, EffectClass, EngineBuilder, SystemWorld, Waiting, World};
+use aether::{Approvals, DecideError, EffectClass, EngineBuilder, RunEnd, SystemWorld, Waiting, World};
+use aether_testing::{CrashPoint, Live, Sim};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -60,6 +61,18 @@ async fn render_or_ask(cx: &mut StepCx) -> Result<u32> {
     Err(callback.pending().into())
 }
 
+/// Have something rendered elsewhere; what is not reported is sent again.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn render_again(cx: &mut StepCx) -> Result<u32> {
+    Calls::note(cx)?;
+    let mut callback = cx.callback()?;
+    if cx.dep::<Tokens>()?.0.lock().unwrap().is_empty() {
+        callback = callback.expires(Duration::from_millis(5));
+    }
+    cx.dep::<Tokens>()?.give(callback.token());
+    Err(callback.pending().into())
+}
+
 /// Gets no callback, because it changes nothing.
 #[step(effect = "read")]
 async fn look_for_callback(cx: &mut StepCx) -> Result<()> {
@@ -80,6 +93,12 @@ fn told(result: std::result::Result<u32, StepError>) -> String {
 #[workflow]
 async fn seed_render(cx: &mut Cx, limit_ms: Option<u64>) -> Result<String> {
     Ok(told(render(cx, limit_ms).await))
+}
+
+/// Render.
+#[workflow]
+async fn seed_render_again(cx: &mut Cx) -> Result<String> {
+    Ok(told(render_again(cx).await))
 }
 
 /// Render.
@@ -234,6 +253,63 @@ async fn s100_a_report_survives_a_crash_at_every_event_and_may_come_early() {
     }
 }
 
+/// Process deaths at every write, with a report once an hour: it completes the attempt, or nobody knows.
+#[tokio::test]
+async fn s100_a_report_survives_a_crash_at_every_write() {
+    let tokens = Tokens::default();
+    let reported = tokens.clone();
+    let report = move |live: Live| {
+        let tokens = reported.clone();
+        async move {
+            loop {
+                let newest = tokens.0.lock().unwrap().last().cloned();
+                if let Some(token) = newest {
+                    let _too_late = live.engine().complete_callback(&token, &7).await;
+                }
+                live.sleep(Duration::from_secs(60)).await;
+            }
+        }
+    };
+    let sim = Sim::new::<seed_render>().real::<render>().provide(Calls::default()).provide(tokens);
+    let sim = sim.meanwhile(report);
+    let whole = sim.run(None).await;
+    assert_eq!(whole.assert_completed(), "7");
+    let mut reported = 0;
+    for write in 1..=whole.writes {
+        for point in [CrashPoint::Before(write), CrashPoint::After(write)] {
+            let crashed = sim.clone().crash(point).run(None).await;
+            let said = crashed.assert_completed();
+            assert!(said == "7" || said.starts_with("in doubt"), "{point}: {said}");
+            reported += usize::from(said == "7");
+            assert!(crashed.calls::<render>() <= 1 || write <= 2, "{point}: sent again after its intent");
+            assert!(crashed.view.illegal.is_empty(), "{point}: {:?}", crashed.view.illegal);
+            crashed.verified.unwrap().unwrap();
+        }
+    }
+    // All but the window between the intent and the word that a callback is awaited.
+    assert!(reported as u64 >= 2 * whole.writes - 2, "{reported} of {} writes", whole.writes);
+}
+
+/// A run that ends while an outcome is waited for says so in its journal.
+#[tokio::test]
+async fn s100_cancelling_a_run_leaves_the_attempt_in_doubt() {
+    for place in STORES {
+        let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
+        let hour = Duration::from_secs(3600);
+        let builder = builder(&place.store, &calls).provide(tokens.clone()).eviction_grace(hour);
+        let engine = builder.start().await.unwrap();
+        let run = engine.start::<seed_render>(None).id("render").await.unwrap();
+        let token = tokens.newest(1).await;
+        pending(&engine, run.id()).await;
+        engine.cancel(run.id(), "not needed", "bob").await.unwrap();
+        assert!(matches!(in_time(run.end()).await, Ok(RunEnd::Cancelled { .. })));
+        assert_eq!(Journal::read(&place.store, "render").await.count("invocation_abandoned", "render"), 1);
+        assert_eq!(engine.ledger(run.id()).await.unwrap()[0].status.as_str(), "in_doubt");
+        let late = engine.complete_callback(&token, &7).await;
+        assert!(matches!(late, Err(DecideError::RunEnded { .. })), "{late:?}");
+    }
+}
+
 #[tokio::test]
 async fn s100_without_a_report_in_time_nobody_knows() {
     for place in STORES {
@@ -261,6 +337,28 @@ async fn s100_without_a_report_in_time_nobody_knows() {
         assert_eq!(in_time(run.result()).await.unwrap(), "5");
         let view = engine.view(run.id()).await.unwrap();
         assert_eq!((view.steps[0].status, view.illegal.len()), (Status::Completed, 0), "{:?}", view.illegal);
+        engine.verify(run.id()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn s100_an_attempt_that_is_sent_again_is_reported_under_the_same_token() {
+    for place in STORES {
+        let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
+        let engine = engine(&place, &calls, &tokens).await;
+        let run = engine.start::<seed_render_again>(()).id("again").await.unwrap();
+        let (first, second) = (tokens.newest(1).await, tokens.newest(2).await);
+        assert_eq!(first, second);
+        in_time(async {
+            while Journal::read(&place.store, "again").await.count("callback_awaited", "render_again") < 2 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        suspended(&engine, run.id()).await;
+        assert_eq!(engine.complete_callback(&second, &6).await, Ok(Sent::Delivered));
+        assert_eq!(in_time(run.result()).await.unwrap(), "6");
+        assert_eq!(calls.keys("render_again"), ["aether:again:0:render_again:0"; 2]);
         engine.verify(run.id()).await.unwrap();
     }
 }

@@ -200,7 +200,10 @@ pub(crate) async fn the_commit_fails(link: &Link) {
     for place in STORES {
         let (place, calls) = (place(), Calls::default());
         if begun {
-            let child = Journal::record::<seed_child>("chain/4:seed_child", 7).await;
+            let mut child = Journal::record::<seed_child>("chain/4:seed_child", 7).await;
+            if let Event::RunCreated(created) = &mut child.events[0] {
+                created.parent = Some(run_id("chain"));
+            }
             child.plant(&place.store, Rows::Follow).await;
         }
         cut.plant(&place.store, Rows::Follow).await;

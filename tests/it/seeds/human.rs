@@ -1,4 +1,4 @@
-//! People: approvals of steps, decisions and questions of workflows, and their time limits. Rows 85, 86, 87, 92, 97.
+//! People: approvals of steps, decisions and questions of workflows, and their time limits. Rows 85, 86, 87, 97.
 
 use std::time::Duration;
 
@@ -8,27 +8,40 @@ use aether::id::{CommandId, RunId};
 use aether::prelude::*;
 use aether::store::StoreError;
 use aether::view::RunView;
-use aether::{Approvals, DecideError, Decision, EffectClass, Pending, RunEnd, Waiting};
+use aether::{Approvals, DecideError, Decision, Pending, Step, Waiting};
 
 use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, json, run_id};
 
 /// Pay somebody, if a person agrees.
 #[step(effect = "tool", irreversible, approval = "required")]
-async fn remit(cx: &mut StepCx, to: &str, cents: u32) -> Result<String> {
+pub(super) async fn remit(cx: &mut StepCx, to: &str, cents: u32) -> Result<String> {
     Calls::note(cx)?;
     Ok(format!("paid {cents} to {to}"))
 }
 
 /// Pay somebody; large sums need a person.
 #[step(effect = "tool", approval = |cents| *cents > 100)]
-async fn remit_small(cx: &mut StepCx, cents: u32) -> Result<u32> {
+pub(super) async fn remit_small(cx: &mut StepCx, cents: u32) -> Result<u32> {
     Calls::note(cx)?;
     Ok(cents)
 }
 
+/// Pay somebody, quickly.
+#[step(effect = "tool", timeout = "5ms")]
+async fn remit_quickly(cx: &mut StepCx) -> Result<u32> {
+    Calls::note(cx)?;
+    std::future::pending().await
+}
+
+/// Pay quickly.
+#[workflow]
+async fn seed_remit_quickly(cx: &mut Cx) -> Result<String> {
+    Ok(told(remit_quickly(cx).await))
+}
+
 /// Look, without asking anybody.
 #[step(effect = "read")]
-async fn peek(cx: &mut StepCx, what: u32) -> Result<u32> {
+pub(super) async fn peek(cx: &mut StepCx, what: u32) -> Result<u32> {
     Calls::note(cx)?;
     Ok(what)
 }
@@ -45,14 +58,14 @@ fn told<T: ToString>(result: std::result::Result<T, StepError>) -> String {
 
 /// Pay Bob.
 #[workflow]
-async fn seed_remit(cx: &mut Cx, cents: u32) -> Result<String> {
+pub(super) async fn seed_remit(cx: &mut Cx, cents: u32) -> Result<String> {
     let paid = told(remit(cx, "bob", cents).await);
     Ok(format!("{paid}; {}", peek(cx, 1).await?))
 }
 
 /// Pay small and large sums, and look.
 #[workflow]
-async fn seed_remit_small(cx: &mut Cx, cents: u32) -> Result<String> {
+pub(super) async fn seed_remit_small(cx: &mut Cx, cents: u32) -> Result<String> {
     let paid = told(remit_small(cx, cents).await);
     Ok(format!("{paid}; {}", told(peek(cx, 1).await)))
 }
@@ -66,7 +79,7 @@ async fn seed_remit_later(cx: &mut Cx) -> Result<String> {
 
 /// Ask a person for a decision, in words.
 #[workflow]
-async fn seed_decide(cx: &mut Cx, limit_ms: Option<u64>) -> Result<String> {
+pub(super) async fn seed_decide(cx: &mut Cx, limit_ms: Option<u64>) -> Result<String> {
     let mut request = cx.approval("refund over limit").details(&("ticket", 42));
     if let Some(limit) = limit_ms {
         request = request.expires(Duration::from_millis(limit));
@@ -82,7 +95,7 @@ async fn seed_decide(cx: &mut Cx, limit_ms: Option<u64>) -> Result<String> {
 
 /// Ask a person how many.
 #[workflow]
-async fn seed_question(cx: &mut Cx, limit_ms: Option<u64>) -> Result<String> {
+pub(super) async fn seed_question(cx: &mut Cx, limit_ms: Option<u64>) -> Result<String> {
     let mut question = cx.ask::<u32>("How many?");
     if let Some(limit) = limit_ms {
         question = question.expires(Duration::from_millis(limit));
@@ -93,12 +106,23 @@ async fn seed_question(cx: &mut Cx, limit_ms: Option<u64>) -> Result<String> {
 
 /// Wait for a payment, not for ever.
 #[workflow]
-async fn seed_paid(cx: &mut Cx, limit_ms: u64) -> Result<String> {
+pub(super) async fn seed_paid(cx: &mut Cx, limit_ms: u64) -> Result<String> {
     Ok(told(cx.signal::<u32>("paid").timeout(Duration::from_millis(limit_ms)).await))
 }
 
+/// Ask for a decision, but not for longer than it takes to get a word.
+#[workflow]
+async fn seed_overtaken(cx: &mut Cx) -> Result<String> {
+    cx.race((
+        async |cx: &mut Cx| -> Result<String> { Ok(cx.approval("go on").await?.granted()?) },
+        async |cx: &mut Cx| -> Result<String> { Ok(cx.signal::<String>("word").await?) },
+    ))
+    .await?;
+    Ok(told(cx.signal::<u32>("end").await))
+}
+
 /// An engine that suspends what waits at once.
-fn prompt(place: &Place, calls: &Calls) -> aether::EngineBuilder {
+pub(super) fn prompt(place: &Place, calls: &Calls) -> aether::EngineBuilder {
     builder(&place.store, calls).eviction_grace(Duration::from_millis(1))
 }
 
@@ -129,227 +153,6 @@ fn triggers(view: &RunView, contract: &str) -> Vec<(Trigger, String)> {
     let execution = view.executions.iter().find(|execution| execution.id.as_str() == contract);
     let execution = execution.unwrap_or_else(|| panic!("no {contract}: {:?}", view.executions));
     execution.lifecycle.transitions.iter().map(|moved| (moved.trigger, moved.actor.clone())).collect()
-}
-
-const APPROVED: [&str; 8] = [
-    "node_started",
-    "approval_requested",
-    "approval_decided",
-    "tool_invocation_started",
-    "tool_invocation_finished",
-    "command_committed",
-    "node_finished",
-    "step_committed",
-];
-
-#[tokio::test]
-async fn s092_no_call_before_a_person_agrees_and_one_after() {
-    for place in STORES {
-        let (place, calls) = (place(), Calls::default());
-        let engine = prompt(&place, &calls).start().await.unwrap();
-        let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
-        let waits = pending(&engine, run.id()).await;
-        suspended(&engine, run.id()).await;
-        assert_eq!((calls.all(), engine.ledger(run.id()).await.unwrap().len()), (0, 0));
-        assert_eq!(Journal::read(&place.store, "pay").await.kinds_of("remit"), APPROVED[..2]);
-        assert_eq!((waits.waiting, waits.class, waits.until), (Waiting::Approval, EffectClass::Tool, None));
-        assert_eq!(waits.args, Some(json(r#"{"to":"bob","cents":500}"#)));
-        assert!(waits.question.as_ref().unwrap().as_str().contains(r#""irreversible":true"#), "{waits:?}");
-        let view = engine.view(run.id()).await.unwrap();
-        assert_eq!(view.steps[0].status, Status::Waiting);
-        assert_eq!(engine.all_pending().await.unwrap(), [waits.clone()]);
-
-        engine.approve(run.id(), &waits.command, "ann").await.unwrap();
-        assert_eq!(in_time(run.result()).await.unwrap(), "paid 500 to bob; 1");
-        assert_eq!(calls.of("remit"), 1);
-        let journal = Journal::read(&place.store, "pay").await;
-        assert_eq!(journal.kinds_of("remit"), APPROVED);
-        let decided = journal.of("remit").remove(2);
-        assert!(matches!(decided, Event::ApprovalDecided(e) if e.actor == "ann"));
-        let view = engine.view(run.id()).await.unwrap();
-        assert_eq!((view.steps[0].status, view.illegal.len()), (Status::Completed, 0), "{:?}", view.illegal);
-        assert!(engine.all_pending().await.unwrap().is_empty());
-        engine.verify(run.id()).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn s092_a_refusal_gives_rejected_and_closes_the_action() {
-    for place in STORES {
-        let (place, calls) = (place(), Calls::default());
-        let engine = prompt(&place, &calls).start().await.unwrap();
-        let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
-        let command = pending(&engine, run.id()).await.command;
-        engine.reject(run.id(), &command, "too much", "ann").await.unwrap();
-        let said = in_time(run.result()).await.unwrap();
-        assert!(said.starts_with("rejected: ann rejected") && said.contains("too much"), "{said}");
-        assert_eq!((calls.of("remit"), engine.ledger(run.id()).await.unwrap().len()), (0, 0));
-        let journal = Journal::read(&place.store, "pay").await;
-        let closed =
-            ["node_started", "approval_requested", "approval_decided", "command_committed", "node_finished"];
-        assert_eq!(journal.kinds_of("remit"), closed);
-        let view = engine.view(run.id()).await.unwrap();
-        assert_eq!((view.steps[0].status, view.illegal.len()), (Status::Rejected, 0), "{:?}", view.illegal);
-        let ended: Vec<_> = view.executions.iter().map(|execution| execution.lifecycle.status).collect();
-        assert_eq!(ended, [Status::Rejected, Status::Rejected, Status::Completed], "nothing stays open");
-        engine.verify(run.id()).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn s092_edited_arguments_must_fit_and_are_recorded_beside_the_original_ones() {
-    for place in STORES {
-        let (place, calls) = (place(), Calls::default());
-        let engine = prompt(&place, &calls).start().await.unwrap();
-        let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
-        let command = pending(&engine, run.id()).await.command;
-        let wrong = serde_json::json!({"to": "bob", "cents": "many"});
-        let refused = engine.approve_with(run.id(), &command, &wrong, "ann").await.unwrap_err();
-        assert!(matches!(&refused, DecideError::Misfit { .. }), "{refused}");
-        assert!(
-            refused.to_string().contains("cents") && refused.to_string().contains("0:remit"),
-            "{refused}"
-        );
-        assert_eq!((pending(&engine, run.id()).await.command, calls.all()), (command.clone(), 0));
-
-        let edited = serde_json::json!({"to": "eve", "cents": 7});
-        engine.approve_with(run.id(), &command, &edited, "ann").await.unwrap();
-        assert_eq!(in_time(run.result()).await.unwrap(), "paid 7 to eve; 1");
-        let view = engine.view(run.id()).await.unwrap();
-        assert_eq!(view.steps[0].input, Some(json(r#"{"to":"bob","cents":500}"#)));
-        let now = view.steps[0].edited.as_ref().unwrap().decode::<serde_json::Value>().unwrap();
-        assert_eq!(now, edited);
-        let row = engine.ledger(run.id()).await.unwrap().remove(0);
-        let digest = aether_core::payload::Digest::of(&json(r#"{"cents":7,"to":"eve"}"#)).unwrap();
-        assert_eq!(row.digest, digest, "the ledger holds what was done");
-        engine.verify(run.id()).await.unwrap();
-    }
-}
-
-/// Edited arguments that reach the run past the check of the API are refused by the run itself, on the record.
-#[tokio::test]
-async fn s092_a_decision_that_does_not_fit_is_refused_by_the_run_and_the_wait_goes_on() {
-    for place in STORES {
-        let (place, calls) = (place(), Calls::default());
-        let engine = prompt(&place, &calls).start().await.unwrap();
-        let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
-        let command = pending(&engine, run.id()).await.command;
-        let misfits = [r#"{"reply":{"value":{"approved_with":{"to":1}}},"actor":"eve"}"#, r#""nonsense""#];
-        for (number, text) in misfits.into_iter().enumerate() {
-            let topic = format!("decide:{command}");
-            let id = format!("{topic}#{number}");
-            let at = jiff::Timestamp::now();
-            let message = aether::store::Message { seq: 0, id, topic, payload: json(text), at };
-            place.store.send(run.id(), message).await.unwrap();
-            in_time(async {
-                while pending(&engine, run.id()).await.refused.len() <= number {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            })
-            .await;
-        }
-        let refused = pending(&engine, run.id()).await.refused;
-        assert_eq!(refused[0].0, "eve");
-        assert!(refused[0].1.contains("`to`"), "{refused:?}");
-        engine.approve(run.id(), &command, "ann").await.unwrap();
-        assert_eq!(in_time(run.result()).await.unwrap(), "paid 500 to bob; 1");
-        assert_eq!(Journal::read(&place.store, "pay").await.count("answer_refused", "remit"), 2);
-        engine.verify(run.id()).await.unwrap();
-    }
-}
-
-/// Approves whatever waits, until the run is over.
-async fn finished(engine: &Engine, run: &RunId) -> (RunEnd, usize) {
-    let handle = engine.find(run.as_str()).await.unwrap();
-    let (end, approved) = in_time(async {
-        let mut approved = 0;
-        loop {
-            if let Some(waits) = engine.pending(run).await.unwrap().pop()
-                && engine.approve(run, &waits.command, "bob").await.is_ok()
-            {
-                approved += 1;
-            }
-            if handle.status().await.unwrap().is_terminal() {
-                return (handle.end().await.unwrap(), approved);
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    })
-    .await;
-    (end, approved)
-}
-
-#[tokio::test]
-async fn s092_a_decision_survives_a_crash_at_every_event() {
-    let place = Place::memory();
-    let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
-    let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
-    let command = pending(&engine, run.id()).await.command;
-    let edited = serde_json::json!({"to": "eve", "cents": 7});
-    engine.approve_with(run.id(), &command, &edited, "ann").await.unwrap();
-    in_time(run.result()).await.unwrap();
-    let whole = Journal::read(&place.store, "pay").await;
-    for cut in 1..whole.events.len() {
-        for place in STORES {
-            let (place, calls) = (place(), Calls::default());
-            let left = whole.first(cut);
-            left.plant(&place.store, Rows::Follow).await;
-            let engine = builder(&place.store, &calls).start().await.unwrap();
-            let (end, approved) = finished(&engine, &run_id("pay")).await;
-            let (decided, started) =
-                (left.count("approval_decided", "remit"), left.count("tool_invocation_started", "remit"));
-            assert_eq!(approved, 1 - decided, "asked again only where the decision was lost, cut at {cut}");
-            assert_eq!(calls.of("remit"), 1 - started, "cut at {cut}");
-            let RunEnd::Completed(value) = end else { panic!("cut at {cut}: {end:?}") };
-            let expected = match (decided, started, left.count("tool_invocation_finished", "remit")) {
-                (0, ..) => "paid 500 to bob",
-                (_, 1, 0) => "other: in doubt",
-                _ => "paid 7 to eve",
-            };
-            assert!(value.as_str().contains(expected), "cut at {cut}: {value:?}");
-            engine.verify(&run_id("pay")).await.unwrap();
-        }
-    }
-}
-
-#[tokio::test]
-async fn s092_a_policy_raises_what_a_step_declares_and_never_lowers_it() {
-    let policies: [(fn() -> Approvals, u32, &[&str]); 7] = [
-        (Approvals::new, 50, &[]),
-        (Approvals::new, 500, &["remit_small"]),
-        (|| Approvals::new().when(|_| false), 500, &["remit_small"]),
-        (|| Approvals::new().step("peek"), 50, &["peek"]),
-        (|| Approvals::new().class(EffectClass::Tool), 50, &["remit_small"]),
-        (|| Approvals::new().when(|call| call.args.as_str().contains("50")), 50, &["remit_small"]),
-        (
-            || Approvals::new().when(|call| !call.irreversible && call.path.len() < 3 || panic!("no idea")),
-            50,
-            &["remit_small", "peek"],
-        ),
-    ];
-    for (policy, cents, asked) in policies {
-        for place in STORES {
-            let (place, calls) = (place(), Calls::default());
-            let engine = prompt(&place, &calls).approvals(policy()).start().await.unwrap();
-            let run = engine.start::<seed_remit_small>(cents).id("pay").await.unwrap();
-            for name in asked {
-                let waits = pending(&engine, run.id()).await;
-                assert_eq!((waits.command.name(), calls.of(name)), (*name, 0));
-                engine.approve(run.id(), &waits.command, "ann").await.unwrap();
-                in_time(async {
-                    while calls.of(name) == 0 {
-                        tokio::time::sleep(Duration::from_millis(2)).await;
-                    }
-                })
-                .await;
-            }
-            assert_eq!(in_time(run.result()).await.unwrap(), format!("{cents}; 1"));
-            let journal = Journal::read(&place.store, "pay").await;
-            let requests = journal.kinds().iter().filter(|kind| *kind == "approval_requested").count();
-            assert_eq!((requests, calls.all()), (asked.len(), 2));
-            engine.verify(run.id()).await.unwrap();
-        }
-    }
 }
 
 #[tokio::test]
@@ -402,6 +205,28 @@ async fn s086_a_word_to_what_does_not_wait_is_a_typed_error_and_executes_nothing
         assert!(matches!(approve("ann").await, Err(DecideError::RunEnded { status: Status::Completed, .. })));
         let journal = Journal::read(&place.store, "pay").await;
         assert_eq!(journal.count("approval_decided", "remit"), 1);
+    }
+}
+
+#[tokio::test]
+async fn s086_what_lost_a_race_waits_for_nobody() {
+    for place in STORES {
+        let (place, calls) = (place(), Calls::default());
+        let engine = prompt(&place, &calls).start().await.unwrap();
+        let run = engine.start::<seed_overtaken>(()).id("race").await.unwrap();
+        let waits = pending(&engine, run.id()).await;
+        engine.signal(run.id(), "word", "w", &"go").await.unwrap();
+        in_time(async {
+            while !engine.pending(run.id()).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        let late = engine.approve(run.id(), &waits.command, "ann").await;
+        assert!(matches!(late, Err(DecideError::NotWaiting { .. })), "{late:?}");
+        engine.signal(run.id(), "end", "e", &1).await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), "1");
+        engine.verify(run.id()).await.unwrap();
     }
 }
 
@@ -499,7 +324,8 @@ async fn a_workflows_decision_is_typed_and_a_rejection_is_no_success() {
 
 #[tokio::test]
 async fn s097_what_expires_is_cancelled_and_waits_have_no_limit_of_their_own() {
-    assert_eq!(aether::def::StepOptions::of(EffectClass::Tool).timeout, Some(Duration::from_secs(30)));
+    let limits = [remit::DEF, remit_quickly::DEF, peek::DEF].map(|def| def.options.timeout);
+    assert_eq!(limits, [Some(Duration::from_secs(30)), Some(Duration::from_millis(5)), None]);
     for place in STORES {
         let (place, calls) = (place(), Calls::default());
         let approvals = Approvals::new().expires(Duration::from_millis(20));
@@ -535,6 +361,9 @@ async fn s097_what_expires_is_cancelled_and_waits_have_no_limit_of_their_own() {
             let late = engine.approve(&run, &view.steps[0].command, "ann").await;
             assert!(matches!(late, Err(DecideError::RunEnded { .. })), "{late:?}");
         }
+        let quick = engine.start::<seed_remit_quickly>(()).id("quick").await.unwrap();
+        let said = in_time(quick.result()).await.unwrap();
+        assert!(said.contains("in doubt") && said.contains("no answer within 5ms"), "{said}");
         let waits = pending(&engine, endless.id()).await;
         assert_eq!(waits.until, None);
         engine.approve(endless.id(), &waits.command, "ann").await.unwrap();

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aether::contract::Status;
+use aether::effect_store;
 use aether::event::{Event, RunCreated};
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::journal::{Frame, read_verified};
@@ -158,7 +159,9 @@ impl Journal {
     pub(crate) async fn read(store: &Arc<dyn Store>, run: &str) -> Self {
         flushed(store).await;
         let frames = store.load(&run_id(run), 0).await.unwrap();
-        Self { run: run.into(), events: read_verified(&frames).unwrap() }
+        let mut events = read_verified(&frames).unwrap();
+        effect_store::fill(&**store, &run_id(run), &frames, &mut events).await.unwrap();
+        Self { run: run.into(), events }
     }
 
     /// The same journal as another run's.
@@ -247,7 +250,7 @@ impl Journal {
         let mut hand = Hand::create(store, &self.run, &self.events[0]).await;
         for event in &self.events[1..] {
             let acquire = self.acquire(event).filter(|_| rows == Rows::Follow);
-            let update = self.update(event).filter(|_| rows == Rows::Follow);
+            let update = self.row_update(event).filter(|_| rows == Rows::Follow);
             hand.append(std::slice::from_ref(event), acquire, update.into_iter().collect()).await;
         }
         hand
@@ -280,7 +283,7 @@ impl Journal {
     }
 
     /// The ledger change that a finished event comes with.
-    fn update(&self, event: &Event) -> Option<LedgerUpdate> {
+    pub(crate) fn row_update(&self, event: &Event) -> Option<LedgerUpdate> {
         let Event::ToolInvocationFinished(e) = event else { return None };
         let (_, attempt) = e.invocation.as_str().rsplit_once('#')?;
         let status = if e.outcome.is_complete() { LedgerStatus::Succeeded } else { LedgerStatus::Failed };
@@ -378,6 +381,7 @@ impl Hand {
 /// The status that a frame's terminal event comes with.
 fn terminal(frame: &Frame) -> Option<StatusChange> {
     let status = match frame.text.as_str() {
+        text if text.contains("{\"run_unwinding\":") => return None,
         text if text.contains("{\"run_completed\":") => Status::Completed,
         text if text.contains("{\"run_failed\":") => Status::Failed,
         _ => return None,

@@ -2,9 +2,13 @@
 //!
 //! Rows are asserted through public API, on the memory store and on SQLite, with body calls counted.
 
+mod approvals;
 mod callbacks;
 mod chain;
+mod compensation;
+mod confirmation;
 mod contracts;
+mod effect_store;
 mod effects;
 mod everything;
 mod histories;

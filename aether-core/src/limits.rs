@@ -1,0 +1,94 @@
+//! What an engine refuses to exceed, and the error that says so.
+//!
+//! Promise: what is over a limit is refused before it is recorded; the error names the limit, the size and the place,
+//! and nothing that was recorded before is lost.
+
+use crate::store::{Message, StoreError};
+
+/// What an engine refuses to exceed.
+///
+/// JSON that is nested deeper than [`NESTING`](crate::payload::NESTING) is always refused, and so is a run id over
+/// [`MAX_RUN_ID`](crate::id::MAX_RUN_ID).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest recorded value, in bytes of JSON. The default, 32 MiB, holds every answer that the HTTP client takes by
+    /// its own default of 8 MiB, also as base64. Recovery reads all values of a run into memory.
+    pub payload: usize,
+    /// Values over so many bytes of JSON go to the effect store, and the journal refers to them. Default 64 KiB.
+    /// With 0, every outcome goes there first.
+    pub inline: usize,
+    /// Largest recorded error, in bytes of JSON. Default: 256 KiB.
+    pub error: usize,
+    /// Longest journal of one run, in events. Default: 1,000,000.
+    pub history: u64,
+    /// Deepest nesting of scopes. Default: 64.
+    pub depth: usize,
+    /// Longest name of a command, a signal or a message, in bytes. Default: 1024.
+    pub name: usize,
+    /// Longest reason or name of an actor, in bytes. Default: 16 KiB.
+    pub text: usize,
+    /// Most messages in the inbox of one run that it has not taken in. Default: 10,000. A request to end the run is
+    /// always accepted.
+    pub inbox: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            payload: 32 << 20,
+            inline: 64 << 10,
+            error: 256 << 10,
+            history: 1_000_000,
+            depth: 64,
+            name: 1024,
+            text: 16 << 10,
+            inbox: 10_000,
+        }
+    }
+}
+
+/// Something is over a limit of the engine. Nothing of it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {size} is over the limit of {limit} (`Limits::{name}`); nothing of it was recorded")]
+pub struct OverLimit {
+    /// What is too large.
+    pub what: String,
+    /// Its size.
+    pub size: usize,
+    /// The limit.
+    pub limit: usize,
+    /// Name of the limit, a field of [`Limits`].
+    pub name: &'static str,
+}
+
+impl Limits {
+    /// Checks one size.
+    pub(crate) fn check(
+        &self,
+        what: impl Into<String>,
+        size: usize,
+        limit: usize,
+        name: &'static str,
+    ) -> Result<(), OverLimit> {
+        if size <= limit { Ok(()) } else { Err(OverLimit { what: what.into(), size, limit, name }) }
+    }
+
+    /// Checks the name of a command, a signal or a message.
+    pub(crate) fn check_name(&self, what: &str, value: &str) -> Result<(), OverLimit> {
+        let start: String = value.chars().take(32).collect();
+        self.check(format!("bytes of the {what} {start:?}…"), value.len(), self.name, "name")
+    }
+
+    /// Checks a reason or the name of an actor.
+    pub(crate) fn check_text(&self, what: &str, value: &str) -> Result<(), OverLimit> {
+        self.check(format!("bytes of the {what}"), value.len(), self.text, "text")
+    }
+
+    /// Checks a message.
+    pub(crate) fn check_message(&self, message: &Message) -> Result<(), StoreError> {
+        self.check_name("topic", &message.topic)?;
+        self.check_name("message id", &message.id)?;
+        let what = format!("bytes of JSON in message `{}`", message.topic);
+        Ok(self.check(what, message.payload.as_str().len(), self.payload, "payload")?)
+    }
+}

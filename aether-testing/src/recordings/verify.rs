@@ -1,0 +1,111 @@
+//! Replaying one recording against the workflows of this program.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::engine::{Engine, EngineBuilder, Verified, VerifyError};
+use aether_core::event::Event;
+use aether_core::fault::Fault;
+use aether_core::memory::MemoryStore;
+use aether_core::recording::{RecordedRun, Recording, RecordingError};
+use aether_core::replay::History;
+use jiff::Timestamp;
+
+use super::{Counts, RecordingFailure};
+use crate::sim::{SimWorld, runtime, sides, trusting};
+
+/// Virtual time after which a replay is said to hang; a replay waits for nothing.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Replays every run of `recording`, on a thread of its own.
+pub(super) fn verify(recording: &Recording) -> Result<Counts, RecordingFailure> {
+    let broken = |reason: String| match recording.root() {
+        Some(root) => RecordingFailure::Broken { run: root.run.clone(), reason },
+        None => RecordingFailure::Vacuous,
+    };
+    std::thread::scope(|scope| {
+        let replay = || {
+            let runtime = runtime().map_err(|error| broken(error.to_string()))?;
+            runtime.block_on(replay(recording, &broken))
+        };
+        let begun = std::thread::Builder::new().name("recording".into()).spawn_scoped(scope, replay);
+        let begun = begun.map_err(|error| broken(error.to_string()))?;
+        begun.join().unwrap_or_else(|_| Err(broken("the replay panicked".into())))
+    })
+}
+
+async fn replay(
+    recording: &Recording,
+    broken: &dyn Fn(String) -> RecordingFailure,
+) -> Result<Counts, RecordingFailure> {
+    let store = Arc::new(MemoryStore::new());
+    recording.import(&*store).await?;
+    let world = Arc::new(SimWorld::new(Timestamp::UNIX_EPOCH, 0));
+    let engine = trusting(EngineBuilder::new(world).store(store)).start().await;
+    let engine = engine.map_err(|error| broken(error.to_string()))?;
+    let mut counts = Counts::default();
+    for run in recording.runs() {
+        let verified = match tokio::time::timeout(PATIENCE, engine.verify(&run.run)).await {
+            Ok(verified) => verified,
+            Err(_) => Err(hung(run)),
+        };
+        let Verified { recorded, matched } = match verified {
+            Ok(verified) => verified,
+            Err(error) => match open_end(run, &error)? {
+                Some(verified) => verified,
+                None => return Err(failure(&engine, run, &error)),
+            },
+        };
+        counts.runs += 1;
+        counts.recorded += recorded;
+        counts.matched += matched;
+    }
+    if counts.recorded == 0 { Err(RecordingFailure::Vacuous) } else { Ok(counts) }
+}
+
+fn hung(run: &RecordedRun) -> VerifyError {
+    VerifyError::Panicked { run: run.run.clone(), message: "the replay hangs".into() }
+}
+
+/// A run that had not ended: its code goes on where history stops, after it asked for everything in it.
+fn open_end(run: &RecordedRun, error: &VerifyError) -> Result<Option<Verified>, RecordingError> {
+    let events = run.events()?;
+    if events.last().is_some_and(Event::is_terminal)
+        || !matches!(error, VerifyError::Fault(Fault::Unrecorded { .. }))
+    {
+        return Ok(None);
+    }
+    let recorded = History::fold(events).progress().1 as u64;
+    Ok(Some(Verified { recorded, matched: recorded }))
+}
+
+fn failure(engine: &Engine, run: &RecordedRun, error: &VerifyError) -> RecordingFailure {
+    let id = run.run.clone();
+    let events = match run.events() {
+        Ok(events) => events,
+        Err(error) => return error.into(),
+    };
+    match error {
+        VerifyError::Fault(Fault::NotLinked { workflow, linked, .. }) => {
+            RecordingFailure::NotLinked { run: id, workflow: workflow.clone(), linked: linked.clone() }
+        }
+        VerifyError::Fault(Fault::Diverged(_) | Fault::Unrecorded { .. }) => {
+            let (recorded, today) = sides(&events, error);
+            RecordingFailure::Diverged { run: id, workflow: definition(engine, run), recorded, today }
+        }
+        error => RecordingFailure::Broken { run: id, reason: error.to_string() },
+    }
+}
+
+/// The workflow, and how its definition differs from the recorded one.
+fn definition(engine: &Engine, run: &RecordedRun) -> String {
+    let created = &run.created;
+    let name = &created.workflow;
+    match engine.definition(name, &created.module) {
+        Some(def) if def.fingerprint == created.fingerprint => {
+            format!("workflow `{name}` at {}:{}, unchanged: what it calls has changed", def.file, def.line)
+        }
+        Some(def) => format!("workflow `{name}` at {}:{}, changed since", def.file, def.line),
+        None => format!("workflow `{name}`"),
+    }
+}

@@ -1,0 +1,211 @@
+//! A recording as the script of a simulation: every body is answered with what its command got then.
+//!
+//! Promise: an answer goes only to the command that has its place, its name and its arguments; any other call ends the
+//! simulation and is told what is nearest to it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use aether_core::event::{Event, SignalReceived};
+use aether_core::failure::{Failure, StepError};
+use aether_core::host::BodyCall;
+use aether_core::id::{CommandId, RunId};
+use aether_core::outcome::{FailureClass, Outcome};
+use aether_core::payload::{Digest, Payload};
+use aether_core::recording::{Recording, RecordingError};
+use aether_core::replay::{Answer, History, Recorded};
+use aether_core::step::{BodyError, Workflow};
+
+use super::script::Behaviour;
+use super::{Live, Sim, SimError};
+
+/// What a recording answers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Played {
+    commands: BTreeMap<(RunId, String), Recorded>,
+    /// Scopes of branches that lost a race.
+    races: Vec<(RunId, String, String)>,
+    signals: Vec<SignalReceived>,
+}
+
+impl Played {
+    fn new(recording: &Recording) -> Result<Self, RecordingError> {
+        let mut played = Self::default();
+        for (number, recorded) in recording.runs().iter().enumerate() {
+            let (run, events) = (&recorded.run, recorded.events()?);
+            for event in &events {
+                match event {
+                    Event::RaceDecided(e) => {
+                        played.races.push((run.clone(), e.command.place().to_owned(), e.winner.clone()));
+                    }
+                    Event::SignalReceived(e) if number == 0 => played.signals.push(e.clone()),
+                    _ => {}
+                }
+            }
+            let places: Vec<_> =
+                events.iter().filter_map(Event::command).map(|command| command.place().to_owned()).collect();
+            let mut history = History::fold(events);
+            for place in places {
+                if let Some(found) = history.request(&place) {
+                    played.commands.insert((run.clone(), place), found.clone());
+                }
+            }
+        }
+        Ok(played)
+    }
+
+    fn found(&self, run: &RunId, command: &CommandId) -> Option<&Recorded> {
+        let found = self.commands.get(&(run.clone(), command.place().to_owned()))?;
+        (found.command == *command).then_some(found)
+    }
+
+    /// A recorded clock reading, UUID or random value.
+    pub(super) fn draw(&self, run: &RunId, command: &CommandId) -> Option<Answer> {
+        self.found(run, command)?.answer.clone()
+    }
+
+    /// What a body's call is answered with.
+    pub(super) fn answer(&self, call: &BodyCall<'_>) -> Result<Behaviour, SimError> {
+        let Some(found) = self.found(call.run, call.command) else {
+            // What a losing branch asked for is not recorded, and never came back before the race was decided.
+            return if self.lost(call) {
+                Ok(Behaviour::Never)
+            } else {
+                Err(self.refusal(call, "is not recorded"))
+            };
+        };
+        if found.digest.is_some() && found.digest != Digest::of(call.args).ok() {
+            return Err(self.refusal(call, "was recorded with other arguments"));
+        }
+        match &found.answer {
+            Some(Answer::Step(Ok(value))) => Ok(Behaviour::fixed(Ok(Ok(value.clone())))),
+            Some(Answer::Step(Err(error))) => self.error(call, error, found.outcome),
+            _ => Err(self.refusal(call, "was begun, and its outcome is not recorded")),
+        }
+    }
+
+    /// A recorded step error, as the body that leads to it.
+    fn error(
+        &self,
+        call: &BodyCall<'_>,
+        error: &Payload,
+        outcome: Option<Outcome>,
+    ) -> Result<Behaviour, SimError> {
+        let unreadable = |_| self.refusal(call, "was recorded with an error that cannot be played");
+        let error: StepError<Payload> = error.decode().map_err(unreadable)?;
+        let failed = |error: Payload, class| {
+            let message = match error.decode::<Failure>() {
+                Ok(failure) => failure.to_string(),
+                Err(_) => error.as_str().to_owned(),
+            };
+            Behaviour::fixed(Ok(Err(BodyError { error, message, class, retry_after: None })))
+        };
+        match error {
+            StepError::App(error) if outcome == Some(Outcome::CompensatableFailure) => {
+                Ok(failed(error, FailureClass::Compensatable))
+            }
+            StepError::App(error) => Ok(failed(error, FailureClass::Permanent)),
+            StepError::Exhausted(error) => Ok(failed(error, FailureClass::Retryable)),
+            StepError::InDoubt(failure) if call.options.class.changes_world() => {
+                let error = Payload::encode(&failure).map_err(SimError::Input)?;
+                Ok(failed(error, FailureClass::Unknown))
+            }
+            StepError::TimedOut(_) if call.options.timeout.is_some() => Ok(Behaviour::Never),
+            StepError::Panicked(failure) => {
+                let message = failure.message().to_owned();
+                Ok(Behaviour::answer(move |_, _| panic!("{message}")))
+            }
+            _ => Err(self.refusal(call, "was recorded with an error that no body leads to")),
+        }
+    }
+
+    /// Sends what the run once took in. What was sent before a crash is not sent twice.
+    pub(super) async fn send_signals(self: Arc<Self>, live: Live) {
+        for signal in &self.signals {
+            let id = signal.id.strip_prefix("signal:").unwrap_or(&signal.id);
+            // A run that ended without it needs it no more.
+            let _sent = live.engine().signal(live.run_id(), &signal.name, id, &signal.value).await;
+        }
+    }
+
+    fn lost(&self, call: &BodyCall<'_>) -> bool {
+        self.races.iter().any(|(run, race, winner)| {
+            run == call.run && call.command.is_within(race) && !call.command.is_within(winner)
+        })
+    }
+
+    fn refusal(&self, call: &BodyCall<'_>, what: &'static str) -> SimError {
+        SimError::NotRecorded {
+            run: call.run.clone(),
+            command: call.command.clone(),
+            args: call.args.clone(),
+            what,
+            nearest: self.nearest(call).unwrap_or_else(|| "nothing is recorded".into()),
+        }
+    }
+
+    /// The recorded command that is most like the call: of its name first, then at its place, then close to it.
+    fn nearest(&self, call: &BodyCall<'_>) -> Option<String> {
+        let likeness = |run: &RunId, known: &CommandId| {
+            let (place, asked) = (known.place(), call.command.place());
+            let common = place.chars().zip(asked.chars()).take_while(|(known, asked)| known == asked).count();
+            (known.name() == call.command.name(), run == call.run, place == asked, common)
+        };
+        let commands = self.commands.iter().filter(|(_, known)| known.digest.is_some());
+        let nearest = commands.max_by_key(|((run, _), known)| likeness(run, &known.command));
+        nearest.map(|((run, _), known)| {
+            let input = known.input.as_ref().map_or("unrecorded arguments", Payload::as_str);
+            let site = known.site.as_ref().map(|site| format!(" at {site}")).unwrap_or_default();
+            format!("`{}` of run `{run}` with {input}{site}", known.command)
+        })
+    }
+}
+
+impl Sim {
+    /// A simulation of `W` in which every body, clock reading, UUID and random value is answered from the recording in
+    /// the file at `path`, by command; with it comes the recorded input.
+    ///
+    /// The simulation has the recorded run's id and begins when it began. A call that was not recorded, or with other
+    /// arguments, ends it with [`SimError::NotRecorded`], which names the nearest recorded one. A stub that is added
+    /// answers in place of the recording. Attempts that failed are not played again: a step's first attempt ends as
+    /// its last one did. Signals that the run took in wait for it; what people decided is not played, say it with
+    /// [`Sim::meanwhile`].
+    ///
+    /// ```no_run
+    /// # use aether::prelude::*;
+    /// # #[workflow] async fn triage(cx: &mut Cx, ticket: String) -> Result<String> { Ok(ticket) }
+    /// # async fn test() {
+    /// let (sim, ticket) = aether_testing::Sim::from_recording::<triage>("fixtures/ticket.json").unwrap();
+    /// sim.run(ticket).await.assert_completed();
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RecordingError`] when the file is no recording, or one whose input is not `W`'s.
+    pub fn from_recording<W: Workflow>(path: impl AsRef<Path>) -> Result<(Sim<W>, W::Input), RecordingError> {
+        let recording = Recording::read(path)?;
+        let damaged = |reason: String| RecordingError::Damaged { place: "the recorded run".into(), reason };
+        let Some(root) = recording.root() else { return Err(damaged("there is none".into())) };
+        let input = W::decode(&root.created.input).map_err(|error| damaged(error.to_string()))?;
+        Ok((Self::new::<W>().recorded(&recording)?, input))
+    }
+}
+
+impl<W: Workflow> Sim<W> {
+    /// Answers from `recording` what nothing else answers; see [`Sim::from_recording`].
+    ///
+    /// # Errors
+    /// [`RecordingError`] when one of its journals cannot be read.
+    pub fn recorded(self, recording: &Recording) -> Result<Self, RecordingError> {
+        let played = Played::new(recording)?;
+        let mut sim = self.script(|scripts| scripts.recorded = Some(played.into()));
+        if let Some(root) = recording.root() {
+            sim = sim.id(root.run.as_str());
+            if let Some(first) = root.frames.first() {
+                sim = sim.at(first.at);
+            }
+        }
+        Ok(sim)
+    }
+}

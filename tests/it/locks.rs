@@ -1,0 +1,113 @@
+//! A store that another process holds for a while, and a store that several engines of one process share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether::prelude::*;
+use aether::rusqlite::Connection;
+use aether::store::{Store, StoreError};
+use aether::{RunEnd, SqliteOptions, SqliteStore};
+use aether_testing::failing::FailingStore;
+use tempfile::TempDir;
+
+use super::seeds::kit::in_time;
+
+#[step(effect = "tool")]
+async fn count(cx: &mut StepCx, n: u32) -> Result<u32> {
+    let _ = cx;
+    Ok(n + 1)
+}
+
+#[workflow]
+async fn counting(cx: &mut Cx, n: u32) -> Result<u32> {
+    let n = count(cx, n).await?;
+    cx.signal::<()>("go").await?;
+    Ok(count(cx, n).await?)
+}
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    (folder, path)
+}
+
+/// Short waits inside SQLite, many of them.
+fn options(patience: Duration) -> SqliteOptions {
+    let busy_timeout = Duration::from_millis(20);
+    SqliteOptions { busy_timeout, lock_patience: patience, ..SqliteOptions::default() }
+}
+
+async fn until_waiting(engine: &Engine, run: &RunHandle<counting>) {
+    in_time(async {
+        while !engine.view(run.id()).await.unwrap().steps.iter().any(|step| step.command.name() == "signal") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lock_of_another_process_is_outlasted() {
+    let (_folder, path) = place();
+    let store = Arc::new(SqliteStore::open_with(&path, options(Duration::from_secs(60))).unwrap());
+    let engine = Engine::builder().store(store).start().await.unwrap();
+    let run = engine.start::<counting>(1).await.unwrap();
+    until_waiting(&engine, &run).await;
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let signal = tokio::spawn({
+        let (engine, id) = (engine.clone(), run.id().clone());
+        async move { engine.signal(&id, "go", "1", &()).await }
+    });
+    // Far longer than SQLite waits by itself.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!signal.is_finished(), "nothing is given up");
+    other.execute_batch("COMMIT").unwrap();
+    in_time(signal).await.unwrap().unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn a_handle_waits_through_a_store_that_is_locked_for_too_long() {
+    let (_folder, path) = place();
+    let locked = StoreError::Locked { store: "test".into(), reason: "somebody writes".into() };
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+    let store = Arc::new(FailingStore::new(store).append_fails(2, locked));
+    let engine = Engine::builder().store(store).start().await.unwrap();
+    let run = engine.start::<counting>(1).id("r").await.unwrap();
+    let end = tokio::spawn({
+        let run = engine.handle::<counting>("r").await.unwrap();
+        async move { run.end().await }
+    });
+    in_time(async {
+        while engine.store().run(run.id()).await.unwrap().unwrap().owner.is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        while !run.advance().await.unwrap() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    engine.signal(run.id(), "go", "1", &()).await.unwrap();
+    let end = in_time(end).await.unwrap().unwrap();
+    // The first tool call was cut off before its outcome was recorded, or before it was made.
+    assert!(!matches!(end, RunEnd::Stopped(_)), "{end:?}");
+}
+
+#[tokio::test]
+async fn an_engines_shutdown_leaves_a_shared_store_open() {
+    let (_folder, path) = place();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+    let one = Engine::builder().store(Arc::clone(&store)).start().await.unwrap();
+    let two = Engine::builder().store(store).start().await.unwrap();
+    one.shutdown().await.unwrap();
+    let run = two.start::<counting>(1).await.unwrap();
+    two.signal(run.id(), "go", "1", &()).await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), 3);
+    let store = Arc::downgrade(two.store());
+    two.shutdown().await.unwrap();
+    if let Some(store) = store.upgrade() {
+        assert!(store.runs(aether::store::RunFilter::default()).await.is_err(), "the last one closes it");
+    }
+}
