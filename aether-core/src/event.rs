@@ -463,6 +463,9 @@ events! {
         found: Option<String>,
         /// Name of the verifier.
         verifier: String,
+        /// The run waits for an operator to decide about it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        asks: bool,
     }
     /// An operator decided about a resource that is not as it was left.
     55 ConfirmationDecided {

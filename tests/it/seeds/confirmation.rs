@@ -14,7 +14,7 @@ use aether::resource::HttpVerifier;
 use aether::store::Store;
 use aether::{
     BuildError, EffectClass, EngineBuilder, Payload, PayloadError, RunError, Seen, Step, Unconfirmed,
-    Verifier, Workflow,
+    Verifier, Waiting, Workflow,
 };
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -511,6 +511,10 @@ async fn an_operator_decides_about_a_mismatch_and_is_recorded() {
             let asked = until(&place.store, "asked", |j| j.kinds().last().unwrap() == "run_waiting").await;
             assert_eq!(verdicts(&asked), [StateVerdict::Differs]);
             let command = CommandId::new("0", "change_with_care");
+            let open = engine.pending(&run_id("asked")).await.unwrap();
+            let told: Vec<_> = open.iter().map(|open| (open.waiting, open.command.clone())).collect();
+            assert_eq!(told, [(Waiting::Confirmation, command.clone())]);
+            assert!(open[0].question.as_ref().unwrap().as_str().contains("v9"), "{open:?}");
             engine.confirm(&run_id("asked"), &command, "file", "a", decision, "ann").await.unwrap();
             let result = in_time(engine.handle::<seed_asked>("asked").await.unwrap().result()).await;
             match decision {
@@ -523,6 +527,7 @@ async fn an_operator_decides_about_a_mismatch_and_is_recorded() {
                 _ => None,
             });
             assert_eq!(decided, Some((decision, "ann".into())));
+            assert!(engine.pending(&run_id("asked")).await.unwrap().is_empty());
             assert_eq!((calls.all(), verdicts(&after)), (0, vec![StateVerdict::Differs]));
             engine.verify(&run_id("asked")).await.unwrap();
         }
