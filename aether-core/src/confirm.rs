@@ -7,8 +7,8 @@
 //!
 //! Not looked at: a resource that a later step of the run changed as well (the later step answers for it), what the
 //! loser of a decided race changed (its outcome is not handed out), a resource of a kind that an unsettled invocation
-//! of the run may be changing, and one whose kind the step does not declare (its change is recorded, and a warning
-//! logged). `verify` looks at nothing.
+//! of the run may be changing, and one whose kind the step does not declare (its change is recorded; where the step
+//! declares other kinds, a warning is logged). `verify` looks at nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -269,6 +269,7 @@ impl Performance {
             expected: None,
             found: None,
             verifier: verifier.name().to_owned(),
+            asks: false,
         };
         match self.look(&*verifier, change).await {
             Ok(Seen::AsLeft) => {
@@ -277,6 +278,7 @@ impl Performance {
             }
             Ok(Seen::Differs { expected, found: instead }) => {
                 found.verdict = StateVerdict::Differs;
+                found.asks = self.options.confirm == Confirm::Ask;
                 (found.expected, found.found) = (Some(expected), Some(instead));
                 self.differs(found, asked_before, &topic).await
             }

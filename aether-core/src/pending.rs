@@ -26,6 +26,8 @@ pub enum Waiting {
     Callback,
     /// A word about an invocation in doubt: `Engine::resolve`.
     Resolution,
+    /// A word about a resource that is not as it was left: `Engine::confirm`. The question tells which one.
+    Confirmation,
 }
 
 impl std::fmt::Display for Waiting {
@@ -35,6 +37,7 @@ impl std::fmt::Display for Waiting {
             Self::Question => "an answer (`answer`)",
             Self::Callback => "a callback (`complete_callback`, `fail_callback`)",
             Self::Resolution => "a resolution (`resolve`)",
+            Self::Confirmation => "a confirmation (`confirm`)",
         })
     }
 }
@@ -200,6 +203,11 @@ impl Counter {
                 self.open = Some(Pending { waiting: Waiting::Callback, invocation, until: e.until, ..about });
             }
             Event::CallbackReceived(_) => (self.open, self.called_back) = (None, true),
+            Event::StateConfirmed(e) if e.asks => {
+                let question = Payload::encode(&e).ok();
+                self.open = Some(Pending { waiting: Waiting::Confirmation, question, ..about });
+            }
+            Event::StateConfirmed(_) | Event::ConfirmationDecided(_) => self.open = None,
             Event::InvocationResolved(e) if e.decision == Decision::Ask => {
                 let invocation = Some(e.invocation);
                 self.open = Some(Pending { waiting: Waiting::Resolution, invocation, ..about });

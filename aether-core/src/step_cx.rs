@@ -258,8 +258,14 @@ impl StepCx {
         hash.finalize().into()
     }
 
-    /// Says that this body changed a resource; recorded with its outcome.
+    /// Says that this body changed a resource; recorded with its outcome. A verifier looks at it when the run is taken up
+    /// again if the step declares its kind in `changes`; a kind that it does not declare is recorded only.
     pub fn changed(&self, resource: &str, id: &str, operation: &str) -> Changed<'_> {
+        let declared = self.scope.options.changes;
+        if !declared.is_empty() && !declared.contains(&resource) {
+            tracing::warn!(run = %self.scope.run, command = %self.scope.command, resource, id,
+                "a step changed a resource of a kind that it does not declare: nobody will look at it");
+        }
         Changed {
             cx: self,
             event: Some(StateChanged {
