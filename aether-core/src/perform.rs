@@ -30,7 +30,7 @@ use crate::outcome::{EffectClass, FailureClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
 use crate::run::{Matched, Riders, Run};
-use crate::step::{Body, BodyResult, ProbeResult};
+use crate::step::{Body, BodyResult};
 use crate::step_cx::StepCx;
 use crate::world::later;
 
@@ -441,14 +441,7 @@ impl Performance {
         interceptor.intercept(&self.body_call(), cx)
     }
 
-    /// The step's probe, or what a test answers in its place; `None` where the step has none.
-    pub(crate) fn probing(&self, cx: StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
-        let interceptor = self.run.host.interceptor.as_ref();
-        let answered = interceptor.and_then(|interceptor| interceptor.probe(&self.body_call(), &cx));
-        answered.or_else(|| self.body.probe(cx, &self.args))
-    }
-
-    fn body_call(&self) -> BodyCall<'_> {
+    pub(crate) fn body_call(&self) -> BodyCall<'_> {
         BodyCall {
             run: &self.run.id,
             command: &self.command,

@@ -70,7 +70,11 @@ fn check(function: ItemFn, krate: Path, limit: u64, diagnostics: &mut Diagnostic
                 takes = Some(argument.clone());
             }
             FnArg::Typed(argument) if number == 0 => {
-                diagnostics.report(&argument.pat, code::TEST, "the simulation that a test takes has a plain name");
+                diagnostics.report(
+                    &argument.pat,
+                    code::TEST,
+                    "the simulation that a test takes has a plain name",
+                );
             }
             FnArg::Typed(argument) => {
                 let message = format_args!("test `{name}` takes more than one simulation");

@@ -15,6 +15,7 @@ pub mod trap;
 pub use crash::{CrashPoint, CrashStore};
 pub use failing::FailingStore;
 pub use sim::{
-    Comparison, CrashReport, Live, Reply, Sim, SimError, SimReport, SimWorld, call_named, call_tool, delayed, say,
+    Comparison, CrashReport, Live, Reply, Sim, SimError, SimReport, SimWorld, call_named, call_tool, delayed,
+    say,
 };
 pub use trap::{Door, Trap, TrapHit};

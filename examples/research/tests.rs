@@ -28,9 +28,12 @@ fn reports() -> Reply {
 /// The model searches, reports and answers; the tools find one place and write one report.
 fn scripted(sim: Sim<research>) -> Sim<research> {
     let hit = Hit { path: "src/login.rs".into(), line: 7, text: "fn login()".into() };
-    sim.conversation("research", [call_tool::<search_text>("login".into()), reports(), say("In src/login.rs.")])
-        .stub::<search_text>(move |text| Ok(Hits { text, hits: vec![hit.clone()], lines: 1, files: 1 }))
-        .stub::<write_report>(|_| Ok(receipt()))
+    sim.conversation(
+        "research",
+        [call_tool::<search_text>("login".into()), reports(), say("In src/login.rs.")],
+    )
+    .stub::<search_text>(move |text| Ok(Hits { text, hits: vec![hit.clone()], lines: 1, files: 1 }))
+    .stub::<write_report>(|_| Ok(receipt()))
 }
 
 #[aether::test]
@@ -51,11 +54,15 @@ async fn a_search_that_fails_is_tried_again(sim: Sim<research>) {
 
 #[aether::test]
 async fn a_model_that_talks_nonsense_is_told_so(sim: Sim<research>) {
-    let nonsense = [call_named("grep", "{}"), call_named("search_text", "login, please"), reports(), say("Done.")];
+    let nonsense =
+        [call_named("grep", "{}"), call_named("search_text", "login, please"), reports(), say("Done.")];
     let report = scripted(sim).conversation("research", nonsense).run(brief()).await;
     assert_eq!(report.assert_completed().turns, 4);
     let told = format!("{:?}", report.model_requests("research")[2].messages);
-    assert!(told.contains("there is no tool `grep`") && told.contains("bad arguments for `search_text`"), "{told}");
+    assert!(
+        told.contains("there is no tool `grep`") && told.contains("bad arguments for `search_text`"),
+        "{told}"
+    );
     report.assert_calls::<search_text>(0);
 }
 

@@ -36,7 +36,10 @@ pub fn call_named(tool: &str, arguments: impl Into<String>) -> Reply {
 
 fn nothing() -> Reply {
     let finish_reason = Some("tool_calls".to_owned());
-    Reply { response: ChatResponse { model: "scripted".into(), finish_reason, ..ChatResponse::default() }, error: None }
+    Reply {
+        response: ChatResponse { model: "scripted".into(), finish_reason, ..ChatResponse::default() },
+        error: None,
+    }
 }
 
 impl Reply {
@@ -78,7 +81,8 @@ pub(super) fn reply(
     replies: &[Reply],
     request: &ChatRequest,
 ) -> Result<Result<ChatResponse, ModelError>, SimError> {
-    let said = request.messages.iter().filter(|message| matches!(message, ChatMessage::Assistant { .. })).count();
+    let said =
+        request.messages.iter().filter(|message| matches!(message, ChatMessage::Assistant { .. })).count();
     match replies.get(said) {
         Some(reply) => Ok(reply.clone().into_answer()),
         None => {

@@ -143,7 +143,11 @@ pub enum SimError {
         second: String,
     },
     /// The run did not end in the time it was given.
-    #[error("the run did not end within {within:?} of virtual time: it is {status}, {}{}", waits(waiting), hints(help))]
+    #[error(
+        "the run did not end within {within:?} of virtual time: it is {status}, {}{}",
+        waits(waiting),
+        hints(help)
+    )]
     Unfinished {
         /// How long the simulation was, in virtual time.
         within: Duration,
@@ -202,9 +206,11 @@ fn shown(asked: &str, args: &Payload) -> String {
 /// What a model was told last.
 pub(super) fn last_message(request: &ChatRequest) -> String {
     match request.messages.last() {
-        Some(ChatMessage::System { content } | ChatMessage::User { content } | ChatMessage::Tool { content, .. }) => {
-            content.clone()
-        }
+        Some(
+            ChatMessage::System { content }
+            | ChatMessage::User { content }
+            | ChatMessage::Tool { content, .. },
+        ) => content.clone(),
         Some(ChatMessage::Assistant { content, .. }) => content.clone().unwrap_or_default(),
         None => String::new(),
     }

@@ -119,7 +119,8 @@ pub(super) struct HttpScript {
 
 impl HttpScript {
     fn fits(&self, call: &HttpCall) -> bool {
-        (self.method == "*" || self.method.eq_ignore_ascii_case(&call.method)) && matches(&self.url, &call.url)
+        (self.method == "*" || self.method.eq_ignore_ascii_case(&call.method))
+            && matches(&self.url, &call.url)
     }
 
     pub(super) fn name(&self) -> String {
@@ -141,8 +142,9 @@ pub(super) fn answers<'a>(scripts: &'a [HttpScript], call: &BodyCall<'_>) -> Vec
     let request = is_request.then(|| call.args.decode::<HttpCall>().ok()).flatten();
     let Some(request) = request else { return Vec::new() };
     let fitting = scripts.iter().enumerate().filter(|(_, script)| script.fits(&request));
-    let (others, mut answers): (Vec<_>, Vec<_>) =
-        fitting.map(|(number, script)| (number, &script.answers)).partition(|(_, answers)| answers.then.is_some());
+    let (others, mut answers): (Vec<_>, Vec<_>) = fitting
+        .map(|(number, script)| (number, &script.answers))
+        .partition(|(_, answers)| answers.then.is_some());
     answers.extend(others.into_iter().rev());
     answers
 }
@@ -202,7 +204,9 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_text() {
-        for (pattern, text) in [("a*", "a"), ("a*", "abc"), ("*", ""), ("a/*/c", "a/b/c"), ("*.de/*", "x.de/y")] {
+        for (pattern, text) in
+            [("a*", "a"), ("a*", "abc"), ("*", ""), ("a/*/c", "a/b/c"), ("*.de/*", "x.de/y")]
+        {
             assert!(matches(pattern, text), "{pattern} {text}");
         }
         for (pattern, text) in [("a", "ab"), ("a/*/c", "a/b/d"), ("a*b", "ac")] {

@@ -88,7 +88,11 @@ impl ModelScripts {
     }
 
     /// The answer to a question, or why there is none. `turn` is the question's number among those of its call.
-    fn answer(&self, request: &ChatRequest, turn: usize) -> Result<Result<ChatResponse, ModelError>, SimError> {
+    fn answer(
+        &self,
+        request: &ChatRequest,
+        turn: usize,
+    ) -> Result<Result<ChatResponse, ModelError>, SimError> {
         let call = &request.call;
         let first = self.first.get(call).map_or(&[][..], Vec::as_slice);
         if let Some(answer) = first.get(turn) {

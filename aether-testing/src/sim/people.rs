@@ -379,7 +379,10 @@ impl Report {
         };
         match told {
             // Told by a process that died, or decided otherwise.
-            Ok(_) | Err(DecideError::NotWaiting { .. } | DecideError::RunEnded { .. } | DecideError::Expired { .. }) => {}
+            Ok(_)
+            | Err(
+                DecideError::NotWaiting { .. } | DecideError::RunEnded { .. } | DecideError::Expired { .. },
+            ) => {}
             Err(error) => {
                 let (run, command) = (self.run.clone(), self.command.clone());
                 stage.give_up(SimError::Refused { run, command, reason: error.to_string() });
@@ -404,14 +407,20 @@ pub(super) fn advice(pending: &Pending) -> String {
     let add = match (pending.waiting, text("step"), text("what")) {
         (Waiting::Approval, Some(path), _) => {
             let step = path.rsplit("::").next().unwrap_or(path);
-            format!("`.approves::<{step}>(\"ann\")`, `.edits::<{step}>(|args| args)` or `.rejects::<{step}>(\"why\")`")
+            format!(
+                "`.approves::<{step}>(\"ann\")`, `.edits::<{step}>(|args| args)` or `.rejects::<{step}>(\"why\")`"
+            )
         }
-        (Waiting::Approval, None, Some(what)) => format!("`.grants({what:?}, \"ann\")` or `.refuses({what:?}, \"why\")`"),
+        (Waiting::Approval, None, Some(what)) => {
+            format!("`.grants({what:?}, \"ann\")` or `.refuses({what:?}, \"why\")`")
+        }
         (Waiting::Question, ..) => match &question {
             Value::String(question) => format!("`.answer({question:?}, its_answer)`"),
             _ => "`.answers(|question| Some(its_answer))`".into(),
         },
-        (Waiting::Callback, ..) => format!("`.reports_after::<{name}>(Duration::from_secs(60), |args| Ok(its_outcome))`"),
+        (Waiting::Callback, ..) => {
+            format!("`.reports_after::<{name}>(Duration::from_secs(60), |args| Ok(its_outcome))`")
+        }
         _ => "`.meanwhile(|live| ..)`, and in it the word that it waits for".into(),
     };
     format!("command `{command}` of run `{run}` waits for {}: add {add}", pending.waiting)
@@ -428,7 +437,9 @@ pub(super) fn missing_signals(events: &[Event]) -> Vec<String> {
         }
     }
     let told = |(command, name)| {
-        format!("command `{command}` waits for a signal: add `.signal_at(Duration::from_secs(60), {name:?}, its_value)`")
+        format!(
+            "command `{command}` waits for a signal: add `.signal_at(Duration::from_secs(60), {name:?}, its_value)`"
+        )
     };
     waits.into_iter().map(told).collect()
 }

@@ -209,7 +209,10 @@ pub(super) fn in_doubt<S: Step>() -> Behaviour {
 #[track_caller]
 pub(super) fn times_out<S: Step>() -> Behaviour {
     let name = S::DEF.name;
-    assert!(S::DEF.options.timeout.is_some(), "step `{name}` has no timeout: add `timeout = \"30s\"` to its `#[step]`");
+    assert!(
+        S::DEF.options.timeout.is_some(),
+        "step `{name}` has no timeout: add `timeout = \"30s\"` to its `#[step]`"
+    );
     Behaviour::Never
 }
 

@@ -179,11 +179,8 @@ impl Stage {
         let servers = http::answers(&self.scripts.http, call);
         if !servers.is_empty() {
             let answers = servers.iter().map(|(_, answers)| answers.first.len()).sum();
-            let used_up = || SimError::StubUsedUp {
-                asked: call.path.into(),
-                command: call.command.clone(),
-                answers,
-            };
+            let used_up =
+                || SimError::StubUsedUp { asked: call.path.into(), command: call.command.clone(), answers };
             return self.pick("http", cx, &servers).ok_or_else(used_up);
         }
         if let Some(played) = &self.scripts.recorded {
@@ -329,9 +326,7 @@ impl Interceptor for Stage {
             self.state().world.insert(cx.idempotency_key(), Probe::Unknown);
         }
         match self.next(call, cx) {
-            Ok(Behaviour::Answer(answer)) => {
-                Some(self.play(call, cx, answer(cx.clone(), call.args.clone())))
-            }
+            Ok(Behaviour::Answer(answer)) => Some(self.play(call, cx, answer(cx.clone(), call.args.clone()))),
             Ok(Behaviour::HandOver(after, report)) => {
                 let (reports, cx, args) = (self.reports.clone(), cx.clone(), call.args.clone());
                 Some(Box::pin(async move { reports.hand_over(&cx, after, report(&args)) }))

@@ -100,8 +100,7 @@ async fn a_simulation_without_a_report_fails_at_the_line_that_awaits_it() {
 
     let (_, at) = panic_of(async {
         let sim = Sim::new::<word>();
-        sim.crash_at_every_append(())
-            .await;
+        sim.crash_at_every_append(()).await;
     })
     .await;
     assert_eq!(at.0, file!());

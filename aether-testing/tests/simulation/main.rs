@@ -4,6 +4,7 @@
 
 mod assertions;
 mod attribute;
+mod guide;
 mod people;
 mod stubs;
 
@@ -17,9 +18,7 @@ pub(crate) fn not_stubbed<T>(args: impl std::fmt::Debug) -> Result<T> {
 }
 
 /// What a future panics with, and where.
-pub(crate) async fn panic_of(
-    test: impl Future<Output = ()> + Send + 'static,
-) -> (String, (String, u32)) {
+pub(crate) async fn panic_of(test: impl Future<Output = ()> + Send + 'static) -> (String, (String, u32)) {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::{Arc, Mutex, PoisonError};
     static HOOK: Mutex<()> = Mutex::new(());
@@ -37,12 +36,16 @@ pub(crate) async fn panic_of(
             let at = info.location().map(|at| (at.file().to_owned(), at.line()));
             *noted.lock().unwrap() = at;
         }));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let caught = catch_unwind(AssertUnwindSafe(|| runtime.block_on(test)));
         std::panic::set_hook(Box::new(move |info| usual(info)));
         let panic = caught.expect_err("it did not panic");
         let text = panic.downcast_ref::<String>().cloned();
-        (text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap(), seen.lock().unwrap().clone().unwrap())
+        (
+            text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap(),
+            seen.lock().unwrap().clone().unwrap(),
+        )
     })
     .join()
     .unwrap()

@@ -59,7 +59,8 @@ async fn silence_lets_a_request_expire_or_the_simulation_end() {
 
 #[tokio::test]
 async fn consent_may_be_raised_for_any_step() {
-    let sim = Sim::new::<rendering>().approvals(Approvals::new().step("render")).rejects::<render>("not today");
+    let sim =
+        Sim::new::<rendering>().approvals(Approvals::new().step("render")).rejects::<render>("not today");
     assert!(sim.run(()).await.assert_failed().to_string().contains("not today"));
 }
 
@@ -143,6 +144,7 @@ async fn other_systems_report_outcomes_later() {
     assert!(report.journal().contains("callback_received"), "{}", report.journal());
     sim.crash_at_every_append(()).await;
 
-    let failing = Sim::new::<rendering>().reports_after::<render>(hour, |_| Err(Failure::permanent("no light")));
+    let failing =
+        Sim::new::<rendering>().reports_after::<render>(hour, |_| Err(Failure::permanent("no light")));
     assert!(failing.run(()).await.assert_failed().to_string().contains("no light"));
 }

@@ -1,8 +1,8 @@
 //! Stubs: by arguments, in order, for probes, compensations, models and servers; and what is said where one is missing.
 
+use aether::Probe;
 use aether::llm::{ChatMessage, ModelError};
 use aether::prelude::*;
-use aether::Probe;
 use aether_testing::sim::HttpCall;
 use aether_testing::{Sim, SimError, call_named, call_tool, delayed, say};
 use serde_json::json;
@@ -231,19 +231,18 @@ async fn asked(cx: &mut Cx) -> Result<String> {
 
 #[tokio::test]
 async fn models_answer_by_what_is_in_the_prompt() {
-    let about = |text: &'static str| {
-        move |request: &aether::llm::ChatRequest| {
-            matches!(request.messages.last(), Some(ChatMessage::User { content }) if content.contains(text))
-        }
-    };
-    let sim = Sim::new::<asked>().model_when(about("trains"), |_| "They run.").model_for("write", |_| "Late.");
+    let about = |text: &'static str| move |request: &aether::llm::ChatRequest| matches!(request.messages.last(), Some(ChatMessage::User { content }) if content.contains(text));
+    let sim =
+        Sim::new::<asked>().model_when(about("trains"), |_| "They run.").model_for("write", |_| "Late.");
     assert_eq!(sim.run(()).await.assert_completed(), "Late.");
     let sim = sim.model_when(about("run"), |_| Err::<String, _>(ModelError::Setup("no key".into())));
     assert!(sim.run(()).await.assert_failed().to_string().contains("no key"));
     let sim = Sim::new::<asked>().model_when(about("planes"), |_| "They fly.");
     let error = sim.try_run(()).await.unwrap_err();
     assert!(matches!(&error, SimError::NoModelAnswer { .. }), "{error}");
-    assert!(error.to_string().contains("What about trains?") && error.to_string().contains(".model_for(\"plan\""));
+    assert!(
+        error.to_string().contains("What about trains?") && error.to_string().contains(".model_for(\"plan\"")
+    );
 }
 
 const SHOP: &str = "https://shop.example/v1";
