@@ -522,7 +522,7 @@ impl Performance {
             (_, Some(ended)) => ended,
             (None, None) => body.await,
             (Some(timeout), None) => {
-                let deadline = self.run.host.world.sleep_until(later(self.run.now(), timeout));
+                let deadline = self.run.host.world.sleep(timeout);
                 match select(body, deadline).await {
                     Either::Left((ended, _)) => ended,
                     Either::Right(((), _)) => return Ended::TimedOut,
