@@ -420,7 +420,6 @@ impl Performance {
             None => self.began_before(&intent).await,
         };
         let progress = self.progress().await;
-        self.run.took_off(&self.command, &self.invocation());
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, started_at, Some(intent));
         cx.heartbeats().begin_after(progress);
         self.call(cx).await

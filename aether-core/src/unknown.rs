@@ -56,7 +56,6 @@ impl Performance {
         key: &IdempotencyKey,
         decided: Option<Decision>,
     ) -> Next {
-        self.run.landed(&self.command);
         match (self.options.on_unknown, decided) {
             (OnUnknown::Ask, _) | (_, Some(Decision::Ask)) => {
                 self.ask(invocation, decided == Some(Decision::Ask)).await
