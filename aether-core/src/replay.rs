@@ -463,3 +463,6 @@ fn class_of(answer: &Answer) -> Option<EffectClass> {
         Answer::Step(_) | Answer::Race(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
