@@ -96,7 +96,7 @@ impl Host {
         // A request to end a run gets through to one that is drowned in messages.
         let ends = message.topic == CANCEL || message.topic == TERMINATE;
         if !ends {
-            let unread = self.store.inbox(run).await?.len();
+            let unread = self.store.unread(run).await?;
             self.limits.check(
                 "messages in the inbox",
                 unread.saturating_add(1),
