@@ -113,18 +113,21 @@ struct Writes {
 struct Row {
     head: String,
     case: Case,
-    /// The step that is looked at, and the number of its body's call.
-    step: Option<(Kind, u64)>,
+    /// Name of the command that is looked at; without it, all of them.
+    about: Option<&'static str>,
+    /// Number of the body's call that is looked at, where it is one.
+    body: Option<u64>,
 }
 
 impl Row {
     fn call(head: String, kind: Kind) -> Self {
-        Self { step: Some((kind, 1)), ..Self::of(head, vec![Node::Call(call(1, kind))]) }
+        let block = vec![Node::Call(call(1, kind))];
+        Self { about: Some(kind.name()), body: Some(1), ..Self::of(head, block) }
     }
 
     fn of(head: impl Into<String>, block: Block) -> Self {
         let case = Case { block, points: Vec::new(), tempo: 0, seed: 1, inline: Limits::default().inline };
-        Self { head: head.into(), case, step: None }
+        Self { head: head.into(), case, about: None, body: None }
     }
 
     /// With results that go to the effect store.
@@ -133,9 +136,9 @@ impl Row {
         Self { case: Case { inline: 0, ..row.case }, ..row }
     }
 
-    /// Whether an event or a deed is about the step that is looked at.
+    /// Whether commands of this name are looked at.
     fn is_about(&self, name: &str) -> bool {
-        self.step.is_none_or(|(kind, _)| kind.name() == name)
+        self.about.is_none_or(|about| about == name)
     }
 }
 
@@ -168,7 +171,8 @@ fn rows() -> Vec<Row> {
     let mut rows: Vec<_> = Kind::ALL.iter().map(|kind| Row::call(head(*kind), *kind)).collect();
     let fails = Call { script: vec![Ending::Failure(Class::Permanent)], strict: true, ..call(2, Kind::Read) };
     let undone = vec![Node::Call(call(1, Kind::Compensated)), Node::Call(fails)];
-    rows.push(Row { step: Some((Kind::Refund, 3)), ..Row::of(head(Kind::Refund), undone) });
+    let undoes = Row::of(head(Kind::Refund), undone);
+    rows.push(Row { about: Some(Kind::Refund.name()), body: Some(3), ..undoes });
     rows.extend([Kind::Read, Kind::Llm, Kind::Tool].map(Row::large));
     let others = [
         ("`cx.now()`", Node::Now),
@@ -176,10 +180,11 @@ fn rows() -> Vec<Row> {
         ("`cx.random()`", Node::IfRandom(Vec::new(), Vec::new())),
         ("`cx.sleep(..)`", Node::Sleep(1)),
         ("`cx.signal(..)`", Node::Signal(1)),
-        ("`cx.plan(..)`", Node::Plan(vec![Node::Call(call(1, Kind::Tool))])),
         ("`cx.child(..)`", Node::Child(vec![Node::Call(call(1, Kind::Tool))])),
     ];
     rows.extend(others.map(|(head, node)| Row::of(head, vec![node])));
+    let plan = Row::of("`cx.plan(..)`", vec![Node::Plan(vec![Node::Call(call(1, Kind::Tool))])]);
+    rows.push(Row { about: Some("plan.p"), ..plan });
     rows
 }
 
@@ -337,7 +342,8 @@ fn cell(row: &Row, death: Death) -> Result<String, String> {
     let pure = lived.deeds.remove("pure");
     judge(RUN, &case.block, &lived)?;
     lived.deeds.extend(pure.map(|deeds| ("pure".to_owned(), deeds)));
-    lived.deeds.retain(|key, _| key.rsplit(':').nth(1).is_none_or(|name| row.is_about(name)));
+    let about = |key: &str| key.rsplit(':').nth(1).is_none_or(|name| row.is_about(name));
+    lived.deeds.retain(|key, _| row.body.is_none() || about(key));
     Ok(told(&lived))
 }
 
@@ -389,7 +395,7 @@ fn cells(rows: &[Row], columns: Columns) -> Cells {
                 {
                     let writes = writes(row);
                     for (column, (boundary, _)) in columns.iter().enumerate() {
-                        let death = boundary.death(&writes, row.step.map(|(_, body)| body));
+                        let death = boundary.death(&writes, row.body);
                         let cell = death.map_or(Ok("–".to_owned()), |death| cell(row, death));
                         cells.lock().unwrap().insert((number, column), cell);
                     }

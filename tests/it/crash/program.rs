@@ -287,10 +287,20 @@ fn call(transactions: bool) -> impl Strategy<Value = Call> {
     })
 }
 
+/// A call whose failure ends its run, or at least its block's.
+fn broken() -> impl Strategy<Value = Node> {
+    let script = Just(vec![Ending::Failure(Class::Permanent)]);
+    (call(false), script).prop_map(|(call, script)| {
+        Node::Call(Call { kind: Kind::Read, script, strict: true, ..call })
+    })
+}
+
 fn leaf(transactions: bool) -> impl Strategy<Value = Node> {
     prop_oneof![
         12 => call(transactions).prop_map(Node::Call),
         1 => call(transactions).prop_map(|call| Node::Twice(Call { kind: Kind::Once, ..call })),
+        2 => call(false).prop_map(|call| Node::Call(Call { kind: Kind::Compensated, ..call })),
+        1 => broken(),
         1 => (0..20u64).prop_map(Node::Sleep),
         1 => (0..3u32).prop_map(Node::Signal),
         1 => Just(Node::Ask),
