@@ -98,7 +98,14 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
                 if keeping == Keeping::Sqlite {
                     book_keeping(&folder.path().join("case.db"), &mut deeds)?;
                 }
-                return Ok(Lived { deeds, crashes: number, writes, effects, bodies: stage.bodies(), ..lived });
+                return Ok(Lived {
+                    deeds,
+                    crashes: number,
+                    writes,
+                    effects,
+                    bodies: stage.bodies(),
+                    ..lived
+                });
             }
             End::Died(when) => {
                 at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);

@@ -290,9 +290,8 @@ fn call(transactions: bool) -> impl Strategy<Value = Call> {
 /// A call whose failure ends its run, or at least its block's.
 fn broken() -> impl Strategy<Value = Node> {
     let script = Just(vec![Ending::Failure(Class::Permanent)]);
-    (call(false), script).prop_map(|(call, script)| {
-        Node::Call(Call { kind: Kind::Read, script, strict: true, ..call })
-    })
+    (call(false), script)
+        .prop_map(|(call, script)| Node::Call(Call { kind: Kind::Read, script, strict: true, ..call }))
 }
 
 fn leaf(transactions: bool) -> impl Strategy<Value = Node> {

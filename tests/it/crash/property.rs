@@ -111,8 +111,9 @@ fn try_case(seed: u64, keeping: Keeping, test: &str, tally: &Tally) {
         failure_persistence: None,
         ..Config::default()
     };
-    let tried = TestRunner::new(config)
-        .run(&case(keeping == Keeping::Sqlite), |case| check(&case, keeping, tally).map_err(TestCaseError::fail));
+    let tried = TestRunner::new(config).run(&case(keeping == Keeping::Sqlite), |case| {
+        check(&case, keeping, tally).map_err(TestCaseError::fail)
+    });
     if let Err(error) = tried {
         panic!(
             "{error}\nreproduce: AETHER_SEED={seed} AETHER_CASES=1 cargo test --test it -- --nocapture {test}"
