@@ -257,6 +257,7 @@ impl Performance {
         };
         let too_large = match &ended {
             Ok(Ended::Value(value)) => self.run.too_large(value),
+            Ok(Ended::Error(error)) => self.run.error_too_large(error),
             _ => None,
         };
         match (ended, too_large) {

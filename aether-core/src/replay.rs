@@ -449,3 +449,6 @@ fn class_of(answer: &Answer) -> Option<EffectClass> {
         Answer::Step(_) | Answer::Race(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
