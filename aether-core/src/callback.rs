@@ -168,7 +168,6 @@ impl Performance {
         }
         match callback {
             Some((awaited, until)) if awaited == invocation.id && invocation.decision.is_none() => {
-                self.run.took_off(&self.command, &invocation.id);
                 self.await_callback(until).await
             }
             _ => self.unknown(&invocation.id, &invocation.key, invocation.decision).await,

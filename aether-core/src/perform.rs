@@ -420,7 +420,6 @@ impl Performance {
             None => self.began_before(&intent).await,
         };
         let progress = self.progress().await;
-        self.run.took_off(&self.command, &self.invocation());
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, started_at, Some(intent));
         cx.heartbeats().begin_after(progress);
         self.call(cx).await
@@ -437,15 +436,19 @@ impl Performance {
 
     /// What a test answers in the body's place.
     pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
-        let call = BodyCall {
+        let interceptor = self.run.host.interceptor.as_ref()?;
+        interceptor.intercept(&self.body_call(), cx)
+    }
+
+    pub(crate) fn body_call(&self) -> BodyCall<'_> {
+        BodyCall {
             run: &self.run.id,
             command: &self.command,
             path: &self.path,
             options: &self.options,
             attempt: self.attempt,
             args: &self.args,
-        };
-        self.run.host.interceptor.as_ref().and_then(|interceptor| interceptor.intercept(&call, cx))
+        }
     }
 
     async fn call(&mut self, cx: StepCx) -> Ended {

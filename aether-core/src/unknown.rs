@@ -3,6 +3,7 @@
 //! Promise: the body is never sent again unless the policy is `retry`, and then under the same key; every decision
 //! is an event.
 
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::callback::callback_topic;
@@ -15,6 +16,7 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::perform::{Next, Performance, at, step_error};
 use crate::run::Riders;
+use crate::step::ProbeResult;
 use crate::step_cx::StepCx;
 use crate::store::Message;
 use crate::wait::refuse;
@@ -54,7 +56,6 @@ impl Performance {
         key: &IdempotencyKey,
         decided: Option<Decision>,
     ) -> Next {
-        self.run.landed(&self.command);
         match (self.options.on_unknown, decided) {
             (OnUnknown::Ask, _) | (_, Some(Decision::Ask)) => {
                 self.ask(invocation, decided == Some(Decision::Ask)).await
@@ -126,7 +127,7 @@ impl Performance {
     /// Asks the step's probe.
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, self.run.now(), None);
-        let Some(probe) = self.body.probe(cx, &self.args) else {
+        let Some(probe) = self.probing(cx) else {
             return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new()).await;
         };
         let found = {
@@ -155,6 +156,13 @@ impl Performance {
                 self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new()).await
             }
         }
+    }
+
+    /// The step's probe, or what a test answers in its place; `None` where the step has none.
+    fn probing(&self, cx: StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
+        let interceptor = self.run.host.interceptor.as_ref();
+        let answered = interceptor.and_then(|interceptor| interceptor.probe(&self.body_call(), &cx));
+        answered.or_else(|| self.body.probe(cx, &self.args))
     }
 
     /// A probe that denies every attempt must not send the body without end, nor without a pause.
