@@ -108,6 +108,34 @@ async fn a_hook_that_panics_keeps_its_run_and_purging_goes_on() {
     }
 }
 
+/// Refers to a table of the store from one of its own.
+#[step(effect = "transaction")]
+async fn in_refer(cx: &mut StepCx) -> Result<()> {
+    cx.sql(|db| {
+        db.execute_batch(
+            "CREATE TABLE links(run INTEGER REFERENCES runs(no)); INSERT INTO links SELECT no FROM runs",
+        )
+    })?;
+    Ok(())
+}
+
+#[workflow]
+async fn in_referring(cx: &mut Cx) -> Result<()> {
+    Ok(in_refer(cx).await?)
+}
+
+#[tokio::test]
+async fn a_foreign_key_of_a_step_holds_no_purge_up() {
+    let (place, token) = (Place::sqlite(), Token::default());
+    let engine = hostile(&place, &token).start().await.unwrap();
+    let run = engine.start::<in_referring>(()).id("referring").await.unwrap();
+    in_time(run.result()).await.unwrap();
+    let retention = Retention::new().completed(Duration::ZERO);
+    in_time(async { while engine.purge(&retention).await.unwrap().deleted == 0 {} }).await;
+    assert!(engine.view(run.id()).await.is_err());
+    serves_another(&engine).await;
+}
+
 fn corrupt(error: &StoreError) -> bool {
     matches!(error, StoreError::Corrupt { .. })
 }
