@@ -278,10 +278,7 @@ mod tests {
     #[test]
     fn a_status_has_one_name_in_the_store_in_the_journal_and_on_the_screen() {
         let names = Status::ALL.map(|status| status.to_string());
-        assert_eq!(
-            names,
-            ["pending", "running", "waiting", "completed", "failed", "rejected", "cancelled"]
-        );
+        assert_eq!(names, ["pending", "running", "waiting", "completed", "failed", "rejected", "cancelled"]);
         for (status, name) in Status::ALL.into_iter().zip(&names) {
             assert_eq!(Status::parse(name), Some(status));
             assert_eq!(serde_json::to_value(status).unwrap(), **name);

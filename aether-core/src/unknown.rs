@@ -270,3 +270,6 @@ impl Performance {
         Next::Again
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -225,10 +225,8 @@ fn a_commit_takes_a_value_that_stands_elsewhere_in_the_journal() {
 
 #[test]
 fn a_definite_failure_ends_the_attempt_and_counts_it() {
-    let retrying = record(
-        [intent("0:send", 0), transacted("0:send", Some("1"), None), retried("0:send", 2)],
-        "0",
-    );
+    let retrying =
+        record([intent("0:send", 0), transacted("0:send", Some("1"), None), retried("0:send", 2)], "0");
     assert_eq!((retrying.failed_attempts, retrying.retry_due), (3, Some(second(5))));
     assert_eq!((retrying.invocation, retrying.transaction), (None, None));
 }
@@ -269,12 +267,8 @@ fn what_a_command_waits_for_is_known() {
     let wait = WaitStarted { command: command("0:signal"), name: "go".into(), until };
     assert_eq!(record([wait.into()], "0").due, until);
     let child = RunId::new("ticket-42.1").unwrap();
-    let begun = ChildStarted {
-        command: command("0:child"),
-        child: child.clone(),
-        unawaited: false,
-        detached: false,
-    };
+    let begun =
+        ChildStarted { command: command("0:child"), child: child.clone(), unawaited: false, detached: false };
     assert_eq!(record([begun.into()], "0").child, Some(child));
 }
 
@@ -282,7 +276,8 @@ fn what_a_command_waits_for_is_known() {
 fn a_decision_belongs_to_the_request_before_it() {
     let id = || command("0:refund");
     let asks = || ApprovalRequested { command: id(), request: json("{}"), until: Some(second(9)) }.into();
-    let says = || ApprovalDecided { command: id(), decision: json("\"approve\""), actor: "ada".into() }.into();
+    let says =
+        || ApprovalDecided { command: id(), decision: json("\"approve\""), actor: "ada".into() }.into();
     let decided = Some((json("\"approve\""), "ada".to_owned()));
     assert_eq!(record([asks(), says()], "0").asked, Some(Asked { until: Some(second(9)), decided }));
     assert_eq!(record([says()], "0").asked, None);
@@ -316,17 +311,9 @@ fn every_recorded_effect_is_an_answer_of_its_class() {
             Answer::Random(json("9")),
             Some(EffectClass::Random),
         ),
-        (
-            WaitCompleted { command: id(), value: None }.into(),
-            Answer::Wait(None),
-            Some(EffectClass::Human),
-        ),
+        (WaitCompleted { command: id(), value: None }.into(), Answer::Wait(None), Some(EffectClass::Human)),
         (race("0:effect", "0.b1"), Answer::Race("0.b1".into()), None),
-        (
-            PlanGenerated { command: id(), plan: json("[]") }.into(),
-            Answer::Step(Ok(json("[]"))),
-            None,
-        ),
+        (PlanGenerated { command: id(), plan: json("[]") }.into(), Answer::Step(Ok(json("[]"))), None),
     ];
     for (event, answer, class) in cases {
         let kind = event.kind();
