@@ -423,7 +423,6 @@ impl Performance {
             None => self.began_before(&intent).await,
         };
         let progress = self.progress().await;
-        self.run.took_off(&self.command, &self.invocation());
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, started_at, Some(intent));
         cx.heartbeats().begin_after(progress);
         self.call(cx).await
@@ -440,15 +439,19 @@ impl Performance {
 
     /// What a test answers in the body's place.
     pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
-        let call = BodyCall {
+        let interceptor = self.run.host.interceptor.as_ref()?;
+        interceptor.intercept(&self.body_call(), cx)
+    }
+
+    pub(crate) fn body_call(&self) -> BodyCall<'_> {
+        BodyCall {
             run: &self.run.id,
             command: &self.command,
             path: &self.path,
             options: &self.options,
             attempt: self.attempt,
             args: &self.args,
-        };
-        self.run.host.interceptor.as_ref().and_then(|interceptor| interceptor.intercept(&call, cx))
+        }
     }
 
     async fn call(&mut self, cx: StepCx) -> Ended {
@@ -521,7 +524,7 @@ impl Performance {
             (_, Some(ended)) => ended,
             (None, None) => body.await,
             (Some(timeout), None) => {
-                let deadline = self.run.host.world.sleep_until(later(self.run.now(), timeout));
+                let deadline = self.run.host.world.sleep(timeout);
                 match select(body, deadline).await {
                     Either::Left((ended, _)) => ended,
                     Either::Right(((), _)) => return Ended::TimedOut,
