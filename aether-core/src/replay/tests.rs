@@ -475,7 +475,7 @@ fn unsettled_is_what_was_started_and_has_no_known_end() {
 }
 
 #[test]
-fn of_lost_branches_the_calls_in_flight_are_told_in_order() {
+fn of_lost_branches_only_what_was_asked_for_is_kept() {
     let mut history = History::fold([
         intent("0.b1.3:c", 0),
         intent("0.b1.2:b", 0),
@@ -493,17 +493,7 @@ fn of_lost_branches_the_calls_in_flight_are_told_in_order() {
         intent("1:after", 0),
     ]);
     assert!(history.request("0.b0.6").is_some());
-    let lost = history.forget(&["0.b0".into(), "0.b1".into()]);
-    let lost: Vec<_> = lost.iter().map(|(id, invocation)| (id.as_str(), invocation.id.as_str())).collect();
-    assert_eq!(
-        lost,
-        [
-            ("0.b0.0:a", "0.b0.0:a#0"),
-            ("0.b0.3:sent_again", "0.b0.3:sent_again#0"),
-            ("0.b1.2:b", "0.b1.2:b#0"),
-            ("0.b1.3:c", "0.b1.3:c#0"),
-        ]
-    );
+    history.forget(&["0.b0".into(), "0.b1".into()]);
     for gone in ["0.b0.0", "0.b0.1", "0.b0.5", "0.b1.3"] {
         assert!(history.request(gone).is_none(), "{gone}");
     }

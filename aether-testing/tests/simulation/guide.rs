@@ -17,7 +17,7 @@ async fn search(cx: &mut StepCx, query: &str) -> Result<Vec<String>> {
 #[step(effect = "tool", approval = "required")]
 async fn send_email(cx: &mut StepCx, to: &str, body: &str) -> Result<String> {
     let mail = json!({ "to": to, "body": body });
-    Ok(cx.http().post("https://mail.example/").json(&mail).send().await?.text()?)
+    Ok(cx.http().post("https://mail.example/").json(&mail).send().await?.text())
 }
 
 /// Look into a ticket, wait a day, and write to the customer.
