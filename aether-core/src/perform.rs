@@ -34,6 +34,9 @@ use crate::step::{Body, BodyResult};
 use crate::step_cx::StepCx;
 use crate::world::later;
 
+#[cfg(test)]
+pub(crate) mod stage;
+
 /// A step call, ready to be answered.
 pub(crate) struct Call {
     /// Name in the journal.
