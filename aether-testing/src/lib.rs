@@ -4,13 +4,19 @@
 pub mod conformance;
 pub mod crash;
 pub mod failing;
+pub mod faulty;
 pub mod fuzz;
 mod gated;
+#[doc(hidden)]
+pub mod mutants;
 pub mod recordings;
 pub mod sim;
 pub mod trap;
 
-pub use crash::{CrashPoint, CrashStore};
+pub use crash::{Boundary, CrashPoint, CrashStore};
 pub use failing::FailingStore;
-pub use sim::{Comparison, CrashReport, Live, Sim, SimError, SimReport, SimWorld};
+pub use faulty::{Fault, FaultyStore};
+pub use sim::{
+    Comparison, CrashReport, FaultReport, Live, OrderReport, Sim, SimError, SimReport, SimWorld,
+};
 pub use trap::{Door, Trap, TrapHit};
