@@ -64,6 +64,7 @@ pub type FaultyStore = Gated<FaultGate>;
 #[derive(Debug)]
 pub struct FaultGate {
     fault: Option<Fault>,
+    error: StoreError,
     counts: Mutex<Counts>,
     /// Appends on their way, where one is slow.
     line: Mutex<Option<UnboundedSender<(Duration, Append)>>>,
@@ -89,7 +90,7 @@ impl FaultGate {
         let mut counts = self.counts();
         counts.writes += 1;
         counts.takes = Duration::ZERO;
-        let (write, broken) = (counts.writes, || AppendError::Store(broken()));
+        let (write, broken) = (counts.writes, || AppendError::Store(self.error.clone()));
         let decision = match self.fault {
             Some(Fault::WriteFails(number)) if number == write => Decision::Fail(broken()),
             Some(Fault::AnswerLost(number) | Fault::Torn(number)) if number == write => {
@@ -116,10 +117,6 @@ impl FaultGate {
     }
 }
 
-fn broken() -> StoreError {
-    StoreError::Unavailable { store: "faulty".into(), reason: "it fails on purpose".into() }
-}
-
 impl Gate for FaultGate {
     fn decide(&self, ask: Ask) -> Decision {
         let mut counts = self.counts();
@@ -128,7 +125,7 @@ impl Gate for FaultGate {
                 counts.reads += 1;
                 let hit = self.fault == Some(Fault::ReadFails(counts.reads));
                 drop(counts);
-                self.strike(hit, Decision::Fail(broken().into()))
+                self.strike(hit, Decision::Fail(self.error.clone().into()))
             }
             Ask::Blob => {
                 counts.values += 1;
@@ -140,7 +137,7 @@ impl Gate for FaultGate {
                 counts.effects += 1;
                 let hit = self.fault == Some(Fault::EffectFails(counts.effects));
                 drop(counts);
-                self.strike(hit, Decision::Fail(broken().into()))
+                self.strike(hit, Decision::Fail(self.error.clone().into()))
             }
             Ask::Append | Ask::Create | Ask::Claim | Ask::Release | Ask::Write => Decision::Pass,
         }
@@ -183,8 +180,16 @@ pub(crate) fn in_line(inner: Arc<dyn Store>) -> UnboundedSender<(Duration, Appen
 impl FaultyStore {
     /// A store in front of `inner` with this fault.
     pub fn new(inner: Arc<dyn Store>, fault: Option<Fault>) -> Self {
+        let error = StoreError::Unavailable { store: "faulty".into(), reason: "it fails on purpose".into() };
         let (counts, line) = (Mutex::default(), Mutex::default());
-        Self::behind(inner, FaultGate { fault, counts, line })
+        Self::behind(inner, FaultGate { fault, error, counts, line })
+    }
+
+    /// Lets calls fail with `error`; without it the store is not available, which an engine tries again.
+    #[must_use]
+    pub fn failing_with(mut self, error: StoreError) -> Self {
+        self.gate.error = error;
+        self
     }
 
     /// Whether the fault has come up.

@@ -8,14 +8,11 @@ use aether_core::journal::Frame;
 use aether_core::ledger::Acquired;
 use aether_core::store::{Ack, Append, Store, Tail};
 use futures_util::FutureExt as _;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::gated::{Ask, Decision, Gate, Gated};
 
-/// How often others get their turn before an append that was acknowledged is handed on.
-const TURNS: usize = 200;
-
-/// Acknowledges appends before they are durable: a body runs on an intent that a crash takes along.
+/// Acknowledges an intent before it is durable, and writes it with the append after it: a body runs on an intent that a
+/// crash takes along.
 pub type EagerStore = Gated<Eager>;
 
 /// Writes the events of an outcome in two appends.
@@ -26,7 +23,7 @@ pub type UnfencedStore = Gated<Unfenced>;
 
 /// See [`EagerStore`].
 #[derive(Debug, Default)]
-pub struct Eager(Mutex<Option<UnboundedSender<Append>>>);
+pub struct Eager(Mutex<Option<Append>>);
 
 /// See [`TornStore`].
 #[derive(Debug)]
@@ -42,27 +39,18 @@ impl Gate for Eager {
     }
 
     fn deliver(&self, inner: &Arc<dyn Store>, mut append: Append) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(intent) = held.take() {
+            inner.append(intent);
+        }
+        if append.acquire.is_none() {
+            return inner.append(append);
+        }
         let (next, tail) = (append.expected + u64::from(append.frame.count), Arc::new(Tail::default()));
         let silent = Ack::silent(append.run.clone(), next, tail);
-        let acquired = if append.acquire.is_some() { Acquired::Granted } else { Acquired::NotAsked };
-        std::mem::replace(&mut append.ack, silent).durable(acquired);
-        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _dropped = line.get_or_insert_with(|| later(Arc::clone(inner))).send(append);
+        std::mem::replace(&mut append.ack, silent).durable(Acquired::Granted);
+        *held = Some(append);
     }
-}
-
-/// Hands appends on when everybody else had many turns.
-fn later(inner: Arc<dyn Store>) -> UnboundedSender<Append> {
-    let (line, mut waiting) = unbounded_channel::<Append>();
-    tokio::spawn(async move {
-        while let Some(append) = waiting.recv().await {
-            for _ in 0..TURNS {
-                tokio::task::yield_now().await;
-            }
-            inner.append(append);
-        }
-    });
-    line
 }
 
 impl Gate for Torn {

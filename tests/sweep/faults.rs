@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use aether::SqliteStore;
 use aether::Limits;
 use aether::prelude::*;
+use aether::store::StoreError;
 use aether_testing::{Fault, FaultyStore, Sim};
 
 /// Look something up.
@@ -64,7 +65,7 @@ async fn the_large_values_of_a_run_survive_every_crash() {
 }
 
 /// Pay nobody in particular.
-#[step(effect = "external", idempotent)]
+#[step(effect = "external", idempotent, on_unknown = "retry")]
 async fn note(cx: &mut StepCx, what: String) -> Result<String> {
     let key = cx.idempotency_key().to_string();
     cx.dep::<Calls>()?.0.lock().map_err(|_| Failure::permanent("poisoned"))?.push(key);
@@ -87,7 +88,9 @@ struct Calls(Arc<Mutex<Vec<String>>>);
 async fn on_sqlite(folder: &Path, number: usize, fault: Option<Fault>) -> (Vec<String>, Vec<Fault>) {
     let path = folder.join(format!("{number}.db"));
     let calls = Calls::default();
-    let faulty = Arc::new(FaultyStore::new(Arc::new(SqliteStore::open(&path).unwrap()), fault));
+    let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
+    let faulty = FaultyStore::new(Arc::new(SqliteStore::open(&path).unwrap()), fault).failing_with(full);
+    let faulty = Arc::new(faulty);
     let builder = aether::Engine::builder().store(faulty.clone()).provide(calls.clone());
     let first = match builder.start().await {
         Ok(engine) => {

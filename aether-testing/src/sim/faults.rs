@@ -80,8 +80,10 @@ fn with_every_fault<W: Workflow>(
             let (fault, reproduce) = (fault.to_string(), reproduce.clone());
             SimError::Fault { fault, broken, reproduce, journal }
         };
-        let run = simulate::<W>(&with_fault(&settings, Some(fault), &last), input)
+        let mut run = simulate::<W>(&with_fault(&settings, Some(fault), &last), input)
             .map_err(|error| broken(error.to_string(), "  (none)".into()))?;
+        // The first process lives on after a fault, and may have decided itself what the fault cut off.
+        run.left.extend(run.doubts.iter().cloned());
         check(&reference, &run, false).map_err(|what| broken(what, run.report.journal()))?;
         let struck = taken().is_some_and(|store| store.struck());
         let faults = match (struck, run.report.crashes) {

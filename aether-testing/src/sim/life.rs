@@ -11,12 +11,13 @@ use aether_core::confirm::{Seen, Verifier};
 use aether_core::contract::Status;
 use aether_core::deps::Deps;
 use aether_core::effect_store;
-use aether_core::engine::{Engine, EngineBuilder, RunError, RunHandle};
+use aether_core::engine::{Engine, EngineBuilder, RunError, RunHandle, VerifyError};
 use aether_core::event::{
     Event, InvocationAbandoned, InvocationResolved, StateChanged, ToolInvocationFinished,
     ToolInvocationStarted,
 };
 use aether_core::failure::Failure;
+use aether_core::fault::Fault;
 use aether_core::id::{CommandId, InvocationId, RunId};
 use aether_core::memory::MemoryStore;
 use aether_core::payload::Payload;
@@ -224,9 +225,10 @@ fn is_of_store(error: &SimError) -> bool {
     matches!(error, SimError::Build(_) | SimError::Start(_) | SimError::Store(_))
 }
 
-/// Whether the run was not advanced to its end here.
+/// Whether the store kept the run from being advanced to its end here, or from being replayed.
 fn is_stopped<W: Workflow>(report: &SimReport<W>) -> bool {
     matches!(report.result, Err(RunError::Stopped { .. } | RunError::Store(_)))
+        || matches!(report.verified, Some(Err(VerifyError::Fault(Fault::Store(_)))))
 }
 
 /// One engine, from its start to the run's end or to its crash.
