@@ -4,9 +4,13 @@
 //! know. An event is stored as a JSON object with one field, its kind: `{"time_recorded":{"command":"0:now",…}}`.
 //! Beside the fields of an event, `stored` is reserved for references to the effect store.
 
+mod about;
+mod uncompensated;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use self::uncompensated::Uncompensated;
 use crate::contract::Constraints;
 use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
 use crate::outcome::{EffectClass, Outcome};
@@ -533,28 +537,6 @@ events! {
     }
 }
 
-/// A step that could not be undone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Uncompensated {
-    /// The command that stays as it is.
-    pub step: CommandId,
-    /// The command that should have undone it.
-    pub compensation: CommandId,
-    /// Nobody knows whether it was undone.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub in_doubt: bool,
-    /// Why.
-    pub message: String,
-}
-
-impl std::fmt::Display for Uncompensated {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { step, compensation, message, .. } = self;
-        let how = if self.in_doubt { "is in doubt" } else { "failed" };
-        write!(f, "`{step}` was not undone: `{compensation}` {how}: {message}")
-    }
-}
-
 /// What became of an invocation whose outcome was unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -600,94 +582,4 @@ fn present<'de, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Payload>
 
 fn is_false(flag: &bool) -> bool {
     !flag
-}
-
-impl Event {
-    /// Name of the kind as it stands in the journal.
-    pub fn kind(&self) -> String {
-        match self {
-            Self::Unknown { kind } => kind.clone(),
-            known => Self::KINDS
-                .iter()
-                .find(|(number, _)| *number == known.number())
-                .map_or_else(String::new, |(_, name)| snake_case(name)),
-        }
-    }
-
-    /// The command the event is about, where it is about one.
-    pub fn command(&self) -> Option<&CommandId> {
-        match self {
-            Self::PlanGenerated(e) => Some(&e.command),
-            Self::NodeStarted(e) => Some(&e.command),
-            Self::NodeFinished(e) => Some(&e.command),
-            Self::CommandEmitted(e) => Some(&e.command),
-            Self::CommandCommitted(e) => Some(&e.command),
-            Self::StepCommitted(e) => Some(&e.command),
-            Self::StepRetried(e) => Some(&e.command),
-            Self::StepCompensated(e) => Some(&e.command),
-            Self::ToolInvocationStarted(e) => Some(&e.command),
-            Self::ToolInvocationFinished(e) => Some(&e.command),
-            Self::ToolInvocationRefused(e) => Some(&e.command),
-            Self::InvocationResolved(e) => Some(&e.command),
-            Self::InvocationAbandoned(e) => Some(&e.command),
-            Self::TimeRecorded(e) => Some(&e.command),
-            Self::TimerScheduled(e) => Some(&e.command),
-            Self::TimerFired(e) => Some(&e.command),
-            Self::UuidRecorded(e) => Some(&e.command),
-            Self::RandomRecorded(e) => Some(&e.command),
-            Self::HttpRecorded(e) => Some(&e.command),
-            Self::StateChanged(e) => Some(&e.command),
-            Self::WaitStarted(e) => Some(&e.command),
-            Self::WaitCompleted(e) => Some(&e.command),
-            Self::ApprovalRequested(e) => Some(&e.command),
-            Self::ApprovalDecided(e) => Some(&e.command),
-            Self::ChildStarted(e) => Some(&e.command),
-            Self::AnswerRefused(e) => Some(&e.command),
-            Self::CallbackAwaited(e) => Some(&e.command),
-            Self::CallbackReceived(e) => Some(&e.command),
-            Self::VersionMarked(e) => Some(&e.command),
-            Self::RaceDecided(e) => Some(&e.command),
-            Self::StateConfirmed(e) => Some(&e.command),
-            Self::ConfirmationDecided(e) => Some(&e.command),
-            Self::CompensationRecorded(e) => Some(&e.command),
-            Self::ChildReleased(e) => Some(&e.command),
-            Self::TransactionFinished(e) => Some(&e.command),
-            Self::TransactionRolledBack(e) => Some(&e.command),
-            Self::RunCreated(_)
-            | Self::RunWaiting(_)
-            | Self::RunCompleted(_)
-            | Self::RunFailed(_)
-            | Self::RunCancelled(_)
-            | Self::RunRequeued(_)
-            | Self::RunUnwinding(_)
-            | Self::RunTerminated(_)
-            | Self::SignalReceived(_)
-            | Self::CheckpointSaved(_)
-            | Self::ContinuedAsNew(_)
-            | Self::Unknown { .. } => None,
-        }
-    }
-
-    /// Whether this event ends its run.
-    pub const fn is_terminal(&self) -> bool {
-        matches!(
-            self,
-            Self::RunCompleted(_)
-                | Self::RunFailed(_)
-                | Self::RunCancelled(_)
-                | Self::RunTerminated(_)
-                | Self::ContinuedAsNew(_)
-        )
-    }
-}
-
-fn snake_case(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() + 4);
-    for (i, c) in name.char_indices() {
-        if c.is_ascii_uppercase() && i > 0 {
-            out.push('_');
-        }
-        out.push(c.to_ascii_lowercase());
-    }
-    out
 }

@@ -3,10 +3,8 @@
 //! Promise: appends leave in the order in which their events happened; after the first fault nothing more happens.
 
 use std::collections::{BTreeMap, HashMap};
-use std::future::poll_fn;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::Poll;
 
 use futures_util::task::AtomicWaker;
 use jiff::Timestamp;
@@ -17,20 +15,21 @@ use crate::def::WorkflowDef;
 use crate::effect_store::{Kept, StoredEffect};
 use crate::event::Event;
 use crate::failure::Failure;
-use crate::fault::{Divergence, Fault, Side};
+use crate::fault::{Fault, Side};
 use crate::host::Host;
 use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::journal::Frame;
 use crate::ledger::{Acquire, LedgerStatus, LedgerUpdate};
 use crate::obligations::Obligations;
-use crate::outcome::EffectClass;
-use crate::payload::{Digest, Payload};
-use crate::policy::{Consulted, Mode, Verdict};
-use crate::replay::{Answer, History, Invocation, Recorded};
+use crate::payload::Payload;
+use crate::policy::Mode;
+use crate::replay::{History, Invocation, Recorded};
 use crate::step::BodyError;
 use crate::step::Undo;
 use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
 
+mod ending;
+mod matcher;
 mod recovery;
 
 /// Un-acknowledged events after which a run waits for the disk.
@@ -322,99 +321,6 @@ impl Run {
         }
     }
 
-    /// Matches a command with history. A mismatch stops the run.
-    pub(crate) async fn request(
-        &self,
-        command: &CommandId,
-        class: EffectClass,
-        digest: Option<&Digest>,
-        site: Option<String>,
-    ) -> Matched {
-        let side = || Side { command: command.clone(), class, digest: digest.cloned(), site: site.clone() };
-        let compared = self.lock().history.request(command.place()).map(|found| {
-            let same_class = found.class.is_none_or(|recorded| recorded == class);
-            let same_digest = found.digest.is_none() || digest.is_none() || found.digest.as_ref() == digest;
-            if found.command != *command || !same_class || !same_digest {
-                return Err(recorded_side(found, class));
-            }
-            Ok(if found.answer.is_some() {
-                Matched::Answered
-            } else {
-                Matched::Begun(Box::new(found.clone()))
-            })
-        });
-        let matched = match compared {
-            None => {
-                self.note_ahead(side);
-                Matched::New
-            }
-            Some(Ok(matched)) => matched,
-            Some(Err(recorded)) => return self.diverged(Some(recorded), Some(side())).await,
-        };
-        let answered = matches!(matched, Matched::Answered);
-        let verdict = self.consult(command, class, answered, side).await;
-        // Where there is a body, the effect gate looks at history again before it calls it: see `Run::has_answer`.
-        if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
-    }
-
-    /// Remembers a command that history does not hold, while there is history left.
-    fn note_ahead(&self, side: impl Fn() -> Side) {
-        let mut state = self.lock();
-        if !state.history.is_exhausted() {
-            state.ahead.push(side());
-        }
-    }
-
-    /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.
-    pub(crate) fn has_answer(&self, command: &CommandId) -> bool {
-        self.lock().history.request(command.place()).is_some_and(|record| record.answer.is_some())
-    }
-
-    /// Asks the policy; returns only when the command may go on.
-    pub(crate) async fn consult(
-        &self,
-        command: &CommandId,
-        class: EffectClass,
-        recorded: bool,
-        side: impl Fn() -> Side,
-    ) -> Verdict {
-        let consulted = Consulted { run: &self.id, command, class, recorded, mode: self.mode };
-        let verdict = self.host.policy.consult(&consulted);
-        let unrecorded = match &verdict {
-            Verdict::Default | Verdict::Execute => {
-                !recorded && self.mode == Mode::Verify && class != EffectClass::Pure
-            }
-            Verdict::Inject => !recorded,
-            Verdict::Forbid(reason) => {
-                let reason = reason.clone();
-                let fault = Fault::Forbidden { run: self.id.clone(), command: command.clone(), reason };
-                return self.stop(fault).await;
-            }
-        };
-        // In a replay that executes nothing, history that is still to come is the better explanation.
-        if unrecorded {
-            self.frontier(command).await;
-            return self.stop(Fault::Unrecorded { run: self.id.clone(), requested: Box::new(side()) }).await;
-        }
-        verdict
-    }
-
-    /// Stops the run with a divergence.
-    pub(crate) async fn diverged<T>(&self, recorded: Option<Side>, requested: Option<Side>) -> T {
-        let divergence = Divergence { run: self.id.clone(), recorded, requested };
-        self.stop(Fault::Diverged(Box::new(divergence))).await
-    }
-
-    /// The recorded arguments of a command, without taking its turn.
-    pub(crate) fn recorded_input(&self, command: &CommandId) -> Option<Payload> {
-        self.lock().history.request(command.place()).and_then(|record| record.input.clone())
-    }
-
-    /// The recorded answer of a command, without taking its turn.
-    pub(crate) fn peek(&self, command: &CommandId) -> Option<Answer> {
-        self.lock().history.request(command.place()).and_then(|record| record.answer.clone())
-    }
-
     /// The ledger change that leaves an invocation in doubt.
     pub(crate) fn in_doubt(&self, invocation: &InvocationId) -> LedgerUpdate {
         let (command, attempt) = invocation.as_str().rsplit_once('#').unwrap_or((invocation.as_str(), "0"));
@@ -426,118 +332,6 @@ impl Run {
             error: None,
             committed: false,
         }
-    }
-
-    /// Waits until it is this command's turn, and takes its answer.
-    pub(crate) async fn turn(&self, command: &CommandId) -> Recorded {
-        let taken = poll_fn(|cx| {
-            let taken = self.lock().history.take_turn(command.place(), cx.waker());
-            taken.map_or(Poll::Pending, Poll::Ready)
-        })
-        .await;
-        self.lock().matched += 1;
-        taken
-    }
-
-    /// The answer of a command that must hold `Answer` of the right kind.
-    pub(crate) async fn mismatched<T>(
-        &self,
-        command: &CommandId,
-        class: EffectClass,
-        found: Option<Answer>,
-    ) -> T {
-        tracing::error!(run = %self.id, %command, ?found, "recorded answer is of another kind");
-        let side = Side { command: command.clone(), class, digest: None, site: None };
-        self.diverged(Some(side.clone()), Some(side)).await
-    }
-
-    /// Waits until everything recorded has been handed out. In a shutdown it does not return.
-    pub(crate) async fn frontier(&self, command: &CommandId) {
-        poll_fn(|cx| {
-            if self.lock().history.pass_frontier(command, cx.waker()) {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
-        if self.lock().stopping {
-            self.stop(Fault::ShutDown { run: self.id.clone() }).await
-        }
-        self.still_open().await;
-    }
-
-    /// Does not return in a run that is being cancelled: nothing begins any more.
-    pub(crate) async fn still_open(&self) {
-        if self.is_closing() {
-            std::future::pending().await
-        }
-    }
-
-    /// Whether the run is being cancelled.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.lock().closing
-    }
-
-    /// Tells bodies that the run is being cancelled, lets them end, and begins nothing more.
-    pub(crate) fn begin_closing(&self) {
-        let mut state = self.lock();
-        state.closing = true;
-        let cancellation = Arc::clone(&state.cancellation);
-        drop(state);
-        cancellation.cancel();
-    }
-
-    /// Whether live work goes on.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.lock().busy > 0
-    }
-
-    /// What bodies that begin now are told about cancellation.
-    pub(crate) fn cancellation(&self) -> Arc<Cancellation> {
-        Arc::clone(&self.lock().cancellation)
-    }
-
-    /// The workflow is over: from here on only its compensations are replayed, from `history`, and run.
-    pub(crate) fn begin_unwinding(&self, history: History) {
-        let mut state = self.lock();
-        state.closing = false;
-        state.unwinding = true;
-        state.cancellation = Arc::default();
-        state.history = history;
-    }
-
-    /// Whether steps are being undone.
-    pub(crate) fn is_unwinding(&self) -> bool {
-        self.lock().unwinding
-    }
-
-    /// What the run owes.
-    pub(crate) fn owes<T>(&self, ask: impl FnOnce(&mut Obligations) -> T) -> T {
-        ask(&mut self.lock().obligations)
-    }
-
-    /// Keeps what would undo `command`.
-    pub(crate) fn remember_undo(&self, command: &CommandId, undo: Undo) {
-        self.lock().undos.insert(command.clone(), undo);
-    }
-
-    /// Gives what this run knows of undoing steps to another replay of it.
-    pub(crate) fn hand_over_undos(&self, to: &Self) {
-        let undos = self.lock().undos.clone();
-        to.lock().undos = undos;
-    }
-
-    /// What would undo `command`, if this process has seen it.
-    pub(crate) fn undo_of(&self, command: &CommandId) -> Option<Undo> {
-        self.lock().undos.get(command).cloned()
-    }
-
-    /// Whether the run is where it was when this was asked last: then its inbox is worth a look.
-    pub(crate) fn lingers(&self) -> bool {
-        let mut state = self.lock();
-        let next = state.next;
-        std::mem::replace(&mut state.looked_at, next) == next
     }
 
     /// Lets live work finish and begins no more.
@@ -688,34 +482,6 @@ impl Run {
         let start: String = error.message.chars().take(120).collect();
         let what = format!("bytes of the error that starts {start:?}");
         limits.check(what, size, limits.error, "error").err().map(|over| over.to_string())
-    }
-}
-
-/// Whether a command of this class is answered by a body, behind the effect gate.
-const fn has_body(class: EffectClass) -> bool {
-    match class {
-        EffectClass::Read
-        | EffectClass::Llm
-        | EffectClass::Tool
-        | EffectClass::External
-        | EffectClass::Http
-        | EffectClass::Transaction => true,
-        // The answer of a race is recorded as that of a pure command; a pure step is computed without being matched.
-        EffectClass::Pure
-        | EffectClass::Time
-        | EffectClass::Uuid
-        | EffectClass::Random
-        | EffectClass::Human
-        | EffectClass::Workflow => false,
-    }
-}
-
-fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
-    Side {
-        command: record.command.clone(),
-        class: record.class.unwrap_or(otherwise),
-        digest: record.digest.clone(),
-        site: record.site.clone(),
     }
 }
 

@@ -30,6 +30,7 @@ impl Batch<'_> {
             "inbox WHERE run_no",
             "snapshots WHERE run_no",
             "aether_effects WHERE run_no",
+            "aether_progress WHERE run_no",
             "runs WHERE no",
         ] {
             self.conn.prepare_cached(&format!("DELETE FROM {table} = ?1"))?.execute([head.no])?;

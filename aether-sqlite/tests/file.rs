@@ -386,7 +386,7 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_hold
         store.close().await.unwrap();
     }
     let conn = Connection::open(&path).unwrap();
-    conn.execute_batch("DROP TABLE aether_tombstones; DROP TABLE aether_effects; PRAGMA user_version = 1")
+    conn.execute_batch("DROP TABLE aether_tombstones; DROP TABLE aether_effects; DROP TABLE aether_progress; PRAGMA user_version = 1")
         .unwrap();
     drop(conn);
     let store = SqliteStore::open(&path).unwrap();
@@ -394,5 +394,5 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_hold
     assert_eq!(store.holder("nobody's").await, Ok(None));
     let version: u32 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 3);
+    assert_eq!(version, 4);
 }

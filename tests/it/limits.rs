@@ -107,7 +107,7 @@ async fn messages_names_and_reasons_have_limits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn json_that_is_nested_too_deep_is_a_typed_error_wherever_it_comes_in() {
     let engine = engine(Limits::default()).await;
-    for (depth, fine) in [(10, true), (126, true), (127, false), (50_000, false)] {
+    for (depth, fine) in [(10, true), (126, true), (127, false), (1_000, false)] {
         let run = engine.start::<echoing>(depth).await.unwrap();
         let said = tokio::time::timeout(Duration::from_secs(60), run.result()).await.unwrap().unwrap();
         assert_eq!(said == "fine", fine, "{depth}: {said}");

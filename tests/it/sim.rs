@@ -139,7 +139,8 @@ async fn a_failing_read_is_tried_again_in_virtual_time() {
     report.assert_completed();
     report.assert_calls::<search>(4);
     let waited = report.slept - 30 * DAY;
-    assert!(waited >= Duration::from_millis(200 + 400 + 800), "{waited:?}");
+    // Chance shortens each wait by a fifth at most.
+    assert!(waited >= Duration::from_millis((200 + 400 + 800) * 4 / 5), "{waited:?}");
 }
 
 #[tokio::test]

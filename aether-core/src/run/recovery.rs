@@ -6,7 +6,8 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use super::{Run, recorded_side};
+use super::Run;
+use super::matcher::recorded_side;
 use crate::effect_store::StoredEffect;
 use crate::failure::Failure;
 use crate::fault::{Divergence, Fault, Side};

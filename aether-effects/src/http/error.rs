@@ -75,6 +75,12 @@ pub enum HttpError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The run is being cancelled, and the request changes nothing: it was dropped.
+    #[error("{exchange}: dropped, because the run is being cancelled")]
+    Cancelled {
+        /// Which exchange.
+        exchange: Exchange,
+    },
     /// A cassette is played back, and the request is not on it. Nothing was sent.
     #[error("{exchange}: the request is refused: {refusal}")]
     NotRecorded {
@@ -118,6 +124,7 @@ impl HttpError {
             | Self::Timeout { exchange, .. }
             | Self::Lost { exchange, .. }
             | Self::TooLarge { exchange, .. }
+            | Self::Cancelled { exchange }
             | Self::NotRecorded { exchange, .. }
             | Self::Status { exchange, .. }
             | Self::Shape { exchange, .. } => exchange,
@@ -132,7 +139,7 @@ impl Classify for HttpError {
         let changes_world = self.exchange().changes_world();
         match self {
             Self::Invalid { .. } | Self::NotRecorded { .. } => FailureClass::Permanent,
-            Self::NotConnected { .. } => FailureClass::Retryable,
+            Self::NotConnected { .. } | Self::Cancelled { .. } => FailureClass::Retryable,
             Self::Status { status: 408 | 425 | 429 | 503, .. } => FailureClass::Retryable,
             Self::Status { status, .. } if *status < 500 => FailureClass::Permanent,
             _ if changes_world => FailureClass::Unknown,

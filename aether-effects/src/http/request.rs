@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use aether_core::outcome::{Classify, EffectClass};
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{self, BodyError, BodyResult};
 use aether_core::step_cx::StepCx;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either, select};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde::Serialize;
@@ -328,10 +329,26 @@ async fn exchange(
     if !draft.method.is_safe() && !draft.headers.contains_key("idempotency-key") {
         draft.header("idempotency-key", &cx.next_request_key(), false);
     }
-    let answer = send(&client, &draft).await;
+    let answer = send_unless_cancelled(cx, &client, &draft).await;
     let request = draft.record(&client.settings.recorded, if whole { 0 } else { NOTED_BODY })?;
     cx.note_http(request, noted(&answer, whole)?);
     Ok(answer)
+}
+
+/// A request that changes nothing is dropped when the run is cancelled; one that may is waited for, so that its outcome
+/// is known.
+async fn send_unless_cancelled(
+    cx: &StepCx,
+    client: &HttpClient,
+    draft: &Draft,
+) -> Result<HttpResponse, HttpError> {
+    if !draft.method.is_safe() {
+        return send(client, draft).await;
+    }
+    match select(pin!(send(client, draft)), pin!(cx.cancelled())).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right(_) => Err(HttpError::Cancelled { exchange: draft.exchange() }),
+    }
 }
 
 /// What is recorded of an answer.

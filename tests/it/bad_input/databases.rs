@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aether::journal::JournalError;
 use aether::prelude::*;
-use aether::store::{AppendError, Store, StoreError};
+use aether::store::{Store, StoreError};
 use aether::{BuildError, EngineBuilder, Fault, SqliteStore, StartError, VerifyError};
 use aether_sqlite::SqliteOptions;
 use rusqlite::Connection;
@@ -64,7 +64,8 @@ async fn a_full_database_stops_the_run_and_loses_nothing() {
     let engine = on(&store).start().await.unwrap();
     let run = engine.start::<bad_large>(1 << 20).id("large").await.unwrap();
     let fault = stopped(in_time(run.result()).await);
-    assert!(matches!(&fault, Fault::Append(AppendError::Store(StoreError::Full { .. }))), "{fault}");
+    // A value of this size goes to the effect store before its event is appended.
+    assert!(matches!(&fault, Fault::Store(StoreError::Full { .. })), "{fault}");
     let before = Journal::read(&store, "large").await;
     assert_eq!(before.count("step_committed", "bad_fine_step"), 1);
     serves_another(&engine).await;

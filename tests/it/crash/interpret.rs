@@ -119,7 +119,7 @@ pub(crate) fn told(call: &Call, answered: &Result<i64, StepError>) -> String {
         Err(StepError::App(failure)) => format!("{id}: {failure}"),
         Err(StepError::Exhausted(failure)) => format!("{id}: no attempt left: {failure}"),
         Err(StepError::TimedOut(_)) => format!("{id} timed out"),
-        Err(StepError::Rejected(_)) => format!("{id} rejected"),
+        Err(StepError::Rejected(_) | StepError::Taken(_)) => format!("{id} rejected"),
         Err(StepError::InDoubt(_)) => format!("{id} in doubt"),
         Err(StepError::Panicked(_)) => format!("{id} panicked"),
         Err(other) => format!("{id}: {other}"),

@@ -168,7 +168,7 @@ impl Model<'_> {
                     seen.extend(self.inline(scope, &part.of(way))?);
                 }
                 Node::IfRandom(then, otherwise) => {
-                    let way = if self.drawn(scope) % 2 == 0 { then } else { otherwise };
+                    let way = if self.drawn(scope).is_multiple_of(2) { then } else { otherwise };
                     seen.extend(self.inline(scope, &part.of(way))?);
                 }
                 Node::Repeat(times, block) => {

@@ -139,7 +139,7 @@ async fn s009_a_failed_end_of_a_step_leaves_the_cursor() {
     for place in STORES {
         let (place, calls) = (place(), Calls::default());
         cut.plant(&place.store, Rows::Follow).await;
-        let broken = aether::store::StoreError::Unavailable { store: "test".into(), reason: "gone".into() };
+        let broken = aether::store::StoreError::Full { store: "test".into(), reason: "no room".into() };
         let failing = aether_testing::FailingStore::new(place.store.clone()).appends_fail_from(2, broken);
         let failing: std::sync::Arc<dyn aether::store::Store> = std::sync::Arc::new(failing);
         let (_engine, result) = resume::<seed_chain>(&failing, "chain", &calls).await;

@@ -1,0 +1,176 @@
+//! Commands against history: what is recorded of them, whether they may go on, and whose turn it is.
+//!
+//! Promise: a mismatch stops the run before anything happens; a recorded answer is handed out in its turn.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::{Matched, Run};
+use crate::fault::{Divergence, Fault, Side};
+use crate::id::CommandId;
+use crate::outcome::EffectClass;
+use crate::payload::{Digest, Payload};
+use crate::policy::{Consulted, Mode, Verdict};
+use crate::replay::{Answer, Recorded};
+
+impl Run {
+    /// Matches a command with history. A mismatch stops the run.
+    pub(crate) async fn request(
+        &self,
+        command: &CommandId,
+        class: EffectClass,
+        digest: Option<&Digest>,
+        site: Option<String>,
+    ) -> Matched {
+        let side = || Side { command: command.clone(), class, digest: digest.cloned(), site: site.clone() };
+        let compared = self.lock().history.request(command.place()).map(|found| {
+            let same_class = found.class.is_none_or(|recorded| recorded == class);
+            let same_digest = found.digest.is_none() || digest.is_none() || found.digest.as_ref() == digest;
+            if found.command != *command || !same_class || !same_digest {
+                return Err(recorded_side(found, class));
+            }
+            Ok(if found.answer.is_some() {
+                Matched::Answered
+            } else {
+                Matched::Begun(Box::new(found.clone()))
+            })
+        });
+        let matched = match compared {
+            None => {
+                self.note_ahead(side);
+                Matched::New
+            }
+            Some(Ok(matched)) => matched,
+            Some(Err(recorded)) => return self.diverged(Some(recorded), Some(side())).await,
+        };
+        let answered = matches!(matched, Matched::Answered);
+        let verdict = self.consult(command, class, answered, side).await;
+        // Where there is a body, the effect gate looks at history again before it calls it: see `Run::has_answer`.
+        if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
+    }
+
+    /// Remembers a command that history does not hold, while there is history left.
+    fn note_ahead(&self, side: impl Fn() -> Side) {
+        let mut state = self.lock();
+        if !state.history.is_exhausted() {
+            state.ahead.push(side());
+        }
+    }
+
+    /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.
+    pub(crate) fn has_answer(&self, command: &CommandId) -> bool {
+        self.lock().history.request(command.place()).is_some_and(|record| record.answer.is_some())
+    }
+
+    /// Asks the policy; returns only when the command may go on.
+    pub(crate) async fn consult(
+        &self,
+        command: &CommandId,
+        class: EffectClass,
+        recorded: bool,
+        side: impl Fn() -> Side,
+    ) -> Verdict {
+        let consulted = Consulted { run: &self.id, command, class, recorded, mode: self.mode };
+        let verdict = self.host.policy.consult(&consulted);
+        let unrecorded = match &verdict {
+            Verdict::Default | Verdict::Execute => {
+                !recorded && self.mode == Mode::Verify && class != EffectClass::Pure
+            }
+            Verdict::Inject => !recorded,
+            Verdict::Forbid(reason) => {
+                let reason = reason.clone();
+                let fault = Fault::Forbidden { run: self.id.clone(), command: command.clone(), reason };
+                return self.stop(fault).await;
+            }
+        };
+        // In a replay that executes nothing, history that is still to come is the better explanation.
+        if unrecorded {
+            self.frontier(command).await;
+            return self.stop(Fault::Unrecorded { run: self.id.clone(), requested: Box::new(side()) }).await;
+        }
+        verdict
+    }
+
+    /// Stops the run with a divergence.
+    pub(crate) async fn diverged<T>(&self, recorded: Option<Side>, requested: Option<Side>) -> T {
+        let divergence = Divergence { run: self.id.clone(), recorded, requested };
+        self.stop(Fault::Diverged(Box::new(divergence))).await
+    }
+
+    /// The recorded arguments of a command, without taking its turn.
+    pub(crate) fn recorded_input(&self, command: &CommandId) -> Option<Payload> {
+        self.lock().history.request(command.place()).and_then(|record| record.input.clone())
+    }
+
+    /// The recorded answer of a command, without taking its turn.
+    pub(crate) fn peek(&self, command: &CommandId) -> Option<Answer> {
+        self.lock().history.request(command.place()).and_then(|record| record.answer.clone())
+    }
+
+    /// Waits until it is this command's turn, and takes its answer.
+    pub(crate) async fn turn(&self, command: &CommandId) -> Recorded {
+        let taken = poll_fn(|cx| {
+            let taken = self.lock().history.take_turn(command.place(), cx.waker());
+            taken.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        self.lock().matched += 1;
+        taken
+    }
+
+    /// The answer of a command that must hold `Answer` of the right kind.
+    pub(crate) async fn mismatched<T>(
+        &self,
+        command: &CommandId,
+        class: EffectClass,
+        found: Option<Answer>,
+    ) -> T {
+        tracing::error!(run = %self.id, %command, ?found, "recorded answer is of another kind");
+        let side = Side { command: command.clone(), class, digest: None, site: None };
+        self.diverged(Some(side.clone()), Some(side)).await
+    }
+
+    /// Waits until everything recorded has been handed out. In a shutdown it does not return.
+    pub(crate) async fn frontier(&self, command: &CommandId) {
+        poll_fn(|cx| {
+            if self.lock().history.pass_frontier(command, cx.waker()) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        if self.lock().stopping {
+            self.stop(Fault::ShutDown { run: self.id.clone() }).await
+        }
+        self.still_open().await;
+    }
+}
+
+/// Whether a command of this class is answered by a body, behind the effect gate.
+const fn has_body(class: EffectClass) -> bool {
+    match class {
+        EffectClass::Read
+        | EffectClass::Llm
+        | EffectClass::Tool
+        | EffectClass::External
+        | EffectClass::Http
+        | EffectClass::Transaction => true,
+        // The answer of a race is recorded as that of a pure command; a pure step is computed without being matched.
+        EffectClass::Pure
+        | EffectClass::Time
+        | EffectClass::Uuid
+        | EffectClass::Random
+        | EffectClass::Human
+        | EffectClass::Workflow => false,
+    }
+}
+
+pub(super) fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
+    Side {
+        command: record.command.clone(),
+        class: record.class.unwrap_or(otherwise),
+        digest: record.digest.clone(),
+        site: record.site.clone(),
+    }
+}
