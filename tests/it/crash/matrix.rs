@@ -162,20 +162,14 @@ fn process(folder: &Path, case: &Case, death: Option<Death>) -> Child {
 
 fn written(death: Death) -> String {
     match death {
-        Death::Write(CrashPoint::Before(number)) => format!("before {number}"),
-        Death::Write(CrashPoint::After(number)) => format!("after {number}"),
-        Death::Write(CrashPoint::BeforeEffect(number)) => format!("before-effect {number}"),
-        Death::Write(CrashPoint::AfterEffect(number)) => format!("after-effect {number}"),
+        Death::Write(point) => format!("write {}", point.id()),
         Death::Body(_, moment) => format!("{moment:?} body"),
     }
 }
 
 fn read(death: &str) -> Death {
     match death.split_once(' ').unwrap() {
-        ("before", number) => Death::Write(CrashPoint::Before(number.parse().unwrap())),
-        ("after", number) => Death::Write(CrashPoint::After(number.parse().unwrap())),
-        ("before-effect", number) => Death::Write(CrashPoint::BeforeEffect(number.parse().unwrap())),
-        ("after-effect", number) => Death::Write(CrashPoint::AfterEffect(number.parse().unwrap())),
+        ("write", point) => Death::Write(point.parse().unwrap()),
         ("Before", _) => Death::Body(1, Moment::Before),
         ("In", _) => Death::Body(1, Moment::In),
         ("After", _) => Death::Body(1, Moment::After),
