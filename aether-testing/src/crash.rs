@@ -71,7 +71,9 @@ impl fmt::Display for CrashPoint {
         match self {
             Self::Before(write) => write!(f, "before write {write}"),
             Self::After(write) => write!(f, "between write {write} and its acknowledgement"),
-            Self::Stalled(write) => write!(f, "with write {write} on its way, which arrives after a takeover"),
+            Self::Stalled(write) => {
+                write!(f, "with write {write} on its way, which arrives after a takeover")
+            }
             Self::BeforeEffect(write) => write!(f, "before write {write} to the effect store"),
             Self::AfterEffect(write) => write!(f, "after write {write} to the effect store"),
             Self::InBody(call) => write!(f, "in body call {call}, which did nothing yet"),
@@ -337,16 +339,15 @@ impl CrashStore {
         let mut passed = self.gate.passed();
         passed.bodies += 1;
         let call = passed.bodies;
-        for point in [CrashPoint::InBody(call), CrashPoint::AfterBody(call)] {
-            passed.note(point, &format!("body of {command}"));
-        }
+        passed.note(CrashPoint::InBody(call), &format!("body of {command}"));
         drop(passed);
         self.die_at(CrashPoint::InBody(call));
         call
     }
 
     /// A body call came back. The process dies here if this is the crash point.
-    pub(crate) fn body_returns(&self, call: u64) {
+    pub(crate) fn body_returns(&self, call: u64, command: &str) {
+        self.gate.passed().note(CrashPoint::AfterBody(call), &format!("body of {command}"));
         self.die_at(CrashPoint::AfterBody(call));
     }
 

@@ -39,7 +39,9 @@ impl fmt::Display for Fault {
         match self {
             Self::WriteFails(number) => write!(f, "write {number} fails"),
             Self::AnswerLost(number) => write!(f, "write {number} is durable, and answered with an error"),
-            Self::Torn(number) => write!(f, "of writes {number} and {} only the first is durable", number + 1),
+            Self::Torn(number) => {
+                write!(f, "of writes {number} and {} only the first is durable", number + 1)
+            }
             Self::Slow(number) => write!(f, "append {number} takes {SLOW:?}"),
             Self::ReadFails(number) => write!(f, "read {number} fails"),
             Self::EffectFails(number) => write!(f, "write {number} to the effect store fails"),

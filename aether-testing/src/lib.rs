@@ -16,7 +16,5 @@ pub mod trap;
 pub use crash::{Boundary, CrashPoint, CrashStore};
 pub use failing::FailingStore;
 pub use faulty::{Fault, FaultyStore};
-pub use sim::{
-    Comparison, CrashReport, FaultReport, Live, OrderReport, Sim, SimError, SimReport, SimWorld,
-};
+pub use sim::{Comparison, CrashReport, FaultReport, Live, OrderReport, Sim, SimError, SimReport, SimWorld};
 pub use trap::{Door, Trap, TrapHit};

@@ -48,7 +48,8 @@ fn has(report: &CrashReport, wanted: fn(&CrashPoint) -> bool, unwinding: bool) -
 
 #[tokio::test]
 async fn an_unwinding_survives_a_crash_at_every_boundary() {
-    let sim = Sim::new::<booked>().stub::<reserve>(|seat| Ok(format!("seat {seat}"))).stub::<release>(|_| Ok(()));
+    let sim =
+        Sim::new::<booked>().stub::<reserve>(|seat| Ok(format!("seat {seat}"))).stub::<release>(|_| Ok(()));
     let report = sim.crash_at_every_boundary(()).await;
     println!("{report}");
     assert_eq!(report.crashes(), report.boundaries.len());
@@ -148,7 +149,9 @@ async fn a_workflow_that_is_another_after_a_crash_is_told_with_a_way_to_see_it_a
             assert!(reproduce.starts_with("AETHER_CRASH_AT="), "{reproduce}");
         }
         // The replay at the end of the run without a crash is another run, too.
-        SimError::Undisturbed { reproduce, .. } => assert!(reproduce.starts_with("cargo test "), "{reproduce}"),
+        SimError::Undisturbed { reproduce, .. } => {
+            assert!(reproduce.starts_with("cargo test "), "{reproduce}")
+        }
         other => panic!("{other}"),
     }
     assert!(text.contains("boundaries::a_workflow_that_is_another_after_a_crash"), "{text}");

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use aether::SqliteStore;
 use aether::Limits;
+use aether::SqliteStore;
 use aether::prelude::*;
 use aether::store::StoreError;
 use aether_testing::{Fault, FaultyStore, Sim};
@@ -123,9 +123,8 @@ async fn a_run_on_sqlite_outlives_every_fault_of_its_writes() {
     let folder = tempfile::tempdir().unwrap();
     let (calls, possible) = on_sqlite(folder.path(), 0, None).await;
     assert_eq!(calls.len(), 3);
-    let of_writes = |fault: &&Fault| {
-        matches!(fault, Fault::WriteFails(_) | Fault::AnswerLost(_) | Fault::Torn(_))
-    };
+    let of_writes =
+        |fault: &&Fault| matches!(fault, Fault::WriteFails(_) | Fault::AnswerLost(_) | Fault::Torn(_));
     let faults: Vec<&Fault> = possible.iter().filter(of_writes).collect();
     assert!(faults.len() >= 15, "{possible:?}");
     for (number, fault) in faults.into_iter().enumerate() {

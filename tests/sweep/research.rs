@@ -9,8 +9,8 @@ use aether::event::{Event, RunCreated};
 use aether::id::RunId;
 use aether::journal::Frame;
 use aether::llm::{ChatResponse, ToolCall};
-use aether::{MemoryStore, Workflow as _};
 use aether::store::{NewRun, Store};
+use aether::{MemoryStore, Workflow as _};
 use aether_testing::{CrashPoint, Sim};
 use serde_json::json;
 use tempfile::TempDir;
@@ -29,7 +29,8 @@ pub(crate) async fn bench() -> Bench {
     let folder = tempfile::tempdir().unwrap();
     let (tree, report) = (folder.path().join("tree"), folder.path().join("out").join("report.md"));
     fs::create_dir(&tree).unwrap();
-    fs::write(tree.join("ledger.rs"), "//! The ledger.\n\n/// An open call is in doubt.\nfn open() {}\n").unwrap();
+    fs::write(tree.join("ledger.rs"), "//! The ledger.\n\n/// An open call is in doubt.\nfn open() {}\n")
+        .unwrap();
     fs::write(tree.join("notes.md"), "Nothing here.\n").unwrap();
     let brief = Brief { question: "What is in doubt?".into(), tree, report: report.clone() };
     let desk = Desk { store: store_with(&brief).await, side_log: None };
@@ -113,9 +114,14 @@ async fn the_example_survives_a_crash_at_every_boundary() {
     assert_eq!(undisturbed.assert_completed().answer, "An open call.");
     let started = Instant::now();
     let report = sim.crash_at_every_boundary(brief).await;
-    println!("{report}, {} altered arguments refused, in {:.1} s", report.digests, started.elapsed().as_secs_f64());
+    println!(
+        "{report}, {} altered arguments refused, in {:.1} s",
+        report.digests,
+        started.elapsed().as_secs_f64()
+    );
     assert_eq!(report.crashes(), report.boundaries.len());
-    let has = |wanted: fn(&CrashPoint) -> bool| report.boundaries.iter().any(|boundary| wanted(&boundary.point));
+    let has =
+        |wanted: fn(&CrashPoint) -> bool| report.boundaries.iter().any(|boundary| wanted(&boundary.point));
     assert!(has(|point| matches!(point, CrashPoint::Stalled(_))));
     assert!(has(|point| matches!(point, CrashPoint::InBody(_))));
     assert!(has(|point| matches!(point, CrashPoint::AfterBody(_))));

@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use aether_core::event::Event;
-use aether_core::id::{CommandId, IdempotencyKey, RunId};
+use aether_core::id::{IdempotencyKey, RunId};
 use aether_core::journal::{StoredFrame, read_verified};
 use aether_core::ledger::{LedgerEntry, LedgerStatus};
+use aether_core::outcome::EffectClass;
 use aether_core::store::{RunFilter, RunRecord, Store, StoreError};
 
 /// The first thing that is wrong in any run of `store`.
@@ -36,29 +37,32 @@ fn audit_run(record: &RunRecord, frames: &[StoredFrame], rows: &[LedgerEntry]) -
     Ok(())
 }
 
-/// The outcome of a body and everything that follows from it are one append.
+/// The outcome of a body and everything that follows from it are one append, and so are what a body reported, or its
+/// input, and what became of it.
 fn whole(frame: &[Event]) -> Result<(), String> {
-    for event in frame {
-        let Event::ToolInvocationFinished(finished) = event else { continue };
-        let command = &finished.command;
-        let has = |wanted: fn(&Event) -> Option<&CommandId>| frame.iter().any(|e| wanted(e) == Some(command));
-        let retried = has(|event| match event {
-            Event::StepRetried(e) => Some(&e.command),
-            _ => None,
-        });
-        let committed = has(|event| match event {
-            Event::CommandCommitted(e) => Some(&e.command),
-            _ => None,
-        });
-        let ended = has(|event| match event {
-            Event::NodeFinished(e) => Some(&e.command),
-            _ => None,
-        });
-        if !retried && !(committed && ended) {
-            return Err(format!("the outcome of `{}` was not appended whole", finished.invocation));
+    for (position, event) in frame.iter().enumerate() {
+        let Some(command) = event.command() else { continue };
+        let mut rest = frame.iter().skip(position + 1).filter(|later| later.command() == Some(command));
+        let torn = match event {
+            Event::ToolInvocationFinished(_) => {
+                !rest.any(|later| matches!(later, Event::StepRetried(_) | Event::NodeFinished(_)))
+            }
+            Event::NodeStarted(started) if has_body(started.class) => rest.next().is_none(),
+            Event::StateChanged(_) | Event::HttpRecorded(_) => {
+                rest.all(|later| matches!(later, Event::StateChanged(_) | Event::HttpRecorded(_)))
+            }
+            _ => false,
+        };
+        if torn {
+            return Err(format!("`{}` of `{command}` was not appended whole", event.kind()));
         }
     }
     Ok(())
+}
+
+/// Whether the first thing that is recorded of a step of this class comes with its intent, its question or its outcome.
+fn has_body(class: EffectClass) -> bool {
+    class.changes_world() || matches!(class, EffectClass::Read | EffectClass::Llm)
 }
 
 /// Every intent and outcome of the journal stands in the ledger.
@@ -72,11 +76,14 @@ fn accounted(run: &RunId, events: &[Event], rows: &[LedgerEntry]) -> Result<(), 
         let Some(row) = rows.get(&started.key) else {
             return Err(format!("`{}` was begun, and has no row in the ledger", started.invocation));
         };
-        let ended = events.iter().any(|event| {
-            matches!(event, Event::ToolInvocationFinished(e) if e.invocation == started.invocation)
-        });
+        let ended = events.iter().any(
+            |event| matches!(event, Event::ToolInvocationFinished(e) if e.invocation == started.invocation),
+        );
         if ended && row.status == LedgerStatus::Started {
-            return Err(format!("`{}` has ended, and is open in the ledger of run `{run}`", started.invocation));
+            return Err(format!(
+                "`{}` has ended, and is open in the ledger of run `{run}`",
+                started.invocation
+            ));
         }
     }
     Ok(())

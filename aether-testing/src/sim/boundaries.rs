@@ -16,8 +16,9 @@ use aether_core::step::Workflow;
 use aether_core::store::{NewRun, RunRecord, Store, StoreError};
 
 use super::life::{Simulated, runtime, verifying};
+use super::orders::{is_lost, races};
 use super::stage::Stage;
-use super::{CrashReport, Sim, Settings, SimError, SimWorld, crashes};
+use super::{CrashReport, Settings, Sim, SimError, SimWorld, crashes};
 use crate::crash::CrashPoint;
 use crate::trap::LastCommands;
 
@@ -25,7 +26,9 @@ use crate::trap::LastCommands;
 pub(super) fn only(variable: &str) -> Result<Option<CrashPoint>, SimError> {
     let Some(named) = std::env::var_os(variable) else { return Ok(None) };
     let point = named.to_string_lossy().parse();
-    point.map(Some).map_err(|error| SimError::Environment { variable: variable.into(), problem: format!("{error}") })
+    point
+        .map(Some)
+        .map_err(|error| SimError::Environment { variable: variable.into(), problem: format!("{error}") })
 }
 
 /// The name of the test on this thread, as `cargo test` takes it.
@@ -50,9 +53,12 @@ pub(super) fn refuse_other_arguments<W: Workflow>(
     runtime()?.block_on(async {
         let Some(record) = reference.store.run(&run).await? else { return Ok(0) };
         let events = &reference.report.events;
-        let mut refused = 0;
+        let (races, mut refused) = (races(events), 0);
         for (position, event) in events.iter().enumerate() {
             let Event::NodeStarted(started) = event else { continue };
+            if is_lost(&races, &started.command) {
+                continue;
+            }
             let mut altered = events.clone();
             if let Some(Event::NodeStarted(copy)) = altered.get_mut(position) {
                 copy.digest = other_digest()?;
@@ -153,7 +159,8 @@ impl<W: Workflow> Sim<W> {
     /// hold without one; any other when the run without a crash fails.
     pub async fn try_crash_at_every_boundary(&self, input: W::Input) -> Result<CrashReport, SimError> {
         let test = test_name();
-        self.apart(input, move |settings, input| crashes::at_every_boundary::<W>(settings, input, &test)).await
+        self.apart(input, move |settings, input| crashes::at_every_boundary::<W>(settings, input, &test))
+            .await
     }
 
     /// The same as [`Sim::crash_at_every_boundary`].

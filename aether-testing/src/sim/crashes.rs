@@ -92,8 +92,8 @@ pub(super) fn at_every_boundary<W: Workflow>(
             reproduce: format!("{ONLY}={} cargo test {test}", point.id()),
             journal,
         };
-        let crashed = simulate::<W>(&settings, input)
-            .map_err(|error| crash(error.to_string(), "  (none)".into()))?;
+        let crashed =
+            simulate::<W>(&settings, input).map_err(|error| crash(error.to_string(), "  (none)".into()))?;
         if only.is_some() {
             tell(boundary, &crashed);
         }

@@ -111,7 +111,9 @@ pub enum SimError {
     #[error("the simulation broke down: {0}")]
     Broken(String),
     /// A crash changed what must not change.
-    #[error("crash {point} ({what}): {broken}\n  reproduce with: {reproduce}\n  journal afterwards:\n{journal}")]
+    #[error(
+        "crash {point} ({what}): {broken}\n  reproduce with: {reproduce}\n  journal afterwards:\n{journal}"
+    )]
     Crash {
         /// Where the process died.
         point: CrashPoint,

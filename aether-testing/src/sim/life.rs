@@ -124,8 +124,8 @@ pub(super) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
                 at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
             }
             End::Ended(report, passed) => {
-                let (doubts, found) =
-                    runtime.block_on(async { Ok::<_, SimError>((doubts(&*store).await?, audit(&*store).await?)) })?;
+                let (doubts, found) = runtime
+                    .block_on(async { Ok::<_, SimError>((doubts(&*store).await?, audit(&*store).await?)) })?;
                 let report = SimReport { writes, effects, crashes, trapped: armed.hits(), ..*report };
                 let boundaries = boundaries.unwrap_or(passed);
                 let broken = broken.or(found);
@@ -310,7 +310,8 @@ impl<W: Workflow> Life<'_, W> {
     async fn engine(&self, world: &SimWorld) -> Result<Engine, SimError> {
         let settings = self.settings;
         let store: Arc<dyn Store> = self.store.clone();
-        let store = settings.front.as_ref().map_or_else(|| store.clone(), |front| front(store.clone(), self.number));
+        let store =
+            settings.front.as_ref().map_or_else(|| store.clone(), |front| front(store.clone(), self.number));
         let engine = verifying(EngineBuilder::new(Arc::new(world.clone())), settings)
             .store(store)
             .deps(self.deps())

@@ -109,7 +109,8 @@ impl Orders {
         {
             let held_before = &mut self.state().held;
             let again = (2..).map(|number| format!("{name} ({number})"));
-            let free = std::iter::once(name.clone()).chain(again).find(|name| !held_before.contains_key(name));
+            let free =
+                std::iter::once(name.clone()).chain(again).find(|name| !held_before.contains_key(name));
             held_before.insert(free.unwrap_or(name), held);
         }
         self.arrived.notify_one();
@@ -163,10 +164,8 @@ struct Seen {
 
 impl Seen {
     fn of<W: Workflow>(order: Order, report: &SimReport<W>) -> Self {
-        let lost = races(&report.events);
-        let counts = |command: &CommandId| !lost.iter().any(|(race, winner)| {
-            command.is_within(race) && !command.is_within(winner)
-        });
+        let races = races(&report.events);
+        let counts = |command: &CommandId| !is_lost(&races, command);
         let mut scopes: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for event in &report.events {
             let Event::NodeFinished(finished) = event else { continue };
@@ -208,8 +207,13 @@ impl Seen {
     }
 }
 
+/// Whether a command belongs to a branch that lost one of `races`: a replay does not ask for it.
+pub(super) fn is_lost(races: &[(String, String)], command: &CommandId) -> bool {
+    races.iter().any(|(race, winner)| command.is_within(race) && !command.is_within(winner))
+}
+
 /// Place and winning scope of each race.
-fn races(events: &[Event]) -> Vec<(String, String)> {
+pub(super) fn races(events: &[Event]) -> Vec<(String, String)> {
     let decided = events.iter().filter_map(|event| match event {
         Event::RaceDecided(decided) => Some((decided.command.place().to_owned(), decided.winner.clone())),
         _ => None,
@@ -267,7 +271,8 @@ impl Search {
         self.report.orders = self.tried.len();
         self.report.most_at_once = self.report.most_at_once.max(most_at_once);
         let seen = Seen::of(order.clone(), &report);
-        let first = self.seen.entry(races(&report.events)).or_insert_with(|| Seen::of(order.clone(), &report));
+        let first =
+            self.seen.entry(races(&report.events)).or_insert_with(|| Seen::of(order.clone(), &report));
         let difference = first.difference(&seen);
         let one = first.order.names.join(", ");
         self.report.outcomes = self.seen.len();

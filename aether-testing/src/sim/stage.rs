@@ -275,10 +275,11 @@ impl Interceptor for Stage {
         }
         let pure = call.options.class == EffectClass::Pure;
         let orders = self.orders.clone().filter(|_| !pure);
-        let name = format!("{} {}#{}", call.run, call.command, call.attempt);
+        let (name, command) =
+            (format!("{} {}#{}", call.run, call.command, call.attempt), call.command.clone());
         Box::pin(async move {
             let answer = body.await;
-            store.body_returns(number);
+            store.body_returns(number, command.as_str());
             if store.is_frozen() {
                 return pending().await;
             }
