@@ -77,7 +77,7 @@ pub use aether_effects::llm;
 pub use aether_effects::resource;
 pub use aether_effects::secret::Secret;
 pub use aether_effects::world::SystemWorld;
-pub use aether_macros::{step, workflow, workflow_mod};
+pub use aether_macros::{step, test, workflow, workflow_mod};
 #[cfg(feature = "sqlite")]
 pub use aether_sqlite::{Sql, SqlError, SqlStep, SqliteOptions, SqliteStore, rusqlite};
 pub use engine::{Engine, EngineBuilder};

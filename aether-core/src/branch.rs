@@ -14,12 +14,12 @@ use futures_util::future::maybe_done;
 use futures_util::stream::FuturesUnordered;
 
 use crate::cx::{Cx, Ticket, too_deep_fault};
-use crate::event::{InvocationAbandoned, RaceDecided};
+use crate::event::RaceDecided;
 use crate::gate::{Effect, WorkflowCode, recorded_wrapper};
 use crate::id::CommandId;
 use crate::outcome::EffectClass;
 use crate::replay::Answer;
-use crate::run::{Matched, Riders, Run};
+use crate::run::{Matched, Run};
 
 /// Where branches get their scopes from.
 #[derive(Debug)]
@@ -249,24 +249,13 @@ async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
 async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, count: usize) {
     let scope = |number: usize| format!("{}.b{number}", command.place());
     let losers: Vec<_> = (0..count).filter(|number| *number != winner).map(scope).collect();
+    let (abandoned, riders) = match run.abandon(Some(&losers)).await {
+        Ok(abandoned) => abandoned,
+        Err(fault) => return run.stop(fault).await,
+    };
+    run.forget(&losers);
     let mut events = vec![RaceDecided { command: command.clone(), winner: scope(winner) }.into()];
-    let mut riders = Riders::default();
-    for (command, invocation) in run.abandon(Some(&losers)) {
-        riders.ledger.push(run.in_doubt(&invocation));
-        events.push(InvocationAbandoned { command, invocation }.into());
-    }
-    for (command, invocation) in run.forget(&losers) {
-        let row = {
-            let _busy = run.busy();
-            run.host.store.entry(&invocation.key).await
-        };
-        match row {
-            Ok(Some(row)) if !row.committed => riders.ledger.push(run.in_doubt(&invocation.id)),
-            Ok(_) => {}
-            Err(error) => return run.stop(error).await,
-        }
-        events.push(InvocationAbandoned { command, invocation: invocation.id }.into());
-    }
+    events.extend(abandoned);
     run.append(events, riders);
 }
 

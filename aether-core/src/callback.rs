@@ -168,7 +168,6 @@ impl Performance {
         }
         match callback {
             Some((awaited, until)) if awaited == invocation.id && invocation.decision.is_none() => {
-                self.run.took_off(&self.command, &invocation.id);
                 self.await_callback(until).await
             }
             _ => self.unknown(&invocation.id, &invocation.key, invocation.decision).await,
@@ -258,6 +257,7 @@ impl Performance {
         };
         let too_large = match &ended {
             Ok(Ended::Value(value)) => self.run.too_large(value),
+            Ok(Ended::Error(error)) => self.run.error_too_large(error),
             _ => None,
         };
         match (ended, too_large) {

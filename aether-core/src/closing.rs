@@ -8,10 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crate::contract::Status;
-use crate::event::{
-    Event, InvocationAbandoned, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding,
-    RunWaiting,
-};
+use crate::event::{Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting};
 use crate::failure::Failure;
 use crate::fault::Fault;
 use crate::id::{CommandId, RunId};
@@ -130,18 +127,8 @@ impl Closing {
 }
 
 /// Names the invocations that are in flight; their outcome is unknown from here on.
-async fn abandon(run: &Arc<Run>) -> Result<(Vec<Event>, Riders), TurnEnd> {
-    let (mut events, mut riders) = (Vec::new(), Riders::default());
-    run.abandon(None);
-    for (command, invocation) in run.owes(|owes| owes.invocations()) {
-        let update = run.in_doubt(&invocation);
-        let entry = or_broken(run, run.host.store.entry(&update.key)).await?;
-        let entry = entry.map_err(|error| TurnEnd::Fault(error.into()))?;
-        // A row that is missing is not needed; one that holds the outcome is kept.
-        riders.ledger.extend(entry.filter(|entry| !entry.committed).map(|_| update));
-        events.push(InvocationAbandoned { command, invocation }.into());
-    }
-    Ok((events, riders))
+async fn abandon(run: &Run) -> Result<(Vec<Event>, Riders), TurnEnd> {
+    or_broken(run, run.abandon(None)).await?.map_err(TurnEnd::Fault)
 }
 
 /// The terminal event of a workflow that returned.

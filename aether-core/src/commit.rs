@@ -92,7 +92,6 @@ impl Performance {
             }
             riders.lighten();
         }
-        self.run.landed(&self.command);
         self.run.append(events, riders);
     }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::def::{Confirm, Retry, StepDef};
 use crate::event::{
@@ -29,12 +30,12 @@ use crate::fault::Fault;
 use crate::id::{CommandId, RunId};
 use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::outcome::{FailureClass, Outcome};
+use crate::payload::hex;
 use crate::perform::{Performance, panic_message};
 use crate::policy::Mode;
 use crate::replay::{Answer, History};
 use crate::resources::{Resources, Standing};
 use crate::run::Riders;
-use crate::world::later;
 
 /// How long one look may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -150,14 +151,19 @@ impl Verifiers {
 
 /// An operator's word as it travels through the inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Word {
+pub(crate) struct Verdict {
     pub(crate) decision: ConfirmationDecision,
     pub(crate) actor: String,
 }
 
-/// Topic of the inbox under which the question about a resource is answered.
+/// Topic of the inbox under which the question about a resource is answered. Kinds and ids of resources hold anything
+/// at any length, so a hash names them.
 pub(crate) fn confirm_topic(command: &CommandId, resource: &str, id: &str) -> String {
-    format!("confirm:{command}:{resource}:{id}")
+    let mut hash = Sha256::new();
+    hash.update((resource.len() as u64).to_be_bytes());
+    hash.update(resource.as_bytes());
+    hash.update(id.as_bytes());
+    format!("confirm:{command}:{}", hex(&hash.finalize()))
 }
 
 /// What is known of an outcome besides the journal.
@@ -311,14 +317,14 @@ impl Performance {
             };
             tracing::warn!(run = %self.run.id, command = %self.command, %failure, "a verifier failed");
             looks += 1;
-            world.sleep_until(later(self.run.now(), wait)).await;
+            world.sleep(wait).await;
         }
     }
 
     /// A verifier that panics or hangs has failed.
     async fn look_once(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Seen, Failure> {
         let look = AssertUnwindSafe(async { verifier.look(&self.run.id, change).await }).catch_unwind();
-        let deadline = self.run.host.world.sleep_until(later(self.run.now(), LOOK_TIMEOUT));
+        let deadline = self.run.host.world.sleep(LOOK_TIMEOUT);
         match select(Box::pin(look), deadline).await {
             Either::Left((Ok(seen), _)) => seen,
             Either::Left((Err(panic), _)) => {
@@ -357,7 +363,7 @@ impl Performance {
 
     /// Waits, as long as it takes, until an operator has decided. The run may be suspended meanwhile, although not all
     /// of its history was handed out.
-    async fn wait_for_word(&self, topic: &str) -> (Word, u64) {
+    async fn wait_for_word(&self, topic: &str) -> (Verdict, u64) {
         self.run.hold(true);
         let _waiting = self.run.wait(self.command.clone(), None);
         let word = loop {
@@ -372,7 +378,7 @@ impl Performance {
     }
 
     /// The first decision in the inbox, and its number. What cannot be read is no decision.
-    fn word(&self, topic: &str) -> Option<(Word, u64)> {
+    fn word(&self, topic: &str) -> Option<(Verdict, u64)> {
         loop {
             let message = self.run.take_message(topic)?;
             match message.payload.decode() {
@@ -387,7 +393,11 @@ impl Performance {
     }
 
     /// An operator's word about a resource that is not as it was left. Returns `false` where the run may go on.
-    async fn follow_word(&self, found: StateConfirmed, (Word { decision, actor }, seq): (Word, u64)) -> bool {
+    async fn follow_word(
+        &self,
+        found: StateConfirmed,
+        (Verdict { decision, actor }, seq): (Verdict, u64),
+    ) -> bool {
         let (command, resource, id) = (found.command.clone(), found.resource.clone(), found.id.clone());
         let decided = ConfirmationDecided { command, resource, id, decision, actor: actor.clone() };
         let consumed = vec![seq];

@@ -232,3 +232,103 @@ impl Contract {
         self.timeout
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::def::Retry;
+    use crate::id::RunId;
+
+    const MOVES: [(Status, Trigger, Status); 12] = [
+        (Status::Pending, Trigger::Start, Status::Running),
+        (Status::Pending, Trigger::Cancel, Status::Cancelled),
+        (Status::Pending, Trigger::Reject, Status::Rejected),
+        (Status::Running, Trigger::Succeed, Status::Completed),
+        (Status::Running, Trigger::Fail, Status::Failed),
+        (Status::Running, Trigger::Reject, Status::Rejected),
+        (Status::Running, Trigger::Cancel, Status::Cancelled),
+        (Status::Running, Trigger::Suspend, Status::Waiting),
+        (Status::Waiting, Trigger::Resume, Status::Running),
+        (Status::Waiting, Trigger::Cancel, Status::Cancelled),
+        (Status::Waiting, Trigger::Timeout, Status::Cancelled),
+        (Status::Waiting, Trigger::Reject, Status::Rejected),
+    ];
+
+    #[test]
+    fn twelve_moves_are_legal_and_every_other_one_names_both_sides() {
+        for from in Status::ALL {
+            for trigger in Trigger::ALL {
+                let known = MOVES.iter().find(|(status, by, _)| (*status, *by) == (from, trigger));
+                let expected = known.map(|(_, _, to)| *to).ok_or(IllegalTransition { from, trigger });
+                assert_eq!(from.after(trigger), expected, "{from:?} by {trigger:?}");
+            }
+        }
+        let refused = Status::Completed.after(Trigger::Start).unwrap_err().to_string();
+        assert_eq!(refused, "illegal transition: Start is not possible from status `completed`");
+    }
+
+    #[test]
+    fn a_status_without_a_way_out_is_terminal_and_no_other() {
+        for status in Status::ALL {
+            let way_out = Trigger::ALL.into_iter().any(|trigger| status.after(trigger).is_ok());
+            assert_eq!(status.is_terminal(), !way_out, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_status_has_one_name_in_the_store_in_the_journal_and_on_the_screen() {
+        let names = Status::ALL.map(|status| status.to_string());
+        assert_eq!(names, ["pending", "running", "waiting", "completed", "failed", "rejected", "cancelled"]);
+        for (status, name) in Status::ALL.into_iter().zip(&names) {
+            assert_eq!(Status::parse(name), Some(status));
+            assert_eq!(serde_json::to_value(status).unwrap(), **name);
+        }
+        assert_eq!(Status::parse("Pending"), None);
+    }
+
+    #[test]
+    fn a_trigger_has_the_same_name_in_a_trace_as_in_json() {
+        for trigger in Trigger::ALL {
+            assert_eq!(serde_json::to_value(trigger).unwrap(), trigger.as_str());
+        }
+    }
+
+    #[test]
+    fn constraints_hold_only_what_differs_from_one_unlimited_attempt() {
+        let plain = StepOptions::of(EffectClass::Pure);
+        assert!(Constraints::of(&plain).is_empty());
+        let once = StepOptions { retry: Retry { max: 1, ..Retry::READ }, ..plain };
+        assert_eq!(Constraints::of(&once).attempts, None);
+        let strict = StepOptions {
+            irreversible: true,
+            timeout: Some(Duration::from_millis(1_500)),
+            retry: Retry { max: 2, ..Retry::READ },
+            ..plain
+        };
+        let constraints = Constraints::of(&strict);
+        assert!(!constraints.is_empty());
+        assert_eq!(
+            constraints,
+            Constraints { irreversible: true, timeout_ms: Some(1_500), attempts: Some(2) }
+        );
+    }
+
+    #[test]
+    fn a_contract_says_what_its_step_declares_and_who_executes_it() {
+        let run = RunId::new("ticket-42").unwrap();
+        let command = CommandId::new("0", "send");
+        let key = IdempotencyKey::new(&run, &command, 3);
+        let tool = StepOptions {
+            irreversible: true,
+            timeout: Some(Duration::from_secs(7)),
+            ..StepOptions::of(EffectClass::Tool)
+        };
+        let contract = Contract::new(&command, 3, &tool, key.clone());
+        assert_eq!(contract.execution_id().as_str(), "0:send#3");
+        assert_eq!(contract.action_type(), EffectClass::Tool);
+        assert_eq!(contract.idempotency_key(), &key);
+        assert_eq!((contract.irreversible(), contract.timeout()), (true, Some(Duration::from_secs(7))));
+        let read = Contract::new(&command, 0, &StepOptions::of(EffectClass::Read), key);
+        assert_eq!((read.irreversible(), read.timeout()), (false, None));
+    }
+}

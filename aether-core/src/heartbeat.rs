@@ -3,17 +3,17 @@
 //! Promise: a body that is silent for longer than its step declares counts as lost; the newest progress it told is
 //! kept by the store, at most a second late and without growing the journal, for the next attempt.
 
+use std::future::{pending, ready};
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::select;
-use jiff::Timestamp;
+use futures_util::future::{BoxFuture, Either, select};
 use tokio::sync::Notify;
 
 use crate::id::CommandId;
 use crate::payload::Payload;
 use crate::run::Run;
-use crate::world::later;
 
 /// Shortest time between two writes of the progress of one body.
 const THROTTLE: Duration = Duration::from_secs(1);
@@ -29,7 +29,6 @@ pub(crate) struct Heartbeats {
 
 #[derive(Debug, Default)]
 struct Told {
-    at: Option<Timestamp>,
     progress: Option<Payload>,
     /// The store does not have it yet.
     unsaved: bool,
@@ -41,9 +40,8 @@ impl Heartbeats {
     }
 
     /// The body is alive; `progress` is how far it has come.
-    pub(crate) fn beat(&self, at: Timestamp, progress: Option<Payload>) {
+    pub(crate) fn beat(&self, progress: Option<Payload>) {
         let mut told = self.told();
-        told.at = Some(at);
         if progress.is_some() {
             told.progress = progress;
             told.unsaved = true;
@@ -87,24 +85,20 @@ impl Heartbeats {
 
     /// Ends when the body was silent for `limit`. Keeps its progress meanwhile.
     pub(crate) async fn silence(&self, run: &Run, command: &CommandId, limit: Duration) {
-        let began = run.now();
-        let mut next_save = began;
+        let world = &run.host.world;
+        let mut quiet = world.sleep(limit);
+        let mut rested: BoxFuture<'static, ()> = Box::pin(ready(()));
         loop {
-            let (heard, unsaved) = {
-                let told = self.told();
-                (told.at.unwrap_or(began), told.unsaved)
-            };
-            let (now, deadline) = (run.now(), later(heard, limit));
-            if now >= deadline {
-                return;
+            let unsaved = self.told().unsaved;
+            let save = pin!(async { if unsaved { (&mut rested).await } else { pending().await } });
+            match select(pin!(self.beat.notified()), select(&mut quiet, save)).await {
+                Either::Left(_) => quiet = world.sleep(limit),
+                Either::Right((Either::Left(_), _)) => return,
+                Either::Right((Either::Right(_), _)) => {
+                    self.save(run, command).await;
+                    rested = world.sleep(THROTTLE.min(limit));
+                }
             }
-            if unsaved && now >= next_save {
-                self.save(run, command).await;
-                next_save = later(now, THROTTLE.min(limit));
-                continue;
-            }
-            let wake = if unsaved { deadline.min(next_save) } else { deadline };
-            select(std::pin::pin!(self.beat.notified()), run.host.world.sleep_until(wake)).await;
         }
     }
 }

@@ -19,7 +19,7 @@ pub use crate::limits::{Limits, OverLimit};
 use crate::payload::Payload;
 use crate::policy::ReplayPolicy;
 use crate::replay::Answer;
-use crate::step::{BodyResult, RegisteredStep};
+use crate::step::{BodyResult, ProbeResult, RegisteredStep};
 use crate::step_cx::StepCx;
 use crate::store::{Message, Sent, Store, StoreError};
 use crate::turn::{CANCEL, TERMINATE};
@@ -46,6 +46,11 @@ pub struct BodyCall<'a> {
 pub trait Interceptor: Send + Sync + Debug + 'static {
     /// Answers a call, or lets it through with `None`. The outer error of the answer is not used for stubs.
     fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>>;
+
+    /// Answers in place of a step's probe, or lets it look with `None`.
+    fn probe(&self, _call: &BodyCall<'_>, _cx: &StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
+        None
+    }
 
     /// The clock reading, UUID or random value that a command of the workflow gets, in place of the world's.
     fn draw(&self, _run: &RunId, _command: &CommandId) -> Option<Answer> {
@@ -104,7 +109,7 @@ impl Host {
         // A request to end a run gets through to one that is drowned in messages.
         let ends = message.topic == CANCEL || message.topic == TERMINATE;
         if !ends {
-            let unread = self.store.inbox(run).await?.len();
+            let unread = self.store.unread(run).await?;
             self.limits.check(
                 "messages in the inbox",
                 unread.saturating_add(1),

@@ -218,6 +218,12 @@ impl InvocationId {
         Self(format!("{command}#{attempt}").into())
     }
 
+    /// The command.
+    pub fn command(&self) -> CommandId {
+        let command = self.0.rsplit_once('#').map_or(&*self.0, |(command, _)| command);
+        CommandId::from(command.to_owned())
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0

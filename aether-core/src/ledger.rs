@@ -175,3 +175,182 @@ impl LedgerAnswer {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::event::{NodeFinished, RunCreated};
+    use crate::id::Position;
+    use crate::memory::MemoryStore;
+    use crate::store::{Ack, Append, NewRun, Receipt, Store};
+
+    fn run() -> RunId {
+        RunId::new("ticket-42").unwrap()
+    }
+
+    fn digest() -> Digest {
+        Digest::of(&Payload::null()).unwrap()
+    }
+
+    fn entry(name: &str, attempt: u32, business_key: Option<&str>) -> LedgerEntry {
+        let command = CommandId::new("0", name);
+        LedgerEntry {
+            key: IdempotencyKey::new(&run(), &command, attempt),
+            run: run(),
+            invocation: InvocationId::new(&command, attempt),
+            command,
+            tool: name.into(),
+            digest: digest(),
+            business_key: business_key.map(str::to_owned),
+            status: LedgerStatus::Started,
+            result: None,
+            error: None,
+            committed: false,
+            epoch: 1,
+            started_at: Timestamp::UNIX_EPOCH,
+            finished_at: None,
+        }
+    }
+
+    fn frame(name: &str) -> Frame {
+        Frame::encode(&[NodeFinished { command: CommandId::new("0", name) }.into()]).unwrap()
+    }
+
+    /// A store with one run in it, and the run's next position.
+    struct Ledger {
+        store: MemoryStore,
+        next: Position,
+    }
+
+    impl Ledger {
+        async fn new() -> Self {
+            let store = MemoryStore::new();
+            let created = RunCreated {
+                workflow: "flow".into(),
+                module: String::new(),
+                version: 1,
+                fingerprint: String::new(),
+                input: Payload::null(),
+                digest: digest(),
+                seed: String::new(),
+                parent: None,
+            };
+            let new = NewRun {
+                id: run(),
+                workflow: "flow".into(),
+                version: 1,
+                digest: digest(),
+                parent: None,
+                frame: Frame::encode(&[created.into()]).unwrap(),
+                at: Timestamp::UNIX_EPOCH,
+                owner: Some("worker".to_owned().into()),
+                lease_until: Timestamp::MAX,
+            };
+            store.create(new).await.unwrap();
+            Self { store, next: 1 }
+        }
+
+        async fn append(&mut self, acquire: Option<Acquire>, ledger: Vec<LedgerUpdate>) -> Receipt {
+            let (ack, reply) = Ack::awaited(run(), self.next + 1, Arc::default());
+            self.store.append(Append {
+                run: run(),
+                epoch: 1,
+                expected: self.next,
+                at: Timestamp::UNIX_EPOCH,
+                frame: frame("granted"),
+                work: None,
+                acquire,
+                ledger,
+                status: None,
+                consumed: Vec::new(),
+                ack,
+            });
+            self.next += 1;
+            reply.await.unwrap().unwrap()
+        }
+
+        async fn acquire(&mut self, entry: &LedgerEntry) -> LedgerAnswer {
+            let acquire = Acquire { entry: entry.clone(), otherwise: frame("refused") };
+            let receipt = self.append(Some(acquire), Vec::new()).await;
+            LedgerAnswer::read(&entry.key, receipt.acquired).unwrap()
+        }
+
+        async fn settle(&mut self, entry: &LedgerEntry, status: LedgerStatus, committed: bool) {
+            let key = entry.key.clone();
+            let update = LedgerUpdate { key, status, result: None, error: None, committed };
+            self.append(None, vec![update]).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_is_granted_once_and_whoever_asks_again_learns_where_it_stands() {
+        let mut ledger = Ledger::new().await;
+        let send = entry("send", 0, None);
+        let LedgerAnswer::Execute(intent) = ledger.acquire(&send).await else { panic!("not granted") };
+        assert_eq!(intent.key(), &send.key);
+        let LedgerAnswer::InFlight(row) = ledger.acquire(&send).await else { panic!("not in flight") };
+        assert_eq!(*row, send);
+        ledger.settle(&send, LedgerStatus::Succeeded, true).await;
+        let LedgerAnswer::Recorded(row) = ledger.acquire(&send).await else { panic!("not recorded") };
+        assert_eq!((row.key, row.status), (send.key, LedgerStatus::Succeeded));
+    }
+
+    #[tokio::test]
+    async fn a_business_key_of_another_invocation_is_refused_whether_or_not_that_one_is_committed() {
+        let mut ledger = Ledger::new().await;
+        let first = entry("send", 0, Some("invoice-7"));
+        let second = entry("send", 1, Some("invoice-7"));
+        assert!(matches!(ledger.acquire(&first).await, LedgerAnswer::Execute(_)));
+        for committed in [false, true] {
+            ledger.settle(&first, LedgerStatus::Succeeded, committed).await;
+            let LedgerAnswer::Refused(row) = ledger.acquire(&second).await else { panic!("not refused") };
+            assert_eq!(row.key, first.key);
+        }
+        ledger.settle(&first, LedgerStatus::Failed, true).await;
+        assert!(matches!(ledger.acquire(&second).await, LedgerAnswer::Execute(_)));
+    }
+
+    #[tokio::test]
+    async fn an_append_that_asks_for_nothing_permits_nothing() {
+        let receipt = Ledger::new().await.append(None, Vec::new()).await;
+        assert!(LedgerAnswer::read(&entry("send", 0, None).key, receipt.acquired).is_none());
+    }
+
+    #[tokio::test]
+    async fn an_intent_is_issued_again_under_the_key_it_had() {
+        let receipt = Ledger::new().await.append(None, Vec::new()).await;
+        let key = entry("send", 0, None).key;
+        assert_eq!(DurableIntent::reissued(key.clone(), &receipt).key(), &key);
+    }
+
+    #[test]
+    fn a_tombstone_keeps_a_store_wide_key_and_nothing_that_was_returned() {
+        let held = LedgerEntry {
+            result: Some(Payload::null()),
+            error: Some(Payload::null()),
+            ..entry("send", 0, Some("store\tinvoice-7"))
+        };
+        let tombstone = held.clone().tombstone().unwrap();
+        let key = format!("purged:{}", held.key).into();
+        assert_eq!(tombstone, LedgerEntry { key, result: None, error: None, ..held });
+        assert_eq!(entry("send", 0, Some("ticket-42\tinvoice-7")).tombstone(), None);
+        assert_eq!(entry("send", 0, None).tombstone(), None);
+    }
+
+    #[test]
+    fn a_status_is_read_back_from_the_name_the_store_keeps() {
+        let names = [
+            (LedgerStatus::Started, "started"),
+            (LedgerStatus::Succeeded, "succeeded"),
+            (LedgerStatus::Failed, "failed"),
+            (LedgerStatus::InDoubt, "in_doubt"),
+            (LedgerStatus::Confirmed, "confirmed"),
+        ];
+        for (status, name) in names {
+            assert_eq!((status.as_str(), LedgerStatus::parse(name)), (name, Some(status)));
+        }
+        assert_eq!(LedgerStatus::parse("lost"), None);
+    }
+}

@@ -84,6 +84,12 @@ impl Limits {
         self.check(format!("bytes of the {what}"), value.len(), self.text, "text")
     }
 
+    /// Checks the size of a recorded error.
+    pub(crate) fn check_error(&self, error: &str) -> Result<(), OverLimit> {
+        let start: String = error.chars().take(120).collect();
+        self.check(format!("bytes of the error that starts {start:?}"), error.len(), self.error, "error")
+    }
+
     /// Checks a message.
     pub(crate) fn check_message(&self, message: &Message) -> Result<(), StoreError> {
         self.check_name("topic", &message.topic)?;

@@ -500,6 +500,13 @@ impl Store for MemoryStore {
         })
     }
 
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+        self.answer(|content| {
+            let unread = |run: &Run| run.inbox.iter().filter(|(_, taken)| !taken).count();
+            Ok(content.runs.get(run).map_or(0, unread))
+        })
+    }
+
     fn save_progress(
         &self,
         run: &RunId,

@@ -59,6 +59,8 @@ pub(crate) fn undoes_another(command: &CommandId) -> bool {
 pub(crate) struct Obligations {
     /// In the order in which the steps were committed.
     stack: Vec<Owed>,
+    /// Where in the stack each of them is.
+    places: HashMap<CommandId, usize>,
     /// What the unwinding undoes, in its order; set once it has begun.
     plan: Vec<CommandId>,
     /// Children that may still run, with the commands that started them.
@@ -127,7 +129,11 @@ impl Obligations {
             state: Undone::NotYet,
         };
         // A crash inside the frame of an outcome makes it be recorded twice.
-        self.stack.retain(|known| known.undoes != owed.undoes);
+        if let Some(known) = self.places.remove(&owed.undoes) {
+            self.stack.remove(known);
+            self.places.values_mut().filter(|place| **place > known).for_each(|place| *place -= 1);
+        }
+        self.places.insert(owed.undoes.clone(), self.stack.len());
         self.stack.push(owed);
     }
 
@@ -138,7 +144,7 @@ impl Obligations {
         }
         let listed = started.input.as_ref().and_then(|input| input.decode::<Vec<CommandId>>().ok());
         for undoes in listed.unwrap_or_default() {
-            if let Some(owed) = self.stack.iter_mut().find(|owed| owed.undoes == undoes) {
+            if let Some(owed) = self.owed_mut(&undoes) {
                 owed.claimed = Some(started.command.clone());
             }
         }
@@ -162,9 +168,13 @@ impl Obligations {
     }
 
     fn settle(&mut self, undoes: &CommandId, state: Undone) {
-        if let Some(owed) = self.stack.iter_mut().find(|owed| owed.undoes == *undoes) {
+        if let Some(owed) = self.owed_mut(undoes) {
             owed.state = state;
         }
+    }
+
+    fn owed_mut(&mut self, undoes: &CommandId) -> Option<&mut Owed> {
+        self.stack.get_mut(*self.places.get(undoes)?)
     }
 
     /// An undoing command failed for good.
@@ -204,7 +214,7 @@ impl Obligations {
 
     /// The compensation of `undoes`.
     pub(crate) fn owed(&self, undoes: &CommandId) -> Option<&Owed> {
-        self.stack.iter().find(|owed| owed.undoes == *undoes)
+        self.stack.get(*self.places.get(undoes)?)
     }
 
     /// Whether `undoes` was undone.

@@ -75,6 +75,8 @@ pub(crate) struct Counter {
     pub(crate) open: Option<Pending>,
     /// Who decided, where it was decided.
     pub(crate) decided: Option<String>,
+    /// Who said the last word about an invocation in doubt, and about a resource that is not as it was left.
+    pub(crate) settled: BTreeMap<Waiting, String>,
     /// Which round of words from outside it is in; see [`crate::replay::Recorded::round`].
     pub(crate) round: u32,
     handed_over: bool,
@@ -159,6 +161,7 @@ impl Counter {
         Self {
             open: None,
             decided: None,
+            settled: BTreeMap::new(),
             round: 0,
             handed_over: false,
             invocation: None,
@@ -207,7 +210,11 @@ impl Counter {
                 let question = Payload::encode(&e).ok();
                 self.open = Some(Pending { waiting: Waiting::Confirmation, question, ..about });
             }
-            Event::StateConfirmed(_) | Event::ConfirmationDecided(_) => self.open = None,
+            Event::StateConfirmed(_) => self.open = None,
+            Event::ConfirmationDecided(e) => {
+                self.open = None;
+                self.settled.insert(Waiting::Confirmation, e.actor);
+            }
             Event::InvocationResolved(e) if e.decision == Decision::Ask => {
                 let invocation = Some(e.invocation);
                 self.open = Some(Pending { waiting: Waiting::Resolution, invocation, ..about });
@@ -217,6 +224,7 @@ impl Counter {
                 if e.decision != Decision::Retry {
                     self.close_invocation();
                 }
+                self.settled.insert(Waiting::Resolution, e.actor);
             }
             Event::ToolInvocationFinished(_)
             | Event::InvocationAbandoned(_)

@@ -420,7 +420,6 @@ impl Performance {
             None => self.began_before(&intent).await,
         };
         let progress = self.progress().await;
-        self.run.took_off(&self.command, &self.invocation());
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, started_at, Some(intent));
         cx.heartbeats().begin_after(progress);
         self.call(cx).await
@@ -435,7 +434,7 @@ impl Performance {
         }
     }
 
-    fn body_call(&self) -> BodyCall<'_> {
+    pub(crate) fn body_call(&self) -> BodyCall<'_> {
         BodyCall {
             run: &self.run.id,
             command: &self.command,
@@ -532,7 +531,7 @@ impl Performance {
             (_, Some(ended)) => ended,
             (None, None) => body.await,
             (Some(timeout), None) => {
-                let deadline = self.run.host.world.sleep_until(later(self.run.now(), timeout));
+                let deadline = self.run.host.world.sleep(timeout);
                 match select(body, deadline).await {
                     Either::Left((ended, _)) => ended,
                     Either::Right(((), _)) => return Ended::TimedOut,

@@ -59,14 +59,6 @@ pub struct Asked {
     pub decided: Option<(Payload, String)>,
 }
 
-impl Invocation {
-    /// Whether it was begun, and is neither ended nor decided.
-    fn is_open(&self) -> bool {
-        let decided = self.decision.is_some_and(|decision| decision != Decision::Retry);
-        self.finished.is_none() && !self.refused && !decided
-    }
-}
-
 /// What a journal holds about one command.
 #[derive(Clone, Debug)]
 pub struct Recorded {
@@ -421,16 +413,10 @@ impl History {
         false
     }
 
-    /// Drops what is recorded inside of `scopes`: of branches that lost a race before they asked for it. Returns their
-    /// invocations of which nothing is known or decided.
-    pub fn forget(&mut self, scopes: &[String]) -> Vec<(CommandId, Invocation)> {
+    /// Drops what is recorded inside of `scopes`: of branches that lost a race before they asked for it.
+    pub fn forget(&mut self, scopes: &[String]) {
         let lost = |record: &Recorded| scopes.iter().any(|scope| record.command.is_within(scope));
-        let gone = self.commands.extract_if(|_, record| !record.requested && lost(record));
-        let open = gone.filter_map(|(_, record)| Some((record.command, record.invocation?)));
-        let open = open.filter(|(_, invocation)| invocation.is_open());
-        let mut open: Vec<_> = open.collect();
-        open.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
-        open
+        self.commands.retain(|_, record| record.requested || !lost(record));
     }
 
     /// The next answer, when nobody asks for it.
@@ -463,3 +449,6 @@ fn class_of(answer: &Answer) -> Option<EffectClass> {
         Answer::Step(_) | Answer::Race(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

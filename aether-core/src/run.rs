@@ -23,7 +23,7 @@ use crate::ledger::{Acquire, LedgerStatus, LedgerUpdate};
 use crate::obligations::Obligations;
 use crate::payload::Payload;
 use crate::policy::Mode;
-use crate::replay::{History, Invocation, Recorded};
+use crate::replay::{History, Recorded};
 use crate::step::BodyError;
 use crate::step::Undo;
 use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
@@ -72,7 +72,6 @@ struct State {
     undos: HashMap<CommandId, Undo>,
     looked_at: Position,
     waits: BTreeMap<CommandId, Option<Timestamp>>,
-    in_flight: BTreeMap<CommandId, InvocationId>,
     inbox: Vec<Message>,
     seen: u64,
     /// What was asked for in a replay before its turn, to be told if nothing moves any more.
@@ -378,30 +377,9 @@ impl Run {
         state.stopping && state.busy == 0
     }
 
-    /// An invocation's body is about to run.
-    pub(crate) fn took_off(&self, command: &CommandId, invocation: &InvocationId) {
-        self.lock().in_flight.insert(command.clone(), invocation.clone());
-    }
-
-    /// An invocation's outcome is known or decided.
-    pub(crate) fn landed(&self, command: &CommandId) {
-        self.lock().in_flight.remove(command);
-    }
-
-    /// Invocations in flight inside `scope` (all for `None`), which are given up.
-    pub(crate) fn abandon(&self, scopes: Option<&[String]>) -> Vec<(CommandId, InvocationId)> {
-        let mut state = self.lock();
-        let given_up = |command: &CommandId| scopes.is_none_or(|s| s.iter().any(|s| command.is_within(s)));
-        let (gone, kept) = std::mem::take(&mut state.in_flight).into_iter().partition(|(c, _)| given_up(c));
-        let gone: BTreeMap<_, _> = gone;
-        state.in_flight = kept;
-        gone.into_iter().collect()
-    }
-
-    /// Drops what history holds of branches that lost a race without asking for it; returns the invocations among it
-    /// that a former process left open.
-    pub(crate) fn forget(&self, scopes: &[String]) -> Vec<(CommandId, Invocation)> {
-        self.lock().history.forget(scopes)
+    /// Drops what history holds of branches that lost a race without asking for it.
+    pub(crate) fn forget(&self, scopes: &[String]) {
+        self.lock().history.forget(scopes);
     }
 
     /// The first message of `topic` that was not taken in; waits for it.

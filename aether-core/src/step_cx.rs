@@ -220,7 +220,7 @@ impl StepCx {
                 None
             }
         };
-        self.scope.heartbeats.beat(self.scope.host.world.now(), recorded);
+        self.scope.heartbeats.beat(recorded);
     }
 
     /// The newest progress that an earlier attempt of this step told with [`StepCx::heartbeat`]; `None` where there

@@ -110,6 +110,12 @@ pub enum StoreError {
     /// What was to be stored is over a limit of the engine.
     #[error(transparent)]
     OverLimit(#[from] crate::limits::OverLimit),
+    /// Nobody asked for the end of a run.
+    #[error("run `{run}`: say who asks for its end; the actor is recorded and must not be empty")]
+    NoActor {
+        /// The run.
+        run: RunId,
+    },
     /// No such run.
     #[error("there is no run `{run}` in this store")]
     UnknownRun {
@@ -441,6 +447,12 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Messages that no append has taken in, in the order in which they were sent.
     fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
+
+    /// How many messages [`Store::inbox`] would give. A store that can count them without reading them should.
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+        let inbox = self.inbox(run);
+        Box::pin(async move { Ok(inbox.await?.len()) })
+    }
 
     /// Keeps how far the body of `command` has come, in place of what was kept before; a stale `epoch` changes
     /// nothing. It is forgotten when the run ends. A store that keeps none makes bodies begin anew.

@@ -188,9 +188,7 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
         }
         match run.idle() {
             Some((until, on)) if far(run, until) => {
-                let until_evicted = later(run.now(), run.host.grace);
-                let waited =
-                    grace.get_or_insert_with(|| run.host.world.sleep_until(until_evicted)).poll_unpin(cx);
+                let waited = grace.get_or_insert_with(|| run.host.world.sleep(run.host.grace)).poll_unpin(cx);
                 waited.map(|()| TurnEnd::Suspended { until, on })
             }
             _ => {
@@ -236,7 +234,7 @@ fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context
     if cancelling.is_none() && !run.is_unwinding() {
         let message = run.take_message(CANCEL)?;
         run.begin_closing();
-        let patience = run.host.world.sleep_until(later(run.now(), run.host.cancel_grace));
+        let patience = run.host.world.sleep(run.host.cancel_grace);
         let request = request_in(&message);
         let noted = cancelling.insert(Cancelling { request, message: message.seq, patience });
         return match noted.poll(run, false, cx) {

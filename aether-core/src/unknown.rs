@@ -3,6 +3,7 @@
 //! Promise: the body is never sent again unless the policy is `retry`, and then under the same key; every decision
 //! is an event.
 
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::callback::callback_topic;
@@ -15,9 +16,10 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::perform::{Next, Performance, at, step_error};
 use crate::run::Riders;
+use crate::step::ProbeResult;
 use crate::step_cx::StepCx;
 use crate::store::Message;
-use crate::world::later;
+use crate::wait::refuse;
 
 /// What an operator says about an invocation in doubt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,7 +41,7 @@ pub(crate) struct Resolved {
 }
 
 /// Topic of the inbox under which a resolution of `invocation` is sent.
-pub(crate) fn topic(invocation: &InvocationId) -> String {
+pub(crate) fn resolution_topic(invocation: &InvocationId) -> String {
     format!("resolve:{invocation}")
 }
 
@@ -54,7 +56,6 @@ impl Performance {
         key: &IdempotencyKey,
         decided: Option<Decision>,
     ) -> Next {
-        self.run.landed(&self.command);
         match (self.options.on_unknown, decided) {
             (OnUnknown::Ask, _) | (_, Some(Decision::Ask)) => {
                 self.ask(invocation, decided == Some(Decision::Ask)).await
@@ -112,7 +113,7 @@ impl Performance {
             && self.unknown_tries > 1
         {
             let _busy = self.run.busy();
-            self.run.host.world.sleep_until(later(self.run.now(), wait)).await;
+            self.run.host.world.sleep(wait).await;
         }
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::Retry, "policy: retry"));
@@ -126,7 +127,7 @@ impl Performance {
     /// Asks the step's probe.
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
         let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, self.run.now(), None);
-        let Some(probe) = self.body.probe(cx, &self.args) else {
+        let Some(probe) = self.probing(cx) else {
             return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new()).await;
         };
         let found = {
@@ -157,13 +158,20 @@ impl Performance {
         }
     }
 
+    /// The step's probe, or what a test answers in its place; `None` where the step has none.
+    fn probing(&self, cx: StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
+        let interceptor = self.run.host.interceptor.as_ref();
+        let answered = interceptor.and_then(|interceptor| interceptor.probe(&self.body_call(), &cx));
+        answered.or_else(|| self.body.probe(cx, &self.args))
+    }
+
     /// A probe that denies every attempt must not send the body without end, nor without a pause.
     async fn pause_before_attempt(&self) {
         if let Some(wait) = Retry::READ.wait_after(self.attempt.saturating_sub(1).min(2))
             && self.attempt > 1
         {
             let _busy = self.run.busy();
-            self.run.host.world.sleep_until(later(self.run.now(), wait)).await;
+            self.run.host.world.sleep(wait).await;
         }
     }
 
@@ -183,44 +191,51 @@ impl Performance {
 
     /// Waits for an operator.
     async fn ask(&mut self, invocation: &InvocationId, asked_before: bool) -> Next {
-        let (topic, callbacks) = (topic(invocation), callback_topic(invocation));
-        let early = self.run.take_message(&topic);
-        let message = match early {
-            Some(message) => message,
-            None => {
-                if !asked_before {
-                    let mut events = self.start_events();
-                    events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
-                    let why = self
-                        .lost
-                        .take()
-                        .map(|why| step_error(&StepError::InDoubt(at(&self.run, &self.command, why))));
-                    let mut riders = self.riders();
-                    riders.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, why));
-                    self.run.append(events, riders);
+        let (topic, callbacks) = (resolution_topic(invocation), callback_topic(invocation));
+        let mut asked = asked_before;
+        loop {
+            let message = match self.run.take_message(&topic) {
+                Some(early) => early,
+                None => {
+                    if !std::mem::replace(&mut asked, true) {
+                        self.ask_operator(invocation);
+                    }
+                    let _waiting = self.run.wait(self.command.clone(), None);
+                    self.run.message_of(&[&topic, &callbacks]).await
                 }
-                let _waiting = self.run.wait(self.command.clone(), None);
-                self.run.message_of(&[&topic, &callbacks]).await
-            }
-        };
-        if message.topic == callbacks {
-            return match self.reported_meanwhile(invocation, &message).await {
-                Some(next) => next,
-                None => Box::pin(self.ask(invocation, true)).await,
             };
+            let next = if message.topic == callbacks {
+                self.reported_meanwhile(invocation, &message).await
+            } else {
+                self.resolved(invocation, &message).await
+            };
+            if let Some(next) = next {
+                return next;
+            }
+            asked = true;
         }
-        self.resolved(invocation, &message).await
     }
 
-    async fn resolved(&mut self, invocation: &InvocationId, message: &Message) -> Next {
+    /// Puts the question on record.
+    fn ask_operator(&mut self, invocation: &InvocationId) {
+        let mut events = self.start_events();
+        events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
+        let why = self.lost.take();
+        let why = why.map(|why| step_error(&StepError::InDoubt(at(&self.run, &self.command, why))));
+        let mut riders = self.riders();
+        riders.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, why));
+        self.run.append(events, riders);
+    }
+
+    async fn resolved(&mut self, invocation: &InvocationId, message: &Message) -> Option<Next> {
         let consumed = vec![message.seq];
-        match message.payload.decode::<Resolved>() {
+        Some(match message.payload.decode::<Resolved>() {
             Ok(Resolved { resolution: Resolution::Happened(value), actor }) => {
                 if let Err(error) = self.body.accepts(&value) {
                     // A slip of the operator's must not end the run: it goes on waiting.
-                    tracing::warn!(run = %self.run.id, %invocation, %actor, %error, "a resolution was refused");
-                    self.run.append(Vec::new(), Riders { consumed, ..Riders::default() });
-                    return Box::pin(self.ask(invocation, true)).await;
+                    refuse(&self.run, &self.command, &actor, error, consumed);
+                    self.round += 1;
+                    return None;
                 }
                 self.happened(invocation, value, &actor, consumed).await
             }
@@ -234,7 +249,7 @@ impl Performance {
                 let why = format!("the resolution is unreadable: {error}");
                 self.in_doubt(invocation, "operator", &why, consumed).await
             }
-        }
+        })
     }
 
     async fn happened(

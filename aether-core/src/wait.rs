@@ -55,6 +55,11 @@ pub(crate) struct Letter {
     pub(crate) actor: String,
 }
 
+/// The id of every message to one round of one wait.
+pub(crate) fn round_id(topic: &str, round: u32) -> String {
+    format!("{topic}#{round}")
+}
+
 impl Letter {
     /// The message that this letter travels as. All letters to one round of one wait have one id, so that the first one
     /// wins; a refusal begins a new round.
@@ -65,7 +70,7 @@ impl Letter {
         now: Timestamp,
     ) -> Result<Message, crate::payload::PayloadError> {
         let payload = Payload::encode(self)?;
-        Ok(Message { seq: 0, id: format!("{topic}#{round}"), topic: topic.into(), payload, at: now })
+        Ok(Message { seq: 0, id: round_id(topic, round), topic: topic.into(), payload, at: now })
     }
 }
 
@@ -112,10 +117,7 @@ impl Letterbox {
 
     /// Records that a letter does not fit. The wait goes on.
     pub(crate) fn refuse(&mut self, actor: &str, reason: impl std::fmt::Display, consumed: Vec<u64>) {
-        let (run, command) = (&self.run, self.command.clone());
-        tracing::warn!(run = %run.id, %command, actor, %reason, "an answer was refused; the wait goes on");
-        let refused = AnswerRefused { command, reason: reason.to_string(), actor: actor.into() };
-        run.append(vec![refused.into()], Riders { consumed, ..Riders::default() });
+        refuse(&self.run, &self.command, actor, reason, consumed);
         self.round += 1;
     }
 
@@ -132,6 +134,20 @@ impl Letterbox {
         self.run.look_into_inbox().await;
         self.run.take_message(&self.topic)
     }
+}
+
+/// Records that a word from outside does not fit. Whoever waits for it begins a new round.
+pub(crate) fn refuse(
+    run: &Run,
+    command: &CommandId,
+    actor: &str,
+    reason: impl std::fmt::Display,
+    consumed: Vec<u64>,
+) {
+    tracing::warn!(run = %run.id, %command, actor, %reason, "an answer was refused; the wait goes on");
+    let (command, reason) = (command.clone(), reason.to_string());
+    let refused = AnswerRefused { command, reason, actor: actor.into() };
+    run.append(vec![refused.into()], Riders { consumed, ..Riders::default() });
 }
 
 fn expired() -> Letter {

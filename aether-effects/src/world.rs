@@ -39,4 +39,8 @@ impl World for SystemWorld {
             }
         })
     }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(span))
+    }
 }

@@ -95,6 +95,9 @@ codes! {
     ERASED_ERROR = "AE0026",
         why: "a recorded error is decoded into its type, and an error behind `dyn Error` forgot its own",
         help: "return `aether::Result<T>`: with `?` every error becomes a recorded `Failure`; or name an error type of your own that is `Serialize`, `Deserialize`, `Debug` and `Display`";
+    TEST = "AE0027",
+        why: "the test runner calls a test by itself, with nothing but the simulation that the attribute can make",
+        help: "write `async fn name()` or `async fn name(sim: Sim<my_workflow>)`: a free function without type parameters";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";

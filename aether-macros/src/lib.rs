@@ -1,4 +1,4 @@
-//! The attributes `#[workflow]` and `#[step]`.
+//! The attributes `#[workflow]`, `#[step]` and `#[test]`.
 //!
 //! Promise: what would break replay and can be seen in the source does not compile, every mistake is told once with
 //! its reason and its remedy, and generated code is thin: behaviour lives in `aether-core`.
@@ -18,6 +18,7 @@ mod module;
 mod parse;
 mod report;
 mod span;
+mod testing;
 
 use proc_macro::TokenStream;
 
@@ -94,6 +95,24 @@ pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn workflow_mod(options: TokenStream, item: TokenStream) -> TokenStream {
     module::compile(&options.into(), item.into()).into()
+}
+
+/// Makes an async function a test.
+///
+/// `#[aether::test] async fn name()`, or with a fresh simulation `async fn name(sim: Sim<my_workflow>)`. The function
+/// becomes a plain `#[test]`: its body runs on a single-threaded tokio runtime whose time is paused, on a thread of its
+/// own. It needs the crate `aether-testing` among the dev-dependencies of its package. It may return what `main` may.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `timeout = "60s"` or `"none"` | how much real time the test may take, one minute by default |
+/// | `crate = "path"` | where the `aether_testing` crate is |
+///
+/// # Errors
+/// Every compile error carries a code; `aether::explain("AE0027")` and `docs/diagnostics` tell more about it.
+#[proc_macro_attribute]
+pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
+    testing::compile(options.into(), item.into()).into()
 }
 
 fn run(kind: parse::Kind, options: TokenStream, item: TokenStream) -> TokenStream {

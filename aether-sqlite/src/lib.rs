@@ -310,6 +310,11 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| reader::inbox(conn, &run)))
     }
 
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::unread(conn, &run)))
+    }
+
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         let hash = hash.to_owned();
         self.write(move |batch| batch.put_blob(&hash, &bytes))

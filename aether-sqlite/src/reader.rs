@@ -248,6 +248,14 @@ pub(crate) fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Message>, Faul
     list(conn, &sql, [no], row::message)
 }
 
+/// How many messages no append has taken in.
+pub(crate) fn unread(conn: &Connection, run: &RunId) -> Result<usize, Fault> {
+    let Some(no) = number(conn, run)? else { return Ok(0) };
+    let sql = "SELECT count(*) FROM inbox WHERE run_no = ?1 AND consumed IS NULL";
+    let count: u32 = conn.prepare_cached(sql)?.query_row([no], |row| row.get(0))?;
+    Ok(count as usize)
+}
+
 /// The bytes under `hash`.
 pub(crate) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, Fault> {
     let mut statement = conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;

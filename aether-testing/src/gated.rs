@@ -254,6 +254,10 @@ impl<G: Gate> Store for Gated<G> {
         self.ask(Ask::Read, || self.inner.inbox(run))
     }
 
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+        self.ask(Ask::Read, || self.inner.unread(run))
+    }
+
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         self.ask(Ask::Effect, || self.inner.put_blob(hash, bytes))
     }

@@ -1,6 +1,8 @@
 //! Tools for testing what is built with and for Aether: simulated runs with stubs and virtual time, crashes at every
 //! write, faulty stores, and the rules that every store must keep.
 
+#[doc(hidden)]
+pub mod attribute;
 pub mod conformance;
 pub mod crash;
 pub mod failing;
@@ -16,5 +18,8 @@ pub mod trap;
 pub use crash::{Boundary, CrashPoint, CrashStore};
 pub use failing::FailingStore;
 pub use faulty::{Fault, FaultyStore};
-pub use sim::{Comparison, CrashReport, FaultReport, Live, OrderReport, Sim, SimError, SimReport, SimWorld};
+pub use sim::{
+    Comparison, CrashReport, FaultReport, Live, OrderReport, Reply, Sim, SimError, SimReport, SimWorld,
+    call_named, call_tool, delayed, say,
+};
 pub use trap::{Door, Trap, TrapHit};

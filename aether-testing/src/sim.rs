@@ -3,8 +3,10 @@
 //! Promise: engine, journal, ledger and replay are the real ones; only the world is not. A simulation is the same
 //! every time, nothing real runs unasked, and waiting takes no time.
 
+mod assertions;
 mod audit;
 mod boundaries;
+mod conversation;
 mod crashes;
 mod error;
 mod faults;
@@ -13,11 +15,14 @@ mod journal;
 mod life;
 mod model;
 mod orders;
+mod people;
 mod recorded;
 mod report;
+mod running;
 mod script;
 mod stage;
 mod twice;
+mod when;
 mod world;
 
 use std::fmt;
@@ -27,6 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::confirm::Verifier;
+use aether_core::def::Probe;
 use aether_core::deps::Deps;
 use aether_core::engine::Engine;
 use aether_core::failure::Failure;
@@ -40,18 +46,22 @@ use aether_core::world::World as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
+pub use self::conversation::{Reply, call_named, call_tool, say};
 pub use self::crashes::CrashReport;
 pub use self::error::SimError;
 pub use self::faults::FaultReport;
-pub use self::http::{HttpAnswer, HttpCall};
+pub use self::http::{Delayed, HttpAnswer, HttpCall, delayed};
 pub(crate) use self::life::{runtime, trusting};
 pub use self::model::ModelAnswer;
 pub use self::orders::OrderReport;
+use self::people::People;
 pub use self::report::SimReport;
-use self::script::{Behaviour, Scripts};
+pub use self::running::Running;
+use self::script::{Behaviour, Look, Scripts};
 pub use self::stage::CallRecord;
 pub use self::twice::Comparison;
 pub(crate) use self::twice::sides;
+pub use self::when::When;
 pub use self::world::SimWorld;
 use crate::crash::CrashPoint;
 use crate::trap::{Skew, Trap};
@@ -77,6 +87,7 @@ struct Settings {
     within: Duration,
     limits: Limits,
     crashes: Vec<CrashPoint>,
+    people: People,
     meanwhile: Option<Meanwhile>,
     wrap: Option<Wrap>,
     trap: Trap,
@@ -137,6 +148,12 @@ impl Sim {
     /// A simulation of `W` without any stub, which begins on 2026-01-01 with seed 0.
     #[allow(clippy::new_ret_no_self, reason = "the simulation knows its workflow's type")]
     pub fn new<W: Workflow>() -> Sim<W> {
+        Sim::default()
+    }
+}
+
+impl<W: Workflow> Default for Sim<W> {
+    fn default() -> Self {
         let settings = Settings {
             scripts: Arc::default(),
             deps: Deps::default(),
@@ -147,6 +164,7 @@ impl Sim {
             within: WITHIN,
             limits: Limits::default(),
             crashes: Vec::new(),
+            people: People::default(),
             meanwhile: None,
             wrap: None,
             trap: Trap::strict(),
@@ -158,7 +176,7 @@ impl Sim {
             prepare: None,
             faults: false,
         };
-        Sim { settings, workflow: PhantomData }
+        Self { settings, workflow: PhantomData }
     }
 }
 
@@ -211,8 +229,7 @@ impl<W: Workflow> Sim<W> {
 
     /// Lets the body of `S` panic.
     pub fn panics<S: Step>(self, message: impl Into<String>) -> Self {
-        let message = message.into();
-        self.then::<S>(Behaviour::answer(move |_, _| panic!("{message}")))
+        self.then::<S>(script::panics(message.into()))
     }
 
     /// Lets the outcome of `S` be unknown: its body never comes back, or says that it does not know where the step
@@ -220,16 +237,47 @@ impl<W: Workflow> Sim<W> {
     ///
     /// # Panics
     /// When `S` changes nothing in the world, so that it cannot be in doubt.
+    #[track_caller]
     pub fn in_doubt<S: Step>(self) -> Self {
-        let class = S::DEF.options.class;
-        assert!(class.changes_world(), "step `{}` has class `{class}` and cannot be in doubt", S::DEF.name);
+        script::assert_may_be_in_doubt::<S>();
         self.then::<S>(script::in_doubt::<S>())
     }
 
-    /// Runs the real body of `S`. On the virtual clock every wait for something outside of the simulation, such as a
+    /// Lets the body of `S` not come back within its timeout.
+    ///
+    /// # Panics
+    /// When `S` has no timeout, so that it would be waited for without end.
+    #[track_caller]
+    pub fn times_out<S: Step>(self) -> Self {
+        let never = script::times_out::<S>();
+        self.then::<S>(never)
+    }
+
+    /// Answers the probe of `S`. Without it, the probe of a stubbed step finds what the stub did: that the call happened
+    /// with the stub's value, that it did not, or, for a stub in doubt, that it cannot be told.
+    pub fn stub_probe<S: Step>(
+        self,
+        look: impl Fn(S::Args) -> Probe<S::Output> + Send + Sync + 'static,
+    ) -> Self {
+        let look = Look::Answer(Arc::new(move |args| {
+            Ok(Ok(match look(S::decode(args)?) {
+                Probe::Happened(value) => Probe::Happened(Payload::encode(&value)?),
+                Probe::DidNotHappen => Probe::DidNotHappen,
+                Probe::Unknown => Probe::Unknown,
+            }))
+        }));
+        self.script(|scripts| drop(scripts.probes.insert(S::DEF.path.into(), look)))
+    }
+
+    /// Lets the probe of `S` look for real.
+    pub fn real_probe<S: Step>(self) -> Self {
+        self.script(|scripts| drop(scripts.probes.insert(S::DEF.path.into(), Look::Real)))
+    }
+
+    /// Runs the real body of `S`, and where it has a probe the real probe. On the virtual clock every wait for something outside of the simulation, such as a
     /// network, lets the step's timeout pass at once.
     pub fn real<S: Step>(self) -> Self {
-        self.then::<S>(Behaviour::Real)
+        self.then::<S>(Behaviour::Real).script(|scripts| scripts.look_for_real::<S>())
     }
 
     /// Answers every performance of the effect `name`: one that an effect crate adds to the context.
@@ -323,11 +371,9 @@ impl<W: Workflow> Sim<W> {
     ///
     /// # Panics
     /// With the text of a [`SimError`], for example when a step has no stub.
-    pub async fn run(&self, input: W::Input) -> SimReport<W> {
-        match self.try_run(input).await {
-            Ok(report) => report,
-            Err(error) => panic!("{error}"),
-        }
+    #[track_caller]
+    pub fn run(&self, input: W::Input) -> Running<SimReport<W>> {
+        Running::new(self.apart(input, life::run::<W>))
     }
 
     /// Runs the workflow to its end.
@@ -335,8 +381,7 @@ impl<W: Workflow> Sim<W> {
     /// # Errors
     /// [`SimError`] when there is nothing to report, for example because a step has no stub.
     pub async fn try_run(&self, input: W::Input) -> Result<SimReport<W>, SimError> {
-        self.apart(input, |settings, input| life::simulate::<W>(settings, input).map(|done| done.report))
-            .await
+        self.apart(input, life::run::<W>).await
     }
 
     /// Runs the workflow in two worlds that differ in all that does not come through the context, and compares: once
@@ -351,11 +396,9 @@ impl<W: Workflow> Sim<W> {
     ///
     /// # Panics
     /// With the text of a [`SimError`]: of [`SimError::Nondeterministic`] when the runs come apart.
-    pub async fn check_deterministic(&self, input: W::Input) -> SimReport<W> {
-        match self.try_check_deterministic(input).await {
-            Ok(report) => report,
-            Err(error) => panic!("{error}"),
-        }
+    #[track_caller]
+    pub fn check_deterministic(&self, input: W::Input) -> Running<SimReport<W>> {
+        Running::new(self.apart(input, twice::twice::<W>))
     }
 
     /// Like [`Sim::check_deterministic`]; returns the report of the first run.
@@ -367,22 +410,24 @@ impl<W: Workflow> Sim<W> {
     }
 
     /// Works on a thread that belongs to no runtime.
-    async fn apart<T: Send + 'static>(
+    fn apart<T: Send + 'static>(
         &self,
         input: W::Input,
         work: impl FnOnce(&Settings, &Payload) -> Result<T, SimError> + Send + 'static,
-    ) -> Result<T, SimError> {
-        let input = W::encode(&input).map_err(SimError::Input)?;
-        let settings = self.settings.clone();
-        let (done, outcome) = tokio::sync::oneshot::channel();
-        let broken = |reason: String| SimError::Broken(reason);
-        std::thread::Builder::new()
-            .name(format!("sim {}", W::DEF.name))
-            .spawn(move || {
-                let _nobody_waits = done.send(work(&settings, &input));
-            })
-            .map_err(|error| broken(error.to_string()))?;
-        outcome.await.unwrap_or_else(|_| Err(broken("its thread panicked".into())))
+    ) -> BoxFuture<'static, Result<T, SimError>> {
+        let (input, settings) = (W::encode(&input), self.settings.clone());
+        Box::pin(async move {
+            let input = input.map_err(SimError::Input)?;
+            let (done, outcome) = tokio::sync::oneshot::channel();
+            let broken = |reason: String| SimError::Broken(reason);
+            std::thread::Builder::new()
+                .name(format!("sim {}", W::DEF.name))
+                .spawn(move || {
+                    let _nobody_waits = done.send(work(&settings, &input));
+                })
+                .map_err(|error| broken(error.to_string()))?;
+            outcome.await.unwrap_or_else(|_| Err(broken("its thread panicked".into())))
+        })
     }
 }
 
@@ -410,11 +455,13 @@ pub struct Live {
     engine: Engine,
     run: RunId,
     world: SimWorld,
+    /// When the simulation began.
+    begun: Timestamp,
 }
 
 impl Live {
-    fn new(engine: Engine, run: RunId, world: SimWorld) -> Self {
-        Self { engine, run, world }
+    fn new(engine: Engine, run: RunId, world: SimWorld, begun: Timestamp) -> Self {
+        Self { engine, run, world, begun }
     }
 
     /// The engine.
@@ -430,6 +477,12 @@ impl Live {
     /// Waits in virtual time.
     pub async fn sleep(&self, wait: Duration) {
         let until = self.world.now().saturating_add(wait).unwrap_or(Timestamp::MAX);
+        self.world.sleep_until(until).await;
+    }
+
+    /// Waits until this much virtual time has passed since the simulation began, crashes included.
+    pub async fn sleep_until(&self, after: Duration) {
+        let until = self.begun.saturating_add(after).unwrap_or(Timestamp::MAX);
         self.world.sleep_until(until).await;
     }
 

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Works offline: without `OPENAI_API_KEY` or `OPENAI_BASE_URL` a bundled scripted model on loopback answers, over
-//! the same protocol. Read `agent.rs` first (the workflow), then `tools.rs` (the steps).
+//! the same protocol. Read `agent.rs` first (the workflow), then `tools.rs` (the steps), then
+//! `tests.rs` (eight tests to copy: `cargo test --example research`).
 
 mod agent;
 mod cli;
@@ -16,6 +17,8 @@ mod crash;
 mod offline_model;
 mod progress;
 mod report;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod tree;
 

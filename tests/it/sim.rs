@@ -120,7 +120,7 @@ async fn a_run_has_its_result_its_effects_and_its_calls() {
     assert_eq!(report.assert_completed(), "to ann@example.org: hit 3");
     report.assert_effects(&["search", "sleep", "send_email"]);
     report.assert_calls::<search>(1);
-    assert_eq!(report.args::<send_email>(), [("ann@example.org".to_owned(), "hit 3".to_owned())]);
+    assert_eq!(report.calls::<send_email>(), [("ann@example.org".to_owned(), "hit 3".to_owned())]);
     assert_eq!(report.ledger.len(), 1);
     assert!(matches!(report.verified, Some(Ok(_))), "{:?}", report.verified);
 }

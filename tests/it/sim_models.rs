@@ -98,7 +98,7 @@ async fn an_agent_survives_a_crash_at_every_append() {
     let report = sim.run("Ring!".into()).await;
     assert_eq!(report.assert_completed(), "done");
     report.assert_calls::<look_up>(1);
-    assert_eq!(report.args::<ring>(), [2]);
+    assert_eq!(report.calls::<ring>(), [2]);
     let crashed = sim.crash_at_every_append("Ring!".into()).await;
     assert!(!crashed.in_doubt.is_empty(), "{crashed:?}");
 }

@@ -31,6 +31,7 @@ fn remedies_compile() {
 }
 
 fn manifest(root: &Path) -> String {
+    let testing = root.join("aether-testing");
     let mut text = format!(
         r#"[package]
 name = "ui-pass"
@@ -42,6 +43,7 @@ publish = false
 
 [dependencies]
 aether = {{ path = {root:?}, default-features = false }}
+aether-testing = {{ path = {testing:?} }}
 jiff = {{ version = "0.2", features = ["serde"] }}
 reqwest = {{ version = "0.13", default-features = false, features = ["rustls-no-provider", "json"] }}
 schemars = "1"

@@ -3,20 +3,23 @@
 //! Promise: a word to something that does not wait is a typed error and changes nothing; of two words to one wait
 //! exactly one is taken, across processes; a word that was taken survives a crash at any instant.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use super::worker::{now, poke};
 use crate::callback::{CallbackToken, callback_topic};
+use crate::confirm::{Verdict, confirm_topic};
 use crate::contract::Status;
+use crate::event::{ConfirmationDecision, StateConfirmed};
 use crate::human::{Ruling, answer_topic, ruling_topic};
-use crate::id::{CommandId, RunId};
+use crate::id::{CommandId, InvocationId, RunId};
 use crate::outcome::EffectClass;
 use crate::payload::{Payload, PayloadError};
 use crate::pending::{Counter, Counters, Pending, Waiting};
 use crate::step::Body;
-use crate::store::{RunFilter, RunRecord, Sent, StoreError};
-use crate::wait::{Letter, Reply};
+use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
+use crate::unknown::{Resolution, Resolved, resolution_topic};
+use crate::wait::{Letter, Reply, round_id};
 
 /// Why a word to a run was not taken. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -124,7 +127,16 @@ struct Word<'a> {
     command: &'a CommandId,
     waiting: Waiting,
     topic: String,
-    letter: Letter,
+    actor: &'a str,
+    payload: Payload,
+}
+
+/// What every word in an inbox tells: who said it, and whether the time limit did.
+#[derive(Deserialize)]
+struct Said {
+    actor: String,
+    #[serde(default)]
+    reply: Option<Reply>,
 }
 
 impl Engine {
@@ -137,15 +149,24 @@ impl Engine {
         Ok(if record.status.is_terminal() { Vec::new() } else { counters.into_open() })
     }
 
-    /// What waits for somebody outside in any run of the store, oldest first. Reads the journal of every open run.
+    /// What waits for somebody outside in any run of the store, oldest first. Reads the journal of every open run; one
+    /// that is damaged is left out with a warning, so that it does not hide what waits in the others.
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails or a journal is unreadable.
+    /// [`StoreError`] when the store fails.
     pub async fn all_pending(&self) -> Result<Vec<Pending>, StoreError> {
         let mut all = Vec::new();
         for status in [Status::Pending, Status::Running, Status::Waiting] {
             for run in self.runs(RunFilter { status: Some(status), ..RunFilter::default() }).await? {
-                all.append(&mut self.pending(&run.id).await?);
+                match self.pending(&run.id).await {
+                    Ok(mut pending) => all.append(&mut pending),
+                    // It ended and was deleted since it was listed.
+                    Err(StoreError::UnknownRun { .. }) => {}
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        tracing::warn!(run = %run.id, %error, "what waits in a damaged run cannot be listed");
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
         // A run that moved on between two listings is in both.
@@ -191,6 +212,7 @@ impl Engine {
         reason: &str,
         actor: &str,
     ) -> Result<(), DecideError> {
+        self.inner.host.limits.check_text("reason", reason).map_err(StoreError::from)?;
         self.rule(run, command, Ruling::Rejected(reason.into()), actor).await
     }
 
@@ -207,9 +229,65 @@ impl Engine {
         actor: &str,
     ) -> Result<(), DecideError> {
         let letter = Letter { reply: Reply::Value(Payload::encode(value)?), actor: actor.into() };
-        let topic = answer_topic(question);
-        let word = Word { run, command: question, waiting: Waiting::Question, topic, letter };
+        let (payload, topic) = (Payload::encode(&letter)?, answer_topic(question));
+        let word = Word { run, command: question, waiting: Waiting::Question, topic, actor, payload };
         self.say(&word, |_| Ok(())).await
+    }
+
+    /// Says what became of an invocation in doubt, where the step declares `on_unknown = "ask"` and the run waits for
+    /// it. `actor` is recorded. Where this program does not hold the step, a value of another type is refused by the
+    /// process that advances the run, on the record ([`Pending::refused`]), and the run goes on waiting.
+    ///
+    /// # Errors
+    /// [`DecideError`] as for [`Engine::approve`]; and [`DecideError::Misfit`] when the value is not one of the step's.
+    pub async fn resolve(
+        &self,
+        run: &RunId,
+        invocation: &InvocationId,
+        resolution: Resolution,
+        actor: &str,
+    ) -> Result<(), DecideError> {
+        let resolved = Resolved { resolution, actor: actor.into() };
+        let (payload, topic) = (Payload::encode(&resolved)?, resolution_topic(invocation));
+        let command = &invocation.command();
+        let word = Word { run, command, waiting: Waiting::Resolution, topic, actor, payload };
+        self.say(&word, |open| match (&open.invocation, &resolved.resolution) {
+            (Some(asked), _) if asked != invocation => {
+                Err(word.about_another(format_args!("invocation `{asked}`")))
+            }
+            (_, Resolution::Happened(value)) => self.fits(run, command, |body| body.accepts(value)),
+            _ => Ok(()),
+        })
+        .await
+    }
+
+    /// Decides about a resource that is not as step `command` left it, where the step declares `confirm = "ask"` and
+    /// the run waits for it. `actor` is recorded.
+    ///
+    /// # Errors
+    /// [`DecideError`] as for [`Engine::approve`].
+    pub async fn confirm(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+        resource: &str,
+        id: &str,
+        decision: ConfirmationDecision,
+        actor: &str,
+    ) -> Result<(), DecideError> {
+        let payload = Payload::encode(&Verdict { decision, actor: actor.into() })?;
+        let topic = confirm_topic(command, resource, id);
+        let word = Word { run, command, waiting: Waiting::Confirmation, topic, actor, payload };
+        self.say(&word, |open| {
+            let asked = open.question.as_ref().and_then(|question| question.decode::<StateConfirmed>().ok());
+            match asked {
+                Some(asked) if asked.resource != resource || asked.id != id => {
+                    Err(word.about_another(format_args!("{} `{}`", asked.resource, asked.id)))
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
     }
 
     /// Reports the value of an attempt whose body handed its completion over with
@@ -248,8 +326,8 @@ impl Engine {
         actor: &str,
     ) -> Result<(), DecideError> {
         let letter = Letter { reply: Reply::Value(Payload::encode(&ruling)?), actor: actor.into() };
-        let topic = ruling_topic(command);
-        let word = Word { run, command, waiting: Waiting::Approval, topic, letter };
+        let (payload, topic) = (Payload::encode(&letter)?, ruling_topic(command));
+        let word = Word { run, command, waiting: Waiting::Approval, topic, actor, payload };
         self.say(&word, |open| match &ruling {
             Ruling::ApprovedWith(_) if open.class == EffectClass::Human => {
                 Err(DecideError::NothingToEdit { run: run.clone(), command: command.clone() })
@@ -266,10 +344,9 @@ impl Engine {
         word: &Word<'_>,
         check: impl Fn(&Pending) -> Result<(), DecideError>,
     ) -> Result<(), DecideError> {
-        let Word { run, command, topic, letter, .. } = word;
-        let (run, command) = ((*run).clone(), (*command).clone());
-        self.inner.host.limits.check_text("actor", &letter.actor).map_err(StoreError::from)?;
-        if letter.actor.trim().is_empty() {
+        let (run, command) = (word.run.clone(), word.command.clone());
+        self.inner.host.limits.check_text("actor", word.actor).map_err(StoreError::from)?;
+        if word.actor.trim().is_empty() {
             return Err(DecideError::NoActor { run, command });
         }
         let (record, counters) = self.counters(&run).await?;
@@ -282,14 +359,15 @@ impl Engine {
         let open = word.open(counter)?;
         self.in_time(open)?;
         check(open)?;
-        let message = letter.message(topic, counter.round, now(&self.inner))?;
-        let id = message.id.clone();
+        let (id, topic) = (round_id(&word.topic, counter.round), word.topic.clone());
+        let message =
+            Message { seq: 0, id: id.clone(), topic, payload: word.payload.clone(), at: now(&self.inner) };
         match self.inner.host.send(&run, message).await? {
             Sent::Delivered => {
                 poke(&self.inner, &run).await;
                 Ok(())
             }
-            Sent::Duplicate => Err(self.too_late(&run, &command, &id, open.until).await?),
+            Sent::Duplicate => Err(self.too_late(word, &id, open.until).await?),
             Sent::RunEnded(status) => Err(DecideError::RunEnded { run, status }),
         }
     }
@@ -297,23 +375,22 @@ impl Engine {
     /// Who was first.
     async fn too_late(
         &self,
-        run: &RunId,
-        command: &CommandId,
+        word: &Word<'_>,
         message: &str,
         until: Option<jiff::Timestamp>,
     ) -> Result<DecideError, DecideError> {
-        let inbox = self.inner.host.store.inbox(run).await?;
+        let (run, command) = (word.run.clone(), word.command.clone());
+        let inbox = self.inner.host.store.inbox(&run).await?;
         let first = inbox.iter().find(|known| known.id == message);
-        let letter = first.and_then(|known| known.payload.decode::<Letter>().ok());
-        let (run, command) = (run.clone(), command.clone());
-        let by = match (letter, until) {
-            (Some(Letter { reply: Reply::Expired, .. }), Some(until)) => {
+        let said = first.and_then(|known| known.payload.decode::<Said>().ok());
+        let by = match (said, until) {
+            (Some(Said { reply: Some(Reply::Expired), .. }), Some(until)) => {
                 return Ok(DecideError::Expired { run, command, until });
             }
-            (Some(letter), _) => letter.actor,
+            (Some(said), _) => said.actor,
             (None, _) => {
                 let (_, counters) = self.counters(&run).await?;
-                let decided = counters.commands.get(&command).and_then(|counter| counter.decided.clone());
+                let decided = counters.commands.get(&command).and_then(|counter| word.decided(counter));
                 decided.unwrap_or_else(|| "somebody".into())
             }
         };
@@ -349,6 +426,9 @@ impl Engine {
             }
         }
         counter.open.as_ref().map_or(Ok(()), |open| self.in_time(open))?;
+        if let Reply::Error(error) = &reply {
+            self.inner.host.limits.check_error(error.as_str()).map_err(StoreError::from)?;
+        }
         self.fits(&run, &command, |body| match &reply {
             Reply::Value(value) => body.accepts(value),
             Reply::Error(error) => body.failure(error).map(drop),
@@ -413,17 +493,32 @@ impl Word<'_> {
     /// The wait that this word is for.
     fn open<'c>(&self, counter: &'c Counter) -> Result<&'c Pending, DecideError> {
         let (run, command, wanted) = (self.run.clone(), self.command.clone(), self.waiting);
-        match (&counter.open, &counter.decided) {
+        match (&counter.open, self.decided(counter)) {
             (Some(open), _) if open.waiting == wanted => Ok(open),
             (Some(open), _) => {
                 let found = format!("but for {}", open.waiting);
                 Err(DecideError::NotWaiting { run, command, wanted, found })
             }
-            (None, Some(by)) => Err(DecideError::AlreadyDecided { run, command, by: by.clone() }),
+            (None, Some(by)) => Err(DecideError::AlreadyDecided { run, command, by }),
             (None, None) => {
                 let found = "nor for anything else".into();
                 Err(DecideError::NotWaiting { run, command, wanted, found })
             }
         }
+    }
+
+    /// Who decided, where somebody did.
+    fn decided(&self, counter: &Counter) -> Option<String> {
+        match self.waiting {
+            Waiting::Resolution | Waiting::Confirmation => counter.settled.get(&self.waiting).cloned(),
+            Waiting::Approval | Waiting::Question | Waiting::Callback => counter.decided.clone(),
+        }
+    }
+
+    /// The command waits for the same kind of word, about something else.
+    fn about_another(&self, what: std::fmt::Arguments<'_>) -> DecideError {
+        let found = format!("but for one about {what}");
+        let (run, command) = (self.run.clone(), self.command.clone());
+        DecideError::NotWaiting { run, command, wanted: self.waiting, found }
     }
 }

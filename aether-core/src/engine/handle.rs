@@ -453,8 +453,7 @@ impl<W> RunHandle<W> {
                 }
             }
             // The run may be advanced elsewhere: look twice in each of the engine's own polls.
-            let next_look = later(now(&self.inner), self.inner.settings.poll / 2);
-            let tick = self.inner.host.world.sleep_until(next_look);
+            let tick = self.inner.host.world.sleep(self.inner.settings.poll / 2);
             select(Box::pin(changed), tick).await;
         }
     }

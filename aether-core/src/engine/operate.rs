@@ -1,19 +1,16 @@
-//! What people and other programs ask of runs: cancel, terminate, resolve an invocation in doubt, list, read.
+//! What people and other programs ask of runs: cancel, terminate, send a signal, list, read, export.
 
 use std::sync::Arc;
 
 use super::worker::{now, poke};
 use super::{Engine, Inner, RunHandle};
-use crate::confirm::{Word, confirm_topic};
 use crate::effect_store::complete;
-use crate::event::ConfirmationDecision;
-use crate::id::{CommandId, InvocationId, RunId};
+use crate::id::RunId;
 use crate::ledger::LedgerEntry;
-use crate::payload::{Payload, hex};
+use crate::payload::Payload;
 use crate::recording::{Masking, Recording, RecordingError};
 use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
 use crate::turn::{CANCEL, EndRequest, TERMINATE};
-use crate::unknown::{Resolution, Resolved, topic};
 use crate::view::{RunView, Trace};
 use crate::wait;
 
@@ -91,43 +88,18 @@ impl Engine {
     /// (`cancel_grace`) to come back; then its compensated steps are undone, and its attached children are cancelled.
     ///
     /// # Errors
-    /// [`StoreError`] when there is no such run or the store fails.
+    /// [`StoreError`] when nobody asks (`actor` is blank), there is no such run, or the store fails.
     pub async fn cancel(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        let request = EndRequest { reason: reason.into(), actor: actor.into() };
-        cancel(&self.inner, run, &request, false).await
+        ask_to_end(&self.inner, run, reason, actor, false).await
     }
 
     /// Ends a run at once, also one that is being unwound: nothing is undone, world-changing calls in flight stay in
     /// doubt, and attached children are terminated. `actor` and `reason` are recorded.
     ///
     /// # Errors
-    /// [`StoreError`] when there is no such run or the store fails.
+    /// As [`Engine::cancel`].
     pub async fn terminate(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        let request = EndRequest { reason: reason.into(), actor: actor.into() };
-        cancel(&self.inner, run, &request, true).await
-    }
-
-    /// Says what became of an invocation in doubt. `actor` is recorded. The first word that can be the step's result
-    /// counts; one of another type is refused with a warning, and the run goes on waiting.
-    ///
-    /// # Errors
-    /// [`StoreError`] when there is no such run or the store fails.
-    pub async fn resolve(
-        &self,
-        run: &RunId,
-        invocation: &InvocationId,
-        resolution: Resolution,
-        actor: &str,
-    ) -> Result<Sent, StoreError> {
-        self.inner.host.limits.check_text("actor", actor)?;
-        let resolved = Resolved { resolution, actor: actor.into() };
-        // Every word of an operator's is its own message: one that is refused leaves room for the next.
-        let mut random = [0; 8];
-        self.inner.host.world.fill_random(&mut random);
-        let topic = topic(invocation);
-        let (id, at) = (format!("{topic}:{}", hex(&random)), now(&self.inner));
-        let message = Message { seq: 0, id, topic, payload: encode(&resolved)?, at };
-        post(&self.inner, run, message).await
+        ask_to_end(&self.inner, run, reason, actor, true).await
     }
 
     /// Sends a signal into a run, for `cx.signal(name)` to receive, now or later. A second signal of the same `id` to
@@ -145,27 +117,6 @@ impl Engine {
         let message = wait::signal(name, id, encode(value)?, now(&self.inner));
         post(&self.inner, run, message).await
     }
-
-    /// Decides about a resource that is not as step `command` left it, where the step declares `confirm = "ask"` and
-    /// the run waits for it. `actor` is recorded. The first word counts.
-    ///
-    /// # Errors
-    /// [`StoreError`] when there is no such run or the store fails.
-    pub async fn confirm(
-        &self,
-        run: &RunId,
-        command: &CommandId,
-        resource: &str,
-        id: &str,
-        decision: ConfirmationDecision,
-        actor: &str,
-    ) -> Result<Sent, StoreError> {
-        let topic = confirm_topic(command, resource, id);
-        let word = Word { decision, actor: actor.into() };
-        let message =
-            Message { seq: 0, id: topic.clone(), topic, payload: encode(&word)?, at: now(&self.inner) };
-        post(&self.inner, run, message).await
-    }
 }
 
 fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
@@ -180,7 +131,25 @@ async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent,
     Ok(sent)
 }
 
-/// Asks a run to end, `at_once` or after it has undone what it did.
+/// Somebody outside asks a run to end.
+async fn ask_to_end(
+    inner: &Arc<Inner>,
+    run: &RunId,
+    reason: &str,
+    actor: &str,
+    at_once: bool,
+) -> Result<Sent, StoreError> {
+    inner.host.limits.check_text("reason", reason)?;
+    inner.host.limits.check_text("actor", actor)?;
+    if actor.trim().is_empty() {
+        return Err(StoreError::NoActor { run: run.clone() });
+    }
+    let request = EndRequest { reason: reason.into(), actor: actor.into() };
+    cancel(inner, run, &request, at_once).await
+}
+
+/// Asks a run to end, `at_once` or after it has undone what it did. A run that ends asks its children with its own
+/// words, whatever they are.
 pub(super) async fn cancel(
     inner: &Arc<Inner>,
     run: &RunId,
@@ -188,8 +157,6 @@ pub(super) async fn cancel(
     at_once: bool,
 ) -> Result<Sent, StoreError> {
     let topic = if at_once { TERMINATE } else { CANCEL };
-    inner.host.limits.check_text("reason", &request.reason)?;
-    inner.host.limits.check_text("actor", &request.actor)?;
     let (id, topic, payload) = (topic.into(), topic.into(), encode(request)?);
     post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }
@@ -198,18 +165,16 @@ impl<W> RunHandle<W> {
     /// Asks the run to end; see [`Engine::cancel`].
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails.
+    /// As [`Engine::cancel`].
     pub async fn cancel(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        let request = EndRequest { reason: reason.into(), actor: actor.into() };
-        cancel(&self.inner, &self.id, &request, false).await
+        ask_to_end(&self.inner, &self.id, reason, actor, false).await
     }
 
     /// Ends the run at once; see [`Engine::terminate`].
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails.
+    /// As [`Engine::cancel`].
     pub async fn terminate(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
-        let request = EndRequest { reason: reason.into(), actor: actor.into() };
-        cancel(&self.inner, &self.id, &request, true).await
+        ask_to_end(&self.inner, &self.id, reason, actor, true).await
     }
 }

@@ -4,9 +4,11 @@
 //! key stays taken when its run is gone.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
@@ -15,7 +17,6 @@ use crate::contract::Status;
 use crate::journal::StoredFrame;
 use crate::store::{EndedRuns, Purged, RunRecord, Store, StoreError};
 use crate::view::RunView;
-use crate::world::later;
 
 /// How long ended runs are kept, by how they ended. What is not named is kept for ever.
 ///
@@ -121,7 +122,7 @@ impl Retention {
         self
     }
 
-    /// Asks `hook` before each deletion; it may export the run, and it may keep it.
+    /// Asks `hook` before each deletion; it may export the run, and it may keep it. A run whose hook panics is kept.
     #[must_use]
     pub fn before_purge<F>(mut self, hook: impl Fn(Retiring) -> F + Send + Sync + 'static) -> Self
     where
@@ -139,7 +140,14 @@ impl Retention {
 
     async fn fate(&self, record: RunRecord, store: &Arc<dyn Store>) -> Fate {
         match &self.hook {
-            Some(hook) => hook(Retiring { record, store: Arc::clone(store) }).await,
+            Some(hook) => {
+                let run = record.id.clone();
+                let asked = async { hook(Retiring { record, store: Arc::clone(store) }).await };
+                AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| {
+                    tracing::error!(%run, "the hook before a purge panicked: the run is kept");
+                    Fate::Keep
+                })
+            }
             None => Fate::Delete,
         }
     }
@@ -217,7 +225,6 @@ pub(super) async fn keep_purging(inner: Arc<Inner>, retention: Retention) {
             Ok(report) => tracing::debug!(?report, "ended runs were purged"),
             Err(error) => tracing::warn!(%error, "cannot purge ended runs"),
         }
-        let world = &inner.host.world;
-        world.sleep_until(later(world.now(), retention.every)).await;
+        inner.host.world.sleep(retention.every).await;
     }
 }

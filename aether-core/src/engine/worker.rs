@@ -44,7 +44,7 @@ async fn schedule(inner: Arc<Inner>) {
     warn_of_unlinked(&inner).await;
     while !inner.is_stopping() {
         let kicked = inner.kick.notified();
-        let mut wake = later(host.world.now(), inner.settings.poll);
+        let mut nap = inner.settings.poll;
         match claim(&inner, None).await {
             Ok(0) => {}
             Ok(_) => continue,
@@ -52,11 +52,12 @@ async fn schedule(inner: Arc<Inner>) {
         }
         look_into_inboxes(&inner).await;
         if let Ok(Some(due)) = host.store.next_wake().await
-            && due > host.world.now()
+            && let Ok(left) = Duration::try_from(due.duration_since(host.world.now()))
+            && !left.is_zero()
         {
-            wake = wake.min(due);
+            nap = nap.min(left);
         }
-        select(Box::pin(kicked), host.world.sleep_until(wake)).await;
+        select(Box::pin(kicked), host.world.sleep(nap)).await;
     }
     if !inner.active().is_empty() {
         let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
@@ -136,7 +137,7 @@ async fn keep_leases(inner: Arc<Inner>) {
     let host = Arc::clone(&inner.host);
     let period = inner.settings.lease / 3;
     loop {
-        host.world.sleep_until(later(host.world.now(), period)).await;
+        host.world.sleep(period).await;
         if inner.is_stopping() {
             return;
         }
@@ -371,7 +372,7 @@ async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault: Fault) {
 async fn give_back_later(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Timestamp) {
     let host = &inner.host;
     while !inner.is_stopping() {
-        host.world.sleep_until(later(host.world.now(), inner.settings.poll)).await;
+        host.world.sleep(inner.settings.poll).await;
         match host.store.release(&run, epoch, wake_at).await {
             Err(error) if error.is_retryable() => {}
             _ => return,
@@ -401,13 +402,12 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     let active: Vec<(Arc<Run>, _)> =
         inner.active().values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect();
     let world = &inner.host.world;
-    let deadline = later(world.now(), patience);
     let mut ends: Vec<BoxFuture<'_, ()>> = Vec::new();
     for (run, task) in active {
         run.begin_stopping();
         ends.push(Box::pin(async move {
             let Some(mut task) = task else { return };
-            let limit = world.sleep_until(deadline);
+            let limit = world.sleep(patience);
             if let Either::Right(((), _)) = select(&mut task, limit).await {
                 task.abort();
                 let _aborted = task.await;

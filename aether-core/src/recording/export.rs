@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sha2::{Digest as _, Sha256};
 
 use super::masking::Secrets;
+use super::walk::quoted;
 use super::{Masking, RecordedFrame, RecordedRun, Recording, RecordingError};
 use crate::effect_store;
 use crate::event::Event;
@@ -13,6 +14,9 @@ use crate::journal::read_verified;
 use crate::ledger::LedgerEntry;
 use crate::payload::{Digest, Payload, hex};
 use crate::store::{Store, StoreError};
+
+/// What a seed begins with that stands in place of another.
+const MASKED_SEED: &str = "masked-";
 
 impl Recording {
     /// Records `run` and the runs it started, as far as they have come. Changes nothing in the store.
@@ -180,6 +184,9 @@ impl RecordedRun {
 
     fn mask(&mut self, masking: &Masking, secrets: &Secrets) {
         let emitted = self.emitted();
+        if !masking.is_off() {
+            self.mask_seed();
+        }
         for event in self.frames.iter_mut().flat_map(|frame| &mut frame.events) {
             put(event, secrets.replace(masking, event.as_str(), true));
         }
@@ -190,6 +197,18 @@ impl RecordedRun {
         }
         for row in &mut self.ledger {
             mask_row(row, masking, secrets, &digests);
+        }
+    }
+
+    /// Callback tokens follow from the seed: with it, whoever has the recording could report outcomes to the run.
+    fn mask_seed(&mut self) {
+        let seed = self.created.seed.clone();
+        let Some(first) = self.frames.first_mut().and_then(|frame| frame.events.first_mut()) else { return };
+        if !seed.starts_with(MASKED_SEED) {
+            let masked = format!("{MASKED_SEED}{}", hex(&Sha256::digest(seed.as_bytes())));
+            let member = |seed: &str| format!("\"seed\":{}", quoted(seed));
+            let text = first.as_str().replace(&member(&seed), &member(&masked));
+            put(first, Some(text));
         }
     }
 

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::walk::{Leaf, Place, Rewrite, quoted, rewrite};
+use crate::callback::CallbackToken;
 
 /// What stands in place of a secret where nothing has to be told apart.
 pub const MASK: &str = "***";
@@ -36,6 +37,9 @@ const NAMES: [&str; 16] = [
 /// Ends of names of members and headers that hold secrets, such as `refresh_token`.
 const ENDS: [&str; 7] = ["token", "secret", "password", "passwd", "apikey", "privatekey", "authorization"];
 
+/// What every callback token begins with: whoever has one can report an outcome.
+const TOKEN: &str = "cb1.";
+
 /// A secret shorter than this is replaced at its own place only: elsewhere its text may be there by chance.
 const TELLING: usize = 6;
 
@@ -45,7 +49,7 @@ type Rule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 ///
 /// By default it finds the strings and numbers below members and headers with telling names (`authorization`,
 /// `cookie`, `password`, `token`, `api_key`, `client_secret`, ..), query parameters of such names inside any text, and
-/// bearer tokens inside any text; also where JSON stands inside a string, as in the body of a request.
+/// bearer and callback tokens inside any text; also where JSON stands inside a string, as in the body of a request.
 ///
 /// ```
 /// use aether_core::recording::Masking;
@@ -76,7 +80,7 @@ impl fmt::Debug for Masking {
 }
 
 impl Masking {
-    /// Finds what has a telling name, and bearer tokens.
+    /// Finds what has a telling name, and bearer and callback tokens.
     pub fn standard() -> Self {
         Self { names: BTreeSet::new(), rules: Vec::new(), off: false }
     }
@@ -142,6 +146,11 @@ impl Masking {
         (new != text).then_some(new)
     }
 
+    /// Whether nothing is masked.
+    pub(super) fn is_off(&self) -> bool {
+        self.off
+    }
+
     fn names_a_secret(&self, name: &str) -> bool {
         let name = plain(name);
         NAMES.contains(&&*name) || ENDS.iter().any(|end| name.ends_with(end)) || self.names.contains(&name)
@@ -172,6 +181,8 @@ impl Masking {
             // Words that happen to follow "basic" are short; credentials are not.
             spans.extend(values.filter(|value| value.len() >= 12));
         }
+        let tokens = text.match_indices(TOKEN).map(|(at, _)| until_end(at));
+        spans.extend(tokens.filter(|token| CallbackToken::parse(&text[token.clone()]).is_some()));
         spans.retain(|span| !span.is_empty() && &text[span.clone()] != MASK);
         spans.sort_by_key(|span| span.start);
         spans

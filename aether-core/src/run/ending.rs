@@ -4,14 +4,42 @@
 
 use std::sync::Arc;
 
-use super::Run;
+use super::{Riders, Run};
 use crate::cancellation::Cancellation;
+use crate::event::{Event, InvocationAbandoned};
+use crate::fault::Fault;
 use crate::id::CommandId;
 use crate::obligations::Obligations;
 use crate::replay::History;
 use crate::step::Undo;
 
 impl Run {
+    /// Gives up the invocations inside of `scopes` (all of them for `None`) that were started and of which nothing is
+    /// known or decided: events that name them, and the rows that they leave in doubt. What is inside of `scopes` must
+    /// not be polled any more.
+    ///
+    /// # Errors
+    /// [`Fault`] when the store fails.
+    pub(crate) async fn abandon(&self, scopes: Option<&[String]>) -> Result<(Vec<Event>, Riders), Fault> {
+        let _busy = self.occupied();
+        let given_up = |command: &CommandId| scopes.is_none_or(|s| s.iter().any(|s| command.is_within(s)));
+        let mut open = self.owes(|owes| owes.invocations());
+        open.retain(|(command, _)| given_up(command));
+        if !open.is_empty() {
+            // An intent that is on its way has a row when it has arrived.
+            self.tail.reached(self.next()).await?;
+        }
+        let (mut events, mut riders) = (Vec::new(), Riders::default());
+        for (command, invocation) in open {
+            let update = self.in_doubt(&invocation);
+            let row = self.host.store.entry(&update.key).await?;
+            // A row that is missing is not needed; one that holds the outcome is kept.
+            riders.ledger.extend(row.filter(|row| !row.committed).map(|_| update));
+            events.push(InvocationAbandoned { command, invocation }.into());
+        }
+        Ok((events, riders))
+    }
+
     /// Does not return in a run that is being cancelled: nothing begins any more.
     pub(crate) async fn still_open(&self) {
         if self.is_closing() {

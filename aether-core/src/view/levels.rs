@@ -77,15 +77,28 @@ impl fmt::Display for TraceEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}  {}", self.moment.at, self.action())?;
         match self.trigger {
-            Some(trigger) => write!(f, "  {} by {}", trigger.as_str(), self.actor)?,
-            None => write!(f, "  by {}", self.actor)?,
+            Some(trigger) => write!(f, "  {} by {}", trigger.as_str(), OneLine(&self.actor))?,
+            None => write!(f, "  by {}", OneLine(&self.actor))?,
         }
         let marks = [(self.irreversible, "irreversible"), (self.world_changed, "world changed")];
         let marks: Vec<_> = marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect();
         if !marks.is_empty() {
             write!(f, "  [{}]", marks.join(", "))?;
         }
-        self.error.as_ref().map_or(Ok(()), |error| write!(f, "  {error}"))
+        self.error.as_ref().map_or(Ok(()), |error| write!(f, "  {}", OneLine(error)))
+    }
+}
+
+/// A text from outside in which nothing can end a line or move the cursor, so that nobody can forge an entry.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '\u{2028}' | '\u{2029}' => write!(f, "{}", c.escape_unicode()),
+            c if c.is_control() => write!(f, "{}", c.escape_default()),
+            c => write!(f, "{c}"),
+        })
     }
 }
 

@@ -7,7 +7,7 @@ mod body;
 mod linear;
 mod locals;
 mod names;
-mod options;
+pub(crate) mod options;
 mod own;
 mod places;
 mod rules;

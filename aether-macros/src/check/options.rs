@@ -140,6 +140,23 @@ impl ToTokens for CallSite {
     }
 }
 
+const TEST: &[&str] = &["timeout", "crate"];
+/// How long a test may take, in milliseconds of real time, where it does not say.
+const TEST_LIMIT: u64 = 60_000;
+
+/// What a test says: where the `aether_testing` crate is, and how many milliseconds of real time it may take.
+pub(crate) fn test(options: Vec<Opt>, diagnostics: &mut Diagnostics) -> (Path, u64) {
+    let named = options.iter().any(|option| option.name == "crate");
+    let (common, written) = read(options, TEST, diagnostics);
+    let krate = if named { common.krate } else { parse_quote!(::aether_testing) };
+    let limit = match written.timeout {
+        Some(Timeout::Millis(millis)) => millis,
+        Some(Timeout::None) => u64::MAX,
+        _ => TEST_LIMIT,
+    };
+    (krate, limit)
+}
+
 fn read(options: Vec<Opt>, known: &[&str], diagnostics: &mut Diagnostics) -> (Common, Written) {
     let mut common = Common::default();
     let mut written = Written::default();

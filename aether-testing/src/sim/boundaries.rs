@@ -14,11 +14,12 @@ use aether_core::memory::MemoryStore;
 use aether_core::payload::{Digest, Payload};
 use aether_core::step::Workflow;
 use aether_core::store::{NewRun, RunRecord, Store, StoreError};
+use futures_util::future::BoxFuture;
 
 use super::life::{Simulated, runtime, verifying};
 use super::orders::{is_lost, races};
 use super::stage::Stage;
-use super::{CrashReport, Settings, Sim, SimError, SimWorld, crashes};
+use super::{CrashReport, Running, Settings, Sim, SimError, SimWorld, crashes};
 use crate::crash::CrashPoint;
 use crate::trap::LastCommands;
 
@@ -145,11 +146,9 @@ impl<W: Workflow> Sim<W> {
     ///
     /// # Panics
     /// When a crash changes more than it may; tells how to reproduce it.
-    pub async fn crash_at_every_boundary(&self, input: W::Input) -> CrashReport {
-        match self.try_crash_at_every_boundary(input).await {
-            Ok(report) => report,
-            Err(error) => panic!("{error}"),
-        }
+    #[track_caller]
+    pub fn crash_at_every_boundary(&self, input: W::Input) -> Running<CrashReport> {
+        Running::new(self.at_every_boundary(input))
     }
 
     /// Like [`Sim::crash_at_every_boundary`].
@@ -158,17 +157,21 @@ impl<W: Workflow> Sim<W> {
     /// [`SimError::Crash`] when a crash changes what it must not; [`SimError::Undisturbed`] when a guarantee does not
     /// hold without one; any other when the run without a crash fails.
     pub async fn try_crash_at_every_boundary(&self, input: W::Input) -> Result<CrashReport, SimError> {
+        self.at_every_boundary(input).await
+    }
+
+    fn at_every_boundary(&self, input: W::Input) -> BoxFuture<'static, Result<CrashReport, SimError>> {
         let test = test_name();
         self.apart(input, move |settings, input| crashes::at_every_boundary::<W>(settings, input, &test))
-            .await
     }
 
     /// The same as [`Sim::crash_at_every_boundary`].
     ///
     /// # Panics
     /// As [`Sim::crash_at_every_boundary`].
-    pub async fn crash_at_every_append(&self, input: W::Input) -> CrashReport {
-        self.crash_at_every_boundary(input).await
+    #[track_caller]
+    pub fn crash_at_every_append(&self, input: W::Input) -> Running<CrashReport> {
+        self.crash_at_every_boundary(input)
     }
 
     /// Called before each run of the simulation: puts the world outside, such as a folder that real bodies write to,

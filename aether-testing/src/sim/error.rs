@@ -1,5 +1,6 @@
 //! Why a simulation came to no report.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aether_core::contract::Status;
@@ -7,8 +8,9 @@ use aether_core::engine::{BuildError, StartError};
 use aether_core::id::{CommandId, RunId};
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::store::StoreError;
+use aether_effects::llm::{ChatMessage, ChatRequest};
 
-use super::Comparison;
+use super::{Comparison, HttpCall};
 use crate::crash::CrashPoint;
 use crate::trap::TrapHit;
 
@@ -18,9 +20,10 @@ use crate::trap::TrapHit;
 pub enum SimError {
     /// A step was called that has no stub.
     #[error(
-        "step `{asked}` was called and has no stub (command `{command}`, arguments {args:?})\n  stubs: {}\n  help: {}",
+        "step `{asked}` was called and has no stub (command `{command}`, {})\n  stubs: {}\n  help: {}",
+        shown(asked, args),
         listed(stubs),
-        advice(asked)
+        advice(asked, args)
     )]
     MissingStub {
         /// Unique name of the step.
@@ -32,9 +35,63 @@ pub enum SimError {
         /// The steps that have a stub.
         stubs: Vec<String>,
     },
+    /// A step was called with arguments that no answer is for.
+    #[error(
+        "step `{asked}` was called with arguments that no `.when` answers (command `{command}`, {})\n  matchers: {}\n  help: for all other calls {}",
+        shown(asked, args),
+        listed(matchers),
+        advice(asked, args)
+    )]
+    NoMatch {
+        /// Unique name of the step.
+        asked: String,
+        /// The command that called it.
+        command: CommandId,
+        /// Its arguments.
+        args: Payload,
+        /// Where the matchers are, and why they did not answer.
+        matchers: Vec<String>,
+    },
+    /// A word that the test says to a wait was not taken.
+    #[error("run `{run}`: what the test says to command `{command}` was refused: {reason}")]
+    Refused {
+        /// The run.
+        run: RunId,
+        /// The command.
+        command: CommandId,
+        /// Why.
+        reason: String,
+    },
+    /// A model was asked what none of its scripts answers.
+    #[error(
+        "the model was asked by `{call}`, and no script answers it: {asked:?}\n  scripts: {}\n  help: add `.model_for(\"{call}\", |request| \"its answer\")`",
+        listed(scripts)
+    )]
+    NoModelAnswer {
+        /// Name of the call.
+        call: String,
+        /// The last message.
+        asked: String,
+        /// What is scripted.
+        scripts: Vec<String>,
+    },
+    /// A conversation went on beyond its last reply.
+    #[error(
+        "the model was asked by `{call}` for reply {}, and its conversation has {replies}; the last message is {asked:?}\n  help: add replies to `.conversation(\"{call}\", [..])`; the last one should `say(..)` something",
+        replies + 1
+    )]
+    ConversationOver {
+        /// Name of the call.
+        call: String,
+        /// Number of replies.
+        replies: usize,
+        /// The last message.
+        asked: String,
+    },
     /// A step was called more often than its stub has answers.
     #[error(
-        "step `{asked}` was called once more than its stub has answers ({answers}), by command `{command}`\n  help: add answers to `.stub_seq`, or a `.stub` that answers every further call"
+        "step `{asked}` was called once more than its stub has answers ({answers}), by command `{command}`\n  help: add answers, or for every further call {}",
+        advice(asked, &Payload::null())
     )]
     StubUsedUp {
         /// Unique name of the step.
@@ -86,7 +143,11 @@ pub enum SimError {
         second: String,
     },
     /// The run did not end in the time it was given.
-    #[error("the run did not end within {within:?} of virtual time: it is {status}, {}", waits(waiting))]
+    #[error(
+        "the run did not end within {within:?} of virtual time: it is {status}, {}{}",
+        waits(waiting),
+        hints(help)
+    )]
     Unfinished {
         /// How long the simulation was, in virtual time.
         within: Duration,
@@ -94,6 +155,8 @@ pub enum SimError {
         status: Status,
         /// Commands that have no outcome.
         waiting: Vec<CommandId>,
+        /// What would let it go on.
+        help: Vec<String>,
     },
     /// The input cannot be recorded.
     #[error("the input cannot be recorded: {0}")]
@@ -178,19 +241,62 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-/// What to add for a step, or for an effect of the context.
-fn advice(asked: &str) -> String {
-    if let Some(call) = asked.strip_prefix("llm.") {
-        return format!("add `.model(|request| ..)`, or `.model_seq(\"{call}\", [..])` for this call alone");
+fn hints(help: &[String]) -> String {
+    help.iter().map(|line| format!("\n  help: {line}")).collect()
+}
+
+/// The arguments of a call; of a question to a model, its last message.
+fn shown(asked: &str, args: &Payload) -> String {
+    match args.decode::<ChatRequest>() {
+        Ok(request) if asked.starts_with("llm.") => format!("last message {:?}", last_message(&request)),
+        _ => format!("arguments {args:?}"),
     }
-    if asked.starts_with("http.") {
-        return "add `.http(method, url, |request| ..)`; an url that ends in `*` stands for all that begin so".into();
+}
+
+/// What a model was told last.
+pub(super) fn last_message(request: &ChatRequest) -> String {
+    match request.messages.last() {
+        Some(
+            ChatMessage::System { content }
+            | ChatMessage::User { content }
+            | ChatMessage::Tool { content, .. },
+        ) => content.clone(),
+        Some(ChatMessage::Assistant { content, .. }) => content.clone().unwrap_or_default(),
+        None => String::new(),
+    }
+}
+
+/// What to add for a step, or for an effect of the context: a line that can be pasted.
+fn advice(asked: &str, args: &Payload) -> String {
+    if let Some(call) = asked.strip_prefix("llm.") {
+        return format!(
+            "add `.model_for(\"{call}\", |request| \"its answer\")`, or `.model_seq(\"{call}\", [..])` for answers in order"
+        );
+    }
+    if let Some(method) = asked.strip_prefix("http.") {
+        let url = args.decode::<HttpCall>().map_or_else(|_| "https://*".into(), |call| call.url);
+        return format!("add `.http(\"{}\", \"{url}\", |call| (200, \"its body\"))`", method.to_uppercase());
     }
     match asked.rsplit_once("::") {
-        Some((_, name)) => {
-            format!("add `.stub::<{name}>(|args| ..)`, or `.real::<{name}>()` to run its body")
-        }
-        None => format!("add `.stub_effect(\"{asked}\", |args| ..)`"),
+        Some((_, name)) => format!(
+            "add `.stub::<{name}>(|{}| unimplemented!(\"its answer\"))`, or `.real::<{name}>()` to run its body",
+            parameters(args)
+        ),
+        None => format!("add `.stub_effect(\"{asked}\", |args| unimplemented!(\"its answer\"))`"),
+    }
+}
+
+/// The parameter of a stub's closure.
+fn parameters(args: &Payload) -> String {
+    let named: BTreeMap<String, serde::de::IgnoredAny> = args.decode().unwrap_or_default();
+    // In the order in which they were recorded, which is that of the signature.
+    let mut names: Vec<_> = named.keys().collect();
+    names.sort_by_key(|name| args.as_str().find(&format!("\"{name}\":")));
+    match names.as_slice() {
+        [] if args.as_str() == "{}" => "()".into(),
+        [] => "args".into(),
+        [one] => (*one).clone(),
+        several => format!("({})", several.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")),
     }
 }
 

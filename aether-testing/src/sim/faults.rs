@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aether_core::payload::Payload;
 use aether_core::step::Workflow;
 use aether_core::store::Store;
+use futures_util::future::BoxFuture;
 
 use super::boundaries::test_name;
 use super::crashes::{check, undisturbed};
 use super::life::simulate;
-use super::{Settings, Sim, SimError};
+use super::{Running, Settings, Sim, SimError};
 use crate::faulty::{Fault, FaultyStore};
 
 /// What faults of the store showed.
@@ -103,11 +104,9 @@ impl<W: Workflow> Sim<W> {
     ///
     /// # Panics
     /// When a fault changes more than a crash may.
-    pub async fn fail_at_every_call(&self, input: W::Input) -> FaultReport {
-        match self.try_fail_at_every_call(input).await {
-            Ok(report) => report,
-            Err(error) => panic!("{error}"),
-        }
+    #[track_caller]
+    pub fn fail_at_every_call(&self, input: W::Input) -> Running<FaultReport> {
+        Running::new(self.with_faults(input))
     }
 
     /// Like [`Sim::fail_at_every_call`].
@@ -115,7 +114,11 @@ impl<W: Workflow> Sim<W> {
     /// # Errors
     /// [`SimError::Fault`] when a fault changes more than a crash may; any other when the run without a fault fails.
     pub async fn try_fail_at_every_call(&self, input: W::Input) -> Result<FaultReport, SimError> {
+        self.with_faults(input).await
+    }
+
+    fn with_faults(&self, input: W::Input) -> BoxFuture<'static, Result<FaultReport, SimError>> {
         let test = test_name();
-        self.apart(input, move |settings, input| with_every_fault::<W>(settings, input, &test)).await
+        self.apart(input, move |settings, input| with_every_fault::<W>(settings, input, &test))
     }
 }

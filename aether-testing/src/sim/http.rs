@@ -1,9 +1,10 @@
-//! Scripted HTTP: answers to `cx.http()` in a workflow, by method and URL.
+//! Scripted HTTP: answers to `cx.http()` in a workflow, by method and URL, in order or from a closure.
 //!
 //! Promise: no request of a workflow leaves the simulation. Requests of a step's real body do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aether_core::failure::Failure;
 use aether_core::host::BodyCall;
@@ -12,7 +13,7 @@ use aether_effects::http::{Body, HttpResponse};
 use serde::Deserialize;
 
 use super::Sim;
-use super::script::{Behaviour, encode_named};
+use super::script::{Answers, Behaviour, encode_named};
 
 /// A request as it stands in the journal: without credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -40,6 +41,11 @@ pub trait HttpAnswer {
     /// # Errors
     /// The failure that the workflow is to see. One of class `Unknown` leaves a world-changing request in doubt.
     fn into_response(self, call: &HttpCall) -> Result<HttpResponse, Failure>;
+
+    /// How long the answer takes, in virtual time.
+    fn takes(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 impl HttpAnswer for HttpResponse {
@@ -74,25 +80,47 @@ impl<A: HttpAnswer> HttpAnswer for Result<A, Failure> {
     fn into_response(self, call: &HttpCall) -> Result<HttpResponse, Failure> {
         self?.into_response(call)
     }
+
+    fn takes(&self) -> Duration {
+        self.as_ref().map_or(Duration::ZERO, HttpAnswer::takes)
+    }
 }
 
-type Answer = Arc<dyn Fn(&HttpCall) -> Result<HttpResponse, Failure> + Send + Sync>;
+/// An answer that takes its time; see [`delayed`].
+#[derive(Clone, Debug)]
+pub struct Delayed<A> {
+    takes: Duration,
+    answer: A,
+}
+
+/// An answer that comes after this much virtual time. A request's own timeout is not simulated: say what it leads to,
+/// `delayed(wait, Err::<u16, _>(Failure::unknown("no answer in time")))`.
+pub fn delayed<A>(takes: Duration, answer: A) -> Delayed<A> {
+    Delayed { takes, answer }
+}
+
+impl<A: HttpAnswer> HttpAnswer for Delayed<A> {
+    fn into_response(self, call: &HttpCall) -> Result<HttpResponse, Failure> {
+        self.answer.into_response(call)
+    }
+
+    fn takes(&self) -> Duration {
+        self.takes
+    }
+}
 
 /// What a server answers to one method and URL.
 #[derive(Clone)]
 pub(super) struct HttpScript {
     method: String,
     url: String,
-    answer: Answer,
+    answers: Answers,
 }
 
 impl HttpScript {
     fn fits(&self, call: &HttpCall) -> bool {
-        let url = match self.url.strip_suffix('*') {
-            Some(start) => call.url.starts_with(start),
-            None => call.url == self.url,
-        };
-        url && self.method.eq_ignore_ascii_case(&call.method)
+        (self.method == "*" || self.method.eq_ignore_ascii_case(&call.method))
+            && matches(&self.url, &call.url)
     }
 
     pub(super) fn name(&self) -> String {
@@ -100,25 +128,89 @@ impl HttpScript {
     }
 }
 
-/// The answer to a request of a workflow, if one is scripted. The newest script that fits counts.
-pub(super) fn answer(scripts: &[HttpScript], call: &BodyCall<'_>) -> Option<Behaviour> {
-    call.path.strip_prefix("http.")?;
-    let request: HttpCall = call.args.decode().ok()?;
-    let script = scripts.iter().rev().find(|script| script.fits(&request))?;
-    let answer = Arc::clone(&script.answer);
-    Some(Behaviour::answer(move |_, _| encode_named(answer(&request))))
+/// Whether `text` is what `pattern` describes, in which `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(start) else { return false };
+    let mut tails = (0..=text.len()).filter_map(|at| text.get(at..));
+    tails.any(|tail| matches(rest, tail))
+}
+
+/// The answers to a request of a workflow, with their numbers: those in order first, then the others, the newest first.
+pub(super) fn answers<'a>(scripts: &'a [HttpScript], call: &BodyCall<'_>) -> Vec<(usize, &'a Answers)> {
+    let is_request = call.path.starts_with("http.");
+    let request = is_request.then(|| call.args.decode::<HttpCall>().ok()).flatten();
+    let Some(request) = request else { return Vec::new() };
+    let fitting = scripts.iter().enumerate().filter(|(_, script)| script.fits(&request));
+    let (others, mut answers): (Vec<_>, Vec<_>) = fitting
+        .map(|(number, script)| (number, &script.answers))
+        .partition(|(_, answers)| answers.then.is_some());
+    answers.extend(others.into_iter().rev());
+    answers
 }
 
 impl<W: Workflow> Sim<W> {
-    /// Answers requests of the workflow with this method and URL; a URL that ends in `*` stands for all that begin so.
+    /// Answers requests of the workflow with this method and URL. `*` in the URL stands for any text, and as method
+    /// for any method. The newest that fits counts.
     pub fn http<A: HttpAnswer>(
         self,
         method: &str,
         url: &str,
         answer: impl Fn(&HttpCall) -> A + Send + Sync + 'static,
     ) -> Self {
-        let answer: Answer = Arc::new(move |call| answer(call).into_response(call));
-        let script = HttpScript { method: method.to_ascii_uppercase(), url: url.into(), answer };
+        let then = Some(behaviour(move |call| {
+            let answer = answer(call);
+            (answer.takes(), answer.into_response(call))
+        }));
+        self.server(method, url, Answers { first: Vec::new(), then })
+    }
+
+    /// Answers the next such requests in order, before what [`Sim::http`] says.
+    pub fn http_seq<A: HttpAnswer + Clone + Send + Sync + 'static>(
+        self,
+        method: &str,
+        url: &str,
+        answers: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let fixed = |answer: A| behaviour(move |call| (answer.takes(), answer.clone().into_response(call)));
+        let first = answers.into_iter().map(fixed).collect();
+        self.server(method, url, Answers { first, then: None })
+    }
+
+    fn server(self, method: &str, url: &str, answers: Answers) -> Self {
+        let script = HttpScript { method: method.to_ascii_uppercase(), url: url.into(), answers };
         self.script(|scripts| scripts.http.push(script))
+    }
+}
+
+/// Answers a request, in virtual time.
+fn behaviour(
+    answer: impl Fn(&HttpCall) -> (Duration, Result<HttpResponse, Failure>) + Send + Sync + 'static,
+) -> Behaviour {
+    let answer = Arc::new(answer);
+    Behaviour::Answer(Arc::new(move |_, args| {
+        let answer = Arc::clone(&answer);
+        Box::pin(async move {
+            let (takes, response) = answer(&args.decode()?);
+            tokio::time::sleep(takes).await;
+            encode_named(response)
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text) in
+            [("a*", "a"), ("a*", "abc"), ("*", ""), ("a/*/c", "a/b/c"), ("*.de/*", "x.de/y")]
+        {
+            assert!(matches(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in [("a", "ab"), ("a/*/c", "a/b/d"), ("a*b", "ac")] {
+            assert!(!matches(pattern, text), "{pattern} {text}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use aether_core::deps::Deps;
 use aether_core::effect_store;
 use aether_core::engine::{Engine, EngineBuilder, RunError, RunHandle, VerifyError};
 use aether_core::event::{
-    Event, InvocationAbandoned, InvocationResolved, StateChanged, ToolInvocationFinished,
+    CallbackAwaited, Event, InvocationAbandoned, InvocationResolved, StateChanged, ToolInvocationFinished,
     ToolInvocationStarted,
 };
 use aether_core::failure::Failure;
@@ -32,7 +32,7 @@ use tokio::runtime::Runtime;
 use super::audit::audit;
 use super::stage::Stage;
 use super::world::Entropy;
-use super::{Live, Settings, SimError, SimReport, SimWorld, model};
+use super::{Live, Settings, SimError, SimReport, SimWorld, model, people};
 use crate::crash::{Boundary, CrashStore};
 use crate::trap::{Armed, LastCommands};
 
@@ -66,6 +66,11 @@ pub(super) struct Simulated<W: Workflow> {
     pub(super) before: Option<Vec<Event>>,
     /// What was wrong with what a process left in the store.
     pub(super) broken: Option<String>,
+}
+
+/// Runs a whole simulation on this thread; see [`simulate`].
+pub(super) fn run<W: Workflow>(settings: &Settings, input: &Payload) -> Result<SimReport<W>, SimError> {
+    simulate::<W>(settings, input).map(|done| done.report)
 }
 
 /// Runs a whole simulation on this thread, which must not belong to a runtime.
@@ -172,6 +177,8 @@ async fn cut_off(store: &dyn Store) -> Result<BTreeSet<Doubt>, SimError> {
                 }
                 Event::ToolInvocationFinished(ToolInvocationFinished { command, invocation, .. })
                 | Event::InvocationAbandoned(InvocationAbandoned { command, invocation })
+                // Somebody outside will tell its outcome.
+                | Event::CallbackAwaited(CallbackAwaited { command, invocation, .. })
                 | Event::InvocationResolved(InvocationResolved { command, invocation, .. }) => {
                     open.remove(&Doubt { run: run.clone(), command, invocation });
                 }
@@ -290,7 +297,8 @@ impl<W: Workflow> Life<'_, W> {
         let engine = self.engine(world).await?;
         let input = W::decode(self.input).map_err(SimError::Input)?;
         let handle = engine.start::<W>(input).id(self.settings.id.as_str()).await?;
-        let live = || Live::new(engine.clone(), handle.id().clone(), world.clone());
+        let live = || Live::new(engine.clone(), handle.id().clone(), world.clone(), self.settings.at);
+        people::attend(&self.settings.people, &self.stage, &live());
         if let Some(played) = &self.settings.scripts.recorded {
             tokio::spawn(Arc::clone(played).send_signals(live()));
         }
@@ -317,6 +325,7 @@ impl<W: Workflow> Life<'_, W> {
             .deps(self.deps())
             .interceptor(self.stage.clone())
             .policy(LastCommands)
+            .approvals(settings.people.approvals.clone())
             .limits(settings.limits)
             .lease(LEASE)
             .poll_interval(POLL)
@@ -337,7 +346,11 @@ impl<W: Workflow> Life<'_, W> {
         let status = handle.status().await?;
         let view = engine.view(handle.id()).await?;
         let open = view.steps.iter().filter(|step| step.outcome.is_none()).map(|step| step.command.clone());
-        Ok(SimError::Unfinished { within: self.settings.within, status, waiting: open.collect() })
+        let waiting = open.collect();
+        let mut help: Vec<_> = engine.all_pending().await?.iter().map(people::advice).collect();
+        let events = journal_of(&**engine.store(), handle.id()).await?;
+        help.extend(people::missing_signals(&events));
+        Ok(SimError::Unfinished { within: self.settings.within, status, waiting, help })
     }
 
     async fn report(
@@ -360,6 +373,7 @@ impl<W: Workflow> Life<'_, W> {
             ledger: store.entries(run).await?,
             verified,
             log: self.stage.calls(),
+            begun: self.settings.at,
             slept,
             trapped: Vec::new(),
             writes: 0,

@@ -13,13 +13,14 @@ use aether_core::event::Event;
 use aether_core::id::CommandId;
 use aether_core::payload::Payload;
 use aether_core::step::Workflow;
+use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, oneshot};
 
 use super::boundaries::test_name;
 use super::crashes::{commands, undisturbed};
 use super::life::simulate;
 use super::world::Entropy;
-use super::{Settings, Sim, SimError, SimReport};
+use super::{Running, Settings, Sim, SimError, SimReport};
 
 /// Environment variable with the one order to try.
 const ONLY: &str = "AETHER_ORDER";
@@ -360,11 +361,9 @@ impl<W: Workflow> Sim<W> {
     ///
     /// # Panics
     /// When two orders differ; tells how to reproduce it.
-    pub async fn every_interleaving(&self, limit: usize, input: W::Input) -> OrderReport {
-        match self.try_every_interleaving(limit, input).await {
-            Ok(report) => report,
-            Err(error) => panic!("{error}"),
-        }
+    #[track_caller]
+    pub fn every_interleaving(&self, limit: usize, input: W::Input) -> Running<OrderReport> {
+        Running::new(self.in_orders(limit, input))
     }
 
     /// Like [`Sim::every_interleaving`].
@@ -376,7 +375,11 @@ impl<W: Workflow> Sim<W> {
         limit: usize,
         input: W::Input,
     ) -> Result<OrderReport, SimError> {
+        self.in_orders(limit, input).await
+    }
+
+    fn in_orders(&self, limit: usize, input: W::Input) -> BoxFuture<'static, Result<OrderReport, SimError>> {
         let test = test_name();
-        self.apart(input, move |settings, input| in_every_order::<W>(settings, input, limit, test)).await
+        self.apart(input, move |settings, input| in_every_order::<W>(settings, input, limit, test))
     }
 }

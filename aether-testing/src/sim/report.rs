@@ -1,6 +1,6 @@
-//! What a simulation found: the result, the journal, the calls of bodies, and assertions that say what they saw.
+//! What a simulation found: the result, the journal, the calls of bodies.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::time::Duration;
 
 use aether_core::engine::{RunError, Verified, VerifyError};
@@ -9,8 +9,9 @@ use aether_core::ledger::LedgerEntry;
 use aether_core::step::{Step, Workflow};
 use aether_core::view::{EffectRecord, RunView};
 use aether_effects::llm::ChatRequest;
+use jiff::Timestamp;
 
-use super::journal::{difference, journal_text};
+use super::journal::journal_snapshot;
 use super::stage::CallRecord;
 use crate::trap::TrapHit;
 
@@ -30,6 +31,8 @@ pub struct SimReport<W: Workflow> {
     pub log: Vec<CallRecord>,
     /// Calls of workflow code that the trap caught, where it only warns.
     pub trapped: Vec<TrapHit>,
+    /// When the simulation began.
+    pub begun: Timestamp,
     /// How much virtual time passed from start to end.
     pub slept: Duration,
     /// Number of writes: creations of runs, and appends.
@@ -46,24 +49,25 @@ impl<W: Workflow> SimReport<W> {
         self.view.effects.clone()
     }
 
-    /// How often the body of `S` was called, failed attempts included.
-    pub fn calls<S: Step>(&self) -> usize {
-        self.log.iter().filter(|call| call.path == S::DEF.path).count()
-    }
-
-    /// The arguments of every call of `S`, in order.
+    /// The arguments of every call of the body of `S`, in order, failed attempts included.
     ///
     /// # Panics
     /// When recorded arguments do not fit the step's signature.
     #[track_caller]
-    pub fn args<S: Step>(&self) -> Vec<S::Args> {
-        let calls = self.log.iter().filter(|call| call.path == S::DEF.path);
-        calls
-            .map(|call| match S::decode(&call.args) {
-                Ok(args) => args,
+    pub fn calls<S: Step>(&self) -> Vec<S::Args> {
+        let mut calls = Vec::new();
+        for call in self.log_of::<S>() {
+            match S::decode(&call.args) {
+                Ok(args) => calls.push(args),
                 Err(error) => panic!("arguments of `{}`: {error}", call.command),
-            })
-            .collect()
+            }
+        }
+        calls
+    }
+
+    /// Every call of the body of `S`, in order.
+    pub(super) fn log_of<S: Step>(&self) -> impl Iterator<Item = &CallRecord> {
+        self.log.iter().filter(|call| call.path == S::DEF.path)
     }
 
     /// How often the effect named `name` (one that is not a step) was performed.
@@ -78,55 +82,11 @@ impl<W: Workflow> SimReport<W> {
         asked.filter_map(|call| call.args.decode().ok()).collect()
     }
 
-    /// The journal as text for snapshots, one event a line. What changes from build to build (fingerprints, digests,
-    /// seeds, workers, source lines) is left out.
+    /// The journal as text for snapshots, one event a line: its kind, its command, its other fields. Times are told
+    /// from the simulation's beginning, UUIDs are numbered, and what changes from build to build (fingerprints,
+    /// digests, seeds, workers, source lines) is left out.
     pub fn journal(&self) -> String {
-        journal_text(&self.events)
-    }
-
-    /// Asserts that the run ended with a value, and returns it.
-    ///
-    /// # Panics
-    /// When it did not; shows the error and the journal.
-    #[track_caller]
-    pub fn assert_completed(&self) -> &W::Output {
-        match &self.result {
-            Ok(value) => value,
-            Err(error) => panic!("the run did not complete: {error}\njournal:\n{}", self.journal()),
-        }
-    }
-
-    /// Asserts that the recorded effects have these names, in this order: steps, and draws such as `now`.
-    ///
-    /// # Panics
-    /// When they have not; shows the difference.
-    #[track_caller]
-    pub fn assert_effects(&self, expected: &[&str]) {
-        let found: Vec<&str> = self.view.effects.iter().map(|effect| effect.command.name()).collect();
-        if found != expected {
-            let mut text = String::from("the run has other effects (- expected, + found):\n");
-            for (sign, name) in difference(expected, &found) {
-                let _writing_to_a_string = writeln!(text, "  {sign} {name}");
-            }
-            panic!("{text}");
-        }
-    }
-
-    /// Asserts how often the body of `S` was called.
-    ///
-    /// # Panics
-    /// When it was called more or less often; lists the calls.
-    #[track_caller]
-    pub fn assert_calls<S: Step>(&self, expected: usize) {
-        let found = self.calls::<S>();
-        if found != expected {
-            let mut text = format!("`{}` was called {found} times, not {expected}:\n", S::DEF.name);
-            for call in self.log.iter().filter(|call| call.path == S::DEF.path) {
-                let _writing_to_a_string =
-                    writeln!(text, "  {} attempt {} with {:?}", call.command, call.attempt, call.args);
-            }
-            panic!("{text}");
-        }
+        journal_snapshot(&self.events, self.begun)
     }
 }
 

@@ -1,14 +1,17 @@
-//! What bodies are replaced by: for each step, answers in order, and then one for every further call.
+//! What bodies are replaced by: for each step, answers to calls with certain arguments, then answers in order, and then
+//! one for every further call; and what probes are replaced by.
 //!
 //! Promise: a script is data; every simulation begins at its start.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aether_core::failure::Failure;
 use aether_core::payload::{Payload, PayloadError};
-use aether_core::step::{BodyError, BodyResult, Step};
+use aether_core::step::{BodyError, BodyResult, ProbeResult, Step};
 use aether_core::step_cx::StepCx;
 use futures_util::future::BoxFuture;
 
@@ -28,6 +31,8 @@ pub(super) enum Behaviour {
     Real,
     /// No answer ever comes.
     Never,
+    /// The body hands its completion over; this is reported so much later.
+    HandOver(Duration, Arc<dyn Fn(&Payload) -> BodyResult + Send + Sync>),
 }
 
 impl Behaviour {
@@ -46,30 +51,77 @@ impl Behaviour {
     }
 }
 
+/// Answers in order, and then one for every further call.
+#[derive(Clone, Default)]
+pub(super) struct Answers {
+    pub(super) first: Vec<Behaviour>,
+    pub(super) then: Option<Behaviour>,
+}
+
+impl Answers {
+    /// The answer of this number, from 0.
+    pub(super) fn get(&self, turn: usize) -> Option<&Behaviour> {
+        self.first.get(turn).or(self.then.as_ref())
+    }
+}
+
+/// Whether a call has the arguments that an answer is for.
+pub(super) type Fits = Arc<dyn Fn(&Payload) -> Result<bool, PayloadError> + Send + Sync>;
+
+/// Answers to the calls that fit.
+#[derive(Clone)]
+pub(super) struct Rule {
+    pub(super) fits: Fits,
+    pub(super) answers: Answers,
+    /// Where the test says so.
+    pub(super) at: &'static Location<'static>,
+}
+
 /// What is planned for one step.
 #[derive(Clone, Default)]
 pub(super) struct Script {
-    pub(super) first: Vec<Behaviour>,
-    pub(super) then: Option<Behaviour>,
+    pub(super) rules: Vec<Rule>,
+    /// What answers the calls that no rule answers.
+    pub(super) rest: Answers,
+}
+
+/// What a probe is replaced by.
+#[derive(Clone)]
+pub(super) enum Look {
+    /// This answers.
+    Answer(Arc<dyn Fn(&Payload) -> ProbeResult + Send + Sync>),
+    /// The real probe looks.
+    Real,
 }
 
 /// What is planned for all bodies.
 #[derive(Clone, Default)]
 pub(super) struct Scripts {
     by_path: BTreeMap<String, Script>,
+    pub(super) probes: BTreeMap<String, Look>,
     pub(super) http: Vec<HttpScript>,
     pub(super) models: ModelScripts,
     pub(super) recorded: Option<Arc<Played>>,
 }
 
 impl Scripts {
-    pub(super) fn of<S: Step>(&mut self) -> &mut Script {
+    /// What answers the calls of `S` that no rule answers.
+    pub(super) fn of<S: Step>(&mut self) -> &mut Answers {
         self.named(S::DEF.path)
     }
 
-    /// The script of an effect, or of a step by its unique name.
-    pub(super) fn named(&mut self, path: &str) -> &mut Script {
+    /// The same for an effect, or for a step by its unique name.
+    pub(super) fn named(&mut self, path: &str) -> &mut Answers {
+        &mut self.script(path).rest
+    }
+
+    pub(super) fn script(&mut self, path: &str) -> &mut Script {
         self.by_path.entry(path.into()).or_default()
+    }
+
+    /// The probe of a step whose real body runs looks for real, unless it is told otherwise.
+    pub(super) fn look_for_real<S: Step>(&mut self) {
+        self.probes.entry(S::DEF.path.into()).or_insert(Look::Real);
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&Script> {
@@ -132,6 +184,11 @@ pub(super) fn typed_async<S: Step>(
     }))
 }
 
+/// A body that panics.
+pub(super) fn panics(message: String) -> Behaviour {
+    Behaviour::answer(move |_, _| panic!("{message}"))
+}
+
 /// What a body of unknown outcome does: nothing within its timeout, or saying that it does not know.
 pub(super) fn in_doubt<S: Step>() -> Behaviour {
     if S::DEF.options.timeout.is_some() {
@@ -143,4 +200,26 @@ pub(super) fn in_doubt<S: Step>() -> Behaviour {
         let class = aether_core::outcome::FailureClass::Unknown;
         Ok(Err(BodyError { error: unknown(&message)?, message, class, retry_after: None }))
     })
+}
+
+/// A body that never comes back within its timeout.
+///
+/// # Panics
+/// When `S` has no timeout, so that it would be waited for without end.
+#[track_caller]
+pub(super) fn times_out<S: Step>() -> Behaviour {
+    let name = S::DEF.name;
+    assert!(
+        S::DEF.options.timeout.is_some(),
+        "step `{name}` has no timeout: add `timeout = \"30s\"` to its `#[step]`"
+    );
+    Behaviour::Never
+}
+
+/// # Panics
+/// When `S` changes nothing in the world, so that it cannot be in doubt.
+#[track_caller]
+pub(super) fn assert_may_be_in_doubt<S: Step>() {
+    let class = S::DEF.options.class;
+    assert!(class.changes_world(), "step `{}` has class `{class}` and cannot be in doubt", S::DEF.name);
 }

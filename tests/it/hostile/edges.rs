@@ -359,6 +359,47 @@ async fn a_call_that_loses_a_race_is_surfaced_and_replay_does_not_miss_it() {
     assert!(stage.calls() <= 2, "{}", stage.calls());
 }
 
+/// Says that nobody knows, and leaves it to a probe that never answers.
+#[step(effect = "tool", on_unknown = "probe", probe = look_for_ever)]
+async fn doubtful(_cx: &mut StepCx) -> Result<u64> {
+    Err(Failure::unknown("the line went dead"))
+}
+
+async fn look_for_ever(cx: &mut StepCx) -> Result<Probe<u64>> {
+    cx.dep::<Arc<tokio::sync::Notify>>()?.notify_one();
+    std::future::pending().await
+}
+
+/// Ends when the probe is at work.
+#[step(effect = "read")]
+async fn until_probed(cx: &mut StepCx) -> Result<u64> {
+    cx.dep::<Arc<tokio::sync::Notify>>()?.notified().await;
+    Ok(1)
+}
+
+/// A probe that loses a race.
+#[workflow]
+async fn lost_probe(cx: &mut Cx) -> Result<u64> {
+    cx.race((
+        async |cx: &mut Cx| doubtful(cx).await.map_err(Failure::from),
+        async |cx: &mut Cx| until_probed(cx).await.map_err(Failure::from),
+    ))
+    .await
+}
+
+#[tokio::test]
+async fn a_call_whose_probe_loses_a_race_is_in_doubt_in_journal_and_ledger() {
+    let store = Arc::new(MemoryStore::new());
+    let probing = Arc::new(tokio::sync::Notify::new());
+    let engine = Engine::builder().store(store.clone()).provide(probing).start().await.unwrap();
+    let run = engine.start::<lost_probe>(()).id("r").await.unwrap();
+    assert_eq!(soon(run.result()).await.unwrap(), 1);
+    assert_eq!(count(&*store, run.id(), "invocation_abandoned").await, 1);
+    let rows: Vec<_> = engine.ledger(run.id()).await.unwrap().into_iter().map(|row| row.status).collect();
+    assert_eq!(rows, [aether::ledger::LedgerStatus::InDoubt]);
+    soon(engine.verify(run.id())).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_cancelled_run_names_what_was_in_flight_and_verifies() {
     let store = Arc::new(MemoryStore::new());

@@ -281,7 +281,10 @@ async fn s100_a_report_survives_a_crash_at_every_write() {
             let said = crashed.assert_completed();
             assert!(said == "7" || said.starts_with("in doubt"), "{point}: {said}");
             reported += usize::from(said == "7");
-            assert!(crashed.calls::<render>() <= 1 || write <= 2, "{point}: sent again after its intent");
+            assert!(
+                crashed.calls::<render>().len() <= 1 || write <= 2,
+                "{point}: sent again after its intent"
+            );
             assert!(crashed.view.illegal.is_empty(), "{point}: {:?}", crashed.view.illegal);
             crashed.verified.unwrap().unwrap();
         }

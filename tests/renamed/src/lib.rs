@@ -78,4 +78,9 @@ mod tests {
         assert_eq!(run.result().await.unwrap(), 6);
         assert_eq!(counted::Counter_count::DEF.name, "Counter_count");
     }
+
+    #[durable::test(crate = "durable_testing")]
+    async fn tests_are_made_under_another_name(sim: durable_testing::Sim<counted::Counter_count>) {
+        assert_eq!(sim.run(3).await.assert_completed(), &0);
+    }
 }

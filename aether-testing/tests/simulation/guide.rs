@@ -1,0 +1,171 @@
+//! The code of `docs/testing.md`, compiled and run.
+
+use std::time::Duration;
+
+use aether::llm::ChatMessage;
+use aether::prelude::*;
+use aether_testing::{Sim, call_tool, delayed, say};
+use serde_json::json;
+
+/// Search the archive.
+#[step(effect = "read")]
+async fn search(cx: &mut StepCx, query: &str) -> Result<Vec<String>> {
+    Ok(cx.http().get("https://archive.example/").query(&[("q", query)]).send().await?.json()?)
+}
+
+/// Send an e-mail to a customer.
+#[step(effect = "tool", approval = "required")]
+async fn send_email(cx: &mut StepCx, to: &str, body: &str) -> Result<String> {
+    let mail = json!({ "to": to, "body": body });
+    Ok(cx.http().post("https://mail.example/").json(&mail).send().await?.text())
+}
+
+/// Look into a ticket, wait a day, and write to the customer.
+#[workflow]
+async fn triage(cx: &mut Cx, ticket: String) -> Result<String> {
+    let found = search(cx, &ticket).await?;
+    cx.sleep(Duration::from_secs(24 * 3600)).await;
+    Ok(send_email(cx, "ann@example.org", &found.join(", ")).await?)
+}
+
+#[aether::test]
+async fn a_ticket_is_answered_after_a_day(sim: Sim<triage>) {
+    let sim = sim
+        .stub::<search>(|query| Ok(vec![format!("about {query}")]))
+        .approves::<send_email>("bob")
+        .stub::<send_email>(|(to, _body)| Ok(format!("sent to {to}")));
+
+    let report = sim.run("login".into()).await;
+
+    assert_eq!(report.assert_completed(), "sent to ann@example.org");
+    report.assert_effects(&["search", "sleep", "send_email"]);
+    report.assert_called_with::<send_email>(&[("ann@example.org".into(), "about login".into())]);
+    report.assert_took(Duration::from_secs(24 * 3600));
+}
+
+fn answered(sim: Sim<triage>) -> Sim<triage> {
+    let sim = sim.stub::<search>(|query| Ok(vec![query])).approves::<send_email>("bob");
+    sim.stub::<send_email>(|(to, _)| Ok(to))
+}
+
+#[aether::test]
+async fn steps_fail_in_many_ways(sim: Sim<triage>) {
+    let sim = answered(sim)
+        .when::<search>(|query| query.is_empty())
+        .stub(|_| Err(Failure::permanent("an empty query")))
+        .when::<search>(|query| query == "login")
+        .stub_seq(vec![Err(Failure::retryable("busy")), Ok(vec![])])
+        .fail_times::<search>(2, Failure::retryable("busy"));
+
+    assert!(sim.run(String::new()).await.assert_failed().to_string().contains("an empty query"));
+    sim.run("login".into()).await.assert_calls::<search>(2);
+    sim.run("keys".into()).await.assert_calls::<search>(3);
+
+    let report = sim.in_doubt::<send_email>().run("keys".into()).await;
+    report.assert_in_doubt::<send_email>(1);
+}
+
+#[aether::test]
+async fn people_take_days_edit_and_refuse(sim: Sim<triage>) {
+    let slow = answered(sim).people_take(Duration::from_secs(3 * 24 * 3600));
+    slow.run("login".into()).await.assert_took(Duration::from_secs(4 * 24 * 3600));
+
+    let edited = slow.clone().edits::<send_email>(|(_, body)| ("eve@example.org".into(), body));
+    assert_eq!(edited.run("login".into()).await.assert_completed(), "eve@example.org");
+
+    let refused = slow.rejects::<send_email>("too early").run("login".into()).await;
+    assert!(refused.assert_failed().to_string().contains("too early"));
+    refused.assert_calls::<send_email>(0);
+}
+
+#[aether::test]
+async fn a_crash_changes_nothing(sim: Sim<triage>) {
+    let report = answered(sim).crash_at_every_append("login".into()).await;
+    assert!(report.same.len() > report.in_doubt.len());
+}
+
+#[aether::test]
+async fn the_journal_is_pinned(sim: Sim<triage>) {
+    let report = answered(sim).at("2026-03-29T00:00:00Z".parse().unwrap()).run("login".into()).await;
+    report.assert_journal(
+        r#"
+        run_created input={"ticket":"login"}
+        node_started 0:search
+        command_committed 0:search outcome="success" result=["login"]
+        node_finished 0:search
+        step_committed 0:search
+        timer_scheduled 1:sleep due="+1d"
+        run_waiting
+        run_requeued
+        timer_fired 1:sleep
+        node_started 2:send_email
+        approval_requested 2:send_email
+        run_waiting
+        run_requeued
+        approval_decided 2:send_email actor="bob" decision="approved"
+        tool_invocation_started 2:send_email
+        tool_invocation_finished 2:send_email
+        command_committed 2:send_email outcome="side_effect_committed"
+        node_finished 2:send_email
+        step_committed 2:send_email
+        run_completed result="ann@example.org"
+        "#,
+    );
+}
+
+#[workflow]
+async fn helped(cx: &mut Cx, question: String) -> Result<String> {
+    let tone: String = cx.llm("tone").user(&question).text().await?;
+    let helper = cx.agent("helper").system(&tone).tools(search::tool());
+    Ok(helper.run(&question).await?.answer)
+}
+
+#[aether::test]
+async fn models_answer_by_call_by_prompt_and_in_conversation(sim: Sim<helped>) {
+    let angry =
+        |message: &ChatMessage| matches!(message, ChatMessage::User { content } if content.contains('!'));
+    let sim = sim
+        .model_when(move |request| request.messages.iter().any(angry), |_| "calm them")
+        .model_for("tone", |_| "be brief")
+        .conversation("helper", [call_tool::<search>("keys".into()), say("Under the mat.")])
+        .stub::<search>(|_| Ok(vec!["mat".into()]));
+
+    let report = sim.run("Where are the keys!".into()).await;
+
+    assert_eq!(report.assert_completed(), "Under the mat.");
+    assert_eq!(report.model_requests("helper")[0].messages[0], ChatMessage::system("calm them"));
+}
+
+#[workflow]
+async fn ordered(cx: &mut Cx) -> Result<u16> {
+    let stock = cx.http().get("https://shop.example/items/7").send().await?.error_for_status()?;
+    let order = cx.http().post("https://shop.example/orders").json(&stock.json::<u32>()?);
+    Ok(order.send().await?.status)
+}
+
+#[aether::test]
+async fn servers_answer_by_method_and_url(sim: Sim<ordered>) {
+    let sim = sim
+        .http_seq("GET", "https://shop.example/items/*", [Err::<u16, _>(Failure::retryable("reset"))])
+        .http("GET", "https://shop.example/items/*", |_| delayed(Duration::from_secs(5), (200, json!(3))))
+        .http("POST", "*/orders", |call| if call.body.is_some() { 201 } else { 400 });
+
+    assert_eq!(sim.run(()).await.assert_completed(), &201);
+}
+
+/// What stands in the guide's Rust blocks, and nothing else, is code of this file.
+#[test]
+fn every_block_of_the_guide_is_in_this_file() {
+    let dense = |text: &str| text.split_whitespace().collect::<String>();
+    let (guide, code) = (include_str!("../../../docs/testing.md"), dense(include_str!("guide.rs")));
+    let blocks: Vec<&str> = guide
+        .split("```rust\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"))
+        .map(|(block, _)| block)
+        .collect();
+    assert!(blocks.len() >= 7, "{}", blocks.len());
+    for block in blocks {
+        assert!(code.contains(&dense(block)), "not in this file:\n{block}");
+    }
+}

@@ -1,0 +1,28 @@
+#![deny(warnings)]
+
+use aether::prelude::*;
+use aether_testing::Sim;
+
+/// Flows.
+#[workflow]
+pub async fn flow(cx: &mut Cx) -> Result<u32> {
+    Ok(cx.random().await % 2)
+}
+
+#[aether::test]
+async fn nothing() {}
+
+#[aether::test(timeout = "5m", crate = "::aether_testing")]
+async fn simulated(mut sim: Sim<flow>) -> Result<()> {
+    sim = sim.seed(1);
+    sim.run(()).await.assert_completed();
+    Ok(())
+}
+
+#[aether::test(timeout = "none")]
+#[should_panic(expected = "this")]
+async fn panicking() {
+    panic!("this");
+}
+
+fn main() {}
