@@ -8,9 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crate::contract::Status;
-use crate::event::{
-    Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting,
-};
+use crate::event::{Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting};
 use crate::failure::Failure;
 use crate::fault::Fault;
 use crate::id::{CommandId, RunId};

@@ -393,7 +393,11 @@ impl Performance {
     }
 
     /// An operator's word about a resource that is not as it was left. Returns `false` where the run may go on.
-    async fn follow_word(&self, found: StateConfirmed, (Verdict { decision, actor }, seq): (Verdict, u64)) -> bool {
+    async fn follow_word(
+        &self,
+        found: StateConfirmed,
+        (Verdict { decision, actor }, seq): (Verdict, u64),
+    ) -> bool {
         let (command, resource, id) = (found.command.clone(), found.resource.clone(), found.id.clone());
         let decided = ConfirmationDecided { command, resource, id, decision, actor: actor.clone() };
         let consumed = vec![seq];

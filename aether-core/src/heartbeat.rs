@@ -90,9 +90,7 @@ impl Heartbeats {
         let mut rested: BoxFuture<'static, ()> = Box::pin(ready(()));
         loop {
             let unsaved = self.told().unsaved;
-            let save = pin!(async {
-                if unsaved { (&mut rested).await } else { pending().await }
-            });
+            let save = pin!(async { if unsaved { (&mut rested).await } else { pending().await } });
             match select(pin!(self.beat.notified()), select(&mut quiet, save)).await {
                 Either::Left(_) => quiet = world.sleep(limit),
                 Either::Right((Either::Left(_), _)) => return,

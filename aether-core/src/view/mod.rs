@@ -277,7 +277,7 @@ impl RunView {
                 let given = e.error.map(Err).or(e.result.map(Ok));
                 self.commit(now, &command, e.outcome, given);
             }
-            Event::PlanGenerated(e) => self.commit(now, &command, Outcome::Success, Some(Ok(e.plan))),
+            Event::PlanGenerated(e) => self.drawn(now, &command, EffectClass::Pure, Ok(e.plan)),
             Event::StateChanged(e) => self.step_mut(&command, EffectClass::Tool).changes.push(e),
             Event::StateConfirmed(e) => self.step_mut(&command, EffectClass::Tool).confirmations.push(e),
             Event::NodeFinished(_) => self.step_mut(&command, EffectClass::Pure).finished = true,

@@ -48,6 +48,29 @@ pub(crate) async fn interpret(cx: &mut Cx, part: Part) -> Result<Vec<String>> {
                 Ok(seen) => trace.push(format!("child {seen:?}")),
                 Err(error) => trace.push(format!("child failed: {error}")),
             },
+            Node::Start(block, meanwhile) => match cx.start_child::<interpret>(part.of(block)).await {
+                Ok(child) => {
+                    let seen = interpret(cx, part.of(meanwhile)).await;
+                    match child.result(cx).await {
+                        Ok(seen) => trace.push(format!("child {seen:?}")),
+                        Err(error) => trace.push(format!("child failed: {error}")),
+                    }
+                    trace.extend(seen?);
+                }
+                Err(error) => trace.push(format!("child not started: {error}")),
+            },
+            Node::Detach(block) => match cx.start_child::<interpret>(part.of(block)).detached().await {
+                Ok(child) => drop(child),
+                Err(error) => trace.push(format!("child not started: {error}")),
+            },
+            Node::Plan(block) => {
+                let plan = cx.plan("p", async |cx: &mut Cx| interpret(cx, part.of(block)).await);
+                trace.extend(plan.await?);
+            }
+            Node::Ask => {
+                let answer: u32 = cx.ask("how many?").await?;
+                trace.push(format!("answer {answer}"));
+            }
             Node::Join(a, b) => {
                 let (a, b) = cx
                     .join((
@@ -107,6 +130,12 @@ async fn dispatch(cx: &mut Cx, call: Call) -> Result<i64, StepError> {
         Kind::HttpRetry => http_again(cx, call).await,
         Kind::HttpProbe => http_or_look(cx, call).await,
         Kind::Once => do_once(cx, call).await,
+        Kind::Approved => send_approved(cx, call).await,
+        Kind::CalledBack => report_later(cx, call).await,
+        Kind::Confirmed => change_file(cx, call).await,
+        Kind::Compensated => pay(cx, call).await,
+        Kind::Refund => refund(cx, call, None).await,
+        Kind::Booked => book(cx, call).await,
         Kind::Pure => compute(cx, call).await,
     }
 }

@@ -42,6 +42,9 @@ pub(crate) fn judge(run: &str, block: &Block, lived: &Lived) -> Verdict<Judged> 
         folded(run, lived, &prediction)?;
     }
     rows(lived, &prediction)?;
+    for (run, events) in &lived.journals {
+        unwound(run, events)?;
+    }
     Ok(Judged { facts, prediction })
 }
 
@@ -72,6 +75,9 @@ pub(crate) fn agree(undisturbed: (&Lived, &Judged), crashed: (&Lived, &Judged)) 
 }
 
 fn is_lost(run: &str, command: &CommandId, prediction: &Prediction) -> bool {
+    // What undoes a step of a branch that lost is the branch's, too.
+    let command = command.as_str().strip_prefix("undo.").unwrap_or(command.as_str());
+    let command = CommandId::from(command.to_owned());
     prediction.lost.iter().any(|(lost, scope)| lost == run && command.is_within(scope))
 }
 
@@ -84,7 +90,7 @@ fn canonical(run: &str, events: &[Event], prediction: &Prediction) -> BTreeMap<S
         };
         let mut event = event.clone();
         match &mut event {
-            Event::InvocationResolved(_) => continue,
+            Event::InvocationResolved(_) | Event::StateConfirmed(_) => continue,
             Event::CommandCommitted(e) => e.caught_up = false,
             Event::ToolInvocationFinished(e) => e.caught_up = false,
             _ => {}
@@ -118,6 +124,9 @@ fn decisions(lived: &Lived, facts: &Facts, prediction: &Prediction) -> Verdict {
         let (command, attempt) = invocation.rsplit_once('#').unwrap();
         let Some(call) = calls.get(&(run.clone(), command.to_owned())) else {
             return Err(format!("a decision about {invoked:?}, which was never called"));
+        };
+        let Some(call) = call.agreed() else {
+            return Err(format!("a decision about {invoked:?}, to which nobody agreed"));
         };
         let scripted =
             matches!(call.ending(attempt.parse().unwrap()), Ending::Unknown { .. } | Ending::Hang { .. });
@@ -161,8 +170,11 @@ fn calls(lived: &Lived) -> BTreeMap<Invoked, Call> {
             if let Event::NodeStarted(e) = event
                 && let Some(input) = &e.input
                 && let Ok(input) = input.decode::<BTreeMap<String, serde_json::Value>>()
-                && let Some(Ok(call)) = input.get("call").cloned().map(serde_json::from_value)
+                && let Some(Ok(call)) = input.get("call").cloned().map(serde_json::from_value::<Call>)
             {
+                // What undoes a call gets the arguments of what it undoes.
+                let undoes = Kind::named(e.command.name()) == Some(Kind::Refund);
+                let call = if undoes { call.undoing() } else { call };
                 calls.insert((run.clone(), e.command.to_string()), call);
             }
         }
@@ -196,12 +208,13 @@ fn deeds(lived: &Lived, prediction: &Prediction) -> Verdict {
     }
     for ((run, command), Expected { outcome, call }) in &prediction.commands {
         let Some((kind, _, told)) = call else { continue };
-        if !kind.changes_world() {
+        if !kind.changes_world() && *kind != Kind::Booked {
             continue;
         }
         let found = changed.get(format!("aether:{run}:{command}").as_str()).copied().unwrap_or(0);
         let right = match outcome {
             Outcome::SideEffectCommitted => found == 1,
+            Outcome::Compensated => found == u32::from(told.contains(" = ")),
             _ if told.ends_with("in doubt") => true,
             _ => found == 0,
         };
@@ -236,6 +249,8 @@ fn folded(run: &str, lived: &Lived, prediction: &Prediction) -> Verdict {
         let step = found[command];
         let told = expected.call.as_ref().map_or("", |(_, _, told)| told.as_str());
         let status = match expected.outcome {
+            // It had failed half-way.
+            Outcome::Compensated if !told.contains(" = ") => Status::Failed,
             outcome if outcome.is_complete() => Status::Completed,
             _ if told.ends_with("rejected") => Status::Rejected,
             _ => Status::Failed,
@@ -270,7 +285,11 @@ fn rows(lived: &Lived, prediction: &Prediction) -> Verdict {
         };
         let last = row.invocation.as_str().ends_with(&format!("#{attempt}"));
         let expected = match (last, outcome) {
+            (true, Outcome::SideEffectCommitted) if row.status == LedgerStatus::Confirmed => {
+                LedgerStatus::Confirmed
+            }
             (true, Outcome::SideEffectCommitted) => LedgerStatus::Succeeded,
+            (true, Outcome::Compensated) if told.contains(" = ") => LedgerStatus::Succeeded,
             (true, _) if told.ends_with("in doubt") || told.ends_with("panicked") => LedgerStatus::InDoubt,
             _ => LedgerStatus::Failed,
         };
@@ -280,6 +299,32 @@ fn rows(lived: &Lived, prediction: &Prediction) -> Verdict {
                 row.invocation, row.status
             ));
         }
+    }
+    Ok(())
+}
+
+/// A run that did not complete has undone its compensated steps, the last one first and each once; one that completed
+/// those that failed half-way.
+fn unwound(run: &str, events: &[Event]) -> Verdict {
+    let half_way = match events.last() {
+        Some(Event::RunCompleted(e)) if e.uncompensated.is_empty() => true,
+        Some(Event::RunFailed(e)) if e.uncompensated.is_empty() => false,
+        Some(Event::RunCancelled(e)) if e.uncompensated.is_empty() => false,
+        Some(end) if end.is_terminal() => return Err(format!("{run} left something to be undone: {end:?}")),
+        // Whoever lost a race may leave a child that nobody waits for.
+        _ => return Ok(()),
+    };
+    let expected = events.iter().rev().filter_map(|event| match event {
+        Event::CompensationRecorded(e) if e.half_way || !half_way => Some(&e.command),
+        _ => None,
+    });
+    let undone = events.iter().filter_map(|event| match event {
+        Event::StepCompensated(e) => Some(&e.undoes),
+        _ => None,
+    });
+    let (expected, undone): (Vec<_>, Vec<_>) = (expected.collect(), undone.collect());
+    if expected != undone {
+        return Err(format!("{run} undid {undone:?}, not {expected:?}"));
     }
     Ok(())
 }

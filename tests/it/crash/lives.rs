@@ -3,6 +3,7 @@
 //! Promise: what is read for the verdict is read from the store that survived, and only by public API.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,14 +14,19 @@ use aether::ledger::LedgerEntry;
 use aether::prelude::*;
 use aether::store::{RunFilter, Store};
 use aether::view::RunView;
-use aether::{EngineBuilder, MemoryStore, Payload, Resolution, RunError, SqliteStore};
+use aether::{
+    EngineBuilder, Limits, MemoryStore, Payload, Pending, Resolution, RunError, SqliteStore, Waiting,
+    effect_store, rusqlite,
+};
 use aether_core::world::World as _;
 use aether_testing::{CrashPoint, CrashStore, SimWorld};
 use jiff::Timestamp;
 
 use super::interpret::interpret;
-use super::program::{Call, Case, Moment, Part, Word, needs_operator};
+use super::model::ANSWER;
+use super::program::{Call, Case, Moment, Part, Word, leaves_runs_alone, needs_operator};
 use super::stage::{Deeds, Life, Stage, mixed};
+use super::steps::AsLeft;
 
 /// How long a dead process's claims last, in virtual time.
 const LEASE: Duration = Duration::from_secs(3600);
@@ -59,8 +65,9 @@ pub(crate) struct Lived {
     pub(crate) cut: BTreeSet<Invoked>,
     pub(crate) deeds: BTreeMap<String, Deeds>,
     pub(crate) crashes: usize,
-    /// Writes and body calls of the last process.
+    /// Writes, writes to the effect store, and body calls of the last process.
     pub(crate) writes: u64,
+    pub(crate) effects: u64,
     pub(crate) bodies: u64,
     /// What does not replay, or is illegal.
     pub(crate) faults: Vec<String>,
@@ -76,10 +83,7 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
         let runtime = runtime(keeping);
         let inner: Arc<dyn Store> = match keeping {
             Keeping::Memory => memory.clone(),
-            Keeping::Sqlite => {
-                let file = folder.path().join("case.db");
-                Arc::new(SqliteStore::open(file).map_err(|error| error.to_string())?)
-            }
+            Keeping::Sqlite => open(&folder.path().join("case.db"))?,
         };
         let seed = case.seed.wrapping_add(number as u64);
         let life = One::begin(case, &stage, &inner, keeping, at, seed, deaths.get(number).copied());
@@ -88,9 +92,20 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
         runtime.block_on(inner.delete_snapshots()).map_err(|error| error.to_string())?;
         match ended? {
             End::Ended(result) => {
-                let (writes, bodies) = (life.store.writes(), stage.bodies());
+                let (writes, effects) = (life.store.writes(), life.effects());
                 let lived = runtime.block_on(left(&inner, result, cut))?;
-                return Ok(Lived { deeds: stage.deeds(), crashes: number, writes, bodies, ..lived });
+                let mut deeds = stage.deeds();
+                if keeping == Keeping::Sqlite {
+                    book_keeping(&folder.path().join("case.db"), &mut deeds)?;
+                }
+                return Ok(Lived {
+                    deeds,
+                    crashes: number,
+                    writes,
+                    effects,
+                    bodies: stage.bodies(),
+                    ..lived
+                });
             }
             End::Died(when) => {
                 at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
@@ -104,6 +119,37 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
     Err("the last process died too".into())
 }
 
+/// The store in `file`, with the table of the transaction steps.
+pub(crate) fn open(file: &Path) -> std::result::Result<Arc<dyn Store>, String> {
+    let store = SqliteStore::open(file).map_err(|error| error.to_string())?;
+    let db = connect(file).map_err(|error| error.to_string())?;
+    db.execute("CREATE TABLE IF NOT EXISTS bookings(key TEXT)", []).map_err(|error| error.to_string())?;
+    Ok(Arc::new(store))
+}
+
+fn connect(file: &Path) -> rusqlite::Result<rusqlite::Connection> {
+    let db = rusqlite::Connection::open(file)?;
+    db.busy_timeout(Duration::from_secs(10))?;
+    Ok(db)
+}
+
+/// Adds what the transaction steps changed: the rows in their table.
+pub(crate) fn book_keeping(
+    file: &Path,
+    deeds: &mut BTreeMap<String, Deeds>,
+) -> std::result::Result<(), String> {
+    let read = || {
+        let db = connect(file)?;
+        let mut rows = db.prepare("SELECT key, count(*) FROM bookings GROUP BY key")?;
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect::<rusqlite::Result<Vec<(String, u32)>>>()
+    };
+    for (key, rows) in read().map_err(|error| error.to_string())? {
+        deeds.entry(key).or_default().changes += rows;
+    }
+    Ok(())
+}
+
 pub(crate) fn runtime(keeping: Keeping) -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().start_paused(keeping == Keeping::Memory).build().unwrap()
@@ -114,20 +160,28 @@ pub(crate) async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<
     let mut journals = BTreeMap::new();
     for record in store.runs(RunFilter::default()).await.map_err(|error| error.to_string())? {
         let frames = store.load(&record.id, 0).await.map_err(|error| error.to_string())?;
-        let events = read_verified(&frames).map_err(|error| format!("journal of {}: {error}", record.id))?;
+        let read = read_verified(&frames).map_err(|error| format!("journal of {}: {error}", record.id));
+        let events = effect_store::events(store, &record.id, &frames).await;
+        let events = read.and(events.map_err(|error| error.to_string()))?;
         journals.insert(record.id.to_string(), events);
     }
     Ok(journals)
 }
 
-/// The invocations that are begun and neither ended nor decided.
+/// The invocations that are begun, neither ended nor decided nor left to somebody outside, and of whose outcome the
+/// effect store tells nothing either.
 pub(crate) async fn cut_off(store: &dyn Store) -> std::result::Result<BTreeSet<Invoked>, String> {
     let mut open = BTreeSet::new();
     for (run, events) in journals(store).await? {
+        let id = RunId::new(run.as_str()).map_err(|error| error.to_string())?;
+        let effects = store.effects(&id).await.map_err(|error| error.to_string())?;
+        let kept: BTreeSet<_> = effects.into_iter().map(|effect| effect.key).collect();
         for event in events {
             let named = |invocation: &InvocationId| (run.clone(), invocation.to_string());
             match event {
+                Event::ToolInvocationStarted(e) if kept.contains(&e.key) => {}
                 Event::ToolInvocationStarted(e) => drop(open.insert(named(&e.invocation))),
+                Event::CallbackAwaited(e) => drop(open.remove(&named(&e.invocation))),
                 Event::ToolInvocationFinished(e) => drop(open.remove(&named(&e.invocation))),
                 Event::InvocationAbandoned(e) => drop(open.remove(&named(&e.invocation))),
                 // A repeat that is cut off is in doubt again.
@@ -180,16 +234,25 @@ impl<'a> One<'a> {
         Self { case, stage, store, unit, keeping, at, seed }
     }
 
+    /// Writes to the effect store.
+    pub(crate) fn effects(&self) -> u64 {
+        self.store.effects()
+    }
+
     pub(crate) async fn live(&self) -> std::result::Result<End, String> {
         let world = Arc::new(SimWorld::new(self.at, self.seed));
         let builder = match self.keeping {
             Keeping::Memory => EngineBuilder::new(world.clone()).lease(LEASE).poll_interval(LEASE),
             Keeping::Sqlite => {
                 let pause = Duration::from_millis(5);
-                Engine::builder().poll_interval(pause).eviction_grace(pause)
+                // A process that is to die at the write of a number counts them best when none depends on the clock.
+                let grace = if Stage::is_alone() { LEASE } else { pause };
+                Engine::builder().poll_interval(pause).eviction_grace(grace)
             }
         };
-        let builder = builder.store(self.store.clone()).provide(self.stage.clone());
+        let limits = Limits { inline: self.case.inline, ..Limits::default() };
+        let builder = builder.store(self.store.clone()).provide(self.stage.clone()).limits(limits);
+        let builder = builder.verifier("file", AsLeft);
         tokio::select! {
             biased;
             () = self.store.crashed() => Ok(End::Died(world.now())),
@@ -209,7 +272,14 @@ impl<'a> One<'a> {
             tokio::spawn(operate(engine.clone(), self.stage.clone(), self.unit));
         }
         let patience = Duration::from_secs(if self.keeping == Keeping::Memory { 4 * 3600 } else { 60 });
-        match tokio::time::timeout(patience, handle.result()).await {
+        let ended = async {
+            let result = handle.result().await;
+            if leaves_runs_alone(&self.case.block) {
+                all_ended(&**engine.store(), Duration::from_millis(self.unit * 5)).await;
+            }
+            result
+        };
+        match tokio::time::timeout(patience, ended).await {
             Ok(Ok(seen)) => Ok(Ok(seen)),
             Ok(Err(RunError::Failed(failure))) => Ok(Err(failure.message().to_owned())),
             Ok(Err(other)) => Err(format!("the run did not end: {other}")),
@@ -217,6 +287,16 @@ impl<'a> One<'a> {
                 let journals = journals(&**engine.store()).await?;
                 Err(format!("the run does not end: {journals:#?}"))
             }
+        }
+    }
+}
+
+/// Waits until no run is open; looks every `pause`.
+async fn all_ended(store: &dyn Store, pause: Duration) {
+    loop {
+        match store.runs(RunFilter::default()).await {
+            Ok(runs) if runs.iter().all(|run| run.status.is_terminal()) => return,
+            _ => tokio::time::sleep(pause).await,
         }
     }
 }
@@ -240,7 +320,8 @@ pub(crate) async fn left(
 ) -> std::result::Result<Lived, String> {
     let journals = journals(&**store).await?;
     let (mut faults, mut ledger) = (Vec::new(), Vec::new());
-    let engine = Engine::builder().store(store.clone()).start().await.map_err(|error| error.to_string())?;
+    let builder = Engine::builder().store(store.clone()).verifier("file", AsLeft);
+    let engine = builder.start().await.map_err(|error| error.to_string())?;
     for (run, events) in &journals {
         let run = RunId::new(run.as_str()).map_err(|error| error.to_string())?;
         ledger.extend(engine.ledger(&run).await.map_err(|error| error.to_string())?);
@@ -253,10 +334,10 @@ pub(crate) async fn left(
         }
     }
     let deeds = BTreeMap::new();
-    Ok(Lived { result, journals, ledger, cut, deeds, crashes: 0, writes: 0, bodies: 0, faults })
+    Ok(Lived { result, journals, ledger, cut, deeds, crashes: 0, writes: 0, effects: 0, bodies: 0, faults })
 }
 
-/// Sends the signals that are waited for, and answers the questions about invocations in doubt.
+/// Sends the signals that are waited for, answers, decides and reports.
 async fn operate(engine: Engine, stage: Stage, unit: u64) {
     let first = RunId::new(RUN).unwrap();
     // Sent before anybody waits.
@@ -274,28 +355,13 @@ async fn operate(engine: Engine, stage: Stage, unit: u64) {
 }
 
 async fn serve(engine: &Engine, stage: &Stage, run: &RunId, events: &[Event]) {
-    let (mut waits, mut questions, mut calls) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let mut received = 0;
+    let (mut waits, mut received) = (BTreeMap::new(), 0);
     for event in events {
         match event {
-            Event::NodeStarted(e) => {
-                if let Some(call) = e.input.as_ref().and_then(argument) {
-                    calls.insert(e.command.clone(), call);
-                }
-            }
             Event::WaitStarted(e) => drop(waits.insert(e.command.clone(), e.name.clone())),
             Event::WaitCompleted(e) => {
                 waits.remove(&e.command);
                 received += 1;
-            }
-            Event::ToolInvocationStarted(e) => {
-                questions
-                    .insert(e.invocation.clone(), (e.command.clone(), e.key.to_string(), e.attempt, false));
-            }
-            Event::InvocationResolved(e) => {
-                if let Some((.., asked)) = questions.get_mut(&e.invocation) {
-                    *asked = e.decision == Decision::Ask;
-                }
             }
             _ => {}
         }
@@ -306,24 +372,51 @@ async fn serve(engine: &Engine, stage: &Stage, run: &RunId, events: &[Event]) {
         let id = format!("{command} after {received}");
         let _sent_or_ended = engine.signal(run, &name, &id, &number).await;
     }
-    for (invocation, (command, key, attempt, asked)) in questions {
-        let Some(call) = calls.get(&command).filter(|_| asked) else { continue };
-        let word = match call.word {
-            Word::Truth if stage.happened(&key) => {
-                Resolution::Happened(Payload::encode(&call.value(attempt)).unwrap())
-            }
-            Word::Truth => Resolution::DidNotHappen,
-            Word::Nothing | Word::Failure => Resolution::Abandon,
-        };
-        let _sent_or_ended = engine.resolve(run, &invocation, word, "operator").await;
+    for open in engine.pending(run).await.unwrap_or_default() {
+        answer(engine, stage, &open).await;
     }
+}
+
+/// Says what there is to say to a wait. It may be over meanwhile.
+async fn answer(engine: &Engine, stage: &Stage, open: &Pending) {
+    let (run, command) = (&open.run, &open.command);
+    if open.waiting == Waiting::Question {
+        let _answered_or_ended = engine.answer(run, command, &ANSWER, "person").await;
+        return;
+    }
+    let Some(call) = open.args.as_ref().and_then(argument) else { return };
+    if open.waiting == Waiting::Approval {
+        let _decided_or_ended = match call.agreed() {
+            None => engine.reject(run, command, "no", "person").await,
+            Some(agreed) if agreed == call => engine.approve(run, command, "person").await,
+            Some(call) => engine.approve_with(run, command, &Arguments { call }, "person").await,
+        };
+        return;
+    }
+    let Some(invocation) = &open.invocation else { return };
+    let (_, attempt) = invocation.as_str().rsplit_once('#').unwrap();
+    let key = format!("aether:{run}:{command}:{attempt}");
+    let value = call.value(attempt.parse().unwrap());
+    if open.waiting == Waiting::Callback {
+        if let Some(token) = stage.token(&key) {
+            let _reported_or_ended = engine.complete_callback(&token, &value).await;
+        }
+        return;
+    }
+    let word = match call.word {
+        Word::Truth if stage.happened(&key) => Resolution::Happened(Payload::encode(&value).unwrap()),
+        Word::Truth => Resolution::DidNotHappen,
+        Word::Nothing | Word::Failure => Resolution::Abandon,
+    };
+    let _resolved_or_ended = engine.resolve(run, invocation, word, "operator").await;
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Arguments {
+    call: Call,
 }
 
 /// The call that a step was given.
 fn argument(input: &Payload) -> Option<Call> {
-    #[derive(serde::Deserialize)]
-    struct Arguments {
-        call: Call,
-    }
     input.decode::<Arguments>().ok().map(|arguments| arguments.call)
 }

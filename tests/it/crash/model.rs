@@ -18,6 +18,9 @@ use super::steps::Kind;
 /// Attempts after which a probe that denies all of them is believed for good.
 const DENIED: u32 = 5;
 
+/// What a person answers.
+pub(crate) const ANSWER: u32 = 7;
+
 /// What only the journals can tell.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
@@ -81,7 +84,8 @@ pub(crate) struct Prediction {
 
 /// What `block` must do when it is executed as `run`, as far as `facts` decide it.
 pub(crate) fn predict(run: &str, block: &Block, facts: &Facts) -> Prediction {
-    let mut model = Model { facts, prediction: Prediction::default(), held: BTreeSet::new() };
+    let prediction = Prediction::default();
+    let mut model = Model { facts, prediction, held: BTreeSet::new(), owed: Vec::new() };
     let part = Part { block: block.clone(), salt: 0, unit: 0 };
     let result = model.run(run.to_owned(), &part);
     Prediction { result: Some(result), ..model.prediction }
@@ -113,12 +117,39 @@ struct Model<'a> {
     prediction: Prediction,
     /// Irreversible calls that must not be made again: run, number and turn.
     held: BTreeSet<(String, u32, u32)>,
+    /// What can be undone in the run that is being executed.
+    owed: Vec<Owed>,
+}
+
+/// A call that can be undone.
+struct Owed {
+    command: String,
+    call: Call,
+    half_way: bool,
 }
 
 impl Model<'_> {
     fn run(&mut self, run: String, part: &Part) -> Seen {
         self.prediction.runs.insert(run.clone());
-        self.block(&mut Scope { run, path: String::new(), next: 0 }, part)
+        let others = std::mem::take(&mut self.owed);
+        let mut scope = Scope { run, path: String::new(), next: 0 };
+        let seen = self.block(&mut scope, part);
+        for owed in std::mem::replace(&mut self.owed, others) {
+            if seen.is_err() || owed.half_way {
+                self.undo(&scope, &owed);
+            }
+        }
+        seen
+    }
+
+    fn undo(&mut self, scope: &Scope, owed: &Owed) {
+        let undone = self.prediction.commands.get_mut(&(scope.run.clone(), owed.command.clone()));
+        undone.into_iter().for_each(|undone| undone.outcome = Outcome::Compensated);
+        let place = owed.command.split(':').next().unwrap_or_default();
+        let call = owed.call.undoing();
+        let command = format!("undo.{place}:{}", call.kind.name());
+        let (attempt, outcome, answered) = self.attempts(scope, &command, &call);
+        self.expect(scope, command, outcome, Some((call.kind, attempt, told(&call, &answered))));
     }
 
     fn expect(
@@ -178,6 +209,24 @@ impl Model<'_> {
                 }
                 Node::Inline(block) => seen.extend(self.inline(scope, &part.of(block))?),
                 Node::Child(block) => seen.push(self.child(scope, &part.of(block))),
+                Node::Start(block, meanwhile) => {
+                    let ended = self.started(scope, &part.of(block));
+                    let between = self.inline(scope, &part.of(meanwhile));
+                    let command = format!("{}:child_result", scope.place());
+                    seen.push(self.child_ended(scope, command, ended));
+                    seen.extend(between?);
+                }
+                Node::Detach(block) => drop(self.started(scope, &part.of(block))),
+                Node::Plan(block) => {
+                    let place = scope.place();
+                    let plan = self.branch(scope, format!("{place}.p0"), &part.of(block))?;
+                    self.expect(scope, format!("{place}:plan.p"), Outcome::Success, None);
+                    seen.extend(plan);
+                }
+                Node::Ask => {
+                    self.plain(scope, "ask");
+                    seen.push(format!("answer {ANSWER}"));
+                }
                 Node::Join(a, b) => {
                     let place = scope.place();
                     let a = self.branch(scope, format!("{place}.b0"), &part.of(a));
@@ -224,6 +273,18 @@ impl Model<'_> {
     fn child(&mut self, scope: &mut Scope, part: &Part) -> String {
         let command = format!("{}:interpret", scope.place());
         let seen = self.run(format!("{}/{command}", scope.run), part);
+        self.child_ended(scope, command, seen)
+    }
+
+    /// A child that nobody waits for yet; how it ends.
+    fn started(&mut self, scope: &mut Scope, part: &Part) -> Seen {
+        let command = format!("{}:interpret", scope.place());
+        let seen = self.run(format!("{}/{command}", scope.run), part);
+        self.expect(scope, command, Outcome::Success, None);
+        seen
+    }
+
+    fn child_ended(&mut self, scope: &Scope, command: String, seen: Seen) -> String {
         let outcome = if seen.is_ok() { Outcome::Success } else { Outcome::PermanentFailure };
         self.expect(scope, command, outcome, None);
         match seen {
@@ -247,14 +308,19 @@ impl Model<'_> {
     fn call(&mut self, scope: &mut Scope, call: &Call) -> std::result::Result<i64, StepError> {
         let command = format!("{}:{}", scope.place(), call.kind.name());
         let held = (scope.run.clone(), call.id, call.salt);
+        let rejected = (0, Outcome::PermanentFailure, Err(StepError::Rejected(Failure::new(""))));
         let (attempt, outcome, answered) = if self.held.contains(&held) {
-            (0, Outcome::PermanentFailure, Err(StepError::Rejected(Failure::new(""))))
+            rejected
         } else {
-            self.attempts(scope, &command, call)
+            call.agreed().map_or(rejected, |call| self.attempts(scope, &command, &call))
         };
         let definite = matches!(answered, Err(StepError::App(_) | StepError::Exhausted(_)));
         if call.kind == Kind::Once && !definite {
             self.held.insert(held);
+        }
+        let half_way = outcome == Outcome::CompensatableFailure;
+        if call.kind == Kind::Compensated && (half_way || answered.is_ok()) {
+            self.owed.push(Owed { command: command.clone(), call: call.clone(), half_way });
         }
         if call.kind != Kind::Pure {
             self.expect(scope, command, outcome, Some((call.kind, attempt, told(call, &answered))));

@@ -31,6 +31,14 @@ pub(crate) enum Node {
     Inline(Block),
     /// A run of its own.
     Child(Block),
+    /// A run of its own, for the result of which the program waits when it has executed the other block.
+    Start(Block, Block),
+    /// A run of its own that the program leaves alone.
+    Detach(Block),
+    /// A plan: what a block tells.
+    Plan(Block),
+    /// Asks a person.
+    Ask,
     Join(Block, Block),
     Race(Block, Block),
     /// Executes a block so often, side by side, so many at a time.
@@ -53,7 +61,7 @@ pub(crate) struct Call {
     pub(crate) kind: Kind,
     /// How the attempts end; every later one with a value.
     pub(crate) script: Vec<Ending>,
-    /// What the probe or the operator says about an attempt in doubt.
+    /// What the probe or the operator says about an attempt in doubt, or a person who is asked for consent.
     pub(crate) word: Word,
     /// Whether an error ends the block.
     pub(crate) strict: bool,
@@ -95,14 +103,14 @@ impl From<Class> for FailureClass {
     }
 }
 
-/// What is said about an attempt in doubt.
+/// What is said about an attempt in doubt, or about a call that needs consent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub(crate) enum Word {
-    /// What is so.
+    /// What is so; yes.
     Truth,
-    /// That it cannot be told.
+    /// That it cannot be told; no.
     Nothing,
-    /// The probe itself fails; an operator gives up.
+    /// The probe itself fails; an operator gives up; yes, with other arguments.
     Failure,
 }
 
@@ -110,6 +118,20 @@ impl Call {
     /// The value of a successful attempt.
     pub(crate) fn value(&self, attempt: u32) -> i64 {
         i64::from(self.id) * 10 + i64::from(attempt)
+    }
+
+    /// The call that undoes this one.
+    pub(crate) fn undoing(&self) -> Self {
+        Self { kind: Kind::Refund, script: Vec::new(), ..self.clone() }
+    }
+
+    /// The call that is made where a person must agree to it: another one than was asked for, or none.
+    pub(crate) fn agreed(&self) -> Option<Self> {
+        match (self.kind, self.word) {
+            (Kind::Approved, Word::Nothing) => None,
+            (Kind::Approved, Word::Failure) => Some(Self { script: Vec::new(), ..self.clone() }),
+            _ => Some(self.clone()),
+        }
     }
 
     /// How attempt `attempt` ends when its key is sent for the first time.
@@ -149,19 +171,49 @@ impl Part {
     }
 }
 
-/// Tells whether somebody outside must answer questions or send signals.
+impl Node {
+    /// The blocks inside of it.
+    fn blocks(&self) -> Vec<&Block> {
+        match self {
+            Self::Call(_) | Self::Twice(_) | Self::Sleep(_) | Self::Signal(_) => Vec::new(),
+            Self::Ask | Self::Now | Self::Uuid => Vec::new(),
+            Self::Repeat(_, block) | Self::Inline(block) | Self::Each(_, _, block) => vec![block],
+            Self::Child(block) | Self::Detach(block) | Self::Plan(block) => vec![block],
+            Self::IfLast(a, b) | Self::IfRandom(a, b) | Self::Start(a, b) => vec![a, b],
+            Self::Join(a, b) | Self::Race(a, b) => vec![a, b],
+        }
+    }
+
+    fn blocks_mut(&mut self) -> Vec<&mut Block> {
+        match self {
+            Self::Call(_) | Self::Twice(_) | Self::Sleep(_) | Self::Signal(_) => Vec::new(),
+            Self::Ask | Self::Now | Self::Uuid => Vec::new(),
+            Self::Repeat(_, block) | Self::Inline(block) | Self::Each(_, _, block) => vec![block],
+            Self::Child(block) | Self::Detach(block) | Self::Plan(block) => vec![block],
+            Self::IfLast(a, b) | Self::IfRandom(a, b) | Self::Start(a, b) => vec![a, b],
+            Self::Join(a, b) | Self::Race(a, b) => vec![a, b],
+        }
+    }
+}
+
+/// Whether `wanted` holds of a node of the program.
+fn holds_a(block: &Block, wanted: fn(&Node) -> bool) -> bool {
+    block.iter().any(|node| wanted(node) || node.blocks().into_iter().any(|block| holds_a(block, wanted)))
+}
+
+/// Tells whether somebody outside must answer questions, send signals or report.
 pub(crate) fn needs_operator(block: &Block) -> bool {
-    block.iter().any(|node| match node {
-        Node::Call(call) | Node::Twice(call) => call.kind.on_unknown() == OnUnknown::Ask,
-        Node::Signal(_) => true,
-        Node::Sleep(_) | Node::Now | Node::Uuid => false,
-        Node::Repeat(_, block) | Node::Inline(block) | Node::Child(block) | Node::Each(_, _, block) => {
-            needs_operator(block)
+    holds_a(block, |node| match node {
+        Node::Call(call) | Node::Twice(call) => {
+            matches!(call.kind, Kind::Approved | Kind::CalledBack) || call.kind.on_unknown() == OnUnknown::Ask
         }
-        Node::IfLast(a, b) | Node::IfRandom(a, b) | Node::Join(a, b) | Node::Race(a, b) => {
-            needs_operator(a) || needs_operator(b)
-        }
+        node => matches!(node, Node::Signal(_) | Node::Ask),
     })
+}
+
+/// Tells whether a run may outlive the program's.
+pub(crate) fn leaves_runs_alone(block: &Block) -> bool {
+    holds_a(block, |node| matches!(node, Node::Detach(_)))
 }
 
 /// Where a process dies. Numbers are parts of 65,536 of what the undisturbed run counts.
@@ -171,6 +223,10 @@ pub(crate) enum Point {
     BeforeWrite(u16),
     /// When a write is durable, and nobody knows.
     AfterWrite(u16),
+    /// Instead of a write to the effect store.
+    BeforeEffect(u16),
+    /// When a write to the effect store is durable, and nobody knows.
+    AfterEffect(u16),
     /// In a call of a body.
     Body(u16, Moment),
 }
@@ -196,6 +252,8 @@ pub(crate) struct Case {
     pub(crate) tempo: u64,
     /// Of the entropy.
     pub(crate) seed: u64,
+    /// Bytes over which a value goes to the effect store.
+    pub(crate) inline: usize,
 }
 
 fn ending() -> impl Strategy<Value = Ending> {
@@ -214,9 +272,10 @@ fn ending() -> impl Strategy<Value = Ending> {
     ]
 }
 
-fn call() -> impl Strategy<Value = Call> {
+fn call(transactions: bool) -> impl Strategy<Value = Call> {
     let word = prop_oneof![4 => Just(Word::Truth), 1 => Just(Word::Nothing), 1 => Just(Word::Failure)];
-    let kind = proptest::sample::select(Kind::ALL);
+    let kinds = Kind::ALL.iter().copied().filter(|kind| transactions || *kind != Kind::Booked);
+    let kind = proptest::sample::select(kinds.collect::<Vec<_>>());
     let script = prop_oneof![3 => Just(Vec::new()), 2 => vec(ending(), 1..4)];
     (kind, script, word, prop::bool::weighted(0.2)).prop_map(|(kind, script, word, strict)| Call {
         id: 0,
@@ -228,19 +287,29 @@ fn call() -> impl Strategy<Value = Call> {
     })
 }
 
-fn leaf() -> impl Strategy<Value = Node> {
+/// A call whose failure ends its run, or at least its block's.
+fn broken() -> impl Strategy<Value = Node> {
+    let script = Just(vec![Ending::Failure(Class::Permanent)]);
+    (call(false), script)
+        .prop_map(|(call, script)| Node::Call(Call { kind: Kind::Read, script, strict: true, ..call }))
+}
+
+fn leaf(transactions: bool) -> impl Strategy<Value = Node> {
     prop_oneof![
-        12 => call().prop_map(Node::Call),
-        1 => call().prop_map(|call| Node::Twice(Call { kind: Kind::Once, ..call })),
+        12 => call(transactions).prop_map(Node::Call),
+        1 => call(transactions).prop_map(|call| Node::Twice(Call { kind: Kind::Once, ..call })),
+        2 => call(false).prop_map(|call| Node::Call(Call { kind: Kind::Compensated, ..call })),
+        1 => broken(),
         1 => (0..20u64).prop_map(Node::Sleep),
         1 => (0..3u32).prop_map(Node::Signal),
+        1 => Just(Node::Ask),
         1 => Just(Node::Now),
         1 => Just(Node::Uuid),
     ]
 }
 
-fn block() -> impl Strategy<Value = Block> {
-    let node = leaf().prop_recursive(3, 14, 3, |node| {
+fn block(transactions: bool) -> impl Strategy<Value = Block> {
+    let node = leaf(transactions).prop_recursive(3, 14, 3, |node| {
         let block = || vec(node.clone(), 0..4);
         prop_oneof![
             1 => (block(), block()).prop_map(|(a, b)| Node::IfLast(a, b)),
@@ -248,6 +317,9 @@ fn block() -> impl Strategy<Value = Block> {
             1 => (0..3u32, block()).prop_map(|(times, block)| Node::Repeat(times, block)),
             1 => block().prop_map(Node::Inline),
             2 => block().prop_map(Node::Child),
+            1 => (block(), block()).prop_map(|(child, meanwhile)| Node::Start(child, meanwhile)),
+            1 => block().prop_map(Node::Detach),
+            1 => block().prop_map(Node::Plan),
             2 => (block(), block()).prop_map(|(a, b)| Node::Join(a, b)),
             2 => (block(), block()).prop_map(|(a, b)| Node::Race(a, b)),
             2 => (0..4u32, 1..4usize, block()).prop_map(|(items, limit, block)| Node::Each(items, limit, block)),
@@ -262,20 +334,11 @@ fn block() -> impl Strategy<Value = Block> {
 /// Gives every call a number.
 fn number(block: &mut Block, next: &mut u32) {
     for node in block {
-        match node {
-            Node::Call(call) | Node::Twice(call) => {
-                *next += 1;
-                call.id = *next;
-            }
-            Node::Repeat(_, block) | Node::Inline(block) | Node::Child(block) | Node::Each(_, _, block) => {
-                number(block, next);
-            }
-            Node::IfLast(a, b) | Node::IfRandom(a, b) | Node::Join(a, b) | Node::Race(a, b) => {
-                number(a, next);
-                number(b, next);
-            }
-            Node::Sleep(_) | Node::Signal(_) | Node::Now | Node::Uuid => {}
+        if let Node::Call(call) | Node::Twice(call) = node {
+            *next += 1;
+            call.id = *next;
         }
+        node.blocks_mut().into_iter().for_each(|block| number(block, next));
     }
 }
 
@@ -284,12 +347,17 @@ fn point() -> impl Strategy<Value = Point> {
     prop_oneof![
         any::<u16>().prop_map(Point::BeforeWrite),
         any::<u16>().prop_map(Point::AfterWrite),
+        any::<u16>().prop_map(Point::BeforeEffect),
+        any::<u16>().prop_map(Point::AfterEffect),
         (any::<u16>(), moment).prop_map(|(part, moment)| Point::Body(part, moment)),
     ]
 }
 
-/// Any case.
-pub(crate) fn case() -> impl Strategy<Value = Case> {
-    (block(), vec(point(), 1..4), prop_oneof![1 => Just(0), 4 => any::<u64>()], any::<u64>())
-        .prop_map(|(block, points, tempo, seed)| Case { block, points, tempo, seed })
+/// Any case; one with transaction steps if the store runs them.
+pub(crate) fn case(transactions: bool) -> impl Strategy<Value = Case> {
+    let tempo = prop_oneof![1 => Just(0), 4 => any::<u64>()];
+    // Nothing is large, everything is, values of two digits are not, answers of steps are not.
+    let inline = prop_oneof![3 => Just(64 << 10), 2 => Just(0), 1 => Just(2), 1 => Just(80)];
+    (block(transactions), vec(point(), 1..4), tempo, any::<u64>(), inline)
+        .prop_map(|(block, points, tempo, seed, inline)| Case { block, points, tempo, seed, inline })
 }

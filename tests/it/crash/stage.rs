@@ -12,6 +12,7 @@ use aether::prelude::*;
 use aether_testing::CrashStore;
 
 use super::program::{Call, Ending, Moment};
+use super::steps::Kind;
 
 /// What bodies did, by idempotency key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) struct Stage(Arc<Mutex<World>>);
 #[derive(Debug, Default)]
 struct World {
     deeds: BTreeMap<String, Deeds>,
+    /// What bodies gave to whoever reports for them, by idempotency key.
+    tokens: BTreeMap<String, String>,
     /// Where the deeds of several processes stand, a line each.
     file: Option<PathBuf>,
     life: Option<Life>,
@@ -36,12 +39,21 @@ struct World {
 
 impl World {
     fn note(&mut self, deed: Deed, key: &str) {
+        self.write(&format!("{deed:?} {key}\n"));
+        self.add(deed, key);
+    }
+
+    fn give(&mut self, key: &str, token: &str) {
+        self.write(&format!("Token {key} {token}\n"));
+        self.tokens.insert(key.to_owned(), token.to_owned());
+    }
+
+    fn write(&self, line: &str) {
         if let Some(file) = &self.file {
             let mut file = OpenOptions::new().create(true).append(true).open(file).unwrap();
             // One write, so that lines of several processes do not mix.
-            file.write_all(format!("{deed:?} {key}\n").as_bytes()).unwrap();
+            file.write_all(line.as_bytes()).unwrap();
         }
-        self.add(deed, key);
     }
 
     fn add(&mut self, deed: Deed, key: &str) {
@@ -94,6 +106,10 @@ impl Stage {
             match line.split_once(' ') {
                 Some(("Call", key)) => world.add(Deed::Call, key),
                 Some(("Change", key)) => world.add(Deed::Change, key),
+                Some(("Token", given)) => {
+                    let (key, token) = given.split_once(' ').unwrap();
+                    world.tokens.insert(key.to_owned(), token.to_owned());
+                }
                 _ => panic!("not a deed: {line}"),
             }
         }
@@ -132,10 +148,41 @@ impl Stage {
         self.world().deeds.clone()
     }
 
-    /// The body of every step.
+    /// What the body under `key` gave to whoever reports for it.
+    pub(crate) fn token(&self, key: &str) -> Option<String> {
+        self.world().tokens.get(key).cloned()
+    }
+
+    /// Whether this is the world of a process that executes one program alone.
+    pub(crate) fn is_alone() -> bool {
+        ALONE.get().is_some()
+    }
+
+    /// The body of every step but those that are pure or a transaction.
     pub(crate) async fn act(cx: &StepCx, call: &Call) -> Result<i64> {
-        let attempt = cx.attempt();
-        cx.dep::<Self>()?.visit(cx.idempotency_key().as_str(), call, attempt).await
+        let (stage, key) = (cx.dep::<Self>()?, cx.idempotency_key());
+        let value = stage.visit(key.as_str(), call, cx.attempt()).await?;
+        match call.kind {
+            Kind::Confirmed => drop(cx.changed("file", key.as_str(), "write")),
+            Kind::CalledBack => {
+                let callback = cx.callback()?;
+                stage.world().give(key.as_str(), callback.token());
+                return Err(callback.pending().into());
+            }
+            _ => {}
+        }
+        Ok(value)
+    }
+
+    /// The body of a transaction step. It inserts a row however it ends, and waits for nothing.
+    pub(crate) async fn book(cx: &StepCx, call: &Call) -> Result<i64> {
+        let (stage, key) = (cx.dep::<Self>()?, cx.idempotency_key());
+        let visit = stage.enter(key.as_str(), call, cx.attempt());
+        visit.park_at(Moment::Before);
+        cx.sql(|db| db.execute("INSERT INTO bookings(key) VALUES(?1)", [key.as_str()]))?;
+        visit.park_at(Moment::In);
+        visit.park_at(Moment::After);
+        end(call, cx.attempt(), visit.ending).await
     }
 
     /// The body of a pure step, which is seen only where a process executes one program alone.
@@ -174,6 +221,10 @@ impl Stage {
         let ending = if again { Ending::Value } else { call.ending(attempt) };
         let mut visit = Visit { waits: [Duration::ZERO; 2], ending, death: None };
         if let Some(life) = &mut world.life {
+            // Nobody but a signal ends a process while the store's writer is in a body.
+            if call.kind == Kind::Booked && !Self::is_alone() {
+                return visit;
+            }
             life.bodies += 1;
             // By the real clock nobody has the time to wait until a step's time is up.
             if let (Ending::Hang { happened }, true) = (visit.ending, life.unit == 1) {
@@ -196,6 +247,18 @@ impl Stage {
         if visit.death == Some(moment) {
             self.freeze();
             std::future::pending().await
+        }
+    }
+}
+
+impl Visit {
+    /// Where the process is to be killed now, it says so and waits for that.
+    fn park_at(&self, moment: Moment) {
+        if self.death == Some(moment) {
+            println!("\nhere");
+            loop {
+                std::thread::park();
+            }
         }
     }
 }

@@ -1,10 +1,13 @@
-//! The steps that programs call: one of every effect class and every policy for unknown outcomes that it allows.
+//! The steps that programs call: one of every effect class and every policy for unknown outcomes that it allows, and of
+//! each thing that may happen around a body: consent, a callback, confirmation, undoing.
 //!
 //! All of them do what their arguments say, on the stage that the engine was given. A new class is a new row.
 
 use aether::def::{OnUnknown, StepDef};
+use aether::event::StateChanged;
+use aether::id::RunId;
 use aether::prelude::*;
-use aether::{EffectClass, Step};
+use aether::{EffectClass, Seen, Step, Verifier};
 use serde::{Deserialize, Serialize};
 
 use super::program::{Call, Word};
@@ -16,16 +19,23 @@ macro_rules! steps {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
         pub(crate) enum Kind {
             Pure,
+            /// A transaction step: only on SQLite.
+            Booked,
+            /// Undoes a compensated step; programs do not call it.
+            Refund,
             $($kind,)*
         }
 
         impl Kind {
-            pub(crate) const ALL: &[Self] = &[Self::Pure, $(Self::$kind),*];
+            /// What programs call.
+            pub(crate) const ALL: &[Self] = &[Self::Pure, $(Self::$kind,)* Self::Booked];
 
             /// What the step declares.
             pub(crate) fn def(self) -> &'static StepDef {
                 match self {
                     Self::Pure => <compute as Step>::DEF,
+                    Self::Booked => <book as Step>::DEF,
+                    Self::Refund => <refund as Step>::DEF,
                     $(Self::$kind => <$name as Step>::DEF,)*
                 }
             }
@@ -57,6 +67,23 @@ steps! {
     HttpRetry http_again [effect = "http", on_unknown = "retry", idempotent]
     HttpProbe http_or_look [effect = "http", on_unknown = "probe", probe = look]
     Once do_once [effect = "tool", irreversible]
+    Approved send_approved [effect = "tool", approval = "required"]
+    CalledBack report_later [effect = "tool"]
+    Confirmed change_file [effect = "tool", changes = ["file"]]
+    Compensated pay [effect = "tool", compensate = refund]
+}
+
+/// Undoes a payment, and always can.
+#[step(effect = "tool", on_unknown = "retry", idempotent)]
+pub(crate) async fn refund(cx: &mut StepCx, call: Call, paid: Option<i64>) -> Result<i64> {
+    let _half_way = paid;
+    Stage::act(cx, &call.undoing()).await
+}
+
+/// Inserts a row of its own, and then does what its argument says.
+#[step(effect = "transaction", retry(max = 2, delay = "1ms"))]
+pub(crate) async fn book(cx: &mut StepCx, call: Call) -> Result<i64> {
+    Stage::book(cx, &call).await
 }
 
 /// Does what its argument says, and touches nothing.
@@ -85,7 +112,8 @@ impl Kind {
 
     /// The step of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+        let refund = std::iter::once(Self::Refund);
+        Self::ALL.iter().copied().chain(refund).find(|kind| kind.name() == name)
     }
 }
 
@@ -97,5 +125,21 @@ async fn look(cx: &mut StepCx, call: Call) -> Result<Probe<i64>> {
         Word::Truth => Ok(Probe::DidNotHappen),
         Word::Nothing => Ok(Probe::Unknown),
         Word::Failure => Err(Failure::new("the probe is broken")),
+    }
+}
+
+type Looking<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Seen>> + Send + 'a>>;
+
+/// Finds every file as it was left.
+#[derive(Debug)]
+pub(crate) struct AsLeft;
+
+impl Verifier for AsLeft {
+    fn name(&self) -> &str {
+        "as left"
+    }
+
+    fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> Looking<'a> {
+        Box::pin(std::future::ready(Ok(Seen::AsLeft)))
     }
 }

@@ -262,7 +262,9 @@ fn one_run(
         *repeated += deeds.calls - 1;
     }
     let (cut, faults) = (Default::default(), Vec::new());
-    let mut lived = Lived { result, journals, ledger, cut, deeds, crashes: 0, writes: 0, bodies: 0, faults };
+    let (writes, effects, bodies) = (0, 0, 0);
+    let mut lived =
+        Lived { result, journals, ledger, cut, deeds, crashes: 0, writes, effects, bodies, faults };
     let facts = Facts::of(&lived);
     for decision in facts.decisions.values().flatten() {
         match decision {

@@ -71,6 +71,8 @@ async fn s042_a_plan_drives_the_run_and_its_planner_is_called_once() {
                 (0, 0, expected.len())
             );
             engine.verify(&run_id("planned")).await.unwrap();
+            let illegal = engine.view(&run_id("planned")).await.unwrap().illegal;
+            assert!(illegal.is_empty(), "{illegal:?}");
             assert_eq!((planned(DRIVES) - before, calls.of("draft")), (0, 0));
         }
         // Before the plan is recorded, the planner goes on from what it did.
