@@ -265,7 +265,7 @@ fn a_call_that_an_operator_gives_up_is_in_doubt() {
 #[test]
 fn a_resolution_that_cannot_be_read_leaves_the_call_in_doubt() {
     let stage = cut_off(OnUnknown::Ask);
-    stage.send(resolution_topic(&invocation()), json("{}"));
+    stage.send("resolve:0:send#0".into(), json("{}"));
     let why = in_doubt(stage.play());
     assert!(why.contains("the resolution is unreadable"), "{why}");
     assert_eq!((decisions(&stage), stage.unread()), (vec![decided(Decision::InDoubt, "operator")], 0));
