@@ -406,6 +406,11 @@ impl Stage {
         now(self.clock.sleep_until(self.clock.now() + time));
     }
 
+    /// Sets the clock back to where it began.
+    pub(crate) fn rewind(&self) {
+        self.clock.slept.lock().unwrap().clear();
+    }
+
     /// How long was slept, each time.
     pub(crate) fn slept(&self) -> Vec<Duration> {
         self.clock.slept.lock().unwrap().clone()
