@@ -216,9 +216,6 @@ impl Performance {
 
     /// The outcome that a committed ledger row holds; its value may be in the effect store.
     pub(crate) async fn recorded(&self, row: &LedgerEntry) -> (Outcome, Answered) {
-        if row.result.is_some() || row.error.is_some() {
-            return recorded_outcome(row.clone());
-        }
         let _busy = self.run.busy();
         let mut row = row.clone();
         let rows = std::slice::from_mut(&mut row);
@@ -329,3 +326,6 @@ fn recorded_outcome(entry: LedgerEntry) -> (Outcome, Answered) {
         (_, _) => (Outcome::SideEffectCommitted, Ok(entry.result.unwrap_or_else(Payload::null))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,6 +95,9 @@ impl Ticket<'_> {
                 let given =
                     given.and_then(|answer| Some((read(answer.clone())?, drawn(&self.command, answer)?)));
                 let (value, event) = given.unwrap_or_else(|| fresh(&self.run));
+                if let (Some(interceptor), Some(answer)) = (interceptor, drawn_answer(&event)) {
+                    interceptor.drawn(&self.run.id, &self.command, &answer);
+                }
                 self.run.append(vec![event], Riders::default());
                 value
             }
@@ -110,6 +113,16 @@ fn drawn(command: &CommandId, answer: Answer) -> Option<Event> {
         Answer::Uuid(value) => Some(UuidRecorded { command, value }.into()),
         Answer::Random(value) => Some(RandomRecorded { command, value }.into()),
         Answer::Step(_) | Answer::Timer | Answer::Race(_) | Answer::Wait(_) => None,
+    }
+}
+
+/// The answer that a drawing's event holds.
+fn drawn_answer(event: &Event) -> Option<Answer> {
+    match event {
+        Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
+        Event::UuidRecorded(e) => Some(Answer::Uuid(e.value)),
+        Event::RandomRecorded(e) => Some(Answer::Random(e.value.clone())),
+        _ => None,
     }
 }
 

@@ -56,6 +56,19 @@ pub trait Interceptor: Send + Sync + Debug + 'static {
     fn draw(&self, _run: &RunId, _command: &CommandId) -> Option<Answer> {
         None
     }
+
+    /// Learns what a command of the workflow got where [`Interceptor::draw`] gave nothing.
+    fn drawn(&self, _run: &RunId, _command: &CommandId, _answer: &Answer) {}
+
+    /// Stands around a body, answered or let through: what is returned runs in its place. Where it is dropped or not
+    /// polled to its end, neither is the body.
+    fn around(
+        &self,
+        _call: &BodyCall<'_>,
+        body: BoxFuture<'static, BodyResult>,
+    ) -> BoxFuture<'static, BodyResult> {
+        body
+    }
 }
 
 /// Events as they are appended, for progress displays. They may not be durable yet.

@@ -34,6 +34,9 @@ use crate::step::{Body, BodyResult};
 use crate::step_cx::StepCx;
 use crate::world::later;
 
+#[cfg(test)]
+pub(crate) mod stage;
+
 /// A step call, ready to be answered.
 pub(crate) struct Call {
     /// Name in the journal.
@@ -434,12 +437,6 @@ impl Performance {
         }
     }
 
-    /// What a test answers in the body's place.
-    pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
-        let interceptor = self.run.host.interceptor.as_ref()?;
-        interceptor.intercept(&self.body_call(), cx)
-    }
-
     pub(crate) fn body_call(&self) -> BodyCall<'_> {
         BodyCall {
             run: &self.run.id,
@@ -451,11 +448,27 @@ impl Performance {
         }
     }
 
+    /// What a test answers in the body's place.
+    pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+        let interceptor = self.run.host.interceptor.as_ref()?;
+        let call = self.body_call();
+        Some(interceptor.around(&call, interceptor.intercept(&call, cx)?))
+    }
+
+    /// The body itself, and what a test puts around it.
+    fn real(&self, cx: &StepCx) -> BoxFuture<'static, BodyResult> {
+        let body = self.body.call(cx.clone(), &self.args);
+        match &self.run.host.interceptor {
+            Some(interceptor) => interceptor.around(&self.body_call(), body),
+            None => body,
+        }
+    }
+
     async fn call(&mut self, cx: StepCx) -> Ended {
         let busy = self.run.busy();
         let body = match self.intercepted(&cx) {
             Some(stub) => Ok(stub),
-            None => std::panic::catch_unwind(AssertUnwindSafe(|| self.body.call(cx.clone(), &self.args))),
+            None => std::panic::catch_unwind(AssertUnwindSafe(|| self.real(&cx))),
         };
         let ended = match body {
             Ok(body) if self.options.class.changes_world() => self.hear(body, &cx).await,

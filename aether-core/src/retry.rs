@@ -36,6 +36,7 @@ impl Performance {
         events.push(StepRetried { command, attempt, error, due }.into());
         self.end_attempt(events, riders).await;
         self.attempt = self.attempt.saturating_add(1);
+        self.unknown_tries = 0;
         self.wait_until(due).await;
     }
 

@@ -285,3 +285,6 @@ impl Performance {
         Next::Again
     }
 }
+
+#[cfg(test)]
+mod tests;

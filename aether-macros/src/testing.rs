@@ -1,6 +1,6 @@
 //! `#[aether::test]`: an async function as a test.
 //!
-//! Promise: what cannot be a test is told once, and nothing of it is generated; the body stays as it is.
+//! Promise: what cannot be a test is told once and stays as it is, without being one.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -37,7 +37,7 @@ pub(crate) fn compile(written: TokenStream, item: TokenStream) -> TokenStream {
     let test = match syn::parse2::<ItemFn>(item.clone()) {
         Ok(function) => check(function, krate, limit, &mut diagnostics),
         Err(_) => {
-            let head: TokenStream = item.into_iter().take(2).collect();
+            let head: TokenStream = item.clone().into_iter().take(2).collect();
             let message = "`#[aether::test]` stands on something else than a function with a body";
             diagnostics.report(head, code::TEST, message);
             None
@@ -45,7 +45,10 @@ pub(crate) fn compile(written: TokenStream, item: TokenStream) -> TokenStream {
     };
     match (diagnostics.into_error(), test) {
         (None, Some(test)) => expand(test),
-        (Some(error), _) => error.to_compile_error(),
+        (Some(error), _) => {
+            let error = error.to_compile_error();
+            quote!(#error #[allow(dead_code)] #item)
+        }
         (None, None) => TokenStream::new(),
     }
 }

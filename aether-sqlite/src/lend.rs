@@ -86,7 +86,7 @@ impl Lending {
         let taken_back = TakenBack;
         let keep = work.call();
         drop(taken_back);
-        match self.guard.end() {
+        match self.guard.end().or_else(|| self.renamed()) {
             Some(undone) => Err(undone),
             None if keep && self.conn.is_autocommit() => Err(Undone::Refused(
                 "a statement of the step rolled the whole transaction back (`OR ROLLBACK`, `RAISE(ROLLBACK, ..)`, or a full disk)"
@@ -94,6 +94,24 @@ impl Lending {
             )),
             None => Ok(keep),
         }
+    }
+
+    /// A renaming does not tell SQLite's guard the new name.
+    fn renamed(&self) -> Option<Undone> {
+        if !self.guard.altered.load(Ordering::Acquire) {
+            return None;
+        }
+        let sql = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')";
+        let names = self.conn.prepare(sql).and_then(|mut names| {
+            names.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let refusal = match names {
+            Ok(names) => {
+                names.iter().filter(|name| self.guard.own_table(name).is_none()).find_map(|n| reserved(n))
+            }
+            Err(error) => Some(format!("alter the schema so that it cannot be read: {error}")),
+        };
+        refusal.map(|reason| Undone::Refused(format!("the SQL of a transaction step must not {reason}")))
     }
 }
 
@@ -150,6 +168,8 @@ fn attempt(
 #[derive(Debug, Default)]
 struct Guard {
     on: AtomicBool,
+    /// A table was altered.
+    altered: AtomicBool,
     own: HashSet<String>,
     deadline: Mutex<Option<Instant>>,
     undone: Mutex<Option<Undone>>,
@@ -175,6 +195,7 @@ impl Guard {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
         *self.undone.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.altered.store(false, Ordering::Release);
         self.on.store(true, Ordering::Release);
     }
 
@@ -202,6 +223,9 @@ impl Guard {
     fn authorize(&self, context: &AuthContext<'_>) -> Authorization {
         if !self.is_on() {
             return Authorization::Allow;
+        }
+        if matches!(context.action, AuthAction::AlterTable { .. }) {
+            self.altered.store(true, Ordering::Release);
         }
         match self.refusal(&context.action) {
             None => Authorization::Allow,

@@ -121,6 +121,8 @@ impl SqliteStore {
         let path = path.as_ref();
         let name: Arc<str> = format!("sqlite {}", path.display()).into();
         let conn = open::open(path, &name, &options)?;
+        // The store's own tables have no foreign keys; one that somebody else's table has must not hold a purge up.
+        conn.pragma_update(None, "foreign_keys", false).map_err(|error| error::translate(&error, &name))?;
         let no_thread = |error: std::io::Error| StoreError::Open {
             store: name.to_string(),
             reason: format!("no thread could be started: {error}"),

@@ -11,9 +11,34 @@
 //! aether_testing::store_suite!(memory, async || Fixture::new(Arc::new(MemoryStore::new())));
 //! # fn main() {}
 //! ```
+//!
+//! The last group of rules looks at a store through one that fails: a call is not done, is done and answered with an
+//! error, or a batch of appends is cut in two ([`Fault`](crate::Fault)). To see that an engine on your store keeps its
+//! guarantees then, put a [`FaultyStore`](crate::FaultyStore) in front of it, run a workflow of your own once for each
+//! fault, and end each run with a second engine on the bare store:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use aether_core::memory::MemoryStore;
+//! # use aether_core::store::{Store, StoreError};
+//! use aether_testing::{Fault, FaultyStore};
+//!
+//! # let my_store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+//! let full = StoreError::Full { store: "mine".into(), reason: "no space left".into() };
+//! let faulty = FaultyStore::new(my_store, Some(Fault::AnswerLost(3))).failing_with(full);
+//! // `Engine::builder().store(Arc::new(faulty))`, run, drop; then `.store(my_store)` and the same run again.
+//! // Afterwards `faulty.possible()` has every fault that the run could have had.
+//! # assert!(faulty.possible().is_empty());
+//! ```
+//!
+//! A store that answers in memory, or in front of [`MemoryStore`](aether_core::memory::MemoryStore), can be tried on
+//! virtual time with [`Sim::wrap_store`](crate::Sim::wrap_store), in
+//! [`crash_at_every_boundary`](crate::Sim::crash_at_every_boundary) and
+//! [`fail_at_every_call`](crate::Sim::fail_at_every_call).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken rule panics with what it saw")]
 
 pub mod appends;
+pub mod faults;
 pub mod inbox;
 pub mod kept;
 mod kit;
@@ -92,6 +117,9 @@ macro_rules! store_suite {
                 a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;
             purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, an_open_run_is_not_purged,
                 a_child_of_an_open_parent_is_not_purged, a_store_wide_key_outlives_its_run, a_purged_id_can_be_used_again;
+            faults: a_lost_answer_does_not_double_an_append, a_lost_grant_is_not_given_twice, a_lost_creation_is_found,
+                a_failed_append_can_be_made_again, a_torn_batch_goes_on_where_it_was_cut,
+                a_failed_read_can_be_made_again, a_failed_value_can_be_kept_again;
             kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
         }
     };

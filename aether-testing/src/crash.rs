@@ -1,49 +1,126 @@
-//! A store that dies at a chosen write, as the process around it would.
+//! A store that dies at a chosen boundary, as the process around it would.
 //!
 //! Promise: after the crash point nothing is written and nothing is answered, for ever. What was written before stays
-//! in the inner store, on which the next engine starts.
+//! in the inner store, on which the next engine starts. Only a write that was kept back ([`CrashPoint::Stalled`])
+//! arrives later, when another process owns the run.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aether_core::store::Store;
+use aether_core::contract::Status;
+use aether_core::store::{Ack, Append, AppendError, NewRun, Reply, Store, Tail};
+use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::gated::{Ask, Decision, Gate, Gated};
 
-/// Where a process dies. Writes are creations of runs and appends, counted from 1; writes to the effect store are counted
-/// from 1 on their own.
+/// Where a process dies. Writes are creations of runs and appends, counted from 1 in each process; writes to the effect
+/// store, calls of bodies and suspensions are counted from 1 on their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum CrashPoint {
     /// The write of this number does not happen.
     Before(u64),
     /// The write of this number is durable, and nobody learns of it.
     After(u64),
+    /// The process stands still instead of its append of this number, and another one takes its runs over. Then the
+    /// append arrives.
+    Stalled(u64),
     /// The write of this number to the effect store does not happen.
     BeforeEffect(u64),
     /// The write of this number to the effect store is durable, nobody learns of it, and nothing is appended.
     AfterEffect(u64),
+    /// The body call of this number has begun and did nothing yet.
+    InBody(u64),
+    /// The body call of this number came back, and nobody learns of it.
+    AfterBody(u64),
+    /// A run was suspended for the time of this number, and half of its wait is over.
+    Waiting(u64),
 }
 
 impl CrashPoint {
-    /// Number of the write, among those of its own sort.
+    /// Number of the write, call or suspension, among those of its own sort.
     pub const fn write(self) -> u64 {
+        self.parts().1
+    }
+
+    const fn parts(self) -> (&'static str, u64) {
         match self {
-            Self::Before(write) | Self::After(write) => write,
-            Self::BeforeEffect(write) | Self::AfterEffect(write) => write,
+            Self::Before(number) => ("before-write", number),
+            Self::After(number) => ("after-write", number),
+            Self::Stalled(number) => ("stalled-write", number),
+            Self::BeforeEffect(number) => ("before-effect", number),
+            Self::AfterEffect(number) => ("after-effect", number),
+            Self::InBody(number) => ("in-body", number),
+            Self::AfterBody(number) => ("after-body", number),
+            Self::Waiting(number) => ("waiting", number),
+        }
+    }
+
+    /// Its short name, for example `before-write-3`; parses back.
+    pub fn id(self) -> String {
+        let (kind, number) = self.parts();
+        format!("{kind}-{number}")
+    }
+}
+
+impl fmt::Display for CrashPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Before(write) => write!(f, "before write {write}"),
+            Self::After(write) => write!(f, "between write {write} and its acknowledgement"),
+            Self::Stalled(write) => {
+                write!(f, "with write {write} on its way, which arrives after a takeover")
+            }
+            Self::BeforeEffect(write) => write!(f, "before write {write} to the effect store"),
+            Self::AfterEffect(write) => write!(f, "after write {write} to the effect store"),
+            Self::InBody(call) => write!(f, "in body call {call}, which did nothing yet"),
+            Self::AfterBody(call) => write!(f, "after body call {call} came back"),
+            Self::Waiting(wait) => write!(f, "half-way through suspension {wait}"),
         }
     }
 }
 
-impl std::fmt::Display for CrashPoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Before(write) => write!(f, "before write {write}"),
-            Self::After(write) => write!(f, "between write {write} and its acknowledgement"),
-            Self::BeforeEffect(write) => write!(f, "before write {write} to the effect store"),
-            Self::AfterEffect(write) => write!(f, "after write {write} to the effect store"),
+/// A text that names no crash point.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{found}` names no crash point: write one of before-write-N, after-write-N, stalled-write-N, before-effect-N, after-effect-N, in-body-N, after-body-N and waiting-N, with N from 1"
+)]
+pub struct UnknownCrashPoint {
+    /// The text.
+    pub found: String,
+}
+
+impl FromStr for CrashPoint {
+    type Err = UnknownCrashPoint;
+
+    fn from_str(text: &str) -> Result<Self, UnknownCrashPoint> {
+        let parsed = text.rsplit_once('-').and_then(|(kind, number)| Some((kind, number.parse().ok()?)));
+        match parsed {
+            Some(("before-write", number)) if number > 0 => Ok(Self::Before(number)),
+            Some(("after-write", number)) if number > 0 => Ok(Self::After(number)),
+            Some(("stalled-write", number)) if number > 0 => Ok(Self::Stalled(number)),
+            Some(("before-effect", number)) if number > 0 => Ok(Self::BeforeEffect(number)),
+            Some(("after-effect", number)) if number > 0 => Ok(Self::AfterEffect(number)),
+            Some(("in-body", number)) if number > 0 => Ok(Self::InBody(number)),
+            Some(("after-body", number)) if number > 0 => Ok(Self::AfterBody(number)),
+            Some(("waiting", number)) if number > 0 => Ok(Self::Waiting(number)),
+            _ => Err(UnknownCrashPoint { found: text.to_owned() }),
         }
     }
+}
+
+/// A boundary of a run that was not disturbed, and what happens there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boundary {
+    /// Where a process can die.
+    pub point: CrashPoint,
+    /// What is written, called or waited for there.
+    pub what: String,
+    /// Whether a run is being unwound there.
+    pub unwinding: bool,
 }
 
 /// A store that freezes at its crash point. Drop the engine on it then, and start the next one on the inner store.
@@ -59,14 +136,35 @@ impl std::fmt::Display for CrashPoint {
 /// ```
 pub type CrashStore = Gated<Fuse>;
 
-/// Counts writes and decides when the end has come.
-#[derive(Debug)]
+/// Counts boundaries and decides when the end has come.
+#[derive(Debug, Default)]
 pub struct Fuse {
     point: Option<CrashPoint>,
-    writes: AtomicU64,
-    effects: AtomicU64,
+    passed: Mutex<Passed>,
     frozen: AtomicBool,
     blown: Notify,
+    waits: Notify,
+    /// What a former process wrote, and has not arrived yet.
+    late: Mutex<Option<Append>>,
+    /// What the store said about it.
+    answered: Mutex<Option<Reply>>,
+}
+
+#[derive(Debug, Default)]
+struct Passed {
+    writes: u64,
+    effects: u64,
+    bodies: u64,
+    waits: u64,
+    /// Until when the run waits whose suspension is the crash point; the inner `None` where no timer wakes it.
+    waits_until: Option<Option<Timestamp>>,
+    boundaries: Vec<Boundary>,
+}
+
+impl Passed {
+    fn note(&mut self, point: CrashPoint, what: &str) {
+        self.boundaries.push(Boundary { point, what: what.to_owned(), unwinding: undoes(what) });
+    }
 }
 
 impl Fuse {
@@ -74,67 +172,200 @@ impl Fuse {
         self.frozen.store(true, Ordering::Release);
         self.blown.notify_one();
     }
+
+    fn passed(&self) -> MutexGuard<'_, Passed> {
+        self.passed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides about a write that has one or more boundaries.
+    fn reach(&self, points: &[CrashPoint], what: &str) -> Decision {
+        let mut passed = self.passed();
+        points.iter().for_each(|point| passed.note(*point, what));
+        drop(passed);
+        let Some(reached) = self.point.filter(|point| points.contains(point)) else { return Decision::Pass };
+        self.blow();
+        match reached {
+            CrashPoint::After(_) | CrashPoint::AfterEffect(_) => Decision::Unacknowledged,
+            CrashPoint::Stalled(_) => Decision::Stall,
+            _ => Decision::Freeze,
+        }
+    }
+
+    fn write(&self) -> u64 {
+        let mut passed = self.passed();
+        passed.writes += 1;
+        passed.writes
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Acquire)
+    }
+
+    /// A write that suspends a run.
+    fn suspends(&self, append: &Append) {
+        let Some(change) = append.status.as_ref().filter(|change| change.status == Status::Waiting) else {
+            return;
+        };
+        let mut passed = self.passed();
+        passed.waits += 1;
+        let point = CrashPoint::Waiting(passed.waits);
+        passed.note(point, &format!("run `{}` waits", append.run));
+        if self.point == Some(point) {
+            passed.waits_until = Some(change.wake_at);
+            self.waits.notify_one();
+        }
+    }
 }
 
 impl Gate for Fuse {
     fn decide(&self, ask: Ask) -> Decision {
-        if self.frozen.load(Ordering::Acquire) {
+        if self.is_frozen() {
             return Decision::Freeze;
         }
-        let (before, after) = match ask {
-            Ask::Append | Ask::Create => {
-                let write = self.writes.fetch_add(1, Ordering::AcqRel) + 1;
-                (CrashPoint::Before(write), CrashPoint::After(write))
-            }
-            Ask::Effect => {
-                let write = self.effects.fetch_add(1, Ordering::AcqRel) + 1;
-                (CrashPoint::BeforeEffect(write), CrashPoint::AfterEffect(write))
-            }
-            Ask::Load | Ask::Claim | Ask::Release | Ask::Write | Ask::Read => return Decision::Pass,
-        };
-        if self.point == Some(before) {
-            self.blow();
-            Decision::Freeze
-        } else if self.point == Some(after) {
-            self.blow();
-            Decision::Unacknowledged
-        } else {
-            Decision::Pass
+        if ask != Ask::Effect {
+            return Decision::Pass;
         }
+        let mut passed = self.passed();
+        passed.effects += 1;
+        let effect = passed.effects;
+        drop(passed);
+        self.reach(&[CrashPoint::BeforeEffect(effect), CrashPoint::AfterEffect(effect)], "effect store")
+    }
+
+    fn decide_create(&self, new: &NewRun) -> Decision {
+        if self.is_frozen() {
+            return Decision::Freeze;
+        }
+        let write = self.write();
+        self.reach(&[CrashPoint::Before(write), CrashPoint::After(write)], &kinds(&new.frame.text))
+    }
+
+    fn decide_append(&self, append: &Append) -> Decision {
+        if self.is_frozen() {
+            return Decision::Freeze;
+        }
+        let write = self.write();
+        let what = kinds(&append.frame.text);
+        let points = [CrashPoint::Before(write), CrashPoint::Stalled(write), CrashPoint::After(write)];
+        let decision = self.reach(&points, &what);
+        if matches!(decision, Decision::Pass) {
+            self.suspends(append);
+        }
+        decision
+    }
+
+    fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
+        // The new owner holds the run and wrote nothing yet: the worst moment for a write of the last one.
+        self.deliver_late(inner);
+        inner.append(append);
+    }
+}
+
+impl Fuse {
+    fn deliver_late(&self, inner: &Arc<dyn Store>) {
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut late) = late else { return };
+        let next = late.expected + u64::from(late.frame.count);
+        let (ack, answer) = Ack::awaited(late.run.clone(), next, Arc::new(Tail::default()));
+        drop(std::mem::replace(&mut late.ack, ack));
+        inner.append(late);
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+    }
+}
+
+/// Whether a command of which a boundary tells undoes another one.
+fn undoes(what: &str) -> bool {
+    let command = what.rsplit_once(" of ").map_or("", |(_, command)| command);
+    command.split_once(':').is_some_and(|(place, _)| place.split('.').any(|part| part == "undo"))
+}
+
+/// The kinds of the events in a frame, with the first command.
+fn kinds(frame: &str) -> String {
+    let events: Vec<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_str(frame).unwrap_or_default();
+    let command = events.iter().flat_map(|event| event.values()).find_map(|event| event.get("command"));
+    let kinds: Vec<&str> = events.iter().flat_map(|event| event.keys().map(String::as_str)).collect();
+    match command.and_then(|command| command.as_str()) {
+        Some(command) => format!("{} of {command}", kinds.join(", ")),
+        None => kinds.join(", "),
     }
 }
 
 impl CrashStore {
     /// Writes to `inner` until `point`; for ever where there is none.
     pub fn new(inner: Arc<dyn Store>, point: Option<CrashPoint>) -> Self {
-        let fuse = Fuse {
-            point,
-            writes: AtomicU64::new(0),
-            effects: AtomicU64::new(0),
-            frozen: AtomicBool::new(false),
-            blown: Notify::new(),
-        };
-        Self::behind(inner, fuse)
+        Self::behind(inner, Fuse { point, ..Fuse::default() })
+    }
+
+    /// Lets an append arrive that a former process made, just before the first append of this one.
+    pub(crate) fn with_late(self, late: Option<Append>) -> Self {
+        *self.gate.late.lock().unwrap_or_else(PoisonError::into_inner) = late;
+        self
+    }
+
+    /// What the store said about the late append, if it arrived.
+    pub(crate) async fn late_answer(&self) -> Option<Result<(), AppendError>> {
+        let answer = self.gate.answered.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(answer.await.ok()?.map(|_receipt| ()))
     }
 
     /// Number of writes that were asked for until the crash.
     pub fn writes(&self) -> u64 {
-        self.gate.writes.load(Ordering::Acquire)
+        self.gate.passed().writes
     }
 
     /// Number of writes to the effect store that were asked for until the crash.
     pub fn effects(&self) -> u64 {
-        self.gate.effects.load(Ordering::Acquire)
+        self.gate.passed().effects
+    }
+
+    /// The boundaries that were passed so far, in order.
+    pub fn boundaries(&self) -> Vec<Boundary> {
+        self.gate.passed().boundaries.clone()
     }
 
     /// Whether the crash point was reached.
     pub fn is_frozen(&self) -> bool {
-        self.gate.frozen.load(Ordering::Acquire)
+        self.gate.is_frozen()
     }
 
     /// Dies now, whatever the crash point: for deaths inside of a body.
     pub fn crash(&self) {
         self.gate.blow();
+    }
+
+    /// A body call begins: its number. The process dies here if this is the crash point.
+    pub(crate) fn body_begins(&self, command: &str) -> u64 {
+        let mut passed = self.gate.passed();
+        passed.bodies += 1;
+        let call = passed.bodies;
+        passed.note(CrashPoint::InBody(call), &format!("body of {command}"));
+        drop(passed);
+        self.die_at(CrashPoint::InBody(call));
+        call
+    }
+
+    /// A body call came back. The process dies here if this is the crash point.
+    pub(crate) fn body_returns(&self, call: u64, command: &str) {
+        self.gate.passed().note(CrashPoint::AfterBody(call), &format!("body of {command}"));
+        self.die_at(CrashPoint::AfterBody(call));
+    }
+
+    fn die_at(&self, point: CrashPoint) {
+        if self.gate.point == Some(point) {
+            self.gate.blow();
+        }
+    }
+
+    /// Waits until the suspension is reached that is the crash point; until when that run waits.
+    pub(crate) async fn suspended(&self) -> Option<Timestamp> {
+        loop {
+            let until = self.gate.passed().waits_until;
+            if let Some(until) = until {
+                return until;
+            }
+            self.gate.waits.notified().await;
+        }
     }
 
     /// Waits until the crash point is reached.

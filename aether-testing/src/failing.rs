@@ -82,7 +82,7 @@ impl Gate for Faults {
             Ask::Claim => plan.claim.next(),
             Ask::Release => plan.release.next(),
             Ask::Effect => plan.effect.next(),
-            Ask::Write | Ask::Read => Decision::Pass,
+            Ask::Write | Ask::Blob | Ask::Read => Decision::Pass,
         }
     }
 }

@@ -35,6 +35,8 @@ pub enum Ask {
     Effect,
     /// Any other change.
     Write,
+    /// For a large value.
+    Blob,
     /// Any other question.
     Read,
 }
@@ -50,12 +52,33 @@ pub enum Decision {
     Freeze,
     /// It is done, and no answer comes.
     Unacknowledged,
+    /// It is done, and this is the answer.
+    Misreport(AppendError),
+    /// A write is kept back as it is, to arrive later; no answer comes.
+    Stall,
+    /// A large value is not found.
+    Lose,
 }
 
 /// Decides about every call.
 pub trait Gate: Send + Sync + Debug + 'static {
     /// What is to happen with the next call.
     fn decide(&self, ask: Ask) -> Decision;
+
+    /// What is to happen with this append.
+    fn decide_append(&self, _append: &Append) -> Decision {
+        self.decide(Ask::Append)
+    }
+
+    /// What is to happen with this creation of a run.
+    fn decide_create(&self, _new: &NewRun) -> Decision {
+        self.decide(Ask::Create)
+    }
+
+    /// Hands an append to the store behind the gate.
+    fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
+        inner.append(append);
+    }
 }
 
 /// A store behind a gate.
@@ -64,15 +87,33 @@ pub struct Gated<G> {
     inner: Arc<dyn Store>,
     pub(crate) gate: G,
     withheld: Mutex<Vec<Ack>>,
+    stalled: Mutex<Option<Append>>,
 }
 
 impl<G: Gate> Gated<G> {
     pub(crate) fn behind(inner: Arc<dyn Store>, gate: G) -> Self {
-        Self { inner, gate, withheld: Mutex::default() }
+        Self { inner, gate, withheld: Mutex::default(), stalled: Mutex::default() }
     }
 
     fn withhold(&self, ack: Ack) {
         self.withheld.lock().unwrap_or_else(PoisonError::into_inner).push(ack);
+    }
+
+    /// The append that was kept back, if one was.
+    pub(crate) fn take_stalled(&self) -> Option<Append> {
+        self.stalled.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Lets `append` take effect, with `answer` in place of the store's; `None` for no answer.
+    fn append_unheard(&self, mut append: Append, answer: Option<AppendError>) {
+        let next = append.expected + Position::from(append.frame.count);
+        let unheard = Ack::silent(append.run.clone(), next, Arc::new(Tail::default()));
+        let ack = std::mem::replace(&mut append.ack, unheard);
+        self.gate.deliver(&self.inner, append);
+        match answer {
+            Some(error) => ack.failed(error),
+            None => self.withhold(ack),
+        }
     }
 
     fn ask<'a, T: Send + 'a>(
@@ -80,10 +121,22 @@ impl<G: Gate> Gated<G> {
         ask: Ask,
         answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
-        match self.gate.decide(ask) {
-            Decision::Pass => answer(),
+        self.decided(self.gate.decide(ask), answer)
+    }
+
+    fn decided<'a, T: Send + 'a>(
+        &self,
+        decision: Decision,
+        answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        match decision {
+            Decision::Pass | Decision::Lose => answer(),
             Decision::Fail(error) => Box::pin(ready(Err(self.store_error(error)))),
-            Decision::Freeze => Box::pin(pending()),
+            Decision::Freeze | Decision::Stall => Box::pin(pending()),
+            Decision::Misreport(error) => {
+                let (answer, error) = (answer(), self.store_error(error));
+                Box::pin(async move { answer.await.and(Err(error)) })
+            }
             Decision::Unacknowledged => {
                 let answer = answer();
                 Box::pin(async move {
@@ -120,34 +173,18 @@ impl<G: Gate> Store for Gated<G> {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.ask(Ask::Create, || self.inner.create(new))
+        self.decided(self.gate.decide_create(&new), || self.inner.create(new))
     }
 
     fn append(&self, append: Append) {
-        match self.gate.decide(Ask::Append) {
-            Decision::Pass => self.inner.append(append),
+        match self.gate.decide_append(&append) {
+            Decision::Pass | Decision::Lose => self.gate.deliver(&self.inner, append),
             Decision::Fail(error) => append.ack.failed(error),
             Decision::Freeze => self.withhold(append.ack),
-            Decision::Unacknowledged => {
-                let next = append.expected + Position::from(append.frame.count);
-                let unheard = Ack::silent(append.run.clone(), next, Arc::new(Tail::default()));
-                let Append { run, epoch, expected, at, frame, work, acquire, ledger, status, consumed, ack } =
-                    append;
-                self.withhold(ack);
-                let ack = unheard;
-                self.inner.append(Append {
-                    run,
-                    epoch,
-                    expected,
-                    at,
-                    frame,
-                    work,
-                    acquire,
-                    ledger,
-                    status,
-                    consumed,
-                    ack,
-                });
+            Decision::Unacknowledged => self.append_unheard(append, None),
+            Decision::Misreport(error) => self.append_unheard(append, Some(error)),
+            Decision::Stall => {
+                *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(append);
             }
         }
     }
@@ -234,7 +271,10 @@ impl<G: Gate> Store for Gated<G> {
     }
 
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.blob(hash))
+        match self.gate.decide(Ask::Blob) {
+            Decision::Lose => Box::pin(ready(Ok(None))),
+            decision => self.decided(decision, || self.inner.blob(hash)),
+        }
     }
 
     fn save_progress(

@@ -6,16 +6,20 @@ pub mod attribute;
 pub mod conformance;
 pub mod crash;
 pub mod failing;
+pub mod faulty;
 pub mod fuzz;
 mod gated;
+#[doc(hidden)]
+pub mod mutants;
 pub mod recordings;
 pub mod sim;
 pub mod trap;
 
-pub use crash::{CrashPoint, CrashStore};
+pub use crash::{Boundary, CrashPoint, CrashStore};
 pub use failing::FailingStore;
+pub use faulty::{Fault, FaultyStore};
 pub use sim::{
-    Comparison, CrashReport, Live, Reply, Sim, SimError, SimReport, SimWorld, call_named, call_tool, delayed,
-    say,
+    Comparison, CrashReport, FaultReport, Live, OrderReport, Reply, Sim, SimError, SimReport, SimWorld,
+    call_named, call_tool, delayed, say,
 };
 pub use trap::{Door, Trap, TrapHit};

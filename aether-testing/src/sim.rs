@@ -4,13 +4,17 @@
 //! every time, nothing real runs unasked, and waiting takes no time.
 
 mod assertions;
+mod audit;
+mod boundaries;
 mod conversation;
 mod crashes;
 mod error;
+mod faults;
 mod http;
 mod journal;
 mod life;
 mod model;
+mod orders;
 mod people;
 mod recorded;
 mod report;
@@ -45,9 +49,11 @@ use jiff::Timestamp;
 pub use self::conversation::{Reply, call_named, call_tool, say};
 pub use self::crashes::CrashReport;
 pub use self::error::SimError;
+pub use self::faults::FaultReport;
 pub use self::http::{Delayed, HttpAnswer, HttpCall, delayed};
 pub(crate) use self::life::{runtime, trusting};
 pub use self::model::ModelAnswer;
+pub use self::orders::OrderReport;
 use self::people::People;
 pub use self::report::SimReport;
 pub use self::running::Running;
@@ -66,6 +72,7 @@ const BEGINNING: i64 = 1_767_225_600;
 const WITHIN: Duration = Duration::from_secs(366 * 24 * 3600);
 
 type Meanwhile = Arc<dyn Fn(Live) -> BoxFuture<'static, ()> + Send + Sync>;
+type Front = Arc<dyn Fn(Arc<dyn Store>, usize) -> Arc<dyn Store> + Send + Sync>;
 type Wrap = Arc<dyn Fn(Arc<dyn Store>) -> Arc<dyn Store> + Send + Sync>;
 
 /// Everything a simulation is made from; used again for each of its runs.
@@ -86,6 +93,19 @@ struct Settings {
     trap: Trap,
     skew: Option<Skew>,
     tape: Option<stage::Tape>,
+    draws: Option<stage::Draws>,
+    orders: Option<Arc<orders::Orders>>,
+    /// Stands between the engine and the store that dies; gets the number of the process, from 1.
+    front: Option<Front>,
+    prepare: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// The store of the first process fails on purpose: what it stops is taken up by a second one.
+    faults: bool,
+}
+
+impl Settings {
+    fn run_id(&self) -> Result<RunId, SimError> {
+        RunId::new(&self.id).map_err(|error| SimError::Broken(error.to_string()))
+    }
 }
 
 /// A simulation of workflow `W`, under construction.
@@ -115,7 +135,7 @@ struct Settings {
 /// assert_eq!(report.assert_completed(), &5);
 /// report.assert_calls::<search>(2);
 /// report.assert_effects(&["search", "sleep"]);
-/// sim.crash_at_every_append("hello".to_owned()).await;
+/// sim.crash_at_every_boundary("hello".to_owned()).await;
 /// # }
 /// ```
 #[must_use = "a simulation begins when `.run(..)` is awaited"]
@@ -150,6 +170,11 @@ impl<W: Workflow> Default for Sim<W> {
             trap: Trap::strict(),
             skew: None,
             tape: None,
+            draws: None,
+            orders: None,
+            front: None,
+            prepare: None,
+            faults: false,
         };
         Self { settings, workflow: PhantomData }
     }
@@ -357,28 +382,6 @@ impl<W: Workflow> Sim<W> {
     /// [`SimError`] when there is nothing to report, for example because a step has no stub.
     pub async fn try_run(&self, input: W::Input) -> Result<SimReport<W>, SimError> {
         self.apart(input, life::run::<W>).await
-    }
-
-    /// Runs the workflow once, and then twice for each of its writes, those to the effect store included: the process dies
-    /// before the write, and between the write and its acknowledgement. After each crash the result must be the same, except that a world-changing
-    /// call that was cut off is in doubt; and no such call may be made twice under one key.
-    ///
-    /// The result must not hold values of `cx.now()`, `cx.uuid()` or `cx.random()`: those that were not recorded
-    /// before a crash are drawn again.
-    ///
-    /// # Panics
-    /// When a crash changes more than that; tells how to reproduce it.
-    #[track_caller]
-    pub fn crash_at_every_append(&self, input: W::Input) -> Running<CrashReport> {
-        Running::new(self.apart(input, crashes::at_every_write::<W>))
-    }
-
-    /// Like [`Sim::crash_at_every_append`].
-    ///
-    /// # Errors
-    /// [`SimError::Crash`] when a crash changes what it must not; any other when the run without a crash fails.
-    pub async fn try_crash_at_every_append(&self, input: W::Input) -> Result<CrashReport, SimError> {
-        self.apart(input, crashes::at_every_write::<W>).await
     }
 
     /// Runs the workflow in two worlds that differ in all that does not come through the context, and compares: once

@@ -15,15 +15,18 @@ use aether::policy::{Consulted, ReplayPolicy, Verdict};
 use aether::prelude::*;
 use aether::store::{ClaimRequest, Sent, Store, StoreError};
 use aether::{
-    Engine, EngineBuilder, Fault, Limits, MemoryStore, Payload, Probe, Resolution, RunError, SqliteStore,
-    SystemWorld, World,
+    DecideError, Engine, EngineBuilder, Fault, Limits, MemoryStore, Payload, Probe, Resolution, RunError,
+    SqliteStore, SystemWorld, World,
 };
 use aether_testing::{CrashPoint, CrashStore, FailingStore};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+mod clocks;
 mod edges;
+mod found;
+mod inputs;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -305,7 +308,11 @@ async fn asked(point: CrashPoint, resolution: &Resolution) -> (String, u32, bool
                 for step in view.in_doubt() {
                     let invocation = step.invocation.clone().unwrap();
                     if count(&*memory, run.id(), "invocation_resolved").await > 0 {
-                        engine.resolve(run.id(), &invocation, resolution.clone(), "ann").await.unwrap();
+                        match engine.resolve(run.id(), &invocation, resolution.clone(), "ann").await {
+                            Ok(())
+                            | Err(DecideError::AlreadyDecided { .. } | DecideError::RunEnded { .. }) => {}
+                            Err(error) => panic!("{error}"),
+                        }
                     }
                 }
                 sleep(5 * MS).await;

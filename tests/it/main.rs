@@ -18,6 +18,7 @@ mod names;
 mod recordings;
 mod retries;
 mod seeds;
+mod side_by_side;
 mod sim;
 mod sim_crashes;
 mod sim_models;

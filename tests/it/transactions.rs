@@ -233,6 +233,7 @@ async fn sql_that_could_harm_the_store_is_refused_and_undone() {
         ),
         ("CREATE TEMP TABLE journal(x)", "temporary objects"),
         ("CREATE TABLE aether_mine(x)", "kept for the store"),
+        ("ALTER TABLE once RENAME TO Aether_Mine", "kept for the store"),
         ("CREATE VIRTUAL TABLE v USING fts5(x)", "virtual tables"),
         ("SELECT load_extension('x')", "load an extension"),
         ("ANALYZE", "do this"),

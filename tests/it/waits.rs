@@ -153,8 +153,8 @@ async fn a_resolution_of_another_type_is_refused_and_the_reason_is_kept() {
     assert!(row.error.unwrap().as_str().contains("the bank hung up at 5"));
     let happened =
         |json: &str| aether::Resolution::Happened(aether::Payload::from_text(json.into()).unwrap());
-    engine.resolve(run.id(), &row.invocation, happened("\"text\""), "ann").await.unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let refused = engine.resolve(run.id(), &row.invocation, happened("\"text\""), "ann").await;
+    assert!(matches!(refused, Err(aether::DecideError::Misfit { .. })), "{refused:?}");
     assert_eq!(run.status().await.unwrap(), Status::Waiting);
     engine.resolve(run.id(), &row.invocation, happened("7"), "ann").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 7);

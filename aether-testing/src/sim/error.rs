@@ -174,16 +174,66 @@ pub enum SimError {
     #[error("the simulation broke down: {0}")]
     Broken(String),
     /// A crash changed what must not change.
-    #[error("crash {point}: {broken}\n  reproduce with: {reproduce}\n  journal afterwards:\n{journal}")]
+    #[error(
+        "crash {point} ({what}): {broken}\n  reproduce with: {reproduce}\n  journal afterwards:\n{journal}"
+    )]
     Crash {
         /// Where the process died.
         point: CrashPoint,
+        /// What is written, called or waited for there.
+        what: String,
         /// What is wrong.
         broken: String,
         /// How to see it again.
         reproduce: String,
         /// The run's journal afterwards.
         journal: String,
+    },
+    /// A store that fails changed what it must not change.
+    #[error("{fault}: {broken}\n  reproduce with: {reproduce}\n  journal afterwards:\n{journal}")]
+    Fault {
+        /// What failed.
+        fault: String,
+        /// What is wrong.
+        broken: String,
+        /// How to see it again.
+        reproduce: String,
+        /// The run's journal afterwards.
+        journal: String,
+    },
+    /// A guarantee does not hold, without any crash.
+    #[error("without any crash: {broken}\n  reproduce with: {reproduce}\n  journal:\n{journal}")]
+    Undisturbed {
+        /// What is wrong.
+        broken: String,
+        /// How to see it again.
+        reproduce: String,
+        /// The run's journal.
+        journal: String,
+    },
+    /// What a run does depends on the order in which bodies came back.
+    #[error(
+        "the workflow depends on the order in which bodies come back: {broken}\n  one order:   {one}\n  the other:   {other}\n  reproduce with: {reproduce}\n  journal in the other:\n{journal}"
+    )]
+    Order {
+        /// What is different.
+        broken: String,
+        /// The bodies as they came back first.
+        one: String,
+        /// The bodies as they came back when it was different.
+        other: String,
+        /// How to see it again.
+        reproduce: String,
+        /// The run's journal in the other order.
+        journal: String,
+    },
+    /// An environment variable is not understood.
+    #[error("environment variable {variable}: {problem}")]
+    Environment {
+        /// Its name.
+        variable: String,
+        /// What is wrong, and what is right.
+        problem: String,
     },
 }
 

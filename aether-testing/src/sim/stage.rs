@@ -19,9 +19,11 @@ use aether_core::step_cx::StepCx;
 use futures_util::future::{BoxFuture, pending, ready};
 use tokio::sync::Notify;
 
+use super::orders::Orders;
 use super::people::Reports;
 use super::script::{Answers, Behaviour, Look, Rule, Script, Scripts};
-use super::{SimError, http};
+use super::{Settings, SimError, http};
+use crate::crash::CrashStore;
 use crate::trap;
 
 /// One call of a body, real or not.
@@ -98,11 +100,17 @@ impl Tape {
     }
 }
 
+/// The draws of workflow code by run and command. One that a crash took along is drawn again with the same value, and so
+/// is one of another simulation that shares them.
+pub(super) type Draws = Arc<Mutex<BTreeMap<(RunId, CommandId), Answer>>>;
+
 /// Answers bodies during one simulation, over all its crashes.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) scripts: Arc<Scripts>,
     tape: Option<Tape>,
+    draws: Draws,
+    orders: Option<Arc<Orders>>,
     state: Arc<Mutex<State>>,
     /// What bodies that handed their completion over have reported about them.
     pub(super) reports: Reports,
@@ -120,6 +128,8 @@ struct State {
     /// The newest question of each call of a model.
     asked: BTreeMap<String, usize>,
     calls: Vec<CallRecord>,
+    /// What this process writes to.
+    store: Option<Arc<CrashStore>>,
     /// What each world-changing call did to the simulated world.
     world: BTreeMap<IdempotencyKey, Probe<Payload>>,
 }
@@ -134,9 +144,25 @@ struct Given {
 }
 
 impl Stage {
-    pub(super) fn new(scripts: Arc<Scripts>, tape: Option<Tape>) -> Self {
-        let (state, reports, trouble) = (Arc::default(), Reports::default(), Signal::new());
-        Self { scripts, tape, state, reports, trouble }
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            scripts: Arc::clone(&settings.scripts),
+            tape: settings.tape.clone(),
+            draws: settings.draws.clone().unwrap_or_default(),
+            orders: settings.orders.clone(),
+            state: Arc::default(),
+            reports: Reports::default(),
+            trouble: Signal::new(),
+        }
+    }
+
+    fn draws(&self) -> MutexGuard<'_, BTreeMap<(RunId, CommandId), Answer>> {
+        self.draws.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process is dead and only does not know it yet.
+    fn is_dead(&self) -> bool {
+        self.state().store.as_ref().is_some_and(|store| store.is_frozen())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -295,8 +321,23 @@ impl Stage {
     }
 
     /// Begins to answer the next process.
-    pub(super) fn begin_life(&self) {
-        self.state().life += 1;
+    pub(super) fn begin_life(&self, store: &Arc<CrashStore>) {
+        let mut state = self.state();
+        state.life += 1;
+        state.store = Some(Arc::clone(store));
+    }
+
+    /// A call that died before it did anything: its answer is still to be given, and the world is as it was.
+    fn take_back(&self, call: &BodyCall<'_>) {
+        let key = IdempotencyKey::new(call.run, call.command, call.attempt);
+        let mut state = self.state();
+        state.world.remove(&key);
+        for path in [call.path, "http"] {
+            let given = state.given.remove(&(path.to_owned(), key.to_string()));
+            if let Some(used) = given.and_then(|given| state.used.get_mut(&(path.to_owned(), given.rule))) {
+                *used = used.saturating_sub(1);
+            }
+        }
     }
 
     /// Number of the answer to the question that this call of a model is about to ask. The body asks as soon as it
@@ -313,12 +354,45 @@ impl Stage {
 
 impl Interceptor for Stage {
     fn draw(&self, run: &RunId, command: &CommandId) -> Option<Answer> {
-        self.scripts.recorded.as_ref()?.draw(run, command)
+        let recorded = self.scripts.recorded.as_ref().and_then(|played| played.draw(run, command));
+        recorded.or_else(|| self.draws().get(&(run.clone(), command.clone())).cloned())
+    }
+
+    fn drawn(&self, run: &RunId, command: &CommandId, answer: &Answer) {
+        self.draws().entry((run.clone(), command.clone())).or_insert_with(|| answer.clone());
+    }
+
+    fn around(
+        &self,
+        call: &BodyCall<'_>,
+        body: BoxFuture<'static, BodyResult>,
+    ) -> BoxFuture<'static, BodyResult> {
+        let Some(store) = self.state().store.clone() else { return body };
+        let number = store.body_begins(call.command.as_str());
+        if store.is_frozen() {
+            self.take_back(call);
+            return Box::pin(pending());
+        }
+        let pure = call.options.class == EffectClass::Pure;
+        let orders = self.orders.clone().filter(|_| !pure);
+        let (name, command) =
+            (format!("{} {}#{}", call.run, call.command, call.attempt), call.command.clone());
+        Box::pin(async move {
+            let answer = body.await;
+            store.body_returns(number, command.as_str());
+            if store.is_frozen() {
+                return pending().await;
+            }
+            if let Some(orders) = orders {
+                orders.pass(name).await;
+            }
+            answer
+        })
     }
 
     fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
-        if trap::caught() {
-            // The simulation has ended; no body runs any more.
+        if trap::caught() || self.is_dead() {
+            // The simulation, or this process, has ended; no body runs any more.
             return Some(Box::pin(pending()));
         }
         self.note(call, cx);

@@ -108,7 +108,7 @@ fn replay_elsewhere<W: Workflow>(
     settings: &Settings,
     first: &First<'_>,
 ) -> Result<Result<(), VerifyError>, SimError> {
-    let stage = Arc::new(Stage::new(Arc::clone(&settings.scripts), settings.tape.clone()));
+    let stage = Arc::new(Stage::new(settings));
     let told = Arc::clone(&stage);
     let _armed = Armed::set(settings.trap.clone(), settings.skew, move |hit| {
         told.give_up(SimError::Trapped(Box::new(hit)));

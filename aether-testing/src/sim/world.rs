@@ -24,6 +24,11 @@ impl Entropy {
         Self(Arc::new(AtomicU64::new(seed)))
     }
 
+    /// A number below `count`, which is not 0.
+    pub(super) fn below(&self, count: usize) -> usize {
+        usize::try_from(self.next() >> 33).unwrap_or(0) % count.max(1)
+    }
+
     fn next(&self) -> u64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
         let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

@@ -100,8 +100,6 @@ async fn the_journal_is_pinned(sim: Sim<triage>) {
         timer_fired 1:sleep
         node_started 2:send_email
         approval_requested 2:send_email
-        run_waiting
-        run_requeued
         approval_decided 2:send_email actor="bob" decision="approved"
         tool_invocation_started 2:send_email
         tool_invocation_finished 2:send_email

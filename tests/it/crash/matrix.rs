@@ -268,20 +268,14 @@ fn process(folder: &Path, case: &Case, death: Option<Death>) -> Child {
 
 fn written(death: Death) -> String {
     match death {
-        Death::Write(CrashPoint::Before(number)) => format!("before {number}"),
-        Death::Write(CrashPoint::After(number)) => format!("after {number}"),
-        Death::Write(CrashPoint::BeforeEffect(number)) => format!("before-effect {number}"),
-        Death::Write(CrashPoint::AfterEffect(number)) => format!("after-effect {number}"),
+        Death::Write(point) => format!("write {}", point.id()),
         Death::Body(number, moment) => format!("{moment:?} {number}"),
     }
 }
 
 fn read(death: &str) -> Death {
     match death.split_once(' ').unwrap() {
-        ("before", number) => Death::Write(CrashPoint::Before(number.parse().unwrap())),
-        ("after", number) => Death::Write(CrashPoint::After(number.parse().unwrap())),
-        ("before-effect", number) => Death::Write(CrashPoint::BeforeEffect(number.parse().unwrap())),
-        ("after-effect", number) => Death::Write(CrashPoint::AfterEffect(number.parse().unwrap())),
+        ("write", point) => Death::Write(point.parse().unwrap()),
         ("Before", number) => Death::Body(number.parse().unwrap(), Moment::Before),
         ("In", number) => Death::Body(number.parse().unwrap(), Moment::In),
         ("After", number) => Death::Body(number.parse().unwrap(), Moment::After),

@@ -180,7 +180,7 @@ fn s053_both_stores_are_held_to_one_list_of_rules() {
     assert_eq!(s053_memory::RULES, s053_sqlite::RULES);
     let groups: std::collections::BTreeSet<_> =
         s053_memory::RULES.iter().filter_map(|rule| rule.split_once("::")).map(|(group, _)| group).collect();
-    for group in ["appends", "inbox", "kept", "leases", "ledger", "purge", "runs"] {
+    for group in ["appends", "faults", "inbox", "kept", "leases", "ledger", "purge", "runs"] {
         assert!(groups.contains(group), "{groups:?}");
     }
 }

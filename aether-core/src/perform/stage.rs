@@ -1,0 +1,434 @@
+//! A stage for the tests of the effect gate: one step call of one run on a memory store, as often as it is taken up.
+//!
+//! Promise: store, journal, ledger and replay are the real ones. Each [`Stage::play`] takes the run up from what the
+//! store holds, as after a crash; a call that does not end by itself is dropped where it stands.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, pending, ready};
+use jiff::Timestamp;
+use tokio::sync::broadcast;
+
+use super::{Answered, Call, perform};
+use crate::confirm::{Seen, Verifier, Verifiers};
+use crate::def::{Probe, StepDef, StepOptions, WorkflowDef};
+use crate::effect_store;
+use crate::event::{Event, RunCreated, StateChanged};
+use crate::failure::{Failure, StepError};
+use crate::host::{Host, Limits};
+use crate::id::{CommandId, IdempotencyKey, RunId};
+use crate::journal::Frame;
+use crate::ledger::LedgerEntry;
+use crate::memory::MemoryStore;
+use crate::obligations::Obligations;
+use crate::outcome::FailureClass;
+use crate::payload::{Digest, Payload, PayloadError};
+use crate::policy::{DefaultPolicy, Mode};
+use crate::replay::History;
+use crate::run::{Origin, Run};
+use crate::step::{Body, BodyError, BodyResult, ProbeResult};
+use crate::step_cx::StepCx;
+use crate::store::{ClaimRequest, Message, NewRun, Store};
+use crate::world::World;
+
+static FLOW: WorkflowDef = WorkflowDef {
+    name: "flow",
+    module: "stage",
+    doc: "",
+    version: 1,
+    fingerprint: "",
+    file: "",
+    line: 0,
+    states: &[],
+    edges: &[],
+    allows: &[],
+};
+
+/// A clock that stands still but for those who sleep: they wake at once, and it has moved on.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    slept: Mutex<Vec<Duration>>,
+}
+
+impl World for Clock {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH + self.slept.lock().unwrap().iter().sum::<Duration>()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn sleep_until(&self, until: Timestamp) -> BoxFuture<'static, ()> {
+        let wait = until.duration_since(self.now()).unsigned_abs();
+        self.slept.lock().unwrap().push(wait);
+        Box::pin(ready(()))
+    }
+}
+
+/// What the body does in one call.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Returns this JSON.
+    Returns(&'static str),
+    /// Has this HTTP answer, and returns this JSON.
+    Fetches(&'static str, &'static str),
+    /// Says that it changed this file, and returns `true`.
+    Writes(&'static str),
+    /// Fails with this class.
+    Fails(FailureClass),
+    /// Has this HTTP answer, and says that somebody outside will report the outcome.
+    HandsOver(&'static str),
+    /// Asks for what nobody provided.
+    Lacks,
+    /// Never comes back.
+    Hangs,
+}
+
+/// An error of the body.
+fn refusal(class: FailureClass) -> BodyError {
+    BodyError { error: json("\"no\""), message: "no".into(), class, retry_after: None }
+}
+
+/// The body and its probe, by what they are to do next; what is used up hangs.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    acts: Mutex<VecDeque<Act>>,
+    found: Mutex<VecDeque<ProbeResult>>,
+    calls: Mutex<Vec<IdempotencyKey>>,
+}
+
+impl Body for Script {
+    fn call(&self, cx: StepCx, _: &Payload) -> BoxFuture<'static, BodyResult> {
+        self.calls.lock().unwrap().push(cx.idempotency_key());
+        let act = self.acts.lock().unwrap().pop_front().unwrap_or(Act::Hangs);
+        let result = match act {
+            Act::Returns(value) => Ok(json(value)),
+            Act::Fetches(answer, value) => {
+                cx.note_http(json("{}"), json(answer));
+                Ok(json(value))
+            }
+            Act::Writes(file) => {
+                cx.changed("file", file, "write");
+                Ok(json("true"))
+            }
+            Act::Fails(class) => Err(refusal(class)),
+            Act::HandsOver(answer) => {
+                cx.note_http(json("{}"), json(answer));
+                let _pending = cx.callback().unwrap().pending();
+                Err(refusal(FailureClass::Permanent))
+            }
+            Act::Lacks => {
+                cx.dep::<Script>().unwrap_err();
+                Err(refusal(FailureClass::Permanent))
+            }
+            Act::Hangs => return Box::pin(pending()),
+        };
+        Box::pin(ready(Ok(result)))
+    }
+
+    fn accepts(&self, value: &Payload) -> Result<(), PayloadError> {
+        value
+            .decode::<serde_json::Value>()?
+            .is_string()
+            .then_some(())
+            .ok_or(PayloadError::Encode { ty: "a receipt", reason: "not a string".into() })
+    }
+
+    fn probe(&self, _: StepCx, _: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
+        let found = self.found.lock().unwrap().pop_front()?;
+        Some(Box::pin(ready(found)))
+    }
+}
+
+/// Finds every file as it was left, or none.
+#[derive(Debug)]
+struct Files {
+    as_left: bool,
+}
+
+impl Verifier for Files {
+    fn name(&self) -> &str {
+        "files"
+    }
+
+    fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
+        let differs = || Seen::Differs { expected: "a file".into(), found: "nothing".into() };
+        Box::pin(ready(Ok(if self.as_left { Seen::AsLeft } else { differs() })))
+    }
+}
+
+/// How one [`Stage::play`] ended.
+#[derive(Debug)]
+pub(crate) enum Scene {
+    /// The call has this answer.
+    Answered(Answered),
+    /// The run was stopped for this reason.
+    Stopped(String),
+    /// The call goes on waiting.
+    Waits,
+}
+
+impl Scene {
+    pub(crate) fn value(self) -> String {
+        match self {
+            Self::Answered(Ok(value)) => value.as_str().to_owned(),
+            other => panic!("no value: {other:?}"),
+        }
+    }
+
+    pub(crate) fn error(self) -> StepError<Payload> {
+        match self {
+            Self::Answered(Err(error)) => error.decode().unwrap(),
+            other => panic!("no error: {other:?}"),
+        }
+    }
+
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self, Self::Waits)
+    }
+}
+
+/// One step call of one run.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) options: StepOptions,
+    pub(crate) limits: Limits,
+    pub(crate) mode: Mode,
+    /// Whether the verifier finds files as they were left.
+    pub(crate) as_left: bool,
+    pub(crate) args: &'static str,
+    clock: Arc<Clock>,
+    body: Arc<Script>,
+}
+
+impl Stage {
+    pub(crate) fn new(options: StepOptions) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        let digest = Digest::of(&Payload::null()).unwrap();
+        let created = RunCreated {
+            workflow: FLOW.name.into(),
+            module: FLOW.module.into(),
+            version: 1,
+            fingerprint: String::new(),
+            input: Payload::null(),
+            digest: digest.clone(),
+            seed: String::new(),
+            parent: None,
+        };
+        let new = NewRun {
+            id: run_id(),
+            workflow: FLOW.name.into(),
+            version: 1,
+            digest,
+            parent: None,
+            frame: Frame::encode(&[created.into()]).unwrap(),
+            at: Timestamp::UNIX_EPOCH,
+            owner: None,
+            lease_until: Timestamp::UNIX_EPOCH,
+        };
+        now(store.create(new)).unwrap();
+        Self {
+            store,
+            options,
+            limits: Limits::default(),
+            mode: Mode::Recover,
+            as_left: true,
+            args: "[1]",
+            clock: Arc::default(),
+            body: Arc::default(),
+        }
+    }
+
+    /// What the body does in its next calls.
+    pub(crate) fn acts(self, acts: impl IntoIterator<Item = Act>) -> Self {
+        self.body.acts.lock().unwrap().extend(acts);
+        self
+    }
+
+    /// What the probe finds in its next calls; a probe that is used up is no probe.
+    pub(crate) fn probes(self, found: impl IntoIterator<Item = ProbeResult>) -> Self {
+        self.body.found.lock().unwrap().extend(found);
+        self
+    }
+
+    /// The probe's answer that the call happened, with this result.
+    pub(crate) fn happened(value: &str) -> ProbeResult {
+        Ok(Ok(Probe::Happened(json(value))))
+    }
+
+    /// Takes the run up and performs the call, as far as it goes.
+    pub(crate) fn play(&self) -> Scene {
+        self.play_on(|| {})
+    }
+
+    /// As [`Stage::play`]; where the call waits, `meanwhile` happens, and it goes on.
+    pub(crate) fn play_on(&self, meanwhile: impl FnOnce()) -> Scene {
+        let run = self.take_up();
+        let call = Call {
+            name: "send".into(),
+            path: "stage::send".into(),
+            options: self.options,
+            args: Ok(json(self.args)),
+            body: Arc::clone(&self.body) as Arc<dyn Body>,
+        };
+        let mut performance = pin!(perform(Arc::clone(&run), command(), None, call));
+        let mut answered = performance.as_mut().now_or_never();
+        if answered.is_none() {
+            meanwhile();
+            now(run.look_into_inbox());
+            answered = performance.now_or_never();
+        }
+        match answered {
+            Some(answered) => Scene::Answered(answered),
+            None => match run.fault() {
+                Some(fault) => Scene::Stopped(fault.to_string()),
+                None => Scene::Waits,
+            },
+        }
+    }
+
+    /// A claim of the run, with everything that the store holds of it.
+    pub(crate) fn take_up(&self) -> Arc<Run> {
+        let claim = ClaimRequest {
+            worker: "worker".to_owned().into(),
+            now: self.clock.now(),
+            lease_until: self.clock.now(),
+            limit: 1,
+            workflows: Vec::new(),
+            only: Some(run_id()),
+        };
+        let lease = now(self.store.claim(claim)).unwrap().remove(0);
+        let events = self.events_from(0);
+        let origin = Origin {
+            id: run_id(),
+            def: &FLOW,
+            epoch: lease.run.epoch,
+            mode: self.mode,
+            seed: String::new(),
+            next: events.len() as u64,
+            obligations: Obligations::fold(&events),
+            history: History::fold(events),
+            inbox: now(self.store.inbox(&run_id())).unwrap(),
+            effects: now(self.store.effects(&run_id())).unwrap(),
+            children: None,
+        };
+        Run::new(Arc::new(self.host()), origin)
+    }
+
+    fn host(&self) -> Host {
+        let mut verifiers = Verifiers::default();
+        verifiers.insert("file".into(), Arc::new(Files { as_left: self.as_left }));
+        let def: &'static StepDef = Box::leak(Box::new(StepDef {
+            name: "send",
+            path: "stage::send",
+            doc: "",
+            file: "",
+            line: 0,
+            options: self.options,
+            allows: &[],
+        }));
+        verifiers.know(def);
+        Host {
+            store: Arc::clone(&self.store) as Arc<dyn Store>,
+            world: Arc::clone(&self.clock) as Arc<dyn World>,
+            worker: "worker".to_owned().into(),
+            deps: Default::default(),
+            policy: Arc::new(DefaultPolicy),
+            interceptor: None,
+            approvals: Default::default(),
+            limits: self.limits,
+            verifiers,
+            grace: Duration::ZERO,
+            cancel_grace: Duration::ZERO,
+            steps: Default::default(),
+            observers: broadcast::channel(1).0,
+        }
+    }
+
+    /// Puts a message into the run's inbox.
+    pub(crate) fn send(&self, topic: String, payload: Payload) {
+        let id = topic.clone() + payload.as_str();
+        let message = Message { seq: 0, id, topic, payload, at: Timestamp::UNIX_EPOCH };
+        now(self.store.send(&run_id(), message)).unwrap();
+    }
+
+    /// Messages that the run has not taken in.
+    pub(crate) fn unread(&self) -> usize {
+        now(self.store.inbox(&run_id())).unwrap().len()
+    }
+
+    /// The process dies before the first event of this kind, and all after it, is durable.
+    pub(crate) fn cut_before(&self, kind: &str) {
+        let at = self.events_from(0).iter().position(|event| event.kind() == kind).unwrap();
+        self.store.truncate(&run_id(), at as u64).unwrap();
+    }
+
+    /// The journal from this position on, whole.
+    fn events_from(&self, position: u64) -> Vec<Event> {
+        let frames = now(self.store.load(&run_id(), position)).unwrap();
+        now(effect_store::events(&*self.store, &run_id(), &frames)).unwrap()
+    }
+
+    /// What the journal holds of the call.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.events_from(1)
+    }
+
+    /// The kinds of [`Stage::events`].
+    pub(crate) fn kinds(&self) -> Vec<String> {
+        self.events().iter().map(Event::kind).collect()
+    }
+
+    /// The journal's text of the call, as it is stored.
+    pub(crate) fn text(&self) -> String {
+        let frames = now(self.store.load(&run_id(), 1)).unwrap();
+        frames.into_iter().map(|frame| frame.text).collect()
+    }
+
+    /// The ledger's row of this attempt.
+    pub(crate) fn row(&self, attempt: u32) -> LedgerEntry {
+        now(self.store.entry(&key(attempt))).unwrap().unwrap()
+    }
+
+    /// The attempts for which the body was called, by their keys.
+    pub(crate) fn calls(&self) -> Vec<IdempotencyKey> {
+        self.body.calls.lock().unwrap().clone()
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&self, time: Duration) {
+        now(self.clock.sleep_until(self.clock.now() + time));
+    }
+
+    /// How long was slept, each time.
+    pub(crate) fn slept(&self) -> Vec<Duration> {
+        self.clock.slept.lock().unwrap().clone()
+    }
+}
+
+pub(crate) fn run_id() -> RunId {
+    RunId::new("ticket-42").unwrap()
+}
+
+pub(crate) fn command() -> CommandId {
+    CommandId::new("0", "send")
+}
+
+pub(crate) fn key(attempt: u32) -> IdempotencyKey {
+    IdempotencyKey::new(&run_id(), &command(), attempt)
+}
+
+pub(crate) fn json(text: &str) -> Payload {
+    Payload::from_text(text.to_owned()).unwrap()
+}
+
+/// What a store that answers at once says.
+pub(crate) fn now<T>(answer: impl Future<Output = T>) -> T {
+    answer.now_or_never().expect("the memory store answers at once")
+}

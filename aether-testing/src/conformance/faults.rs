@@ -1,0 +1,92 @@
+//! What a store must answer to a caller who was told wrongly, or nothing, by what stands between them.
+//!
+//! An engine takes a run up again after each of these; see [`Sim::fail_at_every_call`](crate::Sim::fail_at_every_call).
+
+use std::sync::Arc;
+
+use aether_core::contract::Status;
+use aether_core::ledger::Acquired;
+use aether_core::store::{AppendError, Created, Store};
+
+use super::kit::{Hand, acquire, becomes, frame, new_run, run_id};
+use crate::faulty::{Fault, FaultyStore};
+
+fn faulty(store: &Arc<dyn Store>, fault: Fault) -> Arc<dyn Store> {
+    Arc::new(FaultyStore::new(Arc::clone(store), Some(fault)))
+}
+
+async fn events(store: &Arc<dyn Store>) -> usize {
+    let frames = store.load(&run_id("a"), 0).await.unwrap();
+    frames.iter().map(|frame| frame.events().unwrap().len()).sum()
+}
+
+/// An append whose answer was lost took effect once: it cannot be made again, and the next position tells.
+pub async fn a_lost_answer_does_not_double_an_append(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(&faulty(store, Fault::AnswerLost(2)), "a").await;
+    hand.append(|append| append.frame = frame(&["x", "y"])).await.unwrap_err();
+    hand.next = 1;
+    let again = hand.append(|append| append.frame = frame(&["x", "y"])).await.unwrap_err();
+    assert_eq!(again, AppendError::WrongPosition { run: run_id("a"), expected: 1, found: 3 });
+    assert_eq!(events(store).await, 3);
+}
+
+/// A ledger key whose grant was lost is taken: the second asker is told so and is granted nothing.
+pub async fn a_lost_grant_is_not_given_twice(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(&faulty(store, Fault::AnswerLost(2)), "a").await;
+    let wanted = acquire(&run_id("a"), "pay", Some("invoice 7"));
+    hand.append(|append| append.acquire = Some(wanted.clone())).await.unwrap_err();
+    let again = hand.append(|append| append.acquire = Some(wanted.clone())).await.unwrap();
+    let Acquired::Taken(row) = again.acquired else { panic!("granted twice: {:?}", again.acquired) };
+    assert_eq!(row.key, wanted.entry.key);
+}
+
+/// A run whose creation was not answered exists once.
+pub async fn a_lost_creation_is_found(store: &Arc<dyn Store>) {
+    let faulty = faulty(store, Fault::AnswerLost(1));
+    faulty.create(new_run("a")).await.unwrap_err();
+    assert!(matches!(faulty.create(new_run("a")).await.unwrap(), Created::Existing(_)));
+    assert_eq!(events(store).await, 1);
+}
+
+/// An append that failed on its way leaves nothing, and can be made again.
+pub async fn a_failed_append_can_be_made_again(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(&faulty(store, Fault::WriteFails(2)), "a").await;
+    let before = store.run(&run_id("a")).await.unwrap();
+    let ends = || becomes(Status::Completed, None, true);
+    hand.append(|append| append.status = Some(ends())).await.unwrap_err();
+    assert_eq!(store.run(&run_id("a")).await.unwrap(), before);
+    hand.next = 1;
+    hand.append(|append| append.status = Some(ends())).await.unwrap();
+    assert_eq!(events(store).await, 2);
+}
+
+/// Of a batch that was cut in two, the first part is there and the rest is not; the run goes on behind the first part.
+pub async fn a_torn_batch_goes_on_where_it_was_cut(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(&faulty(store, Fault::Torn(2)), "a").await;
+    let (first, second, third) = (hand.queue(|_| {}), hand.queue(|_| {}), hand.queue(|_| {}));
+    first.await.unwrap().unwrap_err();
+    second.await.unwrap().unwrap_err();
+    let third = third.await.unwrap().unwrap_err();
+    assert_eq!(third, AppendError::WrongPosition { run: run_id("a"), expected: 3, found: 2 });
+    hand.next = 2;
+    hand.append(|_| {}).await.unwrap();
+    assert_eq!(events(store).await, 3);
+}
+
+/// A read that failed once answers the second time, and nothing was lost by it.
+pub async fn a_failed_read_can_be_made_again(store: &Arc<dyn Store>) {
+    Hand::create(store, "a").await;
+    let faulty = faulty(store, Fault::ReadFails(1));
+    faulty.load(&run_id("a"), 0).await.unwrap_err();
+    assert_eq!(faulty.load(&run_id("a"), 0).await.unwrap(), store.load(&run_id("a"), 0).await.unwrap());
+}
+
+/// A large value that was not kept is absent, and can be kept after all.
+pub async fn a_failed_value_can_be_kept_again(store: &Arc<dyn Store>) {
+    let faulty = faulty(store, Fault::EffectFails(1));
+    let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    faulty.put_blob(hash, b"test".to_vec()).await.unwrap_err();
+    assert_eq!(store.blob(hash).await.unwrap(), None);
+    faulty.put_blob(hash, b"test".to_vec()).await.unwrap();
+    assert_eq!(store.blob(hash).await.unwrap().as_deref(), Some(&b"test"[..]));
+}

@@ -1,0 +1,135 @@
+//! Workflows on stores that fail: what must hold after a crash holds after each fault of each call.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use aether::Limits;
+use aether::SqliteStore;
+use aether::prelude::*;
+use aether::store::StoreError;
+use aether_testing::{Fault, FaultyStore, Sim};
+
+/// Look something up.
+#[step(effect = "read")]
+async fn look(_cx: &mut StepCx, what: String) -> Result<String> {
+    Err(Failure::permanent(what))
+}
+
+/// Pay somebody; a crash leaves it in doubt.
+#[step(effect = "tool")]
+async fn pay(_cx: &mut StepCx, to: String) -> Result<String> {
+    Err(Failure::permanent(to))
+}
+
+/// Tell somebody, again if need be.
+#[step(effect = "external", idempotent)]
+async fn tell(_cx: &mut StepCx, to: String) -> Result<String> {
+    Err(Failure::permanent(to))
+}
+
+/// Something of every kind, and large values.
+#[workflow]
+async fn errand(cx: &mut Cx) -> Result<String> {
+    let found = look(cx, "ann".into()).await?;
+    let paid = pay(cx, found).await?;
+    cx.sleep(std::time::Duration::from_secs(3600)).await;
+    let told = tell(cx, paid).await?;
+    Ok(format!("{} {}", told.len(), told.starts_with("ann")))
+}
+
+fn sim() -> Sim<errand> {
+    let large = |to: String| Ok(format!("{to} {}", "x".repeat(400)));
+    let limits = Limits { inline: 256, ..Limits::default() };
+    Sim::new::<errand>().stub::<look>(large).stub::<pay>(large).stub::<tell>(large).limits(limits)
+}
+
+#[tokio::test]
+async fn a_run_outlives_every_fault_of_its_store() {
+    let report = sim().fail_at_every_call(()).await;
+    println!("{report}");
+    let came_up = |wanted: fn(&Fault) -> bool| report.stopped.iter().chain(&report.outlasted).any(wanted);
+    assert!(came_up(|fault| matches!(fault, Fault::WriteFails(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, Fault::AnswerLost(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, Fault::Torn(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, Fault::Slow(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, Fault::ReadFails(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, Fault::EffectFails(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, Fault::ValueLost(_))), "{report:?}");
+}
+
+#[tokio::test]
+async fn the_large_values_of_a_run_survive_every_crash() {
+    let report = sim().crash_at_every_boundary(()).await;
+    println!("{report}");
+    assert!(report.effects > 0 && !report.in_doubt.is_empty(), "{report}");
+}
+
+/// Pay nobody in particular.
+#[step(effect = "external", idempotent, on_unknown = "retry")]
+async fn note(cx: &mut StepCx, what: String) -> Result<String> {
+    let key = cx.idempotency_key().to_string();
+    cx.dep::<Calls>()?.0.lock().map_err(|_| Failure::permanent("poisoned"))?.push(key);
+    Ok(what)
+}
+
+/// Three real calls.
+#[workflow]
+async fn noted(cx: &mut Cx) -> Result<String> {
+    let one = note(cx, "a".into()).await?;
+    let two = note(cx, format!("{one}b")).await?;
+    Ok(note(cx, format!("{two}c")).await?)
+}
+
+/// Keys of real calls.
+#[derive(Clone, Debug, Default)]
+struct Calls(Arc<Mutex<Vec<String>>>);
+
+/// One run on a file, on a store with this fault in the first process; its calls, and every fault it could have had.
+async fn on_sqlite(folder: &Path, number: usize, fault: Option<Fault>) -> (Vec<String>, Vec<Fault>) {
+    let path = folder.join(format!("{number}.db"));
+    let calls = Calls::default();
+    let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
+    let faulty = FaultyStore::new(Arc::new(SqliteStore::open(&path).unwrap()), fault).failing_with(full);
+    let faulty = Arc::new(faulty);
+    let builder = aether::Engine::builder().store(faulty.clone()).provide(calls.clone());
+    let first = match builder.start().await {
+        Ok(engine) => {
+            let first = match engine.start::<noted>(()).id("run").await {
+                Ok(run) => run.result().await.ok(),
+                Err(_) => None,
+            };
+            drop(engine);
+            first
+        }
+        Err(_) => None,
+    };
+    let possible = faulty.possible();
+    drop(faulty);
+    let last = match first {
+        Some(done) => done,
+        None => {
+            let engine =
+                aether::Engine::builder().sqlite(&path).provide(calls.clone()).start().await.unwrap();
+            engine.start::<noted>(()).id("run").await.unwrap().result().await.unwrap()
+        }
+    };
+    assert_eq!(last, "abc", "{fault:?}");
+    let calls = calls.0.lock().unwrap().clone();
+    (calls, possible)
+}
+
+#[tokio::test]
+async fn a_run_on_sqlite_outlives_every_fault_of_its_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (calls, possible) = on_sqlite(folder.path(), 0, None).await;
+    assert_eq!(calls.len(), 3);
+    let of_writes =
+        |fault: &&Fault| matches!(fault, Fault::WriteFails(_) | Fault::AnswerLost(_) | Fault::Torn(_));
+    let faults: Vec<&Fault> = possible.iter().filter(of_writes).collect();
+    assert!(faults.len() >= 15, "{possible:?}");
+    for (number, fault) in faults.into_iter().enumerate() {
+        let (mut found, _) = on_sqlite(folder.path(), number + 1, Some(*fault)).await;
+        found.dedup();
+        assert_eq!(found, calls, "{fault}: a call was made under another key, or out of order");
+    }
+}
