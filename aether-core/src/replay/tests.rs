@@ -413,19 +413,19 @@ fn whoever_waits_for_the_next_answer_is_woken_and_nobody_else() {
 #[test]
 fn live_effects_wait_until_every_recorded_answer_is_handed_out() {
     let mut history = History::fold([time("0:now", 1), time("1:now", 2)]);
-    let (stale, first_waker) = alarm();
-    let (fresh, second_waker) = alarm();
-    let (other, other_waker) = alarm();
+    let (one, waker_of_one) = alarm();
+    let (stale, former_waker_of_two) = alarm();
+    let (two, waker_of_two) = alarm();
     assert_eq!(history.frontier_request(), None);
-    assert!(!history.pass_frontier(&command("2:send"), &first_waker));
-    assert!(!history.pass_frontier(&command("2:send"), &second_waker));
-    assert!(!history.pass_frontier(&command("3:send"), &other_waker));
+    assert!(!history.pass_frontier(&command("2:send"), &waker_of_one));
+    assert!(!history.pass_frontier(&command("3:send"), &former_waker_of_two));
+    assert!(!history.pass_frontier(&command("3:send"), &waker_of_two));
     assert_eq!(history.frontier_request(), Some(&command("2:send")));
     assert!(history.take_turn("0", Waker::noop()).is_some());
-    assert_eq!(rings(&fresh), 0);
+    assert_eq!((rings(&one), rings(&two)), (0, 0));
     assert!(history.take_turn("1", Waker::noop()).is_some());
-    assert_eq!((rings(&stale), rings(&fresh), rings(&other)), (0, 1, 1), "the newest waker of each");
-    assert!(history.pass_frontier(&command("2:send"), &second_waker));
+    assert_eq!((rings(&one), rings(&stale), rings(&two)), (1, 0, 1), "the newest waker of each");
+    assert!(history.pass_frontier(&command("2:send"), &waker_of_one));
     assert_eq!(history.frontier_request(), None);
     assert!(History::default().pass_frontier(&command("0:send"), Waker::noop()));
 }
