@@ -1,4 +1,5 @@
-//! What a run owes when it ends: steps to be undone, children to be told, invocations whose outcome is unknown.
+//! What a run owes when it, or a branch of it, ends: steps to be undone, children to be told, invocations whose
+//! outcome is unknown.
 //!
 //! Promise: a fold of the run's journal and nothing else; what was undone, or could not be, is not owed again.
 

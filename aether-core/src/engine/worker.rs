@@ -44,20 +44,19 @@ async fn schedule(inner: Arc<Inner>) {
     warn_of_unlinked(&inner).await;
     while !inner.is_stopping() {
         let kicked = inner.kick.notified();
-        let mut nap = inner.settings.poll;
+        // Begun before looking: what comes in between is found by the next look, and not by the one after it.
+        let next_look = host.world.sleep(inner.settings.poll);
         match claim(&inner, None).await {
             Ok(0) => {}
             Ok(_) => continue,
             Err(error) => tracing::warn!(%error, "cannot claim runs"),
         }
         look_into_inboxes(&inner).await;
-        if let Ok(Some(due)) = host.store.next_wake().await
-            && let Ok(left) = Duration::try_from(due.duration_since(host.world.now()))
-            && !left.is_zero()
-        {
-            nap = nap.min(left);
-        }
-        select(Box::pin(kicked), host.world.sleep(nap)).await;
+        let next_due = match host.store.next_wake().await {
+            Ok(Some(due)) if due > host.world.now() => host.world.sleep_until(due),
+            _ => Box::pin(std::future::pending()),
+        };
+        select(Box::pin(kicked), select(next_look, next_due)).await;
     }
     if !inner.active().is_empty() {
         let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;

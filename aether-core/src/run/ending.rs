@@ -1,4 +1,4 @@
-//! A run on its way to its end: cancelled, unwound, and what it still owes.
+//! A run, or a branch of it, on its way to its end: cancelled, unwound, given up, and what it still owes.
 //!
 //! Promise: a run that is being cancelled begins nothing; one that is being unwound knows its former history no more.
 

@@ -11,7 +11,7 @@ use aether::ledger::LedgerStatus;
 use aether::view::RunView;
 
 use super::lives::{Invoked, Lived};
-use super::model::{Expected, Facts, Prediction, predict};
+use super::model::{CALLED_OFF, Expected, Facts, Prediction, predict};
 use super::program::{Block, Call, Ending, Word};
 use super::steps::Kind;
 
@@ -44,6 +44,7 @@ pub(crate) fn judge(run: &str, block: &Block, lived: &Lived) -> Verdict<Judged> 
     rows(lived, &prediction)?;
     for (run, events) in &lived.journals {
         unwound(run, events)?;
+        called_off(run, events, lived)?;
     }
     Ok(Judged { facts, prediction })
 }
@@ -298,6 +299,22 @@ fn rows(lived: &Lived, prediction: &Prediction) -> Verdict {
                 "the row of {run} {} ({told}) is {:?}, not {expected:?}",
                 row.invocation, row.status
             ));
+        }
+    }
+    Ok(())
+}
+
+/// No body was called of what was called off.
+fn called_off(run: &str, events: &[Event], lived: &Lived) -> Verdict {
+    for event in events {
+        if let Event::InvocationResolved(e) = event
+            && e.actor == CALLED_OFF
+        {
+            let (command, attempt) = e.invocation.as_str().rsplit_once('#').unwrap();
+            let deeds = lived.deeds.get(&format!("aether:{run}:{command}:{attempt}"));
+            if e.decision != Decision::DidNotHappen || deeds.is_some() {
+                return Err(format!("{run} called {} off ({:?}): {deeds:?}", e.invocation, e.decision));
+            }
         }
     }
     Ok(())

@@ -18,6 +18,9 @@ use super::steps::Kind;
 /// Attempts after which a probe that denies all of them is believed for good.
 const DENIED: u32 = 5;
 
+/// Who decides about an invocation whose run was cancelled between its intent and its body.
+pub(crate) const CALLED_OFF: &str = "engine: cancelled";
+
 /// What a person answers.
 pub(crate) const ANSWER: u32 = 7;
 
@@ -39,6 +42,8 @@ impl Facts {
             lived.journals.iter().flat_map(|(run, events)| events.iter().map(move |event| (run, event)))
         {
             match event {
+                // Not in doubt: it is known that the body was not called.
+                Event::InvocationResolved(e) if e.actor == CALLED_OFF => {}
                 Event::InvocationResolved(e) => {
                     facts
                         .decisions
