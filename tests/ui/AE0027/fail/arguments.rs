@@ -8,10 +8,10 @@ async fn flow(cx: &mut Cx) -> Result<()> {
 }
 
 #[aether::test]
-async fn two(sim: Sim<flow>, other: Sim<flow>) {}
+async fn two(_sim: Sim<flow>, _other: Sim<flow>) {}
 
 #[aether::test]
-async fn taken_apart((a, b): (Sim<flow>, Sim<flow>)) {}
+async fn taken_apart((_a, _b): (Sim<flow>, Sim<flow>)) {}
 
 #[aether::test]
 async fn generic<T>() {}

@@ -1,11 +1,10 @@
 #![deny(warnings)]
 
 use aether::prelude::*;
-use aether_testing::Sim;
 
 /// Flows.
 #[workflow]
-pub async fn flow(cx: &mut Cx) -> Result<u32> {
+pub async fn flow(cx: &mut Cx) -> Result<u64> {
     Ok(cx.random().await % 2)
 }
 
@@ -13,7 +12,7 @@ pub async fn flow(cx: &mut Cx) -> Result<u32> {
 async fn nothing() {}
 
 #[aether::test(timeout = "5m", crate = "::aether_testing")]
-async fn simulated(mut sim: Sim<flow>) -> Result<()> {
+async fn simulated(mut sim: aether_testing::Sim<flow>) -> Result<()> {
     sim = sim.seed(1);
     sim.run(()).await.assert_completed();
     Ok(())
