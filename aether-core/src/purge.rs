@@ -18,7 +18,7 @@ pub struct EndedRuns {
     pub limit: usize,
 }
 
-/// What came of [`Store::purge`].
+/// What came of [`Store::purge`](crate::store::Store::purge).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Purged {
