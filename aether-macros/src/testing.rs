@@ -47,7 +47,7 @@ pub(crate) fn compile(written: TokenStream, item: TokenStream) -> TokenStream {
         (None, Some(test)) => expand(test),
         (Some(error), _) => {
             let error = error.to_compile_error();
-            quote!(#error #[allow(dead_code)] #item)
+            quote!(#error #[allow(unused)] #item)
         }
         (None, None) => TokenStream::new(),
     }
