@@ -144,7 +144,7 @@ impl Performance {
         match (answered, due) {
             (Some(answered), _) => Next::Done(answered),
             (None, due) => {
-                self.attempt += 1;
+                self.attempt = self.attempt.saturating_add(1);
                 self.wait_until(due.unwrap_or(self.run.now())).await;
                 Next::Again
             }

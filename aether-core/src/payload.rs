@@ -178,10 +178,7 @@ pub(crate) fn shallow_json<T: Serialize + ?Sized>(value: &T) -> Result<String, P
         }
         Err(error) => return Err(PayloadError::Encode { ty, reason: error.to_string() }),
     }
-    let text =
-        String::from_utf8(text).map_err(|error| PayloadError::Encode { ty, reason: error.to_string() })?;
-    // A value that holds recorded JSON writes it as it is.
-    if nesting(&text) > NESTING { Err(PayloadError::TooDeep { ty }) } else { Ok(text) }
+    String::from_utf8(text).map_err(|error| PayloadError::Encode { ty, reason: error.to_string() })
 }
 
 /// Writes compact JSON and refuses to go deeper than [`NESTING`].
@@ -193,7 +190,12 @@ struct Shallow {
 impl Shallow {
     fn deeper(&mut self) -> io::Result<()> {
         self.depth += 1;
-        if self.depth > NESTING { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(()) }
+        self.holds(0)
+    }
+
+    /// Whether what nests `below` here is within the limit.
+    fn holds(&self, below: usize) -> io::Result<()> {
+        if self.depth + below > NESTING { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(()) }
     }
 }
 
@@ -216,6 +218,12 @@ impl serde_json::ser::Formatter for Shallow {
     fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.depth -= 1;
         writer.write_all(b"}")
+    }
+
+    /// Recorded JSON inside of the value: written as it is.
+    fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, text: &str) -> io::Result<()> {
+        self.holds(nesting(text))?;
+        writer.write_all(text.as_bytes())
     }
 }
 
