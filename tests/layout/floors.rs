@@ -1,0 +1,276 @@
+//! The rules of a crate's layout, checked on its source text. Each crate that has floors includes this file in a test.
+//!
+//! A *unit* is a folder of `src/`, or a file that stands beside the folders. It fails when
+//! 1. a unit imports one of its own floor or above, or has no floor;
+//! 2. files import each other in a circle;
+//! 3. a type gets inherent methods outside the unit that defines it;
+//! 4. an import does not name the file that defines what it takes, or a folder's `mod.rs` defines something.
+//!
+//! Imports are read from the tokens of `crate::` and `super::` paths wherever they stand, so a path in an expression or
+//! in a macro counts as much as a `use`. What is only compiled for tests is left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::ToTokens;
+
+/// The layout that a crate promises.
+pub struct Layout {
+    /// Units from the ground up. Two units of one floor do not import each other.
+    pub floors: &'static [&'static [&'static str]],
+    /// Types that may get methods in a unit that does not define them: `(type, unit)`.
+    pub elsewhere: &'static [(&'static str, &'static str)],
+}
+
+/// One source file: its module path below the crate's root, and its text.
+pub struct Source {
+    pub module: String,
+    pub text: String,
+}
+
+/// All sources of a crate but its root, tests left out.
+pub fn sources(src: &Path) -> Vec<Source> {
+    let mut found = Vec::new();
+    let mut folders = vec![src.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") && !is_root(src, &path) && name != "tests" {
+                let below = path.strip_prefix(src).unwrap().with_extension("");
+                let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
+                found.push(Source { module: parts.join("::"), text: std::fs::read_to_string(&path).unwrap() });
+            }
+        }
+    }
+    found.retain(|source| !source.module.split("::").any(|part| part == "tests"));
+    found.sort_by(|a, b| a.module.cmp(&b.module));
+    found
+}
+
+fn is_root(src: &Path, path: &Path) -> bool {
+    path.parent() == Some(src) && path.file_stem().is_some_and(|name| name == "lib")
+}
+
+/// What is wrong with the layout of `sources`, and the floors as a table that a person can read.
+pub fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
+    let files: Vec<File> = sources.iter().map(File::read).collect();
+    let mut wrong = Vec::new();
+    let modules: BTreeSet<&str> = files.iter().map(|file| &*file.module).collect();
+    let defined = defined(&files);
+    let mut arrows = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for file in &files {
+        let Some(floor) = layout.floor(file.unit()) else {
+            wrong.push(format!("`{}` stands on no floor: give it one in this test", file.unit()));
+            continue;
+        };
+        let into = arrows.entry(&file.module).or_default();
+        for import in &file.imports {
+            let unit = import.split("::").next().unwrap();
+            let Some(target) = modules.iter().filter(|module| is_inside(import, module)).max_by_key(|m| m.len())
+            else {
+                // A macro or a re-export of the crate's root is nobody's file.
+                if modules.iter().any(|module| module.starts_with(&format!("{unit}::"))) {
+                    wrong.push(format!("{} imports crate::{import}, which names no file", file.module));
+                }
+                continue;
+            };
+            if unit != file.unit() && layout.floor(unit).is_none_or(|below| below >= floor) {
+                wrong.push(format!("{} imports crate::{import}, which does not stand below it", file.module));
+            }
+            if *target != file.module {
+                into.insert(target);
+            }
+        }
+        for name in &file.methods {
+            let home = defined.get(&**name).is_none_or(|units| units.contains(file.unit()));
+            if !home && !layout.elsewhere.contains(&(name, file.unit())) {
+                wrong.push(format!("{} gives `{name}` methods, which is defined in {:?}", file.module, defined[&**name]));
+            }
+        }
+        if file.is_face && file.defines {
+            wrong.push(format!("{}/mod.rs defines something: a face holds `mod` and `pub use` only", file.module));
+        }
+    }
+    // Whoever imports nothing that is left is taken away; what stays stands in a circle, or above one.
+    while let Some(free) = arrows.iter().find(|(_, to)| to.iter().all(|to| !arrows.contains_key(to))) {
+        let free = *free.0;
+        arrows.remove(free);
+    }
+    if !arrows.is_empty() {
+        wrong.push(format!("in circles, or above one: {arrows:#?}"));
+    }
+    (wrong, layout.table(&files))
+}
+
+impl Layout {
+    fn floor(&self, unit: &str) -> Option<usize> {
+        self.floors.iter().position(|floor| floor.contains(&unit))
+    }
+
+    /// The floors from the roof down, with the files of each unit.
+    fn table(&self, files: &[File]) -> String {
+        let mut table = String::new();
+        for (floor, units) in self.floors.iter().enumerate().rev() {
+            for unit in *units {
+                let below = files.iter().filter_map(|file| file.module.strip_prefix(&format!("{unit}::")));
+                let names: Vec<_> = below.collect();
+                table.push_str(&format!("{} {unit}: {}\n", floor + 1, names.join(" ")));
+            }
+        }
+        table
+    }
+}
+
+/// Which units define a type of which name.
+fn defined(files: &[File]) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut defined = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for file in files {
+        for name in &file.types {
+            defined.entry(name).or_default().insert(file.unit());
+        }
+    }
+    defined
+}
+
+/// Whether `import` is the file `module`, or something in it.
+fn is_inside(import: &str, module: &str) -> bool {
+    import.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// What a source file says about the layout.
+struct File {
+    module: String,
+    is_face: bool,
+    defines: bool,
+    imports: BTreeSet<String>,
+    types: BTreeSet<String>,
+    methods: BTreeSet<String>,
+}
+
+impl File {
+    fn read(source: &Source) -> Self {
+        let parsed = syn::parse_file(&source.text).unwrap_or_else(|error| panic!("{}: {error}", source.module));
+        // `a/mod.rs` is the module `a`, and `super` in it is the root.
+        let is_face = source.module.ends_with("::mod");
+        let module = source.module.strip_suffix("::mod").unwrap_or(&source.module).to_owned();
+        let mut file = Self {
+            is_face,
+            defines: false,
+            imports: BTreeSet::new(),
+            types: BTreeSet::new(),
+            methods: BTreeSet::new(),
+            module,
+        };
+        for item in parsed.items {
+            file.item(&item);
+        }
+        if is_face {
+            file.imports.clear();
+            file.module = source.module.clone();
+        }
+        file
+    }
+
+    fn unit(&self) -> &str {
+        self.module.split("::").next().unwrap()
+    }
+
+    fn item(&mut self, item: &syn::Item) {
+        use syn::Item;
+        if attributes(item).iter().any(is_for_tests) {
+            return;
+        }
+        self.defines |= !matches!(item, Item::Mod(syn::ItemMod { content: None, .. }) | Item::Use(_));
+        match item {
+            Item::Struct(item) => drop(self.types.insert(item.ident.to_string())),
+            Item::Enum(item) => drop(self.types.insert(item.ident.to_string())),
+            Item::Impl(syn::ItemImpl { trait_: None, self_ty, .. }) => {
+                if let syn::Type::Path(path) = &**self_ty {
+                    self.methods.extend(path.path.segments.last().map(|segment| segment.ident.to_string()));
+                }
+            }
+            _ => {}
+        }
+        let depth = self.module.clone();
+        paths(item.to_token_stream(), &depth, &mut self.imports);
+    }
+}
+
+fn attributes(item: &syn::Item) -> &[syn::Attribute] {
+    use syn::Item;
+    match item {
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        Item::Const(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Macro(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+fn is_for_tests(attribute: &syn::Attribute) -> bool {
+    attribute.path().is_ident("cfg") && attribute.to_token_stream().to_string().replace(' ', "").contains("(test)")
+}
+
+/// Collects every path after `crate::` and `super::` in `tokens`, relative to the crate's root.
+fn paths(tokens: TokenStream, module: &str, found: &mut BTreeSet<String>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut at = 0;
+    while at < tokens.len() {
+        match &tokens[at] {
+            TokenTree::Group(group) => paths(group.stream(), module, found),
+            TokenTree::Ident(ident) if ident == "crate" || ident == "super" => {
+                let mut base: Vec<&str> = if ident == "crate" { Vec::new() } else { module.split("::").collect() };
+                if ident == "super" {
+                    base.pop();
+                }
+                // `pub(crate)` and `pub(super)` are no paths.
+                if is_colons(&tokens, at + 1) {
+                    tree(&tokens, at + 3, &base.join("::"), found);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Reads the rest of a path, from `at` on: names between colons, or a group of such paths.
+fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<String>) {
+    let mut path: Vec<String> = base.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    while let Some(token) = tokens.get(at) {
+        match token {
+            TokenTree::Ident(ident) if ident == "super" => drop(path.pop()),
+            TokenTree::Ident(ident) => path.push(ident.to_string()),
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                let commas = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
+                for part in inner.split(commas).filter(|part| !part.is_empty()) {
+                    tree(part, 0, &path.join("::"), found);
+                }
+                return;
+            }
+            _ => break,
+        }
+        if !is_colons(tokens, at + 1) {
+            break;
+        }
+        at += 3;
+    }
+    if !path.is_empty() {
+        found.insert(path.join("::"));
+    }
+}
+
+fn is_colons(tokens: &[TokenTree], at: usize) -> bool {
+    let colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
+    colon(at) && colon(at + 1)
+}
