@@ -145,7 +145,7 @@ impl Cx {
         let ticket = self.ticket(name);
         let path = ticket.command.place().to_owned();
         let too_deep = path.split('.').count() > limit;
-        let parent = Cx::below(run, def, path, ticket.raised);
+        let parent = Cx::below(run, ticket.children.clone(), def, path, ticket.raised);
         (ticket, Fork { parent, too_deep })
     }
 

@@ -170,7 +170,7 @@ impl Performance {
             Some((awaited, until)) if awaited == invocation.id && invocation.decision.is_none() => {
                 self.await_callback(until).await
             }
-            _ => self.unknown(&invocation.id, &invocation.key, invocation.decision).await,
+            _ => Next::Unknown(invocation.id.clone(), invocation.key.clone(), invocation.decision),
         }
     }
 
@@ -195,8 +195,7 @@ impl Performance {
                 self.round = letters.round;
                 self.consumed.extend(received.consumed);
                 self.lost = Some("the callback it waits for did not come in time".into());
-                let key = self.key();
-                return Box::pin(self.unknown(&invocation, &key, None)).await;
+                return Next::Unknown(invocation, self.key(), None);
             }
             if let Some(next) = self.reported(received, &mut letters).await {
                 return next;
@@ -266,7 +265,7 @@ impl Performance {
                 self.notes.push(CallbackReceived { command, invocation }.into());
                 self.consumed.extend(consumed);
                 self.round = letters.round;
-                Some(Box::pin(self.settle(ended)).await)
+                Some(Next::Settle(ended))
             }
             (Ok(_), Some(reason)) => self.refuse_report(letters, &actor, reason, consumed),
             (Err(error), _) => self.refuse_report(letters, &actor, error.to_string(), consumed),

@@ -209,8 +209,19 @@ impl Cx {
             let id = RunId::new(id.unwrap_or_else(|| format!("{}/{command}", run.id)));
             let child = id.map_err(|error: RunIdError| StepError::Unrecordable(at(&run, &command, error)))?;
             let workflow = RegisteredWorkflow::of::<W>();
-            let (run, command) = (&run, &command);
-            let call = ChildCall { run, command, workflow, child, digest, input, site, unawaited, detached };
+            let (run, command, children) = (&run, &command, ticket.children.as_deref());
+            let call = ChildCall {
+                run,
+                command,
+                children,
+                workflow,
+                child,
+                digest,
+                input,
+                site,
+                unawaited,
+                detached,
+            };
             match call.answer().await {
                 Ok(value) => read(&value).map_err(unrecordable),
                 Err(error) => Err(error.decode().unwrap_or_else(unrecordable)),
@@ -231,8 +242,9 @@ where
         let ticket = cx.ticket("child_result");
         BoxEffect::boxed(async move {
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
-            let answered = about_child(ticket, &self.id, async |run, command| match run.children.clone() {
-                Some(children) => answer_of(wait_for(run, command, &*children, self.id.clone()).await),
+            let children = ticket.children.as_deref();
+            let answered = about_child(ticket, &self.id, async |run, command| match children {
+                Some(children) => answer_of(wait_for(run, command, children, self.id.clone()).await),
                 None => Err(step_error(&StepError::Rejected(at(run, command, NO_CHILDREN)))),
             });
             decoded(&run, &command, answered.await)
@@ -306,6 +318,7 @@ fn decoded<T: Recordable, E: RecordableError>(
 struct ChildCall<'a> {
     run: &'a Arc<Run>,
     command: &'a CommandId,
+    children: Option<&'a dyn Children>,
     workflow: RegisteredWorkflow,
     child: RunId,
     digest: Digest,
@@ -355,17 +368,17 @@ impl ChildCall<'_> {
     async fn follow(self, linked: bool) -> Answered {
         let (run, command) = (self.run, self.command);
         run.frontier(command).await;
-        let Some(children) = run.children.clone() else {
+        let Some(children) = self.children else {
             return Err(step_error(&StepError::Rejected(at(run, command, NO_CHILDREN))));
         };
-        let answered = match self.start(&*children, linked).await {
+        let answered = match self.start(children, linked).await {
             ChildStart::Taken(by) => {
                 let reason = format!("child id `{}` is taken by {by}; give the child another id", self.child);
                 Err(step_error(&StepError::Rejected(at(run, command, reason))))
             }
             ChildStart::Runs if self.unawaited => Payload::encode(&self.child)
                 .map_err(|error| step_error(&StepError::Unrecordable(at(run, command, error)))),
-            ChildStart::Runs => answer_of(wait_for(run, command, &*children, self.child).await),
+            ChildStart::Runs => answer_of(wait_for(run, command, children, self.child).await),
         };
         commit(run, command, self.workflow.def.name, &answered, None).await;
         answered

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
+use crate::child::Children;
 use crate::contract::Status;
 use crate::event::{Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting};
 use crate::failure::Failure;
@@ -59,7 +60,12 @@ impl Closing {
     }
 
     /// Ends the run; durable when it returns. `Err` holds the end of a turn that does not end the run.
-    pub(crate) async fn finish(mut self, run: &Arc<Run>, parent: Option<RunId>) -> Result<RunEnd, TurnEnd> {
+    pub(crate) async fn finish(
+        mut self,
+        run: &Arc<Run>,
+        children: &dyn Children,
+        parent: Option<RunId>,
+    ) -> Result<RunEnd, TurnEnd> {
         if !self.unwinding && self.must_unwind(run) {
             let (mut events, mut riders) = abandon(run).await?;
             events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
@@ -68,14 +74,14 @@ impl Closing {
             run.begin_unwinding(History::default());
             self.unwinding = true;
         }
-        self.tell_children(run).await?;
+        self.tell_children(run, children).await?;
         if self.unwinding {
             match turn(run, Box::pin(unwind(Arc::clone(run)))).await {
                 TurnEnd::Done(_) => {}
                 TurnEnd::Terminated { request, message } => {
                     self.end = terminated(request);
                     self.consumed.push(message);
-                    self.tell_children(run).await?;
+                    self.tell_children(run, children).await?;
                 }
                 other => return Err(other),
             }
@@ -108,8 +114,7 @@ impl Closing {
     }
 
     /// Asks the children that do not outlive this run to end, too; durable when it returns.
-    async fn tell_children(&self, run: &Run) -> Result<(), TurnEnd> {
-        let Some(children) = run.children.clone() else { return Ok(()) };
+    async fn tell_children(&self, run: &Run, children: &dyn Children) -> Result<(), TurnEnd> {
         let at_once = matches!(self.end, Event::RunTerminated(_));
         let (reason, actor) = match &self.end {
             Event::RunCancelled(e) => (e.reason.clone(), e.actor.clone()),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::child::Children;
 use crate::def::{START, StepOptions, WorkflowDef};
 use crate::event::{Event, RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
 use crate::failure::{Failure, StepError};
@@ -29,6 +30,8 @@ use crate::world::later;
 #[derive(Debug)]
 pub struct Cx {
     pub(crate) run: Arc<Run>,
+    /// What starts and follows child runs; nothing does in a replay that executes nothing.
+    children: Option<Arc<dyn Children>>,
     def: &'static WorkflowDef,
     path: String,
     next: u32,
@@ -50,6 +53,7 @@ pub(crate) struct Ticket<'c> {
     pub(crate) command: CommandId,
     /// Whether the caller said that what this command does cannot be taken back.
     pub(crate) raised: bool,
+    pub(crate) children: &'c Option<Arc<dyn Children>>,
     def: &'static WorkflowDef,
     state: &'c mut u16,
 }
@@ -127,9 +131,9 @@ fn drawn_answer(event: &Event) -> Option<Answer> {
 }
 
 impl Cx {
-    pub(crate) fn root(run: Arc<Run>) -> Self {
+    pub(crate) fn root(run: Arc<Run>, children: Option<Arc<dyn Children>>) -> Self {
         let def = run.def;
-        Self { run, def, path: String::new(), next: 0, state: START, raise: Raise::Nothing }
+        Self { run, children, def, path: String::new(), next: 0, state: START, raise: Raise::Nothing }
     }
 
     /// The run this workflow is executed as.
@@ -143,6 +147,7 @@ impl Cx {
             raised: self.take_raise(),
             command: CommandId::new(&place, name),
             run: Arc::clone(&self.run),
+            children: &self.children,
             def: self.def,
             state: &mut self.state,
         }
@@ -157,13 +162,19 @@ impl Cx {
 
     /// A scope below this one.
     pub(crate) fn scope(&self, path: String, def: &'static WorkflowDef, raised: bool) -> Self {
-        Self::below(Arc::clone(&self.run), def, path, raised)
+        Self::below(Arc::clone(&self.run), self.children.clone(), def, path, raised)
     }
 
     /// A scope at `path`; what a raised one does is irreversible.
-    pub(crate) fn below(run: Arc<Run>, def: &'static WorkflowDef, path: String, raised: bool) -> Self {
+    pub(crate) fn below(
+        run: Arc<Run>,
+        children: Option<Arc<dyn Children>>,
+        def: &'static WorkflowDef,
+        path: String,
+        raised: bool,
+    ) -> Self {
         let raise = if raised { Raise::Everything } else { Raise::Nothing };
-        Self { run, def, path, next: 0, state: START, raise }
+        Self { run, children, def, path, next: 0, state: START, raise }
     }
 
     /// Whether everything in this scope is raised.
@@ -460,8 +471,8 @@ where
     let too_deep = scope.depth() > scope.run.host.limits.depth;
     let run = Arc::clone(&scope.run);
     let body = WorkflowCode::new(body(scope));
-    let mut ticket =
-        Ticket { run, command: CommandId::new("", ""), raised: false, def: cx.def, state: &mut cx.state };
+    let (command, children) = (CommandId::new("", ""), &cx.children);
+    let mut ticket = Ticket { run, command, raised: false, children, def: cx.def, state: &mut cx.state };
     BoxEffect::boxed(async move {
         ticket.enter().await;
         if too_deep {

@@ -1,22 +1,12 @@
-//! Signs of life of a step's body: how long it was silent, and how far it says it has come.
+//! Signs of life of a step's body, as the body gives them: that it lives, and how far it says it has come.
 //!
-//! Promise: a body that is silent for longer than its step declares counts as lost; the newest progress it told is
-//! kept by the store, at most a second late and without growing the journal, for the next attempt.
+//! Promise: nothing here waits for a store; the newest progress is what the body told last.
 
-use std::future::{pending, ready};
-use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
-use futures_util::future::{BoxFuture, Either, select};
 use tokio::sync::Notify;
 
-use crate::id::CommandId;
 use crate::payload::Payload;
-use crate::run::Run;
-
-/// Shortest time between two writes of the progress of one body.
-const THROTTLE: Duration = Duration::from_secs(1);
 
 /// What one execution of a body tells of itself.
 #[derive(Debug, Default)]
@@ -67,38 +57,19 @@ impl Heartbeats {
         self.told().progress.clone().or_else(|| self.before.get().cloned())
     }
 
-    /// Gives newly told progress to the store.
-    pub(crate) async fn save(&self, run: &Run, command: &CommandId) {
-        let progress = {
-            let mut told = self.told();
-            if !std::mem::take(&mut told.unsaved) {
-                return;
-            }
-            told.progress.clone()
-        };
-        let Some(progress) = progress else { return };
-        let store = &run.host.store;
-        if let Err(error) = store.save_progress(&run.id, run.epoch, command, progress).await {
-            tracing::warn!(run = %run.id, %command, %error, "the progress of a step was not kept");
-        }
+    /// Newly told progress, once: the store does not have it yet.
+    pub(crate) fn take_unsaved(&self) -> Option<Payload> {
+        let mut told = self.told();
+        if std::mem::take(&mut told.unsaved) { told.progress.clone() } else { None }
     }
 
-    /// Ends when the body was silent for `limit`. Keeps its progress meanwhile.
-    pub(crate) async fn silence(&self, run: &Run, command: &CommandId, limit: Duration) {
-        let world = &run.host.world;
-        let mut quiet = world.sleep(limit);
-        let mut rested: BoxFuture<'static, ()> = Box::pin(ready(()));
-        loop {
-            let unsaved = self.told().unsaved;
-            let save = pin!(async { if unsaved { (&mut rested).await } else { pending().await } });
-            match select(pin!(self.beat.notified()), select(&mut quiet, save)).await {
-                Either::Left(_) => quiet = world.sleep(limit),
-                Either::Right((Either::Left(_), _)) => return,
-                Either::Right((Either::Right(_), _)) => {
-                    self.save(run, command).await;
-                    rested = world.sleep(THROTTLE.min(limit));
-                }
-            }
-        }
+    /// Whether the store lacks progress that was told.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        self.told().unsaved
+    }
+
+    /// Ends at the next sign of life, or at one that came since this was asked last.
+    pub(crate) async fn next_beat(&self) {
+        self.beat.notified().await;
     }
 }

@@ -88,7 +88,7 @@ pub(crate) struct Host {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) world: Arc<dyn World>,
     pub(crate) worker: WorkerId,
-    pub(crate) deps: Deps,
+    pub(crate) deps: Arc<Deps>,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
     pub(crate) approvals: Approvals,

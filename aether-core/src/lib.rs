@@ -46,6 +46,7 @@ pub mod replay;
 pub mod resources;
 mod retry;
 mod run;
+mod silence;
 pub mod step;
 pub mod step_cx;
 pub mod store;

@@ -18,7 +18,7 @@ use crate::def::StepOptions;
 use crate::ended::no_heartbeat;
 pub(crate) use crate::ended::{Ended, ended_with, error_of, panic_message};
 use crate::event::{
-    CommandEmitted, Event, NodeFinished, NodeStarted, ToolInvocationRefused, ToolInvocationStarted,
+    CommandEmitted, Decision, Event, NodeFinished, NodeStarted, ToolInvocationRefused, ToolInvocationStarted,
 };
 use crate::failure::{Failure, StepError};
 use crate::fault::{Fault, Side};
@@ -31,7 +31,7 @@ use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
 use crate::run::{Matched, Riders, Run};
 use crate::step::{Body, BodyResult};
-use crate::step_cx::StepCx;
+use crate::step_cx::{Given, StepCx};
 use crate::world::later;
 
 #[cfg(test)]
@@ -54,10 +54,18 @@ pub(crate) struct Call {
 /// A value, or a step error, both as recorded.
 pub(crate) type Answered = Result<Payload, Payload>;
 
-/// What happens after an attempt.
+/// What happens next to a step call.
 pub(crate) enum Next {
+    /// It is answered.
     Done(Answered),
+    /// Another attempt is made.
     Again,
+    /// A body came back: what it ended with is recorded.
+    Settle(Ended),
+    /// The outcome of this invocation is unknown: the step's policy decides, unless a decision was recorded already.
+    Unknown(InvocationId, IdempotencyKey, Option<Decision>),
+    /// The body is called under this intent.
+    Call(DurableIntent),
 }
 
 /// One step call while it is being answered.
@@ -138,7 +146,8 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         Matched::Answered => performance.inject().await,
         Matched::Begun(record) => {
             run.frontier(command).await;
-            performance.resume(*record).await
+            let next = performance.resume(*record).await;
+            performance.follow(next).await
         }
         Matched::New => {
             if run.has_answer(command) {
@@ -147,7 +156,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
             run.frontier(command).await;
             run.breathe().await;
             match performance.permitted(None).await {
-                Ok(()) => performance.attempts().await,
+                Ok(()) => performance.follow(Next::Again).await,
                 Err(closed) => closed,
             }
         }
@@ -200,81 +209,71 @@ impl Performance {
         result
     }
 
-    /// Goes on with a step that was begun before a crash.
-    async fn resume(&mut self, record: Recorded) -> Answered {
+    /// Follows what happens next until the step call is answered.
+    async fn follow(&mut self, mut next: Next) -> Answered {
+        loop {
+            next = match next {
+                Next::Done(answered) => return answered,
+                Next::Again => self.attempt().await,
+                Next::Call(intent) => Next::Settle(self.call_with(intent).await),
+                Next::Settle(ended) => self.settle(ended).await,
+                Next::Unknown(invocation, key, decided) => self.unknown(&invocation, &key, decided).await,
+            };
+        }
+    }
+
+    /// Resumes a step that was begun before a crash.
+    async fn resume(&mut self, record: Recorded) -> Next {
         self.started = record.started;
         self.attempt = record.failed_attempts;
         if let Err(closed) = self.permitted(Some(&record)).await {
-            return closed;
+            return Next::Done(closed);
         }
         if let Some(finished) = record.transaction {
-            return match self.settle_transaction(finished, true).await {
-                Next::Done(answered) => answered,
-                Next::Again => self.attempts().await,
-            };
+            return self.settle_transaction(finished, true).await;
         }
         let Some(invocation) = record.invocation else {
             if let Some(due) = record.retry_due {
                 self.wait_until(due).await;
             }
-            return self.attempts().await;
+            return Next::Again;
         };
         self.attempt = invocation.attempt;
         let entry = self.row(&invocation.key).await;
         self.in_ledger = entry.is_some();
         if let Some((outcome, result)) = invocation.finished.clone() {
             // The journal is the truth: a row that lags behind follows it, a missing one is not needed.
-            return self.catch_up(&invocation, outcome, result, entry.as_ref()).await;
+            return Next::Done(self.catch_up(&invocation, outcome, result, entry.as_ref()).await);
         }
         if let Some(effect) = self.cut_off().await {
-            return match self.adopt(effect).await {
-                Next::Done(answered) => answered,
-                Next::Again => self.attempts().await,
-            };
+            return self.adopt(effect).await;
         }
         match entry {
             Some(entry) if entry.committed => {
                 let (outcome, result) = self.recorded(&entry).await;
-                self.catch_up(&invocation, outcome, result, Some(&entry)).await
+                Next::Done(self.catch_up(&invocation, outcome, result, Some(&entry)).await)
             }
-            None if invocation.refused => self.refused_before().await,
-            _ => match self.left_open(&invocation, record.callback).await {
-                Next::Done(answered) => answered,
-                Next::Again => self.attempts().await,
-            },
+            None if invocation.refused => Next::Done(self.refused_before().await),
+            _ => self.left_open(&invocation, record.callback).await,
         }
     }
 
-    /// Makes attempts until one settles the step.
-    async fn attempts(&mut self) -> Answered {
-        loop {
-            if let Some(effect) = self.cut_off().await {
-                match self.adopt(effect).await {
-                    Next::Done(answered) => return answered,
-                    Next::Again => continue,
-                }
-            }
-            self.run.still_open().await;
-            if self.options.class == EffectClass::Transaction {
-                match self.transact().await {
-                    Next::Done(answered) => return answered,
-                    Next::Again => continue,
-                }
-            }
-            let ended = if self.options.class.changes_world() {
-                match self.acquire().await {
-                    Ok(_) if self.run.is_closing() => return self.called_off().await,
-                    Ok(intent) => self.call_with(intent).await,
-                    Err(Next::Done(answered)) => return answered,
-                    Err(Next::Again) => continue,
-                }
-            } else {
-                self.emit().await;
-                self.call_safely().await
-            };
-            if let Next::Done(answered) = self.settle(ended).await {
-                return answered;
-            }
+    /// Makes one attempt, as far as the call of its body.
+    async fn attempt(&mut self) -> Next {
+        if let Some(effect) = self.cut_off().await {
+            return self.adopt(effect).await;
+        }
+        self.run.still_open().await;
+        if self.options.class == EffectClass::Transaction {
+            return self.transact().await;
+        }
+        if !self.options.class.changes_world() {
+            self.emit().await;
+            return Next::Settle(self.call_safely().await);
+        }
+        match self.acquire().await {
+            Next::Call(_) if self.run.is_closing() => self.called_off().await,
+            next => next,
         }
     }
 
@@ -325,14 +324,14 @@ impl Performance {
     }
 
     /// Asks the ledger for the right to run the body; the intent is durable when it is granted.
-    async fn acquire(&mut self) -> Result<DurableIntent, Next> {
+    async fn acquire(&mut self) -> Next {
         let (key, invocation) = (self.key(), self.invocation());
         let business_key = match self.business_key() {
             Ok(business_key) => business_key,
             Err(error) => {
                 let error = StepError::Unrecordable(at(&self.run, &self.command, error));
                 let answered = self.commit_failure(Outcome::PermanentFailure, &error, None).await;
-                return Err(Next::Done(answered));
+                return Next::Done(answered);
             }
         };
         let mut events = self.start_events();
@@ -362,7 +361,7 @@ impl Performance {
             Ok(frame) => frame,
             Err(error) => {
                 let error = StepError::Unrecordable(at(&self.run, &self.command, error));
-                return Err(Next::Done(Err(step_error(&error))));
+                return Next::Done(Err(step_error(&error)));
             }
         };
         let started_at = self.run.now();
@@ -387,7 +386,7 @@ impl Performance {
         let receipt = self.run.append_durably(events, acquire, Riders { kept, ..Riders::default() }).await;
         self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {
-            Some(LedgerAnswer::Execute(intent)) => Ok(intent),
+            Some(LedgerAnswer::Execute(intent)) => Next::Call(intent),
             Some(LedgerAnswer::Recorded(row)) => {
                 let (outcome, result) = self.recorded(&row).await;
                 let invocation = Invocation {
@@ -398,12 +397,28 @@ impl Performance {
                     decision: None,
                     refused: false,
                 };
-                Err(Next::Done(self.catch_up(&invocation, outcome, result, Some(&row)).await))
+                Next::Done(self.catch_up(&invocation, outcome, result, Some(&row)).await)
             }
-            Some(LedgerAnswer::InFlight(_)) => Err(self.unknown(&invocation, &key, None).await),
-            Some(LedgerAnswer::Refused(row)) => Err(Next::Done(self.refuse(Some(*row)).await)),
-            None => Err(Next::Done(self.refuse(None).await)),
+            Some(LedgerAnswer::InFlight(_)) => Next::Unknown(invocation, key, None),
+            Some(LedgerAnswer::Refused(row)) => Next::Done(self.refuse(Some(*row)).await),
+            None => Next::Done(self.refuse(None).await),
         }
+    }
+
+    /// The context of this attempt's body.
+    pub(crate) fn step_cx(&self, started_at: Timestamp, intent: Option<DurableIntent>) -> StepCx {
+        StepCx::new(Given {
+            deps: Arc::clone(&self.run.host.deps),
+            payload_limit: self.run.host.limits.payload,
+            run: self.run.id.clone(),
+            command: self.command.clone(),
+            options: self.options,
+            attempt: self.attempt,
+            seed: self.run.seed.clone(),
+            started_at,
+            intent,
+            cancellation: self.run.cancellation(),
+        })
     }
 
     /// Runs a body that leaves the world as it is.
@@ -411,7 +426,7 @@ impl Performance {
         let class = self.options.class;
         // A pure body runs again on replay, where nobody looks at the clock; it has no use for it either.
         let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
-        let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, began, None);
+        let cx = self.step_cx(began, None);
         cx.heartbeats().begin_after(self.progress().await);
         self.call(cx).await
     }
@@ -423,7 +438,7 @@ impl Performance {
             None => self.began_before(&intent).await,
         };
         let progress = self.progress().await;
-        let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, started_at, Some(intent));
+        let cx = self.step_cx(started_at, Some(intent));
         cx.heartbeats().begin_after(progress);
         self.call(cx).await
     }
@@ -484,7 +499,7 @@ impl Performance {
         };
         self.notes.append(&mut cx.take_notes());
         if !matches!(ended, Ended::Value(_)) {
-            cx.heartbeats().save(&self.run, &self.command).await;
+            self.save_progress(cx.heartbeats()).await;
             self.progress = cx.heartbeats().newest();
         }
         match (cx.missing(), cx.handed_over(), ended) {
@@ -507,7 +522,7 @@ impl Performance {
     /// Watches a body, and listens to its heartbeats where its step declares them.
     async fn hear(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> Ended {
         let Some(limit) = self.options.heartbeat else { return self.watch(body).await };
-        let silence = cx.heartbeats().silence(&self.run, &self.command, limit);
+        let silence = self.silence(cx.heartbeats(), limit);
         match select(pin!(self.watch(body)), pin!(silence)).await {
             Either::Left((ended, _)) => ended,
             Either::Right(_) => Ended::Silent,
@@ -571,7 +586,7 @@ impl Performance {
                 Ended::Silent => no_heartbeat(&self.options),
                 _ => format!("no answer within {:?}", self.timeout()),
             });
-            return self.unknown(&self.invocation(), &self.key(), None).await;
+            return Next::Unknown(self.invocation(), self.key(), None);
         }
         let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
         match self.wait_after(self.attempt, asked) {

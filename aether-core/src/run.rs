@@ -44,7 +44,6 @@ pub(crate) struct Run {
     pub(crate) mode: Mode,
     pub(crate) seed: String,
     pub(crate) host: Arc<Host>,
-    pub(crate) children: Option<Arc<dyn crate::child::Children>>,
     state: Mutex<State>,
     tail: Arc<Tail>,
     fault: OnceLock<Fault>,
@@ -115,7 +114,6 @@ pub(crate) struct Origin {
     pub(crate) obligations: Obligations,
     pub(crate) inbox: Vec<Message>,
     pub(crate) effects: Vec<StoredEffect>,
-    pub(crate) children: Option<Arc<dyn crate::child::Children>>,
 }
 
 impl Run {
@@ -127,7 +125,6 @@ impl Run {
             mode: origin.mode,
             seed: origin.seed,
             host,
-            children: origin.children,
             state: Mutex::new(State {
                 next: origin.next,
                 history: origin.history,

@@ -12,11 +12,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::child::Children;
 use crate::cx::Cx;
 use crate::def::{Probe, StepDef, WorkflowDef};
 use crate::failure::Failure;
 use crate::outcome::{Classify as _, FailureClass};
 use crate::payload::{Payload, PayloadError, shallow_json};
+use crate::run::Run;
 use crate::step_cx::StepCx;
 
 /// A value that can stand in a journal: it serializes, deserializes, and owns what it holds.
@@ -360,12 +362,15 @@ fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
 /// How a run ended, encoded.
 pub type Completion = Result<Result<Payload, BodyError>, PayloadError>;
 
+type StartBody =
+    fn(Arc<Run>, Option<Arc<dyn Children>>, &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError>;
+
 /// A workflow without its types, as the engine runs it.
 #[derive(Clone, Copy)]
 pub struct RegisteredWorkflow {
     /// Its state machine.
     pub def: &'static WorkflowDef,
-    run: fn(Cx, &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError>,
+    run: StartBody,
     type_id: fn() -> std::any::TypeId,
 }
 
@@ -382,13 +387,14 @@ impl RegisteredWorkflow {
         (self.type_id)() == (other.type_id)()
     }
 
-    /// Starts the body in the root scope.
+    /// Starts the body for this claim of a run. Without `children` it starts and follows no child runs.
     pub(crate) fn run(
         &self,
-        cx: Cx,
+        run: Arc<Run>,
+        children: Option<Arc<dyn Children>>,
         input: &Payload,
     ) -> Result<BoxFuture<'static, Completion>, PayloadError> {
-        (self.run)(cx, input)
+        (self.run)(run, children, input)
     }
 }
 
@@ -398,8 +404,12 @@ impl Debug for RegisteredWorkflow {
     }
 }
 
-fn run_erased<W: Workflow>(cx: Cx, input: &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError> {
-    let body = W::run(cx, W::decode(input)?);
+fn run_erased<W: Workflow>(
+    run: Arc<Run>,
+    children: Option<Arc<dyn Children>>,
+    input: &Payload,
+) -> Result<BoxFuture<'static, Completion>, PayloadError> {
+    let body = W::run(Cx::root(run, children), W::decode(input)?);
     Ok(Box::pin(async move {
         Ok(match body.await {
             Ok(value) => Ok(Payload::encode(&value)?),

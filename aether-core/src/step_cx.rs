@@ -14,10 +14,9 @@ use sha2::{Digest as _, Sha256};
 use crate::cancellation::Cancellation;
 use crate::contract::Contract;
 use crate::def::StepOptions;
-use crate::deps::MissingDep;
+use crate::deps::{Deps, MissingDep};
 use crate::event::{Event, HttpRecorded, StateChanged};
 use crate::heartbeat::Heartbeats;
-use crate::host::Host;
 use crate::id::{CommandId, IdempotencyKey, RunId};
 use crate::ledger::DurableIntent;
 use crate::outcome::EffectClass;
@@ -29,51 +28,44 @@ pub struct StepCx {
     scope: Arc<StepScope>,
 }
 
+/// What a body's context is made of.
+pub(crate) struct Given {
+    pub(crate) deps: Arc<Deps>,
+    /// Most bytes of JSON that a heartbeat's progress may have.
+    pub(crate) payload_limit: usize,
+    pub(crate) run: RunId,
+    pub(crate) command: CommandId,
+    pub(crate) options: StepOptions,
+    pub(crate) attempt: u32,
+    /// The run's recorded seed, from which draws are derived.
+    pub(crate) seed: String,
+    pub(crate) started_at: Timestamp,
+    pub(crate) intent: Option<DurableIntent>,
+    pub(crate) cancellation: Arc<Cancellation>,
+}
+
 struct StepScope {
-    host: Arc<Host>,
-    run: RunId,
-    command: CommandId,
-    options: StepOptions,
-    attempt: u32,
-    seed: String,
-    started_at: Timestamp,
-    intent: Option<DurableIntent>,
+    given: Given,
     draws: AtomicU32,
     exchanges: AtomicU32,
     requests: AtomicU32,
     notes: Mutex<Vec<Event>>,
     missing: OnceLock<MissingDep>,
     handed_over: OnceLock<Option<Duration>>,
-    cancellation: Arc<Cancellation>,
     heartbeats: Heartbeats,
 }
 
 impl StepCx {
-    pub(crate) fn new(
-        run: &crate::run::Run,
-        command: &CommandId,
-        options: StepOptions,
-        attempt: u32,
-        started_at: Timestamp,
-        intent: Option<DurableIntent>,
-    ) -> Self {
+    pub(crate) fn new(given: Given) -> Self {
         Self {
             scope: Arc::new(StepScope {
-                host: Arc::clone(&run.host),
-                run: run.id.clone(),
-                command: command.clone(),
-                options,
-                attempt,
-                seed: run.seed.clone(),
-                started_at,
-                intent,
+                given,
                 draws: AtomicU32::new(0),
                 exchanges: AtomicU32::new(0),
                 requests: AtomicU32::new(0),
                 notes: Mutex::default(),
                 missing: OnceLock::new(),
                 handed_over: OnceLock::new(),
-                cancellation: run.cancellation(),
                 heartbeats: Heartbeats::default(),
             }),
         }
@@ -81,29 +73,33 @@ impl StepCx {
 
     /// The run this call belongs to.
     pub fn run_id(&self) -> &RunId {
-        &self.scope.run
+        &self.scope.given.run
     }
 
     /// The command this call answers.
     pub fn command_id(&self) -> &CommandId {
-        &self.scope.command
+        &self.scope.given.command
     }
 
     /// What kind of contact with the world this body was declared to be.
     pub fn class(&self) -> EffectClass {
-        self.scope.options.class
+        self.scope.given.options.class
     }
 
     /// Logical attempt, from 0. It rises only after a definite failure, never because the process crashed.
     pub fn attempt(&self) -> u32 {
-        self.scope.attempt
+        self.scope.given.attempt
     }
 
     /// The stable name of this attempt: give it to the receiver, so that it can spot repeats.
     pub fn idempotency_key(&self) -> IdempotencyKey {
-        match &self.scope.intent {
+        match &self.scope.given.intent {
             Some(intent) => intent.key().clone(),
-            None => IdempotencyKey::new(&self.scope.run, &self.scope.command, self.scope.attempt),
+            None => IdempotencyKey::new(
+                &self.scope.given.run,
+                &self.scope.given.command,
+                self.scope.given.attempt,
+            ),
         }
     }
 
@@ -120,7 +116,12 @@ impl StepCx {
 
     /// What this execution is, and what it may do. It can be read and not changed.
     pub fn contract(&self) -> Contract {
-        Contract::new(&self.scope.command, self.scope.attempt, &self.scope.options, self.idempotency_key())
+        Contract::new(
+            &self.scope.given.command,
+            self.scope.given.attempt,
+            &self.scope.given.options,
+            self.idempotency_key(),
+        )
     }
 
     /// What the program provided with `.provide(..)`.
@@ -129,14 +130,14 @@ impl StepCx {
     /// [`MissingDep`] naming the type when it was not provided. A body that ends with an error after it saw this one
     /// stops its run with a fault; nothing is lost, and the run goes on in a program that provides the value.
     pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingDep> {
-        self.scope.host.deps.get().inspect_err(|missing| {
+        self.scope.given.deps.get().inspect_err(|missing| {
             let _first = self.scope.missing.set(missing.clone());
         })
     }
 
     /// What the program provided, if it did: for bodies that can do without.
     pub fn provided<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.scope.host.deps.get().ok()
+        self.scope.given.deps.get().ok()
     }
 
     /// What the body asked for and did not get.
@@ -146,7 +147,7 @@ impl StepCx {
 
     /// From which this run's values are derived.
     pub(crate) fn seed(&self) -> &str {
-        &self.scope.seed
+        &self.scope.given.seed
     }
 
     /// The outcome will be reported by a callback, within the limit if there is one.
@@ -162,13 +163,13 @@ impl StepCx {
     /// The time at which this attempt began. Constant during the attempt, and the same when a world-changing attempt
     /// is sent again after a crash.
     pub fn now(&self) -> Timestamp {
-        self.scope.started_at
+        self.scope.given.started_at
     }
 
     /// Whether the run is being cancelled. What the body returns within the engine's cancel grace (5 s unless set
     /// otherwise) is recorded as ever; a body that changes the world and is still running then is left in doubt.
     pub fn is_cancelled(&self) -> bool {
-        self.scope.cancellation.is_cancelled()
+        self.scope.given.cancellation.is_cancelled()
     }
 
     /// Ends when the run is being cancelled: for bodies that take long. A body that changes nothing is dropped by
@@ -189,7 +190,7 @@ impl StepCx {
     /// # }
     /// ```
     pub async fn cancelled(&self) {
-        self.scope.cancellation.cancelled().await;
+        self.scope.given.cancellation.cancelled().await;
     }
 
     /// Says that this body is alive, and how far it has come. In a step with `heartbeat = "10s"`, a longer silence
@@ -208,15 +209,15 @@ impl StepCx {
     /// # Ok(()) }
     /// ```
     pub fn heartbeat<T: serde::Serialize>(&self, progress: T) {
-        let limit = self.scope.host.limits.payload;
+        let limit = self.scope.given.payload_limit;
         let recorded = match Payload::encode(&progress) {
             Ok(progress) if progress.as_str().len() <= limit => Some(progress),
             Ok(_) => {
-                tracing::warn!(step = %self.scope.command, limit, "progress over `Limits::payload` is not kept");
+                tracing::warn!(step = %self.scope.given.command, limit, "progress over `Limits::payload` is not kept");
                 None
             }
             Err(error) => {
-                tracing::warn!(step = %self.scope.command, %error, "progress is not kept");
+                tracing::warn!(step = %self.scope.given.command, %error, "progress is not kept");
                 None
             }
         };
@@ -251,9 +252,9 @@ impl StepCx {
 
     fn draw(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
-        hash.update(self.scope.seed.as_bytes());
-        hash.update(self.scope.command.as_str().as_bytes());
-        hash.update(self.scope.attempt.to_be_bytes());
+        hash.update(self.scope.given.seed.as_bytes());
+        hash.update(self.scope.given.command.as_str().as_bytes());
+        hash.update(self.scope.given.attempt.to_be_bytes());
         hash.update(self.scope.draws.fetch_add(1, Ordering::Relaxed).to_be_bytes());
         hash.finalize().into()
     }
@@ -261,15 +262,15 @@ impl StepCx {
     /// Says that this body changed a resource; recorded with its outcome. A verifier looks at it when the run is taken up
     /// again if the step declares its kind in `changes`; a kind that it does not declare is recorded only.
     pub fn changed(&self, resource: &str, id: &str, operation: &str) -> Changed<'_> {
-        let declared = self.scope.options.changes;
+        let declared = self.scope.given.options.changes;
         if !declared.is_empty() && !declared.contains(&resource) {
-            tracing::warn!(run = %self.scope.run, command = %self.scope.command, resource, id,
+            tracing::warn!(run = %self.scope.given.run, command = %self.scope.given.command, resource, id,
                 "a step changed a resource of a kind that it does not declare: nobody will look at it");
         }
         Changed {
             cx: self,
             event: Some(StateChanged {
-                command: self.scope.command.clone(),
+                command: self.scope.given.command.clone(),
                 resource: resource.into(),
                 id: id.into(),
                 operation: operation.into(),
@@ -283,7 +284,7 @@ impl StepCx {
     /// Records an HTTP exchange with this body's outcome. For effect crates.
     pub fn note_http(&self, request: Payload, response: Payload) {
         let exchange = self.scope.exchanges.fetch_add(1, Ordering::Relaxed);
-        let command = self.scope.command.clone();
+        let command = self.scope.given.command.clone();
         self.note(HttpRecorded { command, exchange, request, response }.into());
     }
 
@@ -299,9 +300,9 @@ impl StepCx {
 impl fmt::Debug for StepCx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StepCx")
-            .field("run", &self.scope.run)
-            .field("command", &self.scope.command)
-            .field("attempt", &self.scope.attempt)
+            .field("run", &self.scope.given.run)
+            .field("command", &self.scope.given.command)
+            .field("attempt", &self.scope.given.attempt)
             .finish_non_exhaustive()
     }
 }

@@ -150,7 +150,7 @@ fn finished(
 impl Performance {
     /// Makes one attempt at a transaction step.
     pub(crate) async fn transact(&mut self) -> Next {
-        let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, self.run.now(), None);
+        let cx = self.step_cx(self.run.now(), None);
         let told = match self.intercepted(&cx) {
             Some(stub) => {
                 let ended = {

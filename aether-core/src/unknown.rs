@@ -119,14 +119,12 @@ impl Performance {
         events.push(self.decision(invocation, Decision::Retry, "policy: retry"));
         let riders = self.riders();
         let receipt = self.run.append_durably(events, None, riders).await;
-        let intent = DurableIntent::reissued(key.clone(), &receipt);
-        let ended = self.call_with(intent).await;
-        Box::pin(self.settle(ended)).await
+        Next::Call(DurableIntent::reissued(key.clone(), &receipt))
     }
 
     /// Asks the step's probe.
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
-        let cx = StepCx::new(&self.run, &self.command, self.options, self.attempt, self.run.now(), None);
+        let cx = self.step_cx(self.run.now(), None);
         let Some(probe) = self.probing(cx) else {
             return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new()).await;
         };

@@ -1,11 +1,12 @@
 //! Putting an engine together.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
+use super::family::ChildRuns;
 use super::{Engine, Guard, Inner, Retention, Settings, retention, worker};
 use crate::approval::Approvals;
 use crate::confirm::{Verifier, Verifiers};
@@ -240,7 +241,7 @@ impl EngineBuilder {
             store,
             world: self.world,
             worker,
-            deps: self.deps,
+            deps: Arc::new(self.deps),
             policy: self.policy,
             interceptor: self.interceptor,
             approvals: self.approvals,
@@ -252,7 +253,8 @@ impl EngineBuilder {
             observers: broadcast::channel(4096).0,
         };
         let began = host.world.now().as_microsecond();
-        let inner = Arc::new(Inner {
+        let inner = Arc::new_cyclic(|inner| Inner {
+            children: Arc::new(ChildRuns(Weak::clone(inner))),
             renewed: began.into(),
             host: Arc::new(host),
             registry: RwLock::new(registry),

@@ -9,10 +9,8 @@ use futures_util::future::{BoxFuture, select};
 
 use tokio::sync::OwnedRwLockReadGuard;
 
-use super::family::ChildRuns;
 use super::worker::{Launch, claim, launch_run, now};
 use super::{Cell, Engine, Inner};
-use crate::child::Children;
 use crate::contract::Status;
 use crate::effect_store::{self, Kept, large};
 use crate::event::{RunCreated, Uncompensated};
@@ -312,7 +310,6 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
         lease_until: later(at, inner.settings.lease),
     });
     let launch = || {
-        let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::downgrade(inner)));
         let origin = Origin {
             id,
             def: workflow.def,
@@ -324,7 +321,6 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
             obligations: Obligations::default(),
             inbox: Vec::new(),
             effects: Vec::new(),
-            children: Some(children),
         };
         host.observe(&origin.id, at, vec![created]);
         launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None });

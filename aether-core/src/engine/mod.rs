@@ -26,6 +26,7 @@ pub use handle::{AnyWorkflow, RunError, RunHandle, StartError, StartRun};
 pub use retention::{Fate, PurgeReport, Retention, Retiring};
 pub use verify::{Verified, VerifyError};
 
+use crate::child::Children;
 use crate::def::WorkflowDef;
 use crate::host::{Host, Observed};
 use crate::id::RunId;
@@ -44,6 +45,8 @@ pub struct Engine {
 #[derive(Debug)]
 pub(crate) struct Inner {
     host: Arc<Host>,
+    /// What runs of this engine need to have children. Holds the engine weakly, being a part of it.
+    children: Arc<dyn Children>,
     registry: RwLock<HashMap<&'static str, Vec<RegisteredWorkflow>>>,
     active: Mutex<HashMap<RunId, Active>>,
     cells: Mutex<HashMap<RunId, Weak<Cell>>>,

@@ -7,9 +7,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, join_all, select};
 use jiff::Timestamp;
 
-use super::family::ChildRuns;
 use super::{Active, Inner};
-use crate::child::Children;
 use crate::closing::{Closing, suspend};
 use crate::contract::Status;
 use crate::effect_store;
@@ -175,7 +173,6 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.host.store);
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id).await?;
-    let children: Arc<dyn Children> = Arc::new(ChildRuns(Arc::downgrade(inner)));
     let effects = store.effects(&record.id).await?;
     let recovered = read(&**store, &record.id, &frames).await?;
     let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {
@@ -193,7 +190,6 @@ async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
             obligations: recovered.obligations,
             inbox,
             effects,
-            children: Some(children),
         },
         workflow,
         input: recovered.created.input,
@@ -264,7 +260,8 @@ pub(super) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
     let task = tokio::spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
         async move {
-            let body = || workflow.run(crate::cx::Cx::root(Arc::clone(&run)), &input);
+            let children = Some(Arc::clone(&inner.children));
+            let body = || workflow.run(Arc::clone(&run), children, &input);
             let closing = match unwinding {
                 Some(Unwinding { end, history }) => Ok(Closing::resumed(&run, end, history)),
                 None => match body() {
@@ -319,7 +316,7 @@ async fn conclude(
 ) -> Option<RunEnd> {
     let parent_id = parent.clone();
     let ended = match closing {
-        Ok(closing) => closing.finish(run, parent).await,
+        Ok(closing) => closing.finish(run, &*inner.children, parent).await,
         Err(end) => Err(end),
     };
     let fault = match ended {
@@ -457,7 +454,6 @@ pub(super) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
             obligations: obligations.clone(),
             inbox: Vec::new(),
             effects: Vec::new(),
-            children: None,
         };
         Run::new(Arc::clone(&inner.host), origin)
     };
@@ -469,7 +465,7 @@ pub(super) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
         (end, unwound)
     });
     let body: BoxFuture<'static, Completion> = workflow
-        .run(crate::cx::Cx::root(Arc::clone(&run)), &created.input)
+        .run(Arc::clone(&run), None, &created.input)
         .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
     let turned = turn(&run, body).await;
     Ok(Replayed { run, turned, unwinding, end })
