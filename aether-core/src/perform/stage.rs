@@ -316,7 +316,6 @@ impl Stage {
             history: History::fold(events),
             inbox: now(self.store.inbox(&run_id())).unwrap(),
             effects: now(self.store.effects(&run_id())).unwrap(),
-            children: None,
         };
         Run::new(Arc::new(self.host()), origin)
     }
