@@ -16,8 +16,9 @@ use crate::event::{ApprovalDecided, ApprovalRequested};
 use crate::failure::StepError;
 use crate::human::{Ruling, ruling_topic};
 use crate::outcome::{EffectClass, Outcome};
+use crate::payload::Answered;
 use crate::payload::{Digest, Payload};
-use crate::perform::{Answered, Performance, at};
+use crate::perform::Performance;
 use crate::replay::Recorded;
 use crate::run::Riders;
 use crate::wait::{Letterbox, Received};
@@ -88,7 +89,13 @@ impl Approvals {
         self
     }
 
-    fn ask(&self, call: &ApprovalCall<'_>) -> bool {
+    /// How long a person has to decide about a call.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
+    /// Whether a rule says that a person must agree to `call`.
+    pub(crate) fn ask(&self, call: &ApprovalCall<'_>) -> bool {
         self.rules.iter().any(|rule| or_yes(call.name, || rule(call)))
     }
 }
@@ -138,11 +145,11 @@ impl Performance {
             Ruling::ApprovedWith(args) => self.take_edited(args).await,
             Ruling::Rejected(reason) => {
                 let why = format!("{actor} rejected the call of `{}`: {reason}", self.name);
-                Err(self.close(StepError::Rejected(at(&self.run, &self.command, why))).await)
+                Err(self.close(StepError::Rejected(self.run.failure(&self.command, why))).await)
             }
             Ruling::Expired => {
                 let why = format!("nobody approved the call of `{}` in time", self.name);
-                Err(self.close(StepError::Cancelled(at(&self.run, &self.command, why))).await)
+                Err(self.close(StepError::Cancelled(self.run.failure(&self.command, why))).await)
             }
         }
     }
@@ -173,10 +180,12 @@ impl Performance {
         let request = match Payload::encode(&shown) {
             Ok(request) => request,
             Err(error) => {
-                return Err(self.close(StepError::Unrecordable(at(&self.run, &self.command, error))).await);
+                return Err(self
+                    .close(StepError::Unrecordable(self.run.failure(&self.command, error)))
+                    .await);
             }
         };
-        let until = self.run.host.approvals.limit.map(|limit| later(self.run.now(), limit));
+        let until = self.run.host.approvals.limit().map(|limit| later(self.run.now(), limit));
         let mut events = self.start_events();
         events.push(ApprovalRequested { command: self.command.clone(), request, until }.into());
         self.run.append_large_durably(events).await;
@@ -229,7 +238,9 @@ impl Performance {
                 (self.args, self.digest) = (args, digest);
                 Ok(())
             }
-            Err(error) => Err(self.close(StepError::Unrecordable(at(&self.run, &self.command, error))).await),
+            Err(error) => {
+                Err(self.close(StepError::Unrecordable(self.run.failure(&self.command, error))).await)
+            }
         }
     }
 

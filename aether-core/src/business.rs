@@ -7,15 +7,9 @@ use crate::def::KeyScope;
 use crate::failure::{Holder, StepError};
 use crate::ledger::{LedgerEntry, STORE_WIDE};
 use crate::outcome::Outcome;
+use crate::payload::Answered;
 use crate::payload::{Digest, PayloadError};
-use crate::perform::{Answered, Call, Performance, at};
-
-impl Call {
-    /// Makes a call that changes the world irreversible; lowers nothing.
-    pub(crate) fn raise(&mut self, raised: bool) {
-        self.options.irreversible |= raised && self.options.class.changes_world();
-    }
-}
+use crate::perform::Performance;
 
 impl Performance {
     /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run or the store.
@@ -62,7 +56,7 @@ impl Performance {
                     "irreversible step `{}` was called before with the same business key; that call has failed since",
                     self.name
                 );
-                StepError::Rejected(at(&self.run, &self.command, reason))
+                StepError::Rejected(self.run.failure(&self.command, reason))
             }
         };
         self.commit_failure(Outcome::PermanentFailure, &error, None).await

@@ -10,11 +10,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use crate::ended::Ended;
 use crate::event::{CallbackAwaited, CallbackReceived};
 use crate::id::{CommandId, InvocationId, RunId};
 use crate::outcome::EffectClass;
 use crate::payload::hex;
-use crate::perform::{Ended, Next, Performance};
+use crate::perform::{Next, Performance};
 use crate::replay::Invocation;
 use crate::step_cx::StepCx;
 use crate::store::Message;

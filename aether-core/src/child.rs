@@ -25,7 +25,8 @@ use crate::gate::{BoxEffect, Effect, recorded_wrapper};
 use crate::id::{CommandId, RunId, RunIdError};
 use crate::outcome::{EffectClass, Outcome};
 use crate::payload::{Digest, Payload, PayloadError};
-use crate::perform::{Answered, at, step_error};
+
+use crate::payload::Answered;
 use crate::replay::{Answer, Recorded};
 use crate::run::{Matched, Riders, Run};
 use crate::step::{Recordable, RecordableError, RegisteredWorkflow, Workflow};
@@ -199,15 +200,16 @@ impl Cx {
         let effect = Effect::new(async move {
             let site = ticket.enter().await;
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
-            let unrecordable = |error: PayloadError| StepError::Unrecordable(at(&run, &command, error));
+            let unrecordable = |error: PayloadError| StepError::Unrecordable(run.failure(&command, error));
             let input = input.map_err(unrecordable)?;
             if let Some(reason) = run.too_large(&input) {
-                return Err(StepError::Unrecordable(at(&run, &command, reason)));
+                return Err(StepError::Unrecordable(run.failure(&command, reason)));
             }
             let digest = Digest::of(&input).map_err(unrecordable)?;
             let ChildOptions { id, detached } = std::mem::take(&mut *lock(&chosen));
             let id = RunId::new(id.unwrap_or_else(|| format!("{}/{command}", run.id)));
-            let child = id.map_err(|error: RunIdError| StepError::Unrecordable(at(&run, &command, error)))?;
+            let child =
+                id.map_err(|error: RunIdError| StepError::Unrecordable(run.failure(&command, error)))?;
             let workflow = RegisteredWorkflow::of::<W>();
             let (run, command, children) = (&run, &command, ticket.children.as_deref());
             let call = ChildCall {
@@ -245,7 +247,7 @@ where
             let children = ticket.children.as_deref();
             let answered = about_child(ticket, &self.id, async |run, command| match children {
                 Some(children) => answer_of(wait_for(run, command, children, self.id.clone()).await),
-                None => Err(step_error(&StepError::Rejected(at(run, command, NO_CHILDREN)))),
+                None => Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded()),
             });
             decoded(&run, &command, answered.await)
         })
@@ -271,7 +273,7 @@ async fn about_child(
     let site = ticket.enter().await;
     let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
     let class = EffectClass::Workflow;
-    let unrecordable = |error: PayloadError| step_error(&StepError::Unrecordable(at(&run, &command, error)));
+    let unrecordable = |error: PayloadError| StepError::Unrecordable(run.failure(&command, error)).recorded();
     let input = Payload::encode(child).map_err(unrecordable)?;
     let digest = Digest::of(&input).map_err(unrecordable)?;
     let name = command.name();
@@ -308,7 +310,7 @@ fn decoded<T: Recordable, E: RecordableError>(
     command: &CommandId,
     answered: Answered,
 ) -> Result<T, StepError<E>> {
-    let unrecordable = |error: PayloadError| StepError::Unrecordable(at(run, command, error));
+    let unrecordable = |error: PayloadError| StepError::Unrecordable(run.failure(command, error));
     match answered {
         Ok(value) => value.decode().map_err(unrecordable),
         Err(error) => Err(error.decode().unwrap_or_else(unrecordable)),
@@ -369,15 +371,15 @@ impl ChildCall<'_> {
         let (run, command) = (self.run, self.command);
         run.frontier(command).await;
         let Some(children) = self.children else {
-            return Err(step_error(&StepError::Rejected(at(run, command, NO_CHILDREN))));
+            return Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded());
         };
         let answered = match self.start(children, linked).await {
             ChildStart::Taken(by) => {
                 let reason = format!("child id `{}` is taken by {by}; give the child another id", self.child);
-                Err(step_error(&StepError::Rejected(at(run, command, reason))))
+                Err(StepError::Rejected(run.failure(command, reason)).recorded())
             }
             ChildStart::Runs if self.unawaited => Payload::encode(&self.child)
-                .map_err(|error| step_error(&StepError::Unrecordable(at(run, command, error)))),
+                .map_err(|error| StepError::Unrecordable(run.failure(command, error)).recorded()),
             ChildStart::Runs => answer_of(wait_for(run, command, children, self.child).await),
         };
         commit(run, command, self.workflow.def.name, &answered, None).await;
@@ -424,8 +426,8 @@ impl ChildCall<'_> {
 fn answer_of(end: ChildEnd) -> Answered {
     match end {
         ChildEnd::Completed(value) => Ok(value),
-        ChildEnd::Failed(error) => Err(step_error(&StepError::App(error))),
-        ChildEnd::Cancelled(reason) => Err(step_error(&StepError::Cancelled(Failure::permanent(reason)))),
+        ChildEnd::Failed(error) => Err(StepError::App(error).recorded()),
+        ChildEnd::Cancelled(reason) => Err(StepError::Cancelled(Failure::permanent(reason)).recorded()),
     }
 }
 

@@ -12,8 +12,9 @@ use crate::id::IdempotencyKey;
 use crate::journal::Frame;
 use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::outcome::Outcome;
+use crate::payload::Answered;
 use crate::payload::Payload;
-use crate::perform::{Answered, Next, Performance, step_error};
+use crate::perform::{Next, Performance};
 use crate::policy::Mode;
 use crate::replay::Invocation;
 use crate::run::{Riders, Run};
@@ -59,7 +60,7 @@ impl Performance {
         error: &StepError<Payload>,
         ledger: Option<LedgerStatus>,
     ) -> Answered {
-        let error = step_error(error);
+        let error = error.recorded();
         let mut events = self.start_events();
         let mut riders = self.riders();
         let mut repeated = Some(error.clone());

@@ -25,13 +25,14 @@ use crate::def::{Confirm, Retry, StepDef};
 use crate::event::{
     ConfirmationDecided, ConfirmationDecision, Event, StateChanged, StateConfirmed, StateVerdict,
 };
+use crate::failure::panic_message;
 use crate::failure::{Failure, Unconfirmed};
 use crate::fault::Fault;
 use crate::id::{CommandId, RunId};
 use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::outcome::{FailureClass, Outcome};
 use crate::payload::hex;
-use crate::perform::{Performance, panic_message};
+use crate::perform::Performance;
 use crate::policy::Mode;
 use crate::replay::{Answer, History};
 use crate::resources::{Resources, Standing};
@@ -139,12 +140,12 @@ impl Verifiers {
         declared.into_iter().find(|(_, kind)| !self.by_kind.contains_key(*kind))
     }
 
-    fn get(&self, kind: &str) -> Option<Arc<dyn Verifier>> {
+    pub(crate) fn get(&self, kind: &str) -> Option<Arc<dyn Verifier>> {
         self.by_kind.get(kind).cloned()
     }
 
     /// Whether a step of this name declares that it changes resources of this kind.
-    fn may_change(&self, step: &str, kind: &str) -> bool {
+    pub(crate) fn may_change(&self, step: &str, kind: &str) -> bool {
         self.steps.iter().any(|known| known.name == step && known.options.changes.contains(&kind))
     }
 }

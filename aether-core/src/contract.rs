@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::def::StepOptions;
-use crate::id::{CommandId, IdempotencyKey, InvocationId};
+use crate::id::{IdempotencyKey, InvocationId};
 use crate::outcome::EffectClass;
 
 /// Where an execution stands.
@@ -169,16 +168,6 @@ pub struct Constraints {
 }
 
 impl Constraints {
-    /// What `options` allow.
-    pub fn of(options: &StepOptions) -> Self {
-        let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        Self {
-            irreversible: options.irreversible,
-            timeout_ms: options.timeout.map(millis),
-            attempts: (options.retry.max > 1).then_some(options.retry.max),
-        }
-    }
-
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -197,14 +186,14 @@ pub struct Contract {
 }
 
 impl Contract {
-    pub(crate) fn new(command: &CommandId, attempt: u32, options: &StepOptions, key: IdempotencyKey) -> Self {
-        Self {
-            execution: InvocationId::new(command, attempt),
-            action: options.class,
-            irreversible: options.irreversible,
-            key,
-            timeout: options.timeout,
-        }
+    pub(crate) fn new(
+        execution: InvocationId,
+        key: IdempotencyKey,
+        action: EffectClass,
+        irreversible: bool,
+        timeout: Option<Duration>,
+    ) -> Self {
+        Self { execution, action, irreversible, key, timeout }
     }
 
     /// Name of this execution inside its run.
@@ -236,7 +225,6 @@ impl Contract {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::def::Retry;
     use crate::id::RunId;
 
     const MOVES: [(Status, Trigger, Status); 12] = [
@@ -294,41 +282,17 @@ mod tests {
     }
 
     #[test]
-    fn constraints_hold_only_what_differs_from_one_unlimited_attempt() {
-        let plain = StepOptions::of(EffectClass::Pure);
-        assert!(Constraints::of(&plain).is_empty());
-        let once = StepOptions { retry: Retry { max: 1, ..Retry::READ }, ..plain };
-        assert_eq!(Constraints::of(&once).attempts, None);
-        let strict = StepOptions {
-            irreversible: true,
-            timeout: Some(Duration::from_millis(1_500)),
-            retry: Retry { max: 2, ..Retry::READ },
-            ..plain
-        };
-        let constraints = Constraints::of(&strict);
-        assert!(!constraints.is_empty());
-        assert_eq!(
-            constraints,
-            Constraints { irreversible: true, timeout_ms: Some(1_500), attempts: Some(2) }
-        );
-    }
-
-    #[test]
     fn a_contract_says_what_its_step_declares_and_who_executes_it() {
         let run = RunId::new("ticket-42").unwrap();
         let command = CommandId::new("0", "send");
         let key = IdempotencyKey::new(&run, &command, 3);
-        let tool = StepOptions {
-            irreversible: true,
-            timeout: Some(Duration::from_secs(7)),
-            ..StepOptions::of(EffectClass::Tool)
-        };
-        let contract = Contract::new(&command, 3, &tool, key.clone());
+        let (execution, timeout) = (InvocationId::new(&command, 3), Some(Duration::from_secs(7)));
+        let contract = Contract::new(execution.clone(), key.clone(), EffectClass::Tool, true, timeout);
         assert_eq!(contract.execution_id().as_str(), "0:send#3");
         assert_eq!(contract.action_type(), EffectClass::Tool);
         assert_eq!(contract.idempotency_key(), &key);
         assert_eq!((contract.irreversible(), contract.timeout()), (true, Some(Duration::from_secs(7))));
-        let read = Contract::new(&command, 0, &StepOptions::of(EffectClass::Read), key);
+        let read = Contract::new(execution, key, EffectClass::Read, false, None);
         assert_eq!((read.irreversible(), read.timeout()), (false, None));
     }
 }

@@ -18,8 +18,9 @@ use crate::fault::{Fault, StateName};
 use crate::gate::{BoxEffect, WorkflowCode, current_state};
 use crate::id::{CommandId, RunId};
 use crate::outcome::EffectClass;
+use crate::payload::Answered;
 use crate::payload::{Payload, PayloadError};
-use crate::perform::{Answered, Call, at, perform};
+use crate::perform::{Call, perform};
 use crate::replay::Answer;
 use crate::run::{Matched, Riders, Run};
 use crate::step::{Body, Step, StepBody};
@@ -437,7 +438,7 @@ where
 
 fn unreadable<E>(ticket: &Ticket<'_>, error: &PayloadError) -> StepError<E> {
     let failure: Failure =
-        at(&ticket.run, &ticket.command, format_args!("the result does not round-trip: {error}"));
+        ticket.run.failure(&ticket.command, format_args!("the result does not round-trip: {error}"));
     StepError::Unrecordable(failure)
 }
 

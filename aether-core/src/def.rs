@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::contract::Constraints;
 use crate::outcome::EffectClass;
 
 /// The state before the first await of a workflow.
@@ -210,6 +211,16 @@ pub const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
 pub const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl StepOptions {
+    /// What these options allow one execution, as the journal keeps it.
+    pub fn constraints(&self) -> Constraints {
+        let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Constraints {
+            irreversible: self.irreversible,
+            timeout_ms: self.timeout.map(millis),
+            attempts: (self.retry.max > 1).then_some(self.retry.max),
+        }
+    }
+
     /// The defaults of `class`.
     pub const fn of(class: EffectClass) -> Self {
         let retry = match class {
@@ -326,5 +337,25 @@ mod tests {
         let secs = Duration::from_secs;
         assert_eq!(waits, [Some(secs(1)), Some(secs(10)), Some(secs(30)), None]);
         assert_eq!(Retry::NONE.wait_after(0), None);
+    }
+
+    #[test]
+    fn constraints_hold_only_what_differs_from_one_unlimited_attempt() {
+        let plain = StepOptions::of(EffectClass::Pure);
+        assert!(plain.constraints().is_empty());
+        let once = StepOptions { retry: Retry { max: 1, ..Retry::READ }, ..plain };
+        assert_eq!(once.constraints().attempts, None);
+        let strict = StepOptions {
+            irreversible: true,
+            timeout: Some(Duration::from_millis(1_500)),
+            retry: Retry { max: 2, ..Retry::READ },
+            ..plain
+        };
+        let constraints = strict.constraints();
+        assert!(!constraints.is_empty());
+        assert_eq!(
+            constraints,
+            Constraints { irreversible: true, timeout_ms: Some(1_500), attempts: Some(2) }
+        );
     }
 }

@@ -19,7 +19,8 @@ use crate::id::{IdempotencyKey, RunId};
 use crate::journal::{Frame, JournalError, StoredFrame};
 use crate::ledger::{LedgerEntry, LedgerStatus};
 use crate::payload::{Payload, PayloadError, hex};
-use crate::perform::Answered;
+
+use crate::payload::Answered;
 use crate::store::{Store, StoreError};
 
 /// Name of a value in the effect store.

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use crate::def::StepOptions;
-use crate::failure::StepError;
+use crate::failure::{StepError, panic_message};
 use crate::id::CommandId;
 use crate::payload::Payload;
-use crate::perform::at;
 use crate::run::Run;
 use crate::step::{BodyError, BodyResult};
 
@@ -33,7 +32,7 @@ pub(crate) fn error_of(
     ended: Ended,
     exhausted: bool,
 ) -> StepError<Payload> {
-    let failure = |reason: String| at(run, command, reason);
+    let failure = |reason: String| run.failure(command, reason);
     match ended {
         Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
         Ended::Error(error) => StepError::App(error.error),
@@ -70,13 +69,4 @@ pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::
         Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
         Err(panic) => Ended::Panicked(panic_message(&*panic)),
     }
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(ToString::to_string)
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".into())
 }

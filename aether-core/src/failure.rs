@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{CommandId, RunId};
 use crate::outcome::{Classify, FailureClass};
+use crate::payload::Payload;
 
 /// Result of workflows and steps that use the recordable [`Failure`].
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -345,6 +346,22 @@ impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
     fn context(self, context: impl fmt::Display) -> Result<T> {
         self.map_err(|e| e.into().context(context))
     }
+}
+
+impl StepError<Payload> {
+    /// The recorded form.
+    pub(crate) fn recorded(&self) -> Payload {
+        Payload::encode(self).unwrap_or_else(|_| Payload::null())
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into())
 }
 
 #[cfg(test)]

@@ -105,7 +105,10 @@ pub(crate) struct Host {
 impl Host {
     /// Puts a message into a run's inbox, within the limits.
     pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, StoreError> {
-        self.limits.check_message(&message)?;
+        self.limits.check_name("topic", &message.topic)?;
+        self.limits.check_name("message id", &message.id)?;
+        let what = format!("bytes of JSON in message `{}`", message.topic);
+        self.limits.check(what, message.payload.as_str().len(), self.limits.payload, "payload")?;
         // A request to end a run gets through to one that is drowned in messages.
         let ends = message.topic == CANCEL || message.topic == TERMINATE;
         if !ends {

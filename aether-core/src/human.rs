@@ -18,7 +18,7 @@ use crate::gate::{BoxEffect, Recorded as _};
 use crate::id::CommandId;
 use crate::outcome::EffectClass;
 use crate::payload::{Payload, PayloadError};
-use crate::perform::at;
+
 use crate::replay::Answer;
 use crate::run::{Matched, Riders, Run};
 use crate::step::Recordable;
@@ -266,8 +266,10 @@ impl Cx {
                     Reply::Error(_) | Reply::Expired => Ok(Payload::null()),
                 });
                 match answer.await? {
-                    Some(value) => value.decode().map_err(|e| StepError::Unrecordable(at(&run, &command, e))),
-                    None => Err(StepError::Cancelled(at(&run, &command, "nobody answered in time"))),
+                    Some(value) => {
+                        value.decode().map_err(|e| StepError::Unrecordable(run.failure(&command, e)))
+                    }
+                    None => Err(StepError::Cancelled(run.failure(&command, "nobody answered in time"))),
                 }
             })
         }))
@@ -299,7 +301,9 @@ impl Cx {
                 let answer =
                     asked.answer(|letter| Payload::encode(&Decision::of(Ruling::of(letter)?, &letter.actor)));
                 match answer.await? {
-                    Some(value) => value.decode().map_err(|e| StepError::Unrecordable(at(&run, &command, e))),
+                    Some(value) => {
+                        value.decode().map_err(|e| StepError::Unrecordable(run.failure(&command, e)))
+                    }
                     None => Ok(Decision::Expired),
                 }
             })
@@ -347,10 +351,10 @@ impl Asking<'_> {
                 run.breathe().await;
                 let request = match self.request {
                     Ok(request) => request,
-                    Err(error) => return Err(StepError::Unrecordable(at(&run, &command, error))),
+                    Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error))),
                 };
                 if let Some(reason) = run.too_large(&request) {
-                    return Err(StepError::Unrecordable(at(&run, &command, reason)));
+                    return Err(StepError::Unrecordable(run.failure(&command, reason)));
                 }
                 let until = self.limit.map(|limit| later(run.now(), limit));
                 let asked = ApprovalRequested { command: command.clone(), request, until };

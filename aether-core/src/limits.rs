@@ -3,8 +3,6 @@
 //! Promise: what is over a limit is refused before it is recorded; the error names the limit, the size and the place,
 //! and nothing that was recorded before is lost.
 
-use crate::store::{Message, StoreError};
-
 /// What an engine refuses to exceed.
 ///
 /// JSON that is nested deeper than [`NESTING`](crate::payload::NESTING) is always refused, and so is a run id over
@@ -88,13 +86,5 @@ impl Limits {
     pub(crate) fn check_error(&self, error: &str) -> Result<(), OverLimit> {
         let start: String = error.chars().take(120).collect();
         self.check(format!("bytes of the error that starts {start:?}"), error.len(), self.error, "error")
-    }
-
-    /// Checks a message.
-    pub(crate) fn check_message(&self, message: &Message) -> Result<(), StoreError> {
-        self.check_name("topic", &message.topic)?;
-        self.check_name("message id", &message.id)?;
-        let what = format!("bytes of JSON in message `{}`", message.topic);
-        Ok(self.check(what, message.payload.as_str().len(), self.payload, "payload")?)
     }
 }

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+/// A value, or a step error, both as recorded.
+pub(crate) type Answered = Result<Payload, Payload>;
+
 /// Deepest nesting of arrays and objects in a recorded value: what `serde_json` reads without risk for the stack.
 pub const NESTING: usize = 127;
 

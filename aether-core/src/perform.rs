@@ -13,20 +13,21 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
 
-use crate::contract::Constraints;
 use crate::def::StepOptions;
 use crate::ended::no_heartbeat;
-pub(crate) use crate::ended::{Ended, ended_with, error_of, panic_message};
+use crate::ended::{Ended, ended_with, error_of};
 use crate::event::{
     CommandEmitted, Decision, Event, NodeFinished, NodeStarted, ToolInvocationRefused, ToolInvocationStarted,
 };
-use crate::failure::{Failure, StepError};
+use crate::failure::panic_message;
+use crate::failure::StepError;
 use crate::fault::{Fault, Side};
 use crate::host::BodyCall;
 use crate::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::journal::Frame;
 use crate::ledger::{Acquire, DurableIntent, LedgerAnswer, LedgerEntry, LedgerStatus};
 use crate::outcome::{EffectClass, FailureClass, Outcome};
+use crate::payload::Answered;
 use crate::payload::{Digest, Payload, PayloadError};
 use crate::replay::{Answer, Invocation, Recorded};
 use crate::run::{Matched, Riders, Run};
@@ -51,8 +52,12 @@ pub(crate) struct Call {
     pub(crate) body: Arc<dyn Body>,
 }
 
-/// A value, or a step error, both as recorded.
-pub(crate) type Answered = Result<Payload, Payload>;
+impl Call {
+    /// Makes a call that changes the world irreversible; lowers nothing.
+    pub(crate) fn raise(&mut self, raised: bool) {
+        self.options.irreversible |= raised && self.options.class.changes_world();
+    }
+}
 
 /// What happens next to a step call.
 pub(crate) enum Next {
@@ -102,17 +107,17 @@ pub(crate) struct Performance {
 pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<String>, call: Call) -> Answered {
     let args = match call.args {
         Ok(args) => args,
-        Err(error) => return Err(step_error(&StepError::Unrecordable(at(&run, &command, error)))),
+        Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error)).recorded()),
     };
     if let Err(over) = run.host.limits.check_name("step's name", &call.name) {
-        return Err(step_error(&StepError::Unrecordable(at(&run, &command, over))));
+        return Err(StepError::Unrecordable(run.failure(&command, over)).recorded());
     }
     if let Some(reason) = run.too_large(&args) {
-        return Err(step_error(&StepError::Unrecordable(at(&run, &command, reason))));
+        return Err(StepError::Unrecordable(run.failure(&command, reason)).recorded());
     }
     let digest = match Digest::of(&args) {
         Ok(digest) => digest,
-        Err(error) => return Err(step_error(&StepError::Unrecordable(at(&run, &command, error)))),
+        Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error)).recorded()),
     };
     let class = call.options.class;
     let mut performance = Performance {
@@ -163,16 +168,6 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
     }
 }
 
-/// A failure that names run and command.
-pub(crate) fn at(run: &Run, command: &CommandId, reason: impl std::fmt::Display) -> Failure {
-    Failure::permanent(format_args!("{reason} (run `{}`, step `{command}`)", run.id))
-}
-
-/// The recorded form of a step error.
-pub(crate) fn step_error(error: &StepError<Payload>) -> Payload {
-    Payload::encode(error).unwrap_or_else(|_| Payload::null())
-}
-
 impl Performance {
     /// A pure step: no event, runs again on replay.
     async fn compute(&mut self) -> Answered {
@@ -185,7 +180,7 @@ impl Performance {
         self.run.consult(&self.command, EffectClass::Pure, false, side).await;
         match self.call_safely().await {
             Ended::Value(value) => Ok(value),
-            ended => Err(step_error(&self.error_of(ended, false))),
+            ended => Err(self.error_of(ended, false).recorded()),
         }
     }
 
@@ -300,7 +295,7 @@ impl Performance {
                     digest: self.digest.clone(),
                     input: (!self.emitted).then(|| self.args.clone()),
                     site: self.site.clone(),
-                    constraints: Constraints::of(&self.options),
+                    constraints: self.options.constraints(),
                 }
                 .into(),
             );
@@ -329,7 +324,7 @@ impl Performance {
         let business_key = match self.business_key() {
             Ok(business_key) => business_key,
             Err(error) => {
-                let error = StepError::Unrecordable(at(&self.run, &self.command, error));
+                let error = StepError::Unrecordable(self.run.failure(&self.command, error));
                 let answered = self.commit_failure(Outcome::PermanentFailure, &error, None).await;
                 return Next::Done(answered);
             }
@@ -360,8 +355,8 @@ impl Performance {
         let otherwise = match Frame::referring(&refused, &kept) {
             Ok(frame) => frame,
             Err(error) => {
-                let error = StepError::Unrecordable(at(&self.run, &self.command, error));
-                return Next::Done(Err(step_error(&error)));
+                let error = StepError::Unrecordable(self.run.failure(&self.command, error));
+                return Next::Done(Err(error.recorded()));
             }
         };
         let started_at = self.run.now();
@@ -591,7 +586,7 @@ impl Performance {
         let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
         match self.wait_after(self.attempt, asked) {
             Some(wait) if may_retry => {
-                let error = step_error(&self.error_of(ended, false));
+                let error = self.error_of(ended, false).recorded();
                 self.retry(error, later(self.run.now(), wait)).await;
                 Next::Again
             }

@@ -13,7 +13,7 @@ use crate::fault::{Fault, Side};
 use crate::gate::{Effect, WorkflowCode};
 use crate::outcome::EffectClass;
 use crate::payload::Payload;
-use crate::perform::at;
+
 use crate::policy::Mode;
 use crate::replay::Answer;
 use crate::run::{Matched, Riders};
@@ -81,9 +81,7 @@ fn read<T: Recordable>(ticket: &Ticket<'_>, plan: &Payload) -> Result<T, StepErr
 }
 
 fn unrecordable(ticket: &Ticket<'_>, error: &dyn std::fmt::Display) -> StepError<Failure> {
-    StepError::Unrecordable(at(
-        &ticket.run,
-        &ticket.command,
-        format_args!("the plan cannot be recorded: {error}"),
-    ))
+    StepError::Unrecordable(
+        ticket.run.failure(&ticket.command, format_args!("the plan cannot be recorded: {error}")),
+    )
 }

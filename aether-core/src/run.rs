@@ -172,6 +172,11 @@ impl Run {
         &self.root
     }
 
+    /// A failure that names run and command.
+    pub(crate) fn failure(&self, command: &CommandId, reason: impl std::fmt::Display) -> Failure {
+        Failure::permanent(format_args!("{reason} (run `{}`, step `{command}`)", self.id))
+    }
+
     /// The time now, in whole microseconds: what every store keeps.
     pub(crate) fn now(&self) -> Timestamp {
         let now = self.host.world.now();

@@ -377,9 +377,13 @@ pub struct RegisteredWorkflow {
 inventory::collect!(RegisteredWorkflow);
 
 impl RegisteredWorkflow {
-    /// The erased form of `W`.
-    pub const fn of<W: Workflow>() -> Self {
-        Self { def: W::DEF, run: run_erased::<W>, type_id: std::any::TypeId::of::<W> }
+    /// The erased form of the workflow that `type_id` names.
+    pub(crate) const fn new(
+        def: &'static WorkflowDef,
+        run: StartBody,
+        type_id: fn() -> std::any::TypeId,
+    ) -> Self {
+        Self { def, run, type_id }
     }
 
     /// Whether both are one function.
@@ -395,6 +399,13 @@ impl RegisteredWorkflow {
         input: &Payload,
     ) -> Result<BoxFuture<'static, Completion>, PayloadError> {
         (self.run)(run, children, input)
+    }
+}
+
+impl RegisteredWorkflow {
+    /// The erased form of `W`.
+    pub const fn of<W: Workflow>() -> Self {
+        Self::new(W::DEF, run_erased::<W>, std::any::TypeId::of::<W>)
     }
 }
 

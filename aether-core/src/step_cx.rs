@@ -17,7 +17,7 @@ use crate::def::StepOptions;
 use crate::deps::{Deps, MissingDep};
 use crate::event::{Event, HttpRecorded, StateChanged};
 use crate::heartbeat::Heartbeats;
-use crate::id::{CommandId, IdempotencyKey, RunId};
+use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::ledger::DurableIntent;
 use crate::outcome::EffectClass;
 use crate::payload::Payload;
@@ -116,12 +116,9 @@ impl StepCx {
 
     /// What this execution is, and what it may do. It can be read and not changed.
     pub fn contract(&self) -> Contract {
-        Contract::new(
-            &self.scope.given.command,
-            self.scope.given.attempt,
-            &self.scope.given.options,
-            self.idempotency_key(),
-        )
+        let Given { command, attempt, options, .. } = &self.scope.given;
+        let (execution, key) = (InvocationId::new(command, *attempt), self.idempotency_key());
+        Contract::new(execution, key, options.class, options.irreversible, options.timeout)
     }
 
     /// What the program provided with `.provide(..)`.

@@ -20,8 +20,9 @@ use crate::fault::Fault;
 use crate::id::{CommandId, IdempotencyKey};
 use crate::journal::Frame;
 use crate::outcome::{FailureClass, Outcome};
+use crate::payload::Answered;
 use crate::payload::Payload;
-use crate::perform::{Answered, Next, Performance, step_error};
+use crate::perform::{Next, Performance};
 use crate::run::{Riders, Run};
 use crate::step::Body;
 use crate::step_cx::StepCx;
@@ -143,7 +144,7 @@ fn finished(
     let again = may_retry && options.retry.wait_after(attempt).is_some();
     let outcome = if again { Outcome::RetryableFailure } else { class.outcome() };
     let exhausted = may_retry && !again && options.retry.max > 1;
-    let error = Some(step_error(&error_of(run, &command, options, ended, exhausted)));
+    let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
     TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
 }
 

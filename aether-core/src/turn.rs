@@ -22,7 +22,8 @@ use crate::fault::Fault;
 use crate::gate::PolledRun;
 use crate::id::CommandId;
 use crate::payload::Payload;
-use crate::perform::panic_message;
+
+use crate::failure::panic_message;
 use crate::run::Run;
 use crate::step::Completion;
 use crate::store::Message;

@@ -14,7 +14,7 @@ use crate::id::{IdempotencyKey, InvocationId};
 use crate::ledger::{DurableIntent, LedgerStatus};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::perform::{Next, Performance, at, step_error};
+use crate::perform::{Next, Performance};
 use crate::run::Riders;
 use crate::step::ProbeResult;
 use crate::step_cx::StepCx;
@@ -84,7 +84,7 @@ impl Performance {
     ) -> Next {
         let reason =
             format!("nobody knows whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
-        let error = step_error(&StepError::InDoubt(at(&self.run, &self.command, reason)));
+        let error = StepError::InDoubt(self.run.failure(&self.command, reason)).recorded();
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::InDoubt, actor));
         events.push(self.failed(Outcome::PermanentFailure, Some(error.clone())));
@@ -179,7 +179,7 @@ impl Performance {
             "{} attempts were made, and the probe says of each that it did not happen (invocation `{invocation}`)",
             self.attempt.saturating_add(1)
         );
-        let error = StepError::TimedOut(at(&self.run, &self.command, reason));
+        let error = StepError::TimedOut(self.run.failure(&self.command, reason));
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::DidNotHappen, "probe"));
         let ledger = self.ledger_update(LedgerStatus::Failed, None, None).into_iter().collect();
@@ -219,7 +219,7 @@ impl Performance {
         let mut events = self.start_events();
         events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
         let why = self.lost.take();
-        let why = why.map(|why| step_error(&StepError::InDoubt(at(&self.run, &self.command, why))));
+        let why = why.map(|why| StepError::InDoubt(self.run.failure(&self.command, why)).recorded());
         let mut riders = self.riders();
         riders.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, why));
         self.run.append(events, riders);

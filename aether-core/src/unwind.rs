@@ -18,8 +18,9 @@ use crate::gate::BoxEffect;
 use crate::id::CommandId;
 use crate::obligations::{COMPENSATE, Owed, undoes_another};
 use crate::outcome::{EffectClass, Outcome};
+use crate::payload::Answered;
 use crate::payload::{Digest, Payload};
-use crate::perform::{Answered, Call, Performance, at, perform, step_error};
+use crate::perform::{Call, Performance, perform};
 use crate::run::{Matched, Riders, Run};
 use crate::step::{Body, Completion, Undo};
 use crate::store::StoreError;
@@ -105,7 +106,7 @@ const UNKNOWN: &str = "compensation";
 fn give_up(run: &Run, owed: &Owed, name: &str) {
     let problem = owed.args.as_ref().err().cloned().unwrap_or_default();
     let command = CommandId::new(&owed.place(), name);
-    let error = step_error(&StepError::Unrecordable(at(run, &command, problem)));
+    let error = StepError::Unrecordable(run.failure(&command, problem)).recorded();
     run.owes(|owes| owes.give_up(&owed.undoes, &command, &error));
 }
 

@@ -19,7 +19,7 @@ use crate::human::{Wait, awaitable};
 use crate::id::CommandId;
 use crate::outcome::EffectClass;
 use crate::payload::Payload;
-use crate::perform::at;
+
 use crate::replay::Answer;
 use crate::run::{Matched, Riders, Run};
 use crate::step::Recordable;
@@ -214,7 +214,7 @@ async fn receive<T: Recordable>(
     let site = ticket.enter().await;
     let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
     if let Err(over) = run.host.limits.check_name("signal's name", &name) {
-        return Err(StepError::Unrecordable(at(&run, &command, over)));
+        return Err(StepError::Unrecordable(run.failure(&command, over)));
     }
     let class = EffectClass::Human;
     let value = match run.request(&command, class, None, site).await {
@@ -236,10 +236,10 @@ async fn receive<T: Recordable>(
         }
     };
     match value {
-        Some(value) => value.decode().map_err(|error| StepError::Unrecordable(at(&run, &command, error))),
+        Some(value) => value.decode().map_err(|error| StepError::Unrecordable(run.failure(&command, error))),
         None => {
             let why = format!("no signal `{name}` came in time");
-            Err(StepError::Cancelled(at(&run, &command, why)))
+            Err(StepError::Cancelled(run.failure(&command, why)))
         }
     }
 }

@@ -102,7 +102,7 @@ impl Loading<'_> {
         });
         let row = rows.next();
         let stored = frame.stored();
-        let acquire = row.map(|row| Acquire { entry: row.begun(), otherwise: stored.clone() });
+        let acquire = row.map(|row| Acquire { entry: begun(row), otherwise: stored.clone() });
         self.append(stored, acquire, None).await?;
         match row.filter(|row| row.status != LedgerStatus::Started || row.committed) {
             Some(row) => self.settle(row).await,
@@ -176,17 +176,15 @@ fn nothing() -> Frame {
     Frame { count: 0, text: "[]".into() }
 }
 
-impl LedgerEntry {
-    /// The row as it was when the invocation began.
-    fn begun(&self) -> Self {
-        Self {
-            status: LedgerStatus::Started,
-            result: None,
-            error: None,
-            committed: false,
-            epoch: 1,
-            finished_at: None,
-            ..self.clone()
-        }
+/// A ledger row as it was when its invocation began.
+fn begun(row: &LedgerEntry) -> LedgerEntry {
+    LedgerEntry {
+        status: LedgerStatus::Started,
+        result: None,
+        error: None,
+        committed: false,
+        epoch: 1,
+        finished_at: None,
+        ..row.clone()
     }
 }
