@@ -3,116 +3,25 @@
 //! Promise: a call that needs consent leaves no intent and no ledger row, and calls no body, before the consent is
 //! recorded; a policy can raise what a step declares and never lower it; rejection and expiry close the call.
 
-use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::call::Performance;
+use crate::decisions::Ruling;
 use crate::def::Approval;
 use crate::event::{ApprovalDecided, ApprovalRequested};
 use crate::failure::StepError;
-use crate::human::{Ruling, ruling_topic};
+use crate::letterbox::Letterbox;
+use crate::letters::Received;
 use crate::outcome::{EffectClass, Outcome};
-use crate::payload::Answered;
-use crate::payload::{Digest, Payload};
-use crate::perform::Performance;
+use crate::payload::{Answered, Digest, Payload};
+use crate::policy_approvals::{ApprovalCall, or_yes};
 use crate::replay::Recorded;
-use crate::run::Riders;
-use crate::wait::{Letterbox, Received};
+use crate::run::append::Riders;
+use crate::topics::ruling_topic;
 use crate::world::later;
-
-/// A call that a policy is asked about.
-#[derive(Clone, Copy, Debug)]
-pub struct ApprovalCall<'a> {
-    /// Name of the step as it stands in the journal.
-    pub name: &'a str,
-    /// Unique name of the step: module path and name, or the effect's name.
-    pub path: &'a str,
-    /// What kind of contact with the world it is.
-    pub class: EffectClass,
-    /// The arguments, recorded.
-    pub args: &'a Payload,
-    /// Whether a completed call must not be repeated.
-    pub irreversible: bool,
-}
-
-type Rule = Arc<dyn Fn(&ApprovalCall<'_>) -> bool + Send + Sync>;
-
-/// Which calls need a person's consent beyond those whose steps declare it. A call needs it when any rule says so; no
-/// rule can take away what a step declares. Pure steps leave no record and are never asked about.
-///
-/// ```
-/// use aether_core::approval::Approvals;
-/// use aether_core::outcome::EffectClass;
-/// let approvals = Approvals::new()
-///     .step("send_mail")
-///     .class(EffectClass::External)
-///     .when(|call| call.irreversible && call.args.as_str().contains("everybody"))
-///     .expires(std::time::Duration::from_secs(24 * 3600));
-/// ```
-#[derive(Clone, Default)]
-pub struct Approvals {
-    rules: Vec<Rule>,
-    limit: Option<Duration>,
-}
-
-impl Approvals {
-    /// No call needs consent but those whose steps declare it.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Every call of the step of this name needs consent.
-    pub fn step(self, name: impl Into<String>) -> Self {
-        let name = name.into();
-        self.when(move |call| call.name == name)
-    }
-
-    /// Every call of this class needs consent.
-    pub fn class(self, class: EffectClass) -> Self {
-        self.when(move |call| call.class == class)
-    }
-
-    /// Calls for which `rule` says so need consent. A rule that panics counts as a yes.
-    pub fn when(mut self, rule: impl Fn(&ApprovalCall<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.rules.push(Arc::new(rule));
-        self
-    }
-
-    /// How long a person has to decide about a call, those included whose steps declare it. The call is cancelled
-    /// then. Without it requests stay open.
-    pub fn expires(mut self, limit: Duration) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// How long a person has to decide about a call.
-    pub(crate) fn limit(&self) -> Option<Duration> {
-        self.limit
-    }
-
-    /// Whether a rule says that a person must agree to `call`.
-    pub(crate) fn ask(&self, call: &ApprovalCall<'_>) -> bool {
-        self.rules.iter().any(|rule| or_yes(call.name, || rule(call)))
-    }
-}
-
-impl fmt::Debug for Approvals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Approvals").field("rules", &self.rules.len()).field("limit", &self.limit).finish()
-    }
-}
-
-/// Who cannot tell whether consent is needed needs it.
-fn or_yes(step: &str, needed: impl FnOnce() -> bool) -> bool {
-    std::panic::catch_unwind(AssertUnwindSafe(needed)).unwrap_or_else(|_| {
-        tracing::warn!(step, "the rule that says whether a person must agree panicked: a person is asked");
-        true
-    })
-}
 
 /// What a person is shown of a call, beside its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +30,6 @@ struct CallShown {
     class: EffectClass,
     irreversible: bool,
 }
-
 impl Performance {
     /// Returns when the call may be made; `Err` holds its end where it may not. `record` is what a crash left.
     pub(crate) async fn permitted(&mut self, record: Option<&Recorded>) -> Result<(), Answered> {
@@ -249,7 +157,6 @@ impl Performance {
         self.commit_failure(Outcome::PermanentFailure, &error, None).await
     }
 }
-
 fn unreadable(error: crate::payload::PayloadError) -> Ruling {
     Ruling::Rejected(format!("the recorded decision is unreadable: {error}"))
 }

@@ -3,23 +3,25 @@
 //! Promise: the ids of commands in a branch depend on the branch's number, never on the order in which branches are
 //! polled or finish. A race is decided once, in the journal; on replay only the winner is polled.
 
+use futures_util::StreamExt as _;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use futures_util::StreamExt;
 use futures_util::future::maybe_done;
 use futures_util::stream::FuturesUnordered;
 
-use crate::cx::{Cx, Ticket, too_deep_fault};
+use crate::cx::{Cx, too_deep_fault};
 use crate::event::RaceDecided;
 use crate::gate::{Effect, WorkflowCode, recorded_wrapper};
 use crate::id::CommandId;
 use crate::outcome::EffectClass;
 use crate::replay::Answer;
-use crate::run::{Matched, Run};
+use crate::run::Run;
+use crate::run::matcher::Matched;
+use crate::ticket::Ticket;
 
 /// Where branches get their scopes from.
 #[derive(Debug)]
@@ -27,7 +29,6 @@ pub struct Fork {
     parent: Cx,
     too_deep: bool,
 }
-
 impl Fork {
     pub(crate) fn branch(&self, kind: char, number: usize) -> Cx {
         let path = format!("{}.{kind}{number}", self.parent.path());
@@ -40,7 +41,6 @@ impl Fork {
         }
     }
 }
-
 /// A tuple of two to eight branches that run side by side; each is an `async |cx: &mut Cx| ..` closure.
 #[diagnostic::on_unimplemented(
     message = "`cx.join` takes a tuple of two to eight branches",
@@ -53,7 +53,6 @@ pub trait Branches {
     #[doc(hidden)]
     fn run(self, fork: Fork) -> impl Future<Output = Self::Output>;
 }
-
 /// A tuple of two to eight branches with values of one type, of which the first to finish wins.
 #[diagnostic::on_unimplemented(
     message = "`cx.race` takes a tuple of two to eight branches with values of one type",
@@ -67,7 +66,6 @@ pub trait Racers {
     #[doc(hidden)]
     const COUNT: usize;
 }
-
 macro_rules! tuples {
     ($($count:literal: $($branch:ident $value:ident $number:tt),+;)*) => {$(
         impl<$($branch, $value),+> Branches for ($($branch,)+)
@@ -126,7 +124,6 @@ macro_rules! tuples {
         }
     )*};
 }
-
 tuples! {
     2: A VA 0, B VB 1;
     3: A VA 0, B VB 1, C VC 2;
@@ -136,7 +133,6 @@ tuples! {
     7: A VA 0, B VB 1, C VC 2, D VD 3, E VE 4, F VF 5, G VG 6;
     8: A VA 0, B VB 1, C VC 2, D VD 3, E VE 4, F VF 5, G VG 6, H VH 7;
 }
-
 impl Cx {
     pub(crate) fn fork(&mut self, name: &str) -> (Ticket<'_>, Fork) {
         let def = self.def();
@@ -230,7 +226,6 @@ impl Cx {
         Each { effect, limit }
     }
 }
-
 /// Finds the winner of a decided race without taking its turn.
 async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
     let answer = run.peek(command);
@@ -243,7 +238,6 @@ async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
         None => run.mismatched(command, EffectClass::Pure, answer).await,
     }
 }
-
 /// Records the winner, and gives up what the losers have in flight: in this process, or in a former one that died before
 /// the race was decided.
 async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, count: usize) {
@@ -258,7 +252,6 @@ async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, count: usize
     events.extend(abandoned);
     run.append(events, riders);
 }
-
 /// The effect of [`Cx::each`].
 #[must_use = "an effect does nothing until it is awaited"]
 #[derive(Debug)]
@@ -266,7 +259,6 @@ pub struct Each<F> {
     effect: Effect<F>,
     limit: Arc<AtomicUsize>,
 }
-
 impl<F> Each<F> {
     /// At most `limit` items at a time (at least one); without it, all of them.
     pub fn limit(self, limit: usize) -> Self {
@@ -274,12 +266,10 @@ impl<F> Each<F> {
         self
     }
 }
-
 impl<F: Future> Future for Each<F> {
     type Output = F::Output;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         Pin::new(&mut self.effect).poll(cx)
     }
 }
-
 recorded_wrapper!(Each<F>, effect);

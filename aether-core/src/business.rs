@@ -3,13 +3,12 @@
 //! Promise: a call that is refused names the call that stands in its way; what a step does not take as an argument does
 //! not make a call another one.
 
+use crate::call::Performance;
 use crate::def::KeyScope;
 use crate::failure::{Holder, StepError};
 use crate::ledger::{LedgerEntry, STORE_WIDE};
 use crate::outcome::Outcome;
-use crate::payload::Answered;
-use crate::payload::{Digest, PayloadError};
-use crate::perform::Performance;
+use crate::payload::{Answered, Digest, PayloadError};
 
 impl Performance {
     /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run or the store.

@@ -11,11 +11,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use futures_util::future::BoxFuture;
-use tokio::sync::OwnedRwLockReadGuard;
-
 use crate::contract::Constraints;
-use crate::cx::{Cx, Ticket};
+use crate::cx::Cx;
+use crate::definition_of_workflow::Workflow;
 use crate::event::{
     ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted,
 };
@@ -24,59 +22,14 @@ use crate::fault::Side;
 use crate::gate::{BoxEffect, Effect, recorded_wrapper};
 use crate::id::{CommandId, RunId, RunIdError};
 use crate::outcome::{EffectClass, Outcome};
-use crate::payload::{Digest, Payload, PayloadError};
-
-use crate::payload::Answered;
+use crate::payload::{Answered, Digest, Payload, PayloadError};
+use crate::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
+use crate::recordable::{Recordable, RecordableError};
 use crate::replay::{Answer, Recorded};
-use crate::run::{Matched, Riders, Run};
-use crate::step::{Recordable, RecordableError, RegisteredWorkflow, Workflow};
-use crate::store::StoreError;
-use crate::turn::EndRequest;
-
-/// How a child ended, as its parent sees it.
-#[derive(Clone, Debug)]
-pub enum ChildEnd {
-    /// With a value.
-    Completed(Payload),
-    /// With an error of its own.
-    Failed(Payload),
-    /// It was cancelled or terminated.
-    Cancelled(String),
-}
-
-/// What came of starting a child.
-#[derive(Clone, Debug)]
-pub(crate) enum ChildStart {
-    /// It exists, and is this parent's.
-    Runs,
-    /// Its id belongs to another run; says to which.
-    Taken(String),
-}
-
-/// What a run needs to have children.
-pub(crate) trait Children: Send + Sync + Debug + 'static {
-    /// Starts `child` unless it exists; `held` is let go when it does, also when nobody waits for the answer any more.
-    fn start(
-        &self,
-        parent: RunId,
-        child: RunId,
-        workflow: RegisteredWorkflow,
-        input: Payload,
-        held: OwnedRwLockReadGuard<()>,
-    ) -> BoxFuture<'static, Result<ChildStart, StoreError>>;
-
-    /// How `child` ended, if it did.
-    fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>>;
-
-    /// Asks `child` to end, if it is a child of `parent`; durable when it answers.
-    fn end(
-        &self,
-        parent: RunId,
-        child: RunId,
-        request: EndRequest,
-        at_once: bool,
-    ) -> BoxFuture<'static, Result<(), StoreError>>;
-}
+use crate::run::Run;
+use crate::run::append::Riders;
+use crate::run::matcher::Matched;
+use crate::ticket::Ticket;
 
 /// How a child is to be started.
 #[derive(Debug, Default)]
@@ -84,7 +37,6 @@ struct ChildOptions {
     id: Option<String>,
     detached: bool,
 }
-
 /// The effect of [`Cx::child`] and [`Cx::start_child`].
 #[must_use = "an effect does nothing until it is awaited"]
 #[derive(Debug)]
@@ -92,7 +44,6 @@ pub struct Child<F> {
     effect: Effect<F>,
     options: Arc<Mutex<ChildOptions>>,
 }
-
 impl<F> Child<F> {
     /// Names the child; without it, its id is `<run>/<command>`. Starting the same child again from the same command
     /// finds it; where the id belongs to another run, the step error is `Rejected`.
@@ -108,20 +59,16 @@ impl<F> Child<F> {
         self
     }
 }
-
 fn lock(options: &Mutex<ChildOptions>) -> std::sync::MutexGuard<'_, ChildOptions> {
     options.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
 impl<F: Future> Future for Child<F> {
     type Output = F::Output;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         Pin::new(&mut self.effect).poll(cx)
     }
 }
-
 recorded_wrapper!(Child<F>, effect);
-
 /// A child run that was started and is not waited for. When the handle is dropped the child goes on until its parent
 /// ends.
 #[must_use = "wait for it with `.result(cx)`, or let it go on alone with `.detach(cx)`"]
@@ -129,20 +76,17 @@ pub struct ChildRun<W> {
     id: RunId,
     workflow: PhantomData<fn() -> W>,
 }
-
 impl<W> ChildRun<W> {
     /// The child's id.
     pub fn id(&self) -> &RunId {
         &self.id
     }
 }
-
 impl<W> Debug for ChildRun<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ChildRun({})", self.id)
     }
 }
-
 impl Cx {
     /// Runs workflow `W` as a run of its own and waits for its result. The child's id is `<run>/<command>`, or the one
     /// given with `.id(..)`.
@@ -232,7 +176,6 @@ impl Cx {
         Child { effect, options }
     }
 }
-
 impl<W: Workflow> ChildRun<W>
 where
     W::Error: RecordableError,
@@ -261,9 +204,7 @@ where
         })
     }
 }
-
 const NO_CHILDREN: &str = "this engine has no child runs";
-
 /// A command about a child that was started before: begun, answered, and the child released with the answer.
 async fn about_child(
     mut ticket: Ticket<'_>,
@@ -304,7 +245,6 @@ async fn about_child(
     commit(&run, &command, name, &answered, Some(released.into())).await;
     answered
 }
-
 fn decoded<T: Recordable, E: RecordableError>(
     run: &Run,
     command: &CommandId,
@@ -316,7 +256,6 @@ fn decoded<T: Recordable, E: RecordableError>(
         Err(error) => Err(error.decode().unwrap_or_else(unrecordable)),
     }
 }
-
 struct ChildCall<'a> {
     run: &'a Arc<Run>,
     command: &'a CommandId,
@@ -329,7 +268,6 @@ struct ChildCall<'a> {
     unawaited: bool,
     detached: bool,
 }
-
 impl ChildCall<'_> {
     async fn answer(self) -> Answered {
         let class = EffectClass::Workflow;
@@ -422,7 +360,6 @@ impl ChildCall<'_> {
         self.run.append_large_durably(vec![started.into(), link.into()]).await;
     }
 }
-
 fn answer_of(end: ChildEnd) -> Answered {
     match end {
         ChildEnd::Completed(value) => Ok(value),
@@ -430,7 +367,6 @@ fn answer_of(end: ChildEnd) -> Answered {
         ChildEnd::Cancelled(reason) => Err(StepError::Cancelled(Failure::permanent(reason)).recorded()),
     }
 }
-
 /// Hands out what is recorded; completes the step's events where they were cut off.
 fn inject(run: &Run, command: &CommandId, name: &str, record: &Recorded, result: Answered) -> Answered {
     if !record.finished {
@@ -440,7 +376,6 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &Recorded, result:
     }
     result
 }
-
 async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, child: RunId) -> ChildEnd {
     loop {
         let waiting = run.wait(command.clone(), None);
@@ -459,7 +394,6 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
         drop(waiting);
     }
 }
-
 async fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered, also: Option<Event>) {
     let (outcome, result, error) = match answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
@@ -471,7 +405,6 @@ async fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered,
     events.extend(also);
     run.append_large(events, Riders::default()).await;
 }
-
 /// The events after the outcome.
 fn ending(command: &CommandId, name: &str, answered: &Answered) -> Vec<Event> {
     let mut events = vec![NodeFinished { command: command.clone() }.into()];

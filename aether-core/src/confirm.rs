@@ -10,163 +10,33 @@
 //! of the run may be changing, and one whose kind the step does not declare (its change is recorded; where the step
 //! declares other kinds, a warning is logged). `verify` looks at nothing.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Either, select};
-use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use futures_util::future::{Either, select};
 
-use crate::def::{Confirm, Retry, StepDef};
+use crate::call::Performance;
+use crate::decisions::Verdict;
+use crate::def::{Confirm, Retry};
 use crate::event::{
     ConfirmationDecided, ConfirmationDecision, Event, StateChanged, StateConfirmed, StateVerdict,
 };
-use crate::failure::panic_message;
-use crate::failure::{Failure, Unconfirmed};
+use crate::failure::{Failure, Unconfirmed, panic_message};
 use crate::fault::Fault;
-use crate::id::{CommandId, RunId};
 use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::outcome::{FailureClass, Outcome};
-use crate::payload::hex;
-use crate::perform::Performance;
 use crate::policy::Mode;
+use crate::policy_verifiers::{Seen, Verifier};
 use crate::replay::{Answer, History};
 use crate::resources::{Resources, Standing};
-use crate::run::Riders;
+use crate::run::append::Riders;
+use crate::topics::confirm_topic;
 
 /// How long one look may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// When a look that failed is repeated: three times, after 200 ms, 400 ms and 800 ms.
 const LOOKS: Retry = Retry::READ;
-
-/// What a verifier saw.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// The resource is as it was left.
-    AsLeft,
-    /// It is not.
-    Differs {
-        /// How it was left.
-        expected: String,
-        /// What is there.
-        found: String,
-    },
-}
-
-/// Looks at resources of one kind. Registered with `Engine::builder().verifier(kind, verifier)`.
-///
-/// ```
-/// use aether_core::confirm::{Seen, Verifier};
-/// use aether_core::event::StateChanged;
-/// use aether_core::failure::Failure;
-/// use aether_core::id::RunId;
-/// use futures_util::future::BoxFuture;
-///
-/// /// Issues of a tracker that is kept in memory.
-/// #[derive(Debug)]
-/// struct Issues(Vec<String>);
-///
-/// impl Verifier for Issues {
-///     fn name(&self) -> &str {
-///         "issues"
-///     }
-///     fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
-///         let there = self.0.contains(&change.id);
-///         let seen = if there {
-///             Seen::AsLeft
-///         } else {
-///             Seen::Differs { expected: "an open issue".into(), found: "no such issue".into() }
-///         };
-///         Box::pin(std::future::ready(Ok(seen)))
-///     }
-/// }
-/// ```
-pub trait Verifier: Send + Sync + Debug + 'static {
-    /// Its name in the journal.
-    fn name(&self) -> &str;
-
-    /// Looks at the newest change of one resource: `change` holds the step's command, the resource's kind, id,
-    /// operation, version, entity tag and external reference.
-    ///
-    /// # Errors
-    /// Why nothing could be seen. Unless the failure is permanent, three more looks are made before the run fails.
-    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>>;
-
-    /// Whether a resource that was once found as it was left is not looked at again.
-    fn skips_confirmed(&self) -> bool {
-        false
-    }
-}
-
-impl<V: Verifier + ?Sized> Verifier for Arc<V> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-
-    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
-        (**self).look(run, change)
-    }
-
-    fn skips_confirmed(&self) -> bool {
-        (**self).skips_confirmed()
-    }
-}
-
-/// The verifiers of an engine, and the steps that may need them.
-#[derive(Debug, Default)]
-pub(crate) struct Verifiers {
-    by_kind: BTreeMap<String, Arc<dyn Verifier>>,
-    steps: Vec<&'static StepDef>,
-}
-
-impl Verifiers {
-    pub(crate) fn insert(&mut self, kind: String, verifier: Arc<dyn Verifier>) {
-        self.by_kind.insert(kind, verifier);
-    }
-
-    /// Takes note of a step.
-    pub(crate) fn know(&mut self, step: &'static StepDef) {
-        self.steps.push(step);
-    }
-
-    /// The first step that declares a kind for which there is no verifier, and that kind.
-    pub(crate) fn lacking(&self) -> Option<(&'static StepDef, &'static str)> {
-        let declared =
-            self.steps.iter().flat_map(|step| step.options.changes.iter().map(move |kind| (*step, *kind)));
-        declared.into_iter().find(|(_, kind)| !self.by_kind.contains_key(*kind))
-    }
-
-    pub(crate) fn get(&self, kind: &str) -> Option<Arc<dyn Verifier>> {
-        self.by_kind.get(kind).cloned()
-    }
-
-    /// Whether a step of this name declares that it changes resources of this kind.
-    pub(crate) fn may_change(&self, step: &str, kind: &str) -> bool {
-        self.steps.iter().any(|known| known.name == step && known.options.changes.contains(&kind))
-    }
-}
-
-/// An operator's word as it travels through the inbox.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Verdict {
-    pub(crate) decision: ConfirmationDecision,
-    pub(crate) actor: String,
-}
-
-/// Topic of the inbox under which the question about a resource is answered. Kinds and ids of resources hold anything
-/// at any length, so a hash names them.
-pub(crate) fn confirm_topic(command: &CommandId, resource: &str, id: &str) -> String {
-    let mut hash = Sha256::new();
-    hash.update((resource.len() as u64).to_be_bytes());
-    hash.update(resource.as_bytes());
-    hash.update(id.as_bytes());
-    format!("confirm:{command}:{}", hex(&hash.finalize()))
-}
-
 /// What is known of an outcome besides the journal.
 pub(crate) struct Recovered<'a> {
     /// Events of it that are not in the journal yet.
@@ -174,7 +44,6 @@ pub(crate) struct Recovered<'a> {
     /// Its row of the ledger.
     pub(crate) row: Option<&'a LedgerEntry>,
 }
-
 impl Performance {
     /// Confirms an answer of the journal while it is its turn, before it is taken.
     pub(crate) async fn confirm_injected(&mut self) {

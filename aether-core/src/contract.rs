@@ -225,6 +225,7 @@ impl Contract {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::CommandId;
     use crate::id::RunId;
 
     const MOVES: [(Status, Trigger, Status); 12] = [

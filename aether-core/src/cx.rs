@@ -10,20 +10,22 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::child::Children;
+use crate::call::Call;
 use crate::def::{START, StepOptions, WorkflowDef};
-use crate::event::{Event, RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
+use crate::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
 use crate::failure::{Failure, StepError};
-use crate::fault::{Fault, StateName};
-use crate::gate::{BoxEffect, WorkflowCode, current_state};
+use crate::gate::{BoxEffect, WorkflowCode};
 use crate::id::{CommandId, RunId};
 use crate::outcome::EffectClass;
-use crate::payload::Answered;
-use crate::payload::{Payload, PayloadError};
-use crate::perform::{Call, perform};
+use crate::payload::{Answered, Payload, PayloadError};
+use crate::perform::perform;
+use crate::program::Children;
 use crate::replay::Answer;
-use crate::run::{Matched, Riders, Run};
+use crate::run::Run;
+use crate::run::append::Riders;
+use crate::run::matcher::Matched;
 use crate::step::{Body, Step, StepBody};
+use crate::ticket::Ticket;
 use crate::tool::Tool;
 use crate::world::later;
 
@@ -39,7 +41,6 @@ pub struct Cx {
     state: u16,
     raise: Raise,
 }
-
 /// What is raised to irreversible, besides what declares itself so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Raise {
@@ -47,90 +48,6 @@ pub(crate) enum Raise {
     Next,
     Everything,
 }
-
-/// A command that was asked for and not yet begun; knows where in the state machine it stands.
-pub(crate) struct Ticket<'c> {
-    pub(crate) run: Arc<Run>,
-    pub(crate) command: CommandId,
-    /// Whether the caller said that what this command does cannot be taken back.
-    pub(crate) raised: bool,
-    pub(crate) children: &'c Option<Arc<dyn Children>>,
-    def: &'static WorkflowDef,
-    state: &'c mut u16,
-}
-
-impl Ticket<'_> {
-    /// Moves the scope's state machine; returns the source line of the await.
-    pub(crate) async fn enter(&mut self) -> Option<String> {
-        let to = current_state()?;
-        let from = std::mem::replace(self.state, to);
-        if !self.def.has_edge(from, to) {
-            let fault = Fault::IllegalTransition {
-                run: self.run.id.clone(),
-                workflow: self.def.name,
-                from: StateName(from),
-                to: StateName(to),
-            };
-            return self.run.stop(fault).await;
-        }
-        self.def.site(to)
-    }
-
-    /// A command with a plain answer: the recorded one, or a fresh one that is recorded at once.
-    async fn draw<T>(
-        mut self,
-        class: EffectClass,
-        read: impl Fn(Answer) -> Option<T>,
-        fresh: impl FnOnce(&Run) -> (T, Event),
-    ) -> T {
-        let site = self.enter().await;
-        match self.run.request(&self.command, class, None, site).await {
-            Matched::Answered => {
-                let answer = self.run.turn(&self.command).await.answer;
-                match answer.clone().and_then(read) {
-                    Some(value) => value,
-                    None => self.run.mismatched(&self.command, class, answer).await,
-                }
-            }
-            Matched::Begun(_) | Matched::New => {
-                self.run.frontier(&self.command).await;
-                self.run.breathe().await;
-                let interceptor = self.run.host.interceptor.as_ref();
-                let given = interceptor.and_then(|given| given.draw(&self.run.id, &self.command));
-                let given =
-                    given.and_then(|answer| Some((read(answer.clone())?, drawn(&self.command, answer)?)));
-                let (value, event) = given.unwrap_or_else(|| fresh(&self.run));
-                if let (Some(interceptor), Some(answer)) = (interceptor, drawn_answer(&event)) {
-                    interceptor.drawn(&self.run.id, &self.command, &answer);
-                }
-                self.run.append(vec![event], Riders::default());
-                value
-            }
-        }
-    }
-}
-
-/// The event that records a draw.
-fn drawn(command: &CommandId, answer: Answer) -> Option<Event> {
-    let command = command.clone();
-    match answer {
-        Answer::Time(value) => Some(TimeRecorded { command, value }.into()),
-        Answer::Uuid(value) => Some(UuidRecorded { command, value }.into()),
-        Answer::Random(value) => Some(RandomRecorded { command, value }.into()),
-        Answer::Step(_) | Answer::Timer | Answer::Race(_) | Answer::Wait(_) => None,
-    }
-}
-
-/// The answer that a drawing's event holds.
-fn drawn_answer(event: &Event) -> Option<Answer> {
-    match event {
-        Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
-        Event::UuidRecorded(e) => Some(Answer::Uuid(e.value)),
-        Event::RandomRecorded(e) => Some(Answer::Random(e.value.clone())),
-        _ => None,
-    }
-}
-
 impl Cx {
     pub(crate) fn root(run: Arc<Run>, children: Option<Arc<dyn Children>>) -> Self {
         let def = run.def;
@@ -352,8 +269,8 @@ impl Cx {
         body: Arc<dyn Body>,
     ) -> BoxEffect<'_, Result<O, StepError<E>>>
     where
-        O: crate::step::Recordable,
-        E: crate::step::RecordableError,
+        O: crate::recordable::Recordable,
+        E: crate::recordable::RecordableError,
     {
         let name = name.into();
         self.call(Call { path: name.clone(), name, options, args, body })
@@ -361,8 +278,8 @@ impl Cx {
 
     pub(crate) fn call<O, E>(&mut self, mut call: Call) -> BoxEffect<'_, Result<O, StepError<E>>>
     where
-        O: crate::step::Recordable,
-        E: crate::step::RecordableError,
+        O: crate::recordable::Recordable,
+        E: crate::recordable::RecordableError,
     {
         let mut ticket = self.ticket(&call.name);
         call.raise(ticket.raised);
@@ -414,7 +331,6 @@ impl Cx {
         })
     }
 }
-
 /// Whether a model says of its own call that it cannot be taken back.
 fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
     #[derive(serde::Deserialize)]
@@ -423,25 +339,22 @@ fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
     }
     args.as_ref().ok().and_then(|args| args.decode::<Said>().ok()).is_some_and(|said| said.irreversible)
 }
-
 /// Decodes an answer: on the first run from the same bytes as on every replay.
 fn hand_out<O, E>(ticket: &Ticket<'_>, answered: &Answered) -> Result<O, StepError<E>>
 where
-    O: crate::step::Recordable,
-    E: crate::step::RecordableError,
+    O: crate::recordable::Recordable,
+    E: crate::recordable::RecordableError,
 {
     match answered {
         Ok(value) => value.decode().map_err(|error| unreadable(ticket, &error)),
         Err(error) => Err(error.decode().unwrap_or_else(|error| unreadable(ticket, &error))),
     }
 }
-
 fn unreadable<E>(ticket: &Ticket<'_>, error: &PayloadError) -> StepError<E> {
     let failure: Failure =
         ticket.run.failure(&ticket.command, format_args!("the result does not round-trip: {error}"));
     StepError::Unrecordable(failure)
 }
-
 /// Calls step `S`. Generated code.
 pub fn call_step<S: Step>(
     cx: &mut Cx,
@@ -455,7 +368,6 @@ pub fn call_step<S: Step>(
         body: StepBody::<S>::shared(),
     })
 }
-
 /// Runs a workflow inline, in a scope below `cx`. Generated code.
 pub fn inline_workflow<'c, T, F>(
     cx: &'c mut Cx,
@@ -482,15 +394,13 @@ where
         body.await
     })
 }
-
 /// Stops a run whose scopes are nested too deep.
 pub(crate) async fn too_deep_fault<T>(run: &Run) -> T {
     let limit = run.host.limits.depth;
     let reason = format!("run `{}` nests scopes deeper than the limit of {limit} (`Limits::depth`)", run.id);
     let store = run.host.store.describe();
-    run.stop(crate::store::StoreError::Full { store, reason }).await
+    run.stop(crate::store_error::StoreError::Full { store, reason }).await
 }
-
 /// Marks what `future` does between effects as workflow code. Generated code.
 pub fn workflow_code<F: Future>(future: F) -> impl Future<Output = F::Output> {
     WorkflowCode::new(future)

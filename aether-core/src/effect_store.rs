@@ -9,19 +9,14 @@
 //! `{"command_committed":{…,"result":null,"stored":{"result":{"sha256":"…","bytes":70000}}}}`. So a value that looks
 //! like a reference is a value.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::event::Event;
-use crate::id::{IdempotencyKey, RunId};
-use crate::journal::{Frame, JournalError, StoredFrame};
-use crate::ledger::{LedgerEntry, LedgerStatus};
-use crate::payload::{Payload, PayloadError, hex};
-
-use crate::payload::Answered;
-use crate::store::{Store, StoreError};
+use crate::journal::Frame;
+use crate::payload::{Answered, Payload, PayloadError, hex};
 
 /// Name of a value in the effect store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -31,7 +26,6 @@ pub struct BlobRef {
     /// Length of that text in bytes.
     pub bytes: u64,
 }
-
 impl BlobRef {
     /// The name of `value`.
     pub fn of(value: &Payload) -> Self {
@@ -39,7 +33,6 @@ impl BlobRef {
         Self { sha256: hex(&Sha256::digest(text)), bytes: text.len() as u64 }
     }
 }
-
 /// A large value together with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
@@ -48,22 +41,8 @@ pub struct Kept {
     /// Its name.
     pub at: BlobRef,
 }
-
-/// An outcome on its way into the journal: what makes a crash between the two writes harmless.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoredEffect {
-    /// The run.
-    pub run: RunId,
-    /// Key of the attempt; attempts without a ledger row have one too: run, command and attempt.
-    pub key: IdempotencyKey,
-    /// The events that are about to be appended.
-    pub frame: Frame,
-    /// What the ledger row, if there is one, is about to become.
-    pub status: Option<LedgerStatus>,
-}
-
 /// The values of an event that may be large, with the names of their fields.
-fn values(event: &Event) -> [Option<(&'static str, &Payload)>; 2] {
+pub(crate) fn values(event: &Event) -> [Option<(&'static str, &Payload)>; 2] {
     fn perhaps<'e>(name: &'static str, value: &'e Option<Payload>) -> Option<(&'static str, &'e Payload)> {
         value.as_ref().map(|value| (name, value))
     }
@@ -87,9 +66,8 @@ fn values(event: &Event) -> [Option<(&'static str, &Payload)>; 2] {
         _ => [None, None],
     }
 }
-
 /// Puts `value` into the field of this name; says whether the event has one.
-fn put(event: &mut Event, field: &str, value: Payload) -> bool {
+pub(crate) fn put(event: &mut Event, field: &str, value: Payload) -> bool {
     match (event, field) {
         (Event::RunCreated(e), "input") => e.input = value,
         (Event::RunCompleted(e), "result") => e.result = value,
@@ -113,12 +91,10 @@ fn put(event: &mut Event, field: &str, value: Payload) -> bool {
     }
     true
 }
-
 /// Whether a value of these events is over `inline` bytes.
 pub(crate) fn has_large(events: &[Event], inline: usize) -> bool {
     events.iter().flat_map(values).flatten().any(|(_, value)| value.as_str().len() > inline)
 }
-
 /// The values of these events that are over `inline` bytes, each once.
 pub(crate) fn large(events: &[Event], inline: usize) -> Vec<Kept> {
     let mut kept: Vec<Kept> = Vec::new();
@@ -129,7 +105,6 @@ pub(crate) fn large(events: &[Event], inline: usize) -> Vec<Kept> {
     }
     kept
 }
-
 impl Frame {
     /// Encodes `events` with references in place of the values that are `kept`.
     ///
@@ -144,9 +119,8 @@ impl Frame {
         Ok(Self { count, text: format!("[{}]", texts.join(",")) })
     }
 }
-
 /// One event as JSON, with references in place of the values that are `kept`.
-fn refer(event: &Event, kept: &[Kept]) -> Result<String, PayloadError> {
+pub(crate) fn refer(event: &Event, kept: &[Kept]) -> Result<String, PayloadError> {
     let encode = |ty, error: serde_json::Error| PayloadError::Encode { ty, reason: error.to_string() };
     let mut stored = BTreeMap::new();
     let mut light = event.clone();
@@ -166,9 +140,8 @@ fn refer(event: &Event, kept: &[Kept]) -> Result<String, PayloadError> {
     }
     Ok(text)
 }
-
 /// The references that each event of a frame's text holds.
-fn references(text: &str) -> Result<Vec<BTreeMap<String, BlobRef>>, String> {
+pub(crate) fn references(text: &str) -> Result<Vec<BTreeMap<String, BlobRef>>, String> {
     #[derive(Deserialize)]
     struct Fields {
         #[serde(default)]
@@ -184,157 +157,6 @@ fn references(text: &str) -> Result<Vec<BTreeMap<String, BlobRef>>, String> {
         .map(|event| event.into_values().flat_map(|fields| fields.stored).collect())
         .collect())
 }
-
-/// Reads values from the effect store, each once.
-struct Reader<'a> {
-    store: &'a dyn Store,
-    run: &'a RunId,
-    known: HashMap<BlobRef, Payload>,
-}
-
-impl Reader<'_> {
-    fn corrupt(&self, reason: impl std::fmt::Display) -> StoreError {
-        StoreError::Corrupt { store: self.store.describe(), reason: format!("run `{}`: {reason}", self.run) }
-    }
-
-    /// Puts the values of `text`'s references into its `events`.
-    async fn fill(&mut self, text: &str, events: &mut [Event]) -> Result<(), StoreError> {
-        let references =
-            references(text).map_err(|e| self.corrupt(format_args!("unreadable references: {e}")))?;
-        for (event, references) in events.iter_mut().zip(references) {
-            for (field, at) in references {
-                let value = self.value(event, at).await?;
-                // A field of a kind that only a newer build knows is none of ours.
-                let _known = put(event, &field, value);
-            }
-        }
-        Ok(())
-    }
-
-    async fn value(&mut self, event: &Event, at: BlobRef) -> Result<Payload, StoreError> {
-        if let Some(value) = self.known.get(&at) {
-            return Ok(value.clone());
-        }
-        let about = || {
-            let of = event.command().map_or_else(|| event.kind(), |command| format!("command `{command}`"));
-            format!("the value {} ({} bytes) of {of}", at.sha256, at.bytes)
-        };
-        let Some(bytes) = self.store.blob(&at.sha256).await? else {
-            return Err(self.corrupt(format_args!("{} is missing from the effect store", about())));
-        };
-        if bytes.len() as u64 != at.bytes || hex(&Sha256::digest(&bytes)) != at.sha256 {
-            return Err(self.corrupt(format_args!("{} was altered in the effect store", about())));
-        }
-        let value = String::from_utf8(bytes).ok().and_then(|text| Payload::from_text(text).ok());
-        let Some(value) = value else {
-            return Err(self.corrupt(format_args!("{} is not JSON", about())));
-        };
-        self.known.insert(at, value.clone());
-        Ok(value)
-    }
-}
-
-/// Puts values of the effect store in place of the references to them. `events` are those of `frames`, in order.
-///
-/// # Errors
-/// [`StoreError::Corrupt`] naming run, command and hash where a value is missing or was altered.
-pub async fn fill(
-    store: &dyn Store,
-    run: &RunId,
-    frames: &[StoredFrame],
-    events: &mut [Event],
-) -> Result<(), StoreError> {
-    let mut reader = Reader { store, run, known: HashMap::new() };
-    let first = frames.first().map_or(0, |frame| frame.position);
-    for frame in frames {
-        let from = usize::try_from(frame.position.saturating_sub(first)).unwrap_or(usize::MAX);
-        reader.fill(&frame.text, events.get_mut(from..).unwrap_or_default()).await?;
-    }
-    Ok(())
-}
-
-/// Writes values of the effect store into those of a frame's events that refer to some; the others stay as they were
-/// written. `events` are the frame's, as JSON.
-///
-/// # Errors
-/// [`StoreError::Corrupt`] when the frame is unreadable, or a value is missing or was altered.
-pub(crate) async fn inline(
-    store: &dyn Store,
-    run: &RunId,
-    frame: &StoredFrame,
-    events: &mut [Payload],
-) -> Result<(), StoreError> {
-    let mut reader = Reader { store, run, known: HashMap::new() };
-    let references = references(&frame.text).map_err(|e| reader.corrupt(e))?;
-    if references.iter().all(BTreeMap::is_empty) {
-        return Ok(());
-    }
-    let mut whole = frame.events().map_err(|e| reader.corrupt(e))?;
-    reader.fill(&frame.text, &mut whole).await?;
-    for ((text, event), references) in events.iter_mut().zip(&whole).zip(references) {
-        if !references.is_empty() {
-            *text = Payload::encode(event).map_err(|e| reader.corrupt(e))?;
-        }
-    }
-    Ok(())
-}
-
-/// The events of `frames`, whole: with the values that the effect store keeps.
-///
-/// # Errors
-/// [`StoreError::Corrupt`] when a frame is unreadable, or a value is missing or was altered.
-pub async fn events(
-    store: &dyn Store,
-    run: &RunId,
-    frames: &[StoredFrame],
-) -> Result<Vec<Event>, StoreError> {
-    let corrupt = |error: JournalError| StoreError::Corrupt {
-        store: store.describe(),
-        reason: format!("run `{run}`: {error}"),
-    };
-    let mut events = Vec::new();
-    for frame in frames {
-        events.append(&mut frame.events().map_err(corrupt)?);
-    }
-    fill(store, run, frames, &mut events).await?;
-    Ok(events)
-}
-
-/// Fills in the results and errors of ledger rows of `run` that stand in the effect store alone, where they are large.
-///
-/// # Errors
-/// [`StoreError::Corrupt`] naming run, command and hash where a value is missing or was altered.
-pub async fn complete(store: &dyn Store, run: &RunId, rows: &mut [LedgerEntry]) -> Result<(), StoreError> {
-    let bare = |row: &LedgerEntry| row.committed && row.result.is_none() && row.error.is_none();
-    if !rows.iter().any(bare) {
-        return Ok(());
-    }
-    let effects = store.effects(run).await?;
-    for row in rows.iter_mut().filter(|row| bare(row)) {
-        let Some(effect) = effects.iter().find(|effect| effect.key == row.key) else { continue };
-        let (events, _) = effect_events(store, effect).await?;
-        match returned(&events) {
-            Some(Ok(value)) => row.result = Some(value),
-            Some(Err(error)) => row.error = Some(error),
-            None => {}
-        }
-    }
-    Ok(())
-}
-
-/// The events of an outcome that the effect store holds, and the large values among theirs.
-pub(crate) async fn effect_events(
-    store: &dyn Store,
-    effect: &StoredEffect,
-) -> Result<(Vec<Event>, Vec<Kept>), StoreError> {
-    let mut reader = Reader { store, run: &effect.run, known: HashMap::new() };
-    let mut events: Vec<Event> = serde_json::from_str(&effect.frame.text).map_err(|e| {
-        reader.corrupt(format_args!("the effect stored under `{}` is unreadable: {e}", effect.key))
-    })?;
-    reader.fill(&effect.frame.text, &mut events).await?;
-    Ok((events, reader.known.into_iter().map(|(at, value)| Kept { value, at }).collect()))
-}
-
 /// What the body came back with, as the events of its append tell: an HTTP exchange may be the whole value.
 pub(crate) fn returned(events: &[Event]) -> Option<Answered> {
     let told = events.iter().find_map(|event| match event {
@@ -350,11 +172,9 @@ pub(crate) fn returned(events: &[Event]) -> Option<Answered> {
     };
     told.or_else(exchanged)
 }
-
 fn one_of(result: &Option<Payload>, error: &Option<Payload>) -> Option<Answered> {
     error.clone().map(Err).or(result.clone().map(Ok))
 }
-
 /// The final outcome, if these events hold one.
 pub(crate) fn final_outcome(events: &[Event]) -> Option<Answered> {
     events
@@ -362,7 +182,6 @@ pub(crate) fn final_outcome(events: &[Event]) -> Option<Answered> {
         .any(|event| matches!(event, Event::CommandCommitted(_)))
         .then(|| returned(events).unwrap_or(Ok(Payload::null())))
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use crate::id::{CommandId, RunId};
 use crate::journal::JournalError;
 use crate::outcome::EffectClass;
 use crate::payload::{Digest, PayloadError};
-use crate::store::{AppendError, StoreError};
+use crate::store_error::{AppendError, StoreError};
 
 /// Code and history do not agree.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,6 @@ pub struct Divergence {
     /// What the code asked for, if it asked for something.
     pub requested: Option<Side>,
 }
-
 /// One side of a [`Divergence`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Side {
@@ -30,7 +29,6 @@ pub struct Side {
     /// Where in the source, `file:line`.
     pub site: Option<String>,
 }
-
 impl std::fmt::Display for Side {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` ({}", self.command, self.class)?;
@@ -44,7 +42,6 @@ impl std::fmt::Display for Side {
         Ok(())
     }
 }
-
 impl std::fmt::Display for Divergence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "run `{}` diverged: ", self.run)?;
@@ -69,9 +66,7 @@ impl std::fmt::Display for Divergence {
         f.write_str("; restore the code that recorded it, or start a new run")
     }
 }
-
 impl std::error::Error for Divergence {}
-
 /// Why a run stopped being advanced without having ended.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -200,7 +195,6 @@ pub enum Fault {
         run: RunId,
     },
 }
-
 impl Fault {
     /// Whether the store failed in a way that may pass: the engine takes the run up again by itself.
     pub fn is_transient(&self) -> bool {
@@ -210,11 +204,9 @@ impl Fault {
         }
     }
 }
-
 /// A state's number, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateName(pub u16);
-
 impl std::fmt::Display for StateName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {

@@ -5,72 +5,23 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
-use crate::approval::Approvals;
-use crate::confirm::Verifiers;
-use crate::def::StepOptions;
 use crate::deps::Deps;
 use crate::event::Event;
-use crate::id::{CommandId, RunId, WorkerId};
-pub use crate::limits::{Limits, OverLimit};
-use crate::payload::Payload;
+use crate::id::{RunId, WorkerId};
+use crate::interceptor::Interceptor;
 use crate::policy::ReplayPolicy;
-use crate::replay::Answer;
-use crate::step::{BodyResult, ProbeResult, RegisteredStep};
-use crate::step_cx::StepCx;
-use crate::store::{Message, Sent, Store, StoreError};
-use crate::turn::{CANCEL, TERMINATE};
+use crate::policy_approvals::Approvals;
+use crate::policy_verifiers::Verifiers;
+use crate::step::RegisteredStep;
+use crate::store::{Message, Sent, Store};
+use crate::store_error::StoreError;
+use crate::topics::{CANCEL, TERMINATE};
 use crate::world::World;
 
-/// A body call about to happen.
-#[derive(Debug)]
-pub struct BodyCall<'a> {
-    /// The run.
-    pub run: &'a RunId,
-    /// The command.
-    pub command: &'a CommandId,
-    /// Unique name of the step: module path and name, or the effect's name.
-    pub path: &'a str,
-    /// How the step is executed.
-    pub options: &'a StepOptions,
-    /// Logical attempt, from 0.
-    pub attempt: u32,
-    /// The recorded arguments.
-    pub args: &'a Payload,
-}
-
-/// Stands between the engine and bodies: tests answer in their place.
-pub trait Interceptor: Send + Sync + Debug + 'static {
-    /// Answers a call, or lets it through with `None`. The outer error of the answer is not used for stubs.
-    fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>>;
-
-    /// Answers in place of a step's probe, or lets it look with `None`.
-    fn probe(&self, _call: &BodyCall<'_>, _cx: &StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
-        None
-    }
-
-    /// The clock reading, UUID or random value that a command of the workflow gets, in place of the world's.
-    fn draw(&self, _run: &RunId, _command: &CommandId) -> Option<Answer> {
-        None
-    }
-
-    /// Learns what a command of the workflow got where [`Interceptor::draw`] gave nothing.
-    fn drawn(&self, _run: &RunId, _command: &CommandId, _answer: &Answer) {}
-
-    /// Stands around a body, answered or let through: what is returned runs in its place. Where it is dropped or not
-    /// polled to its end, neither is the body.
-    fn around(
-        &self,
-        _call: &BodyCall<'_>,
-        body: BoxFuture<'static, BodyResult>,
-    ) -> BoxFuture<'static, BodyResult> {
-        body
-    }
-}
-
+pub use crate::limits::{Limits, OverLimit};
 /// Events as they are appended, for progress displays. They may not be durable yet.
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -81,7 +32,6 @@ pub struct Observed {
     /// The events of one append.
     pub events: Arc<[Event]>,
 }
-
 /// What all runs of one engine share.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -101,7 +51,6 @@ pub(crate) struct Host {
     pub(crate) steps: HashMap<&'static str, RegisteredStep>,
     pub(crate) observers: broadcast::Sender<Observed>,
 }
-
 impl Host {
     /// Puts a message into a run's inbox, within the limits.
     pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, StoreError> {

@@ -3,205 +3,35 @@
 //! Promise: a question is durable before anybody sees it; a rejection or an expiry is a typed value and never a
 //! success; an answer of another type is refused and the question stays open.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::cx::{Cx, Ticket};
+use crate::cx::Cx;
+use crate::decisions::{Decision, Ruling};
 use crate::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
 use crate::failure::{Failure, StepError};
-use crate::gate::{BoxEffect, Recorded as _};
 use crate::id::CommandId;
+use crate::letterbox::Letterbox;
+use crate::letters::{Letter, Received, Reply};
 use crate::outcome::EffectClass;
 use crate::payload::{Payload, PayloadError};
-
+use crate::recordable::Recordable;
 use crate::replay::Answer;
-use crate::run::{Matched, Riders, Run};
-use crate::step::Recordable;
-use crate::wait::{Letter, Letterbox, Received, Reply};
+use crate::run::Run;
+use crate::run::append::Riders;
+use crate::run::matcher::Matched;
+use crate::ticket::Ticket;
+use crate::topics::{APPROVAL, answer_topic, ruling_topic};
+use crate::workflow_wait::{Wait, awaitable};
 use crate::world::later;
-
-/// Name of the command of [`Cx::approval`].
-pub(crate) const APPROVAL: &str = "approval";
-
-/// Topic of the inbox under which a question is answered.
-pub(crate) fn answer_topic(command: &CommandId) -> String {
-    format!("answer:{command}")
-}
-
-/// Topic of the inbox under which an approval is decided.
-pub(crate) fn ruling_topic(command: &CommandId) -> String {
-    format!("decide:{command}")
-}
-
-/// What a person decided, as it stands in the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Ruling {
-    /// Go ahead.
-    Approved,
-    /// Go ahead, with these arguments in place of the recorded ones.
-    ApprovedWith(Payload),
-    /// Do not, for this reason.
-    Rejected(String),
-    /// Nobody decided in time.
-    Expired,
-}
-
-impl Ruling {
-    /// The ruling that a letter holds.
-    pub(crate) fn of(letter: &Letter) -> Result<Self, PayloadError> {
-        match &letter.reply {
-            Reply::Value(ruling) => ruling.decode(),
-            Reply::Error(error) => error.decode().map(Self::Rejected),
-            Reply::Expired => Ok(Self::Expired),
-        }
-    }
-}
-
-/// What became of an approval that a workflow asked for.
-#[must_use = "a rejection is not a success: look at the decision, or use `.granted()?`"]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// A person said yes.
-    Approved {
-        /// Who.
-        by: String,
-    },
-    /// A person said no.
-    Rejected {
-        /// Who.
-        by: String,
-        /// Why.
-        reason: String,
-    },
-    /// Nobody decided in time.
-    Expired,
-}
-
-impl Decision {
-    fn of(ruling: Ruling, by: &str) -> Self {
-        match ruling {
-            Ruling::Approved | Ruling::ApprovedWith(_) => Self::Approved { by: by.into() },
-            Ruling::Rejected(reason) => Self::Rejected { by: by.into(), reason },
-            Ruling::Expired => Self::Expired,
-        }
-    }
-
-    /// Whether a person said yes.
-    pub fn is_approved(&self) -> bool {
-        matches!(self, Self::Approved { .. })
-    }
-
-    /// Who said yes.
-    ///
-    /// # Errors
-    /// [`StepError::Rejected`] with person and reason, or [`StepError::Cancelled`] when nobody decided in time.
-    pub fn granted(self) -> Result<String, StepError<Failure>> {
-        match self {
-            Self::Approved { by } => Ok(by),
-            Self::Rejected { by, reason } => {
-                Err(StepError::Rejected(Failure::permanent(format_args!("{by} said no: {reason}"))))
-            }
-            Self::Expired => Err(StepError::Cancelled(Failure::permanent("nobody decided in time"))),
-        }
-    }
-}
-
-/// Whether `command`, of this class, asks for an answer and not for a decision.
-pub(crate) fn is_question(command: &CommandId, class: EffectClass) -> bool {
-    class == EffectClass::Human && command.name() != APPROVAL
-}
-
-/// Whether `value` is the rejection of what an approval's `command` asked for.
-pub(crate) fn is_rejection(command: &CommandId, value: &Payload) -> bool {
-    command.name() == APPROVAL && matches!(value.decode(), Ok(Decision::Rejected { .. }))
-}
-
-/// A durable wait under construction; it begins when it is first polled.
-pub(crate) struct Wait<'c, T> {
-    pub(crate) terms: Terms,
-    state: Option<u16>,
-    begin: Option<Begin<'c, T>>,
-    effect: Option<BoxEffect<'c, T>>,
-}
-
-/// What was said about a wait after it was named.
-#[derive(Debug, Default)]
-pub(crate) struct Terms {
-    pub(crate) limit: Option<Duration>,
-    pub(crate) details: Option<Result<Payload, PayloadError>>,
-}
-
-type Begin<'c, T> = Box<dyn FnOnce(Terms) -> Pin<Box<dyn Future<Output = T> + Send + 'c>> + Send + 'c>;
-
-impl<'c, T: 'c> Wait<'c, T> {
-    pub(crate) fn new(
-        begin: impl FnOnce(Terms) -> Pin<Box<dyn Future<Output = T> + Send + 'c>> + Send + 'c,
-    ) -> Self {
-        Self { terms: Terms::default(), state: None, begin: Some(Box::new(begin)), effect: None }
-    }
-
-    pub(crate) fn at(&mut self, state: u16) {
-        self.state = Some(state);
-    }
-
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
-        if let Some(begin) = self.begin.take() {
-            let effect = BoxEffect::boxed(begin(std::mem::take(&mut self.terms)));
-            self.effect = Some(match self.state {
-                Some(state) => effect.at(state),
-                None => effect,
-            });
-        }
-        match &mut self.effect {
-            Some(effect) => Pin::new(effect).poll(cx),
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl<T> std::fmt::Debug for Wait<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wait").field("terms", &self.terms).finish_non_exhaustive()
-    }
-}
-
-/// Makes a struct around a [`Wait`] a recorded effect that can be awaited.
-macro_rules! awaitable {
-    ($name:ident $(<$t:ident>)?: $output:ty) => {
-        impl$(<$t>)? $crate::gate::Sealed for $name<'_ $(, $t)?> {}
-        impl$(<$t: 'static>)? $crate::gate::Recorded for $name<'_ $(, $t)?> {
-            fn at(mut self, state: u16) -> Self {
-                self.0.at(state);
-                self
-            }
-        }
-        impl$(<$t: 'static>)? std::future::Future for $name<'_ $(, $t)?> {
-            type Output = $output;
-            fn poll(
-                mut self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-            ) -> std::task::Poll<$output> {
-                self.0.poll(cx)
-            }
-        }
-    };
-}
-pub(crate) use awaitable;
 
 /// A question to a person. Await it, with a time limit or without.
 #[must_use = "a question is asked when this is awaited"]
 #[derive(Debug)]
 pub struct Question<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
-
 awaitable!(Question<T>: Result<T, StepError<Failure>>);
-
 impl<T> Question<'_, T> {
     /// Gives up after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the question stays
     /// open until it is answered.
@@ -210,14 +40,11 @@ impl<T> Question<'_, T> {
         self
     }
 }
-
 /// A request for a decision that is not tied to a step. Await it.
 #[must_use = "an approval is asked for when this is awaited"]
 #[derive(Debug)]
 pub struct ApprovalRequest<'c>(Wait<'c, Result<Decision, StepError<Failure>>>);
-
 awaitable!(ApprovalRequest: Result<Decision, StepError<Failure>>);
-
 impl ApprovalRequest<'_> {
     /// Adds what the person needs to know; it is recorded and shown.
     pub fn details(mut self, details: &(impl Serialize + ?Sized)) -> Self {
@@ -232,7 +59,6 @@ impl ApprovalRequest<'_> {
         self
     }
 }
-
 /// What a person is shown who is asked to approve.
 #[derive(Serialize)]
 struct Shown {
@@ -240,7 +66,6 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Payload>,
 }
-
 impl Cx {
     /// Asks a person, and waits durably for the answer, see `Engine::answer`. `question` is recorded and shown to
     /// whoever answers. An answer that is not a `T` is refused, and the question stays open.
@@ -310,7 +135,6 @@ impl Cx {
         }))
     }
 }
-
 /// A question while it is being asked.
 struct Asking<'c> {
     ticket: Ticket<'c>,
@@ -318,7 +142,6 @@ struct Asking<'c> {
     topic: String,
     limit: Option<Duration>,
 }
-
 impl Asking<'_> {
     /// The recorded value that `accept` made of the answer; `None` where the question expired.
     async fn answer(
@@ -383,7 +206,6 @@ impl Asking<'_> {
         }
     }
 }
-
 /// Records the end of a wait for a person.
 async fn complete(
     run: &Run,

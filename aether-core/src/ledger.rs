@@ -12,10 +12,8 @@ use crate::payload::{Digest, Payload};
 /// How a business key begins that is unique in the whole store. No other one does: it begins with a run's id, which
 /// holds no tab.
 pub const STORE_WIDE: &str = "store\t";
-
 /// What stands before the key of a tombstone: its run is gone, and a new run of that name may use the key itself.
 pub const PURGED: &str = "purged:";
-
 impl LedgerEntry {
     /// What is kept of this row when its run is purged; `None` unless it holds a store-wide business key.
     pub fn tombstone(self) -> Option<Self> {
@@ -24,7 +22,6 @@ impl LedgerEntry {
         held.then_some(Self { key, result: None, error: None, ..self })
     }
 }
-
 /// Where an invocation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -40,7 +37,6 @@ pub enum LedgerStatus {
     /// Succeeded, and the world was checked afterwards.
     Confirmed,
 }
-
 impl LedgerStatus {
     /// The name in the store.
     pub const fn as_str(self) -> &'static str {
@@ -60,7 +56,6 @@ impl LedgerStatus {
             .find(|status| status.as_str() == name)
     }
 }
-
 /// One row of the ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerEntry {
@@ -93,7 +88,6 @@ pub struct LedgerEntry {
     /// When its outcome was recorded.
     pub finished_at: Option<Timestamp>,
 }
-
 /// A change of a ledger row that rides with an append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerUpdate {
@@ -108,7 +102,6 @@ pub struct LedgerUpdate {
     /// Whether the outcome is final.
     pub committed: bool,
 }
-
 /// The conditional insert that asks for the right to execute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acquire {
@@ -118,7 +111,6 @@ pub struct Acquire {
     /// as many events as that frame, so that positions do not depend on the answer.
     pub otherwise: Frame,
 }
-
 /// The store's answer to an [`Acquire`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Acquired {
@@ -129,53 +121,6 @@ pub enum Acquired {
     /// The key is taken by this row; `otherwise` is durable instead.
     Taken(Box<LedgerEntry>),
 }
-
-/// The right to run one world-changing body once. Only a durable append of its started event creates it.
-#[derive(Debug)]
-pub struct DurableIntent {
-    key: IdempotencyKey,
-}
-
-impl DurableIntent {
-    /// The same intent once more, because its policy says to send it again; `receipt` shows that the decision is
-    /// durable.
-    pub(crate) fn reissued(key: IdempotencyKey, _receipt: &crate::store::Receipt) -> Self {
-        Self { key }
-    }
-
-    /// The stable name that the outside world should see.
-    pub fn key(&self) -> &IdempotencyKey {
-        &self.key
-    }
-}
-
-/// The ledger's answer to a worker that wants to run a world-changing body.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum LedgerAnswer {
-    /// Run the body.
-    Execute(DurableIntent),
-    /// It was run; this is its row.
-    Recorded(Box<LedgerEntry>),
-    /// Somebody started it and its outcome is not known.
-    InFlight(Box<LedgerEntry>),
-    /// The business key belongs to another invocation.
-    Refused(Box<LedgerEntry>),
-}
-
-impl LedgerAnswer {
-    /// Reads a durable append's answer. `key` is the key that was asked for.
-    pub(crate) fn read(key: &IdempotencyKey, acquired: Acquired) -> Option<Self> {
-        Some(match acquired {
-            Acquired::NotAsked => return None,
-            Acquired::Granted => Self::Execute(DurableIntent { key: key.clone() }),
-            Acquired::Taken(row) if row.key != *key => Self::Refused(row),
-            Acquired::Taken(row) if row.committed => Self::Recorded(row),
-            Acquired::Taken(row) => Self::InFlight(row),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -185,6 +130,7 @@ mod tests {
     use crate::id::Position;
     use crate::memory::MemoryStore;
     use crate::store::{Ack, Append, NewRun, Receipt, Store};
+    use crate::store_intent::{DurableIntent, LedgerAnswer};
 
     fn run() -> RunId {
         RunId::new("ticket-42").unwrap()

@@ -12,15 +12,16 @@ use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 
 use crate::contract::Status;
-use crate::effect_store::{Kept, StoredEffect};
+use crate::effect_store::Kept;
 use crate::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::journal::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::payload::Payload;
 use crate::store::{
-    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
-    RunFilter, RunRecord, Sent, Snapshot, StatusChange, Store, StoreError,
+    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
+    RunRecord, Sent, Snapshot, StatusChange, Store, StoredEffect,
 };
+use crate::store_error::{AppendError, StoreError};
 
 /// A store that lives and dies with its process. Cheap to clone; clones share their content.
 ///
@@ -33,7 +34,6 @@ use crate::store::{
 pub struct MemoryStore {
     content: Arc<Mutex<Content>>,
 }
-
 #[derive(Debug, Default)]
 struct Content {
     runs: HashMap<RunId, Run>,
@@ -48,7 +48,6 @@ struct Content {
     messages: u64,
     blobs: HashMap<String, Vec<u8>>,
 }
-
 #[derive(Debug)]
 struct Run {
     record: RunRecord,
@@ -60,7 +59,6 @@ struct Run {
     /// Somebody asked to wake it since it was claimed or last began to wait.
     notified: bool,
 }
-
 impl Run {
     fn push(&mut self, frame: &Frame, at: Timestamp) {
         if frame.count == 0 {
@@ -118,7 +116,6 @@ impl Run {
         self.record.wake_at.is_some_and(|wake_at| wake_at <= now)
     }
 }
-
 impl Content {
     fn known(&mut self, run: &RunId) -> Result<&mut Run, StoreError> {
         self.runs.get_mut(run).ok_or_else(|| StoreError::UnknownRun { run: run.clone() })
@@ -327,11 +324,9 @@ impl Content {
         Ok(Sent::Delivered)
     }
 }
-
 fn corrupt(reason: String) -> StoreError {
     StoreError::Corrupt { store: "memory".into(), reason }
 }
-
 impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
@@ -385,7 +380,6 @@ impl MemoryStore {
         ready(ask(&mut self.content())).boxed()
     }
 }
-
 impl Store for MemoryStore {
     fn describe(&self) -> String {
         "memory".into()

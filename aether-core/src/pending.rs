@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::effect_store;
+use crate::decisions::is_question;
 use crate::event::{Decision, Event};
-use crate::human::is_question;
 use crate::id::{CommandId, InvocationId, RunId};
 use crate::outcome::EffectClass;
 use crate::payload::Payload;
-use crate::store::{Store, StoreError};
+use crate::store::Store;
+use crate::store_error::StoreError;
 
 /// What kind of word is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,6 @@ pub enum Waiting {
     /// A word about a resource that is not as it was left: `Engine::confirm`. The question tells which one.
     Confirmation,
 }
-
 impl std::fmt::Display for Waiting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -41,7 +40,6 @@ impl std::fmt::Display for Waiting {
         })
     }
 }
-
 /// One wait for somebody outside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending {
@@ -68,7 +66,6 @@ pub struct Pending {
     /// Answers that did not fit, oldest first: by whom, and why.
     pub refused: Vec<(String, String)>,
 }
-
 /// What a journal tells about one command to whoever wants to answer it.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
@@ -87,7 +84,6 @@ pub(crate) struct Counter {
     class: EffectClass,
     args: Option<Payload>,
 }
-
 /// All counters of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
@@ -96,7 +92,6 @@ pub(crate) struct Counters {
     pub(crate) seed: String,
     pub(crate) commands: BTreeMap<CommandId, Counter>,
 }
-
 impl Counters {
     /// Folds a whole journal.
     ///
@@ -106,7 +101,7 @@ impl Counters {
         let (workflow, seed) = (String::new(), String::new());
         let mut counters = Self { run: run.clone(), workflow, seed, commands: BTreeMap::new() };
         for frame in store.load(run, 0).await? {
-            for event in effect_store::events(store, run, std::slice::from_ref(&frame)).await? {
+            for event in crate::store_read::events(store, run, std::slice::from_ref(&frame)).await? {
                 counters.apply(frame.at, event);
             }
         }
@@ -155,7 +150,6 @@ impl Counters {
         self.commands.entry(command).or_insert_with(Counter::new).apply(event, about);
     }
 }
-
 impl Counter {
     fn new() -> Self {
         Self {

@@ -6,18 +6,19 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::cx::{Cx, Ticket};
+use crate::cx::Cx;
 use crate::event::PlanGenerated;
 use crate::failure::{Failure, StepError};
 use crate::fault::{Fault, Side};
 use crate::gate::{Effect, WorkflowCode};
 use crate::outcome::EffectClass;
 use crate::payload::Payload;
-
 use crate::policy::Mode;
+use crate::recordable::Recordable;
 use crate::replay::Answer;
-use crate::run::{Matched, Riders};
-use crate::step::Recordable;
+use crate::run::append::Riders;
+use crate::run::matcher::Matched;
+use crate::ticket::Ticket;
 
 impl Cx {
     /// Makes a plan, once: `planner` may ask models, call steps, or just compute, and what it returns is recorded as
@@ -75,11 +76,9 @@ impl Cx {
         })
     }
 }
-
 fn read<T: Recordable>(ticket: &Ticket<'_>, plan: &Payload) -> Result<T, StepError<Failure>> {
     plan.decode().map_err(|error| unrecordable(ticket, &error))
 }
-
 fn unrecordable(ticket: &Ticket<'_>, error: &dyn std::fmt::Display) -> StepError<Failure> {
     StepError::Unrecordable(
         ticket.run.failure(&ticket.command, format_args!("the plan cannot be recorded: {error}")),

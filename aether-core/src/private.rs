@@ -10,14 +10,14 @@ pub use crate::def::{
     Allow, Approval, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
     StepOptions, WorkflowDef,
 };
+pub use crate::definition_of_workflow::Workflow;
 pub use crate::failure::{Failure, StepError};
 pub use crate::gate::{BoxEffect, gate};
 pub use crate::outcome::{Classify, EffectClass, FailureClass};
 pub use crate::payload::{Payload, PayloadError};
-pub use crate::step::{
-    ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, RegisteredStep, RegisteredWorkflow,
-    Returns, Step, Undo, Workflow,
-};
+pub use crate::program::RegisteredWorkflow;
+pub use crate::recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
+pub use crate::step::{RegisteredStep, Step, Undo};
 pub use crate::step_cx::StepCx;
 pub use crate::tool::{Tool, ToolSchema};
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use crate::call::Performance;
 use crate::event::StepRetried;
 use crate::id::CommandId;
 use crate::ledger::LedgerStatus;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::perform::Performance;
 
 impl Performance {
     /// The wait after `attempt` failed, if another one is left: as the retry policy says, shortened by chance, and not
@@ -39,15 +39,7 @@ impl Performance {
         self.unknown_tries = 0;
         self.wait_until(due).await;
     }
-
-    pub(crate) async fn wait_until(&self, due: Timestamp) {
-        if due > self.run.now() {
-            let _waiting = self.run.wait(self.command.clone(), Some(due));
-            self.run.host.world.sleep_until(due).await;
-        }
-    }
 }
-
 /// A number from 0 to 1 that run, command and attempt determine.
 fn chance(seed: &str, command: &CommandId, attempt: u32) -> f64 {
     let mut hash = Sha256::new();
@@ -58,7 +50,6 @@ fn chance(seed: &str, command: &CommandId, attempt: u32) -> f64 {
     let hash: [u8; 32] = hash.finalize().into();
     f64::from(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])) / f64::from(u32::MAX)
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,29 +12,22 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
 use crate::cancellation::Cancellation;
 use crate::def::WorkflowDef;
-use crate::effect_store::{Kept, StoredEffect};
-use crate::event::Event;
 use crate::failure::Failure;
 use crate::fault::{Fault, Side};
 use crate::host::Host;
 use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
-use crate::journal::Frame;
-use crate::ledger::{Acquire, LedgerStatus, LedgerUpdate};
+use crate::ledger::{LedgerStatus, LedgerUpdate};
 use crate::obligations::Obligations;
 use crate::payload::Payload;
 use crate::policy::Mode;
-use crate::replay::{History, Recorded};
-use crate::step::BodyError;
-use crate::step::Undo;
-use crate::store::{Ack, Append, AppendError, Message, Reply, StatusChange, Tail, Work};
+use crate::replay::History;
+use crate::step::{BodyError, Undo};
+use crate::store::{Message, StoredEffect, Tail};
 
+pub(crate) mod append;
 mod ending;
-mod matcher;
+pub(crate) mod matcher;
 mod recovery;
-
-/// Un-acknowledged events after which a run waits for the disk.
-const BACKPRESSURE: Position = 20_000;
-
 /// One claim of one run.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -53,7 +46,6 @@ pub(crate) struct Run {
     /// Held by each start of a child until the child exists.
     starting: Arc<RwLock<()>>,
 }
-
 #[derive(Debug, Default)]
 struct State {
     next: Position,
@@ -80,28 +72,6 @@ struct State {
     /// Replay waits for a person.
     held: bool,
 }
-
-/// What rides with an append.
-#[derive(Debug, Default)]
-pub(crate) struct Riders {
-    pub(crate) ledger: Vec<LedgerUpdate>,
-    pub(crate) status: Option<StatusChange>,
-    pub(crate) consumed: Vec<u64>,
-    /// Values of the events that are in the effect store.
-    pub(crate) kept: Vec<Kept>,
-}
-
-/// What the matcher says about a command.
-#[derive(Debug)]
-pub(crate) enum Matched {
-    /// Its answer is recorded.
-    Answered,
-    /// It was begun, and its answer is not recorded.
-    Begun(Box<Recorded>),
-    /// History does not hold it.
-    New,
-}
-
 /// Everything a run starts from.
 pub(crate) struct Origin {
     pub(crate) id: RunId,
@@ -115,7 +85,6 @@ pub(crate) struct Origin {
     pub(crate) inbox: Vec<Message>,
     pub(crate) effects: Vec<StoredEffect>,
 }
-
 impl Run {
     pub(crate) fn new(host: Arc<Host>, origin: Origin) -> Arc<Self> {
         Arc::new(Self {
@@ -183,143 +152,9 @@ impl Run {
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
-    /// Appends without waiting. Errors surface as the run's fault, through its tail.
-    pub(crate) fn append(&self, events: Vec<Event>, riders: Riders) {
-        self.push(events, None, riders, false);
-    }
-
-    /// Appends and waits until it is durable.
-    pub(crate) async fn append_durably(
-        &self,
-        events: Vec<Event>,
-        acquire: Option<Acquire>,
-        riders: Riders,
-    ) -> crate::store::Receipt {
-        let _busy = self.occupied();
-        match self.push(events, acquire, riders, true) {
-            Some(reply) => self.receipt(reply).await,
-            None => self.halted().await,
-        }
-    }
-
-    /// Has `work` done in the transaction of an append of `count` events, and waits until that is durable.
-    pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::Receipt {
-        let _busy = self.occupied();
-        if self.is_halted() {
-            return self.halted().await;
-        }
-        let frame = Frame { count, text: String::new() };
-        match self.queue(frame, Some(work), None, Riders::default(), true) {
-            Some(reply) => self.receipt(reply).await,
-            None => self.halted().await,
-        }
-    }
-
-    async fn receipt(&self, reply: Reply) -> crate::store::Receipt {
-        match reply.await {
-            Ok(Ok(receipt)) => receipt,
-            Ok(Err(error)) => self.stop(error).await,
-            Err(_dropped) => self.halted().await,
-        }
-    }
-
-    /// Whether nothing is appended any more, or at all.
-    fn is_halted(&self) -> bool {
-        self.mode == Mode::Verify || self.fault().is_some()
-    }
-
-    /// The run has a fault already: nothing goes on.
-    async fn halted<T>(&self) -> T {
-        self.root.wake();
-        std::future::pending().await
-    }
-
-    fn push(
-        &self,
-        events: Vec<Event>,
-        acquire: Option<Acquire>,
-        riders: Riders,
-        awaited: bool,
-    ) -> Option<Reply> {
-        if self.is_halted() {
-            self.root.wake();
-            return None;
-        }
-        let frame = match Frame::referring(&events, &riders.kept) {
-            Ok(frame) => frame,
-            Err(error) => {
-                let reason = error.to_string();
-                self.fail(AppendError::Store(crate::store::StoreError::Corrupt {
-                    store: "journal".into(),
-                    reason,
-                }));
-                return None;
-            }
-        };
-        self.owes(|owes| events.iter().for_each(|event| owes.apply(event)));
-        let reply = self.queue(frame, None, acquire, riders, awaited);
-        self.host.observe(&self.id, self.now(), events);
-        reply
-    }
-
-    /// Gives an append its place.
-    fn queue(
-        &self,
-        frame: Frame,
-        work: Option<Box<dyn Work>>,
-        acquire: Option<Acquire>,
-        riders: Riders,
-        awaited: bool,
-    ) -> Option<Reply> {
-        let at = self.now();
-        let mut state = self.lock();
-        let expected = state.next;
-        state.next += Position::from(frame.count);
-        let (ack, reply) = if awaited {
-            let (ack, reply) = Ack::awaited(self.id.clone(), state.next, Arc::clone(&self.tail));
-            (ack, Some(reply))
-        } else {
-            (Ack::silent(self.id.clone(), state.next, Arc::clone(&self.tail)), None)
-        };
-        // Under the lock: the order of positions is the order in the store's queue.
-        self.host.store.append(Append {
-            run: self.id.clone(),
-            epoch: self.epoch,
-            expected,
-            at,
-            frame,
-            work,
-            acquire,
-            ledger: riders.ledger,
-            status: riders.status,
-            consumed: riders.consumed,
-            ack,
-        });
-        drop(state);
-        reply
-    }
-
     /// The next position.
     pub(crate) fn next(&self) -> Position {
         self.lock().next
-    }
-
-    /// Waits while too much is on its way to the disk, and stops a run whose journal is over the limit.
-    pub(crate) async fn breathe(&self) {
-        let next = self.next();
-        if next >= self.host.limits.history {
-            let reason = format!(
-                "the journal of run `{}` has reached the limit of {} events: split the work into child runs",
-                self.id, self.host.limits.history
-            );
-            return self
-                .stop(crate::store::StoreError::Full { store: self.host.store.describe(), reason })
-                .await;
-        }
-        let durable = self.tail.durable();
-        if next.saturating_sub(durable) > BACKPRESSURE {
-            let _failure_is_the_runs_fault = self.tail.reached(next - BACKPRESSURE / 2).await;
-        }
     }
 
     /// The ledger change that leaves an invocation in doubt.
@@ -463,22 +298,35 @@ impl Run {
         let what = format!("bytes of the error that starts {start:?}");
         limits.check(what, size, limits.error, "error").err().map(|over| over.to_string())
     }
-}
 
+    /// What the run owes.
+    pub(crate) fn owes<T>(&self, ask: impl FnOnce(&mut Obligations) -> T) -> T {
+        ask(&mut self.lock().obligations)
+    }
+
+    /// Does not return in a run that is being cancelled: nothing begins any more.
+    pub(crate) async fn still_open(&self) {
+        if self.is_closing() {
+            std::future::pending().await
+        }
+    }
+
+    /// Whether the run is being cancelled.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.lock().closing
+    }
+}
 /// Live work; see [`Run::busy`].
 #[derive(Debug)]
 pub(crate) struct Busy<R: Deref<Target = Run>>(R);
-
 impl<R: Deref<Target = Run>> Drop for Busy<R> {
     fn drop(&mut self) {
         self.0.lock().busy -= 1;
     }
 }
-
 /// A durable wait; see [`Run::wait`].
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<Run>, CommandId);
-
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.lock().waits.remove(&self.1);

@@ -2,66 +2,19 @@
 //!
 //! Promise: arguments reach a body only as decoded from the record, on the first attempt as on every later one.
 
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
-use crate::child::Children;
-use crate::cx::Cx;
-use crate::def::{Probe, StepDef, WorkflowDef};
+use crate::def::{Probe, StepDef};
 use crate::failure::Failure;
 use crate::outcome::{Classify as _, FailureClass};
-use crate::payload::{Payload, PayloadError, shallow_json};
-use crate::run::Run;
+use crate::payload::{Payload, PayloadError};
+use crate::recordable::{Recordable, RecordableError};
 use crate::step_cx::StepCx;
-
-/// A value that can stand in a journal: it serializes, deserializes, and owns what it holds.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be recorded, so it cannot be the argument or result of a step or workflow",
-    label = "not recordable",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
-)]
-pub trait Recordable: Serialize + DeserializeOwned + Send + 'static {}
-#[diagnostic::do_not_recommend]
-impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
-
-/// An error that can stand in a journal.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the recorded error of a step or workflow",
-    label = "not a recordable error",
-    note = "use `aether::Result<T>`, or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`"
-)]
-pub trait RecordableError: Recordable + Debug + Display + Sync {}
-#[diagnostic::do_not_recommend]
-impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
-
-/// The return type of a step or workflow function: a `Result`.
-#[diagnostic::on_unimplemented(
-    message = "a step or workflow returns a `Result`, not `{Self}`",
-    label = "return `aether::Result<..>` or `Result<.., YourError>`"
-)]
-pub trait Returns {
-    /// The value.
-    type Ok: Recordable;
-    /// The error.
-    type Err: RecordableError;
-    /// The `Result` it is.
-    fn into_result(self) -> Result<Self::Ok, Self::Err>;
-}
-
-impl<T: Recordable, E: RecordableError> Returns for Result<T, E> {
-    type Ok = T;
-    type Err = E;
-    fn into_result(self) -> Self {
-        self
-    }
-}
 
 /// A step function. Implemented by `#[step]` for the type named like the function.
 pub trait Step: Sized + Send + Sync + 'static {
@@ -120,34 +73,6 @@ pub trait Step: Sized + Send + Sync + 'static {
         None
     }
 }
-
-/// A workflow function. Implemented by `#[workflow]` for the type named like the function.
-pub trait Workflow: Sized + Send + Sync + 'static {
-    /// The state machine.
-    const DEF: &'static WorkflowDef;
-    /// The input, owned: `()`, the one argument, or a tuple.
-    type Input: Send + 'static;
-    /// The value.
-    type Output: Recordable;
-    /// The error.
-    type Error: RecordableError;
-
-    /// Records an input.
-    ///
-    /// # Errors
-    /// [`PayloadError`] when it does not serialize.
-    fn encode(input: &Self::Input) -> Result<Payload, PayloadError>;
-
-    /// Reads a recorded input.
-    ///
-    /// # Errors
-    /// [`PayloadError`] when the record does not fit the function's signature.
-    fn decode(input: &Payload) -> Result<Self::Input, PayloadError>;
-
-    /// Runs the body in the root scope `cx`.
-    fn run(cx: Cx, input: Self::Input) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
-}
-
 /// A step call that undoes another one.
 #[derive(Clone)]
 pub struct Undo {
@@ -158,20 +83,17 @@ pub struct Undo {
     /// What runs.
     pub body: Arc<dyn Body>,
 }
-
 impl Undo {
     /// The call of step `S` with `args`: those of the undone call, then its output if it gave one.
     pub fn of<S: Step>(args: &S::Args) -> Self {
         Self { def: S::DEF, args: S::encode(args), body: StepBody::<S>::shared() }
     }
 }
-
 impl Debug for Undo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Undo({}, {:?})", self.def.name, self.args)
     }
 }
-
 /// A body's error, encoded.
 #[derive(Clone, Debug)]
 pub struct BodyError {
@@ -184,13 +106,10 @@ pub struct BodyError {
     /// The least wait before the next attempt, where it names one.
     pub retry_after: Option<Duration>,
 }
-
 /// What a body ended with, encoded. The outer error says that the value or error could not be encoded.
 pub type BodyResult = Result<Result<Payload, BodyError>, PayloadError>;
-
 /// What a probe ended with, encoded.
 pub type ProbeResult = Result<Result<Probe<Payload>, Failure>, PayloadError>;
-
 /// A body without its types, as the engine calls it.
 pub trait Body: Send + Sync + 'static {
     /// Calls the body with recorded arguments.
@@ -259,10 +178,8 @@ pub trait Body: Send + Sync + 'static {
         None
     }
 }
-
 /// The erased form of a step.
 pub struct StepBody<S>(PhantomData<fn() -> S>);
-
 impl<S: Step> StepBody<S> {
     /// The one value of this type.
     pub const fn new() -> Self {
@@ -274,19 +191,16 @@ impl<S: Step> StepBody<S> {
         Arc::new(Self::new())
     }
 }
-
 impl<S: Step> Default for StepBody<S> {
     fn default() -> Self {
         Self::new()
     }
 }
-
 impl<S> Debug for StepBody<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("StepBody")
     }
 }
-
 impl<S: Step> Body for StepBody<S> {
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
         match S::decode(args) {
@@ -345,7 +259,6 @@ impl<S: Step> Body for StepBody<S> {
         }
     }
 }
-
 /// Encodes a body's result. A value that does not decode again is found when it is handed out, on every replay alike.
 fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
     Ok(match result {
@@ -358,82 +271,6 @@ fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
         }),
     })
 }
-
-/// How a run ended, encoded.
-pub type Completion = Result<Result<Payload, BodyError>, PayloadError>;
-
-type StartBody =
-    fn(Arc<Run>, Option<Arc<dyn Children>>, &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError>;
-
-/// A workflow without its types, as the engine runs it.
-#[derive(Clone, Copy)]
-pub struct RegisteredWorkflow {
-    /// Its state machine.
-    pub def: &'static WorkflowDef,
-    run: StartBody,
-    type_id: fn() -> std::any::TypeId,
-}
-
-inventory::collect!(RegisteredWorkflow);
-
-impl RegisteredWorkflow {
-    /// The erased form of the workflow that `type_id` names.
-    pub(crate) const fn new(
-        def: &'static WorkflowDef,
-        run: StartBody,
-        type_id: fn() -> std::any::TypeId,
-    ) -> Self {
-        Self { def, run, type_id }
-    }
-
-    /// Whether both are one function.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (self.type_id)() == (other.type_id)()
-    }
-
-    /// Starts the body for this claim of a run. Without `children` it starts and follows no child runs.
-    pub(crate) fn run(
-        &self,
-        run: Arc<Run>,
-        children: Option<Arc<dyn Children>>,
-        input: &Payload,
-    ) -> Result<BoxFuture<'static, Completion>, PayloadError> {
-        (self.run)(run, children, input)
-    }
-}
-
-impl RegisteredWorkflow {
-    /// The erased form of `W`.
-    pub const fn of<W: Workflow>() -> Self {
-        Self::new(W::DEF, run_erased::<W>, std::any::TypeId::of::<W>)
-    }
-}
-
-impl Debug for RegisteredWorkflow {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RegisteredWorkflow({})", self.def.name)
-    }
-}
-
-fn run_erased<W: Workflow>(
-    run: Arc<Run>,
-    children: Option<Arc<dyn Children>>,
-    input: &Payload,
-) -> Result<BoxFuture<'static, Completion>, PayloadError> {
-    let body = W::run(Cx::root(run, children), W::decode(input)?);
-    Ok(Box::pin(async move {
-        Ok(match body.await {
-            Ok(value) => Ok(Payload::encode(&value)?),
-            Err(error) => Err(BodyError {
-                error: Payload::encode(&error)?,
-                message: error.to_string(),
-                class: FailureClass::Unclassified,
-                retry_after: None,
-            }),
-        })
-    }))
-}
-
 /// A step that a program holds, known without being called.
 #[derive(Clone, Copy)]
 pub struct RegisteredStep {
@@ -441,7 +278,6 @@ pub struct RegisteredStep {
     pub def: &'static StepDef,
     body: fn() -> Arc<dyn Body>,
 }
-
 impl RegisteredStep {
     /// The erased form of `S`.
     pub const fn of<S: Step>() -> Self {
@@ -453,129 +289,9 @@ impl RegisteredStep {
         (self.body)()
     }
 }
-
 impl Debug for RegisteredStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "RegisteredStep({})", self.def.path)
     }
 }
-
 inventory::collect!(RegisteredStep);
-
-/// An argument of a step or workflow: anything [`Recordable`], under its name.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be recorded, so it cannot be the argument of a step or workflow",
-    label = "the type of this argument is not recordable",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
-)]
-pub trait Argument: Sized {
-    /// Adds the argument to the record.
-    fn put(&self, name: &str, record: ArgsEncoder) -> ArgsEncoder;
-
-    /// Takes the argument out of the record.
-    ///
-    /// # Errors
-    /// [`PayloadError::Decode`] when what stands there is not a `Self`.
-    fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Recordable> Argument for T {
-    fn put(&self, name: &str, record: ArgsEncoder) -> ArgsEncoder {
-        record.field(name, self)
-    }
-
-    fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError> {
-        record.field(name)
-    }
-}
-
-/// Collects named arguments into one recorded JSON object.
-#[derive(Debug)]
-pub struct ArgsEncoder {
-    text: String,
-    error: Option<PayloadError>,
-}
-
-impl Default for ArgsEncoder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl ArgsEncoder {
-    /// No arguments yet.
-    pub fn new() -> Self {
-        Self { text: String::from("{"), error: None }
-    }
-
-    /// Adds one argument. `name` must be a Rust identifier.
-    #[must_use]
-    pub fn field<T: Serialize + ?Sized>(mut self, name: &str, value: &T) -> Self {
-        if self.text.len() > 1 {
-            self.text.push(',');
-        }
-        self.text.push('"');
-        self.text.push_str(name);
-        self.text.push_str("\":");
-        match shallow_json(value) {
-            Ok(json) => self.text.push_str(&json),
-            Err(PayloadError::Encode { ty, reason }) => {
-                let reason = format!("argument `{name}`: {reason}");
-                self.error.get_or_insert(PayloadError::Encode { ty, reason });
-            }
-            Err(error) => {
-                self.error.get_or_insert(error);
-            }
-        }
-        self
-    }
-
-    /// The recorded arguments.
-    ///
-    /// # Errors
-    /// The first argument that did not serialize.
-    pub fn finish(mut self) -> Result<Payload, PayloadError> {
-        if let Some(error) = self.error {
-            return Err(error);
-        }
-        self.text.push('}');
-        Payload::from_text(self.text)
-    }
-}
-
-/// Takes named arguments out of a recorded JSON object.
-#[derive(Debug)]
-pub struct ArgsDecoder<'a> {
-    fields: std::collections::BTreeMap<std::borrow::Cow<'a, str>, &'a RawValue>,
-}
-
-impl<'a> ArgsDecoder<'a> {
-    /// Reads the object.
-    ///
-    /// # Errors
-    /// [`PayloadError::Decode`] when the record is not an object.
-    pub fn new(args: &'a Payload) -> Result<Self, PayloadError> {
-        serde_json::from_str(args.as_str()).map(|fields| Self { fields }).map_err(|e| PayloadError::Decode {
-            ty: "an object of arguments",
-            reason: e.to_string(),
-            start: args.as_str().chars().take(120).collect(),
-        })
-    }
-
-    /// One argument. An absent one is read as `null`, so that optional arguments may be left out.
-    ///
-    /// # Errors
-    /// [`PayloadError::Decode`] when it is not a `T`.
-    pub fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T, PayloadError> {
-        let text = self.fields.get(name).map_or("null", |raw| raw.get());
-        serde_json::from_str(text).map_err(|e| PayloadError::Decode {
-            ty: std::any::type_name::<T>(),
-            reason: match self.fields.contains_key(name) {
-                true => format!("argument `{name}`: {e}"),
-                false => format!("argument `{name}` is missing"),
-            },
-            start: text.chars().take(120).collect(),
-        })
-    }
-}

@@ -18,16 +18,15 @@ use crate::deps::{Deps, MissingDep};
 use crate::event::{Event, HttpRecorded, StateChanged};
 use crate::heartbeat::Heartbeats;
 use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
-use crate::ledger::DurableIntent;
 use crate::outcome::EffectClass;
 use crate::payload::Payload;
+use crate::store_intent::DurableIntent;
 
 /// The context of a step's body.
 #[derive(Clone)]
 pub struct StepCx {
     scope: Arc<StepScope>,
 }
-
 /// What a body's context is made of.
 pub(crate) struct Given {
     pub(crate) deps: Arc<Deps>,
@@ -43,7 +42,6 @@ pub(crate) struct Given {
     pub(crate) intent: Option<DurableIntent>,
     pub(crate) cancellation: Arc<Cancellation>,
 }
-
 struct StepScope {
     given: Given,
     draws: AtomicU32,
@@ -54,7 +52,6 @@ struct StepScope {
     handed_over: OnceLock<Option<Duration>>,
     heartbeats: Heartbeats,
 }
-
 impl StepCx {
     pub(crate) fn new(given: Given) -> Self {
         Self {
@@ -293,7 +290,6 @@ impl StepCx {
         std::mem::take(&mut *self.scope.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
-
 impl fmt::Debug for StepCx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StepCx")
@@ -303,14 +299,12 @@ impl fmt::Debug for StepCx {
             .finish_non_exhaustive()
     }
 }
-
 /// A resource change under construction; recorded when dropped.
 #[derive(Debug)]
 pub struct Changed<'a> {
     cx: &'a StepCx,
     event: Option<StateChanged>,
 }
-
 impl Changed<'_> {
     /// The resource's version afterwards.
     pub fn version(mut self, version: impl Into<String>) -> Self {
@@ -336,7 +330,6 @@ impl Changed<'_> {
         self
     }
 }
-
 impl Drop for Changed<'_> {
     fn drop(&mut self) {
         if let Some(event) = self.event.take() {

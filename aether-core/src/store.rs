@@ -9,23 +9,23 @@
 //! - What a [`Work`] did to the database is kept exactly if the append that carries it takes effect.
 //! - After a terminal status every append is refused.
 
-mod ack;
-
 use std::fmt::Debug;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-pub use self::ack::{Ack, Receipt, Reply, Tail};
 use crate::contract::Status;
-use crate::effect_store::{Kept, StoredEffect};
+use crate::effect_store::Kept;
 use crate::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::journal::{Frame, StoredFrame};
-use crate::ledger::{Acquire, LedgerEntry, LedgerUpdate};
+use crate::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::payload::{Digest, Payload};
-pub use crate::purge::{EndedRuns, Purged};
+use crate::store_error::StoreError;
 
+mod ack;
+pub use self::ack::{Ack, Receipt, Reply, Tail};
+pub use crate::purge::{EndedRuns, Purged};
 /// What an acknowledged append survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
@@ -36,138 +36,6 @@ pub enum Durability {
     /// Loss of power.
     PowerLoss,
 }
-
-/// Why a store could not do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// The store cannot be opened.
-    #[error("cannot open store {store}: {reason}")]
-    Open {
-        /// Which store.
-        store: String,
-        /// Why, and what to do.
-        reason: String,
-    },
-    /// The store was written by a newer build.
-    #[error(
-        "store {store} has schema version {found}, this build knows up to {supported}: update the program"
-    )]
-    NewerSchema {
-        /// Which store.
-        store: String,
-        /// Version found.
-        found: u32,
-        /// Newest version this build can read.
-        supported: u32,
-    },
-    /// The store refuses writes.
-    #[error("store {store} is read-only: {reason}")]
-    ReadOnly {
-        /// Which store.
-        store: String,
-        /// What the driver said.
-        reason: String,
-    },
-    /// There is no room left.
-    #[error("store {store} is full: {reason}")]
-    Full {
-        /// Which store.
-        store: String,
-        /// What the driver said.
-        reason: String,
-    },
-    /// Another process holds the store for too long.
-    #[error("store {store} is locked by another process: {reason}")]
-    Locked {
-        /// Which store.
-        store: String,
-        /// What the driver said.
-        reason: String,
-    },
-    /// The store's content is damaged.
-    #[error("store {store} is damaged: {reason}")]
-    Corrupt {
-        /// Which store.
-        store: String,
-        /// What is damaged.
-        reason: String,
-    },
-    /// The store is gone or was closed.
-    #[error("store {store} is not available: {reason}")]
-    Unavailable {
-        /// Which store.
-        store: String,
-        /// Why.
-        reason: String,
-    },
-    /// The store was handed a unit of work, and has nothing to run it on.
-    #[error("store {store} cannot run transaction steps: use SQLite")]
-    NoTransactions {
-        /// Which store.
-        store: String,
-    },
-    /// What was to be stored is over a limit of the engine.
-    #[error(transparent)]
-    OverLimit(#[from] crate::limits::OverLimit),
-    /// Nobody asked for the end of a run.
-    #[error("run `{run}`: say who asks for its end; the actor is recorded and must not be empty")]
-    NoActor {
-        /// The run.
-        run: RunId,
-    },
-    /// No such run.
-    #[error("there is no run `{run}` in this store")]
-    UnknownRun {
-        /// The id that was asked for.
-        run: RunId,
-    },
-}
-
-impl StoreError {
-    /// Whether the same request may succeed later without anybody doing anything.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Locked { .. } | Self::Unavailable { .. })
-    }
-}
-
-/// Why an append was refused or lost.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AppendError {
-    /// Another worker owns the run.
-    #[error("run `{run}` was taken over: epoch {held} is stale, the store has {found}")]
-    StaleEpoch {
-        /// The run.
-        run: RunId,
-        /// Epoch of the refused append.
-        held: Epoch,
-        /// Epoch in the store.
-        found: Epoch,
-    },
-    /// The append does not follow the last one.
-    #[error("append to run `{run}` at position {expected}, but the next position is {found}")]
-    WrongPosition {
-        /// The run.
-        run: RunId,
-        /// Position of the refused append.
-        expected: Position,
-        /// Next position in the store.
-        found: Position,
-    },
-    /// The run is over.
-    #[error("run `{run}` is {status}; nothing can be appended to it")]
-    RunEnded {
-        /// The run.
-        run: RunId,
-        /// Its terminal status.
-        status: Status,
-    },
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 /// A status that is written with an append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusChange {
@@ -185,7 +53,6 @@ pub struct StatusChange {
     /// notified while a worker holds it may be woken once more than needed.
     pub notify: Option<RunId>,
 }
-
 /// A unit of work on a store's own database: the body of a transaction step.
 ///
 /// A store that says [`Store::runs_transactions`] first admits the append, then calls [`Work::call`] inside a database
@@ -208,7 +75,6 @@ pub trait Work: Send + Debug {
     /// [`StoreError::Corrupt`] when the events cannot be written as JSON.
     fn frame(&mut self, undone: Option<Undone>) -> Result<Frame, StoreError>;
 }
-
 /// Why a store rolled a [`Work`] back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -218,7 +84,6 @@ pub enum Undone {
     /// It took longer than its time.
     TimedOut,
 }
-
 /// One atomic append.
 #[derive(Debug)]
 pub struct Append {
@@ -245,7 +110,6 @@ pub struct Append {
     /// Must be answered.
     pub ack: Ack,
 }
-
 /// A run to be created, owned from the start by the worker that creates it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRun {
@@ -268,7 +132,6 @@ pub struct NewRun {
     /// Until when the worker holds it.
     pub lease_until: Timestamp,
 }
-
 /// What came of [`Store::create`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
@@ -277,7 +140,6 @@ pub enum Created {
     /// A run of that id exists. Nothing was written.
     Existing(Box<RunRecord>),
 }
-
 /// A run as the store lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
@@ -308,7 +170,6 @@ pub struct RunRecord {
     /// When it is next to be claimed.
     pub wake_at: Option<Timestamp>,
 }
-
 /// A request for runs that nobody advances.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
@@ -325,7 +186,6 @@ pub struct ClaimRequest {
     /// Only this run, whether or not it is due.
     pub only: Option<RunId>,
 }
-
 /// A time-limited right to advance a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
@@ -334,7 +194,6 @@ pub struct Lease {
     /// Until when.
     pub until: Timestamp,
 }
-
 /// A message to a run: a signal, an operator's decision, a request to cancel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
@@ -349,7 +208,6 @@ pub struct Message {
     /// When it was sent.
     pub at: Timestamp,
 }
-
 /// What came of [`Store::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -360,7 +218,6 @@ pub enum Sent {
     /// The run is over.
     RunEnded(Status),
 }
-
 /// Which runs to list.
 #[derive(Clone, Debug, Default)]
 pub struct RunFilter {
@@ -371,7 +228,6 @@ pub struct RunFilter {
     /// At most so many, newest first; 0 for all.
     pub limit: usize,
 }
-
 /// A saved state of a fold: a cache, never the truth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -380,7 +236,6 @@ pub struct Snapshot {
     /// The state as JSON.
     pub state: Payload,
 }
-
 /// Keeps journals, ledger, inboxes, leases, blobs and snapshots.
 pub trait Store: Send + Sync + Debug + 'static {
     /// Which store this is, for messages: kind and place.
@@ -508,4 +363,16 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Waits until everything queued is durable and lets go of the store.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+/// An outcome on its way into the journal: what makes a crash between the two writes harmless.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredEffect {
+    /// The run.
+    pub run: RunId,
+    /// Key of the attempt; attempts without a ledger row have one too: run, command and attempt.
+    pub key: IdempotencyKey,
+    /// The events that are about to be appended.
+    pub frame: Frame,
+    /// What the ledger row, if there is one, is about to become.
+    pub status: Option<LedgerStatus>,
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
+use crate::call::{Next, Performance};
 use crate::confirm::Recovered;
 use crate::def::StepOptions;
 use crate::ended::{Ended, ended_with, error_of};
@@ -20,18 +21,17 @@ use crate::fault::Fault;
 use crate::id::{CommandId, IdempotencyKey};
 use crate::journal::Frame;
 use crate::outcome::{FailureClass, Outcome};
-use crate::payload::Answered;
-use crate::payload::Payload;
-use crate::perform::{Next, Performance};
-use crate::run::{Riders, Run};
+use crate::payload::{Answered, Payload};
+use crate::run::Run;
+use crate::run::append::Riders;
 use crate::step::Body;
 use crate::step_cx::StepCx;
-use crate::store::{StoreError, Undone, Work};
+use crate::store::{Undone, Work};
+use crate::store_error::StoreError;
 use crate::world::later;
 
 /// Where the event goes that the newest answer of an attempt holds.
 type Told = Arc<Mutex<Option<Event>>>;
-
 /// One attempt at a transaction step, on its way to the store.
 struct Attempt {
     run: Arc<Run>,
@@ -46,13 +46,11 @@ struct Attempt {
     event: Option<Event>,
     told: Told,
 }
-
 impl std::fmt::Debug for Attempt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Attempt({})", self.key)
     }
 }
-
 impl Work for Attempt {
     fn key(&self) -> &IdempotencyKey {
         &self.key
@@ -97,7 +95,6 @@ impl Work for Attempt {
             .map_err(|error| StoreError::Corrupt { store: "journal".into(), reason: error.to_string() })
     }
 }
-
 impl Attempt {
     fn rolled_back(&self, reason: String) -> Event {
         TransactionRolledBack { command: self.command.clone(), attempt: self.cx.attempt(), reason }.into()
@@ -107,7 +104,6 @@ impl Attempt {
         finished(&self.run, &self.command, &self.options, &self.cx, ended).into()
     }
 }
-
 /// What the journal says of an attempt that ended so.
 fn finished(
     run: &Run,
@@ -147,7 +143,6 @@ fn finished(
     let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
     TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
 }
-
 impl Performance {
     /// Makes one attempt at a transaction step.
     pub(crate) async fn transact(&mut self) -> Next {

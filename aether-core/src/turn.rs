@@ -3,7 +3,7 @@
 //! Promise: nothing is said of the whole while a part of it was not reached; a run that is asked to end begins nothing
 //! more, and what it has in flight gets a grace to come back.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,32 +14,17 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, Uncompensated};
-use crate::failure::Failure;
+use crate::decisions::EndRequest;
+use crate::failure::{Failure, panic_message};
 use crate::fault::Fault;
 use crate::gate::PolledRun;
 use crate::id::CommandId;
-use crate::payload::Payload;
-
-use crate::failure::panic_message;
+use crate::program::Completion;
 use crate::run::Run;
-use crate::step::Completion;
 use crate::store::Message;
+use crate::topics::{CANCEL, TERMINATE};
 use crate::world::later;
-
-/// Topic of the inbox under which a run is cancelled.
-pub(crate) const CANCEL: &str = "cancel";
-/// Topic of the inbox under which a run is terminated.
-pub(crate) const TERMINATE: &str = "terminate";
-
-/// A request to cancel or terminate, as it travels through the inbox.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct EndRequest {
-    pub(crate) reason: String,
-    pub(crate) actor: String,
-}
 
 /// Why a turn ended.
 #[derive(Debug)]
@@ -62,67 +47,8 @@ pub(crate) enum TurnEnd {
     },
     Fault(Fault),
 }
-
-/// How a run ended, or why it is not being advanced.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RunEnd {
-    /// With a value.
-    Completed(Payload),
-    /// With an error.
-    Failed {
-        /// The error as the workflow returned it; a [`Failure`] where the workflow panicked.
-        error: Payload,
-        /// The error as text.
-        message: String,
-        /// Steps that could not be undone.
-        uncompensated: Vec<Uncompensated>,
-    },
-    /// It was cancelled.
-    Cancelled {
-        /// Why.
-        reason: String,
-        /// By whom.
-        actor: String,
-        /// Steps that could not be undone.
-        uncompensated: Vec<Uncompensated>,
-    },
-    /// It was ended at once, without undoing anything.
-    Terminated {
-        /// Why.
-        reason: String,
-        /// By whom.
-        actor: String,
-    },
-    /// It has not ended, and is not being advanced.
-    Stopped(Fault),
-}
-
-impl RunEnd {
-    /// The end that a terminal event tells of.
-    pub fn of(event: &Event) -> Option<Self> {
-        match event {
-            Event::RunCompleted(e) => Some(Self::Completed(e.result.clone())),
-            Event::RunFailed(e) => Some(Self::Failed {
-                error: e.error.clone(),
-                message: e.message.clone(),
-                uncompensated: e.uncompensated.clone(),
-            }),
-            Event::RunCancelled(e) => Some(Self::Cancelled {
-                reason: e.reason.clone(),
-                actor: e.actor.clone(),
-                uncompensated: e.uncompensated.clone(),
-            }),
-            Event::RunTerminated(e) => {
-                Some(Self::Terminated { reason: e.reason.clone(), actor: e.actor.clone() })
-            }
-            _ => None,
-        }
-    }
-}
-
 /// Wakes the turn of a run, and remembers that it did.
 struct Woken(AtomicBool, Arc<AtomicWaker>);
-
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -133,7 +59,6 @@ impl Wake for Woken {
         self.1.wake();
     }
 }
-
 /// Polls `body` until the turn ends.
 pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion>) -> TurnEnd {
     let mut broken = pin!(run.tail().failed());
@@ -200,19 +125,16 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
     })
     .await
 }
-
 /// Whether a wait is long enough to give up the memory.
 fn far(run: &Run, until: Option<Timestamp>) -> bool {
     until.is_none_or(|until| until > later(run.now(), run.host.grace))
 }
-
 /// A run that was asked to end, while what it has in flight may come back.
 struct Cancelling {
     request: EndRequest,
     message: u64,
     patience: BoxFuture<'static, ()>,
 }
-
 impl Cancelling {
     /// Ends the turn when nothing is in flight any more, or patience is.
     fn poll(&mut self, run: &Run, ended: bool, cx: &mut Context<'_>) -> Poll<TurnEnd> {
@@ -222,7 +144,6 @@ impl Cancelling {
         Poll::Ready(TurnEnd::Cancelled { request: self.request.clone(), message: self.message })
     }
 }
-
 /// What the inbox and the engine ask for. A request to cancel is noted, and ends the turn at once if nothing is in
 /// flight; a run that is being unwound is past it.
 fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context<'_>) -> Option<TurnEnd> {
@@ -245,7 +166,6 @@ fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context
     }
     None
 }
-
 fn request_in(message: &Message) -> EndRequest {
     let unreadable = |_| EndRequest { reason: "unreadable request".into(), actor: "unknown".into() };
     message.payload.decode().unwrap_or_else(unreadable)

@@ -4,50 +4,26 @@
 //! is an event.
 
 use futures_util::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 
-use crate::callback::callback_topic;
+use crate::call::{Next, Performance};
+use crate::decisions::{Resolution, Resolved};
 use crate::def::{OnUnknown, Probe, Retry};
 use crate::event::{Decision, Event, InvocationResolved, NodeFinished};
 use crate::failure::StepError;
 use crate::id::{IdempotencyKey, InvocationId};
-use crate::ledger::{DurableIntent, LedgerStatus};
+use crate::ledger::LedgerStatus;
+use crate::letterbox::refuse;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::perform::{Next, Performance};
-use crate::run::Riders;
+use crate::run::append::Riders;
 use crate::step::ProbeResult;
 use crate::step_cx::StepCx;
 use crate::store::Message;
-use crate::wait::refuse;
-
-/// What an operator says about an invocation in doubt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Resolution {
-    /// It happened, with this result as JSON.
-    Happened(Payload),
-    /// It did not happen; it may be tried again.
-    DidNotHappen,
-    /// It stays unknown; the step fails as in doubt.
-    Abandon,
-}
-
-/// An operator's resolution as it travels through the inbox.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Resolved {
-    pub(crate) resolution: Resolution,
-    pub(crate) actor: String,
-}
-
-/// Topic of the inbox under which a resolution of `invocation` is sent.
-pub(crate) fn resolution_topic(invocation: &InvocationId) -> String {
-    format!("resolve:{invocation}")
-}
+use crate::store_intent::DurableIntent;
+use crate::topics::{callback_topic, resolution_topic};
 
 /// Sends of one invocation under one key before its outcome is left unknown.
 const MAX_SENDS: u32 = 5;
-
 impl Performance {
     /// Decides about an invocation of unknown outcome. `decided` is what a crash cut off.
     pub(crate) async fn unknown(
@@ -283,6 +259,5 @@ impl Performance {
         Next::Again
     }
 }
-
 #[cfg(test)]
 mod tests;

@@ -6,16 +6,21 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
-use super::family::ChildRuns;
-use super::{Engine, Guard, Inner, Retention, Settings, retention, worker};
-use crate::approval::Approvals;
-use crate::confirm::{Verifier, Verifiers};
+use crate::definition_of_workflow::Workflow;
 use crate::deps::Deps;
-use crate::host::{Host, Interceptor, Limits};
+use crate::engine::family::ChildRuns;
+use crate::engine::inner::{Engine, Guard, Inner, Settings};
+use crate::engine::{Retention, retention, worker};
+use crate::host::{Host, Limits};
 use crate::id::WorkerId;
+use crate::interceptor::Interceptor;
 use crate::policy::{DefaultPolicy, ReplayPolicy};
-use crate::step::{RegisteredStep, RegisteredWorkflow, Step, Workflow};
-use crate::store::{Durability, Store, StoreError};
+use crate::policy_approvals::Approvals;
+use crate::policy_verifiers::{Verifier, Verifiers};
+use crate::program::RegisteredWorkflow;
+use crate::step::{RegisteredStep, Step};
+use crate::store::{Durability, Store};
+use crate::store_error::StoreError;
 use crate::world::World;
 
 /// Why an engine cannot be started.
@@ -63,7 +68,6 @@ pub enum BuildError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
-
 /// Puts an engine together.
 #[derive(Debug)]
 pub struct EngineBuilder {
@@ -83,7 +87,6 @@ pub struct EngineBuilder {
     production: bool,
     retention: Option<Retention>,
 }
-
 impl EngineBuilder {
     /// An engine in `world`, without a store yet.
     pub fn new(world: Arc<dyn World>) -> Self {
@@ -272,7 +275,6 @@ impl EngineBuilder {
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
     }
 }
-
 fn registry(
     extra: &[RegisteredWorkflow],
 ) -> Result<HashMap<&'static str, Vec<RegisteredWorkflow>>, BuildError> {
@@ -296,7 +298,6 @@ fn registry(
     }
     Ok(registry)
 }
-
 fn worker_id(world: &dyn World) -> WorkerId {
     let mut bytes = [0; 16];
     world.fill_random(&mut bytes);

@@ -5,21 +5,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Engine;
-use super::worker::{now, poke};
-use crate::callback::{CallbackToken, callback_topic};
-use crate::confirm::{Verdict, confirm_topic};
+use crate::callback_token::CallbackToken;
 use crate::contract::Status;
+use crate::decisions::{Resolution, Resolved, Ruling, Verdict};
+use crate::engine::inner::{Engine, now, poke};
 use crate::event::{ConfirmationDecision, StateConfirmed};
-use crate::human::{Ruling, answer_topic, ruling_topic};
 use crate::id::{CommandId, InvocationId, RunId};
+use crate::letters::{Letter, Reply, round_id};
 use crate::outcome::EffectClass;
 use crate::payload::{Payload, PayloadError};
 use crate::pending::{Counter, Counters, Pending, Waiting};
 use crate::step::Body;
-use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
-use crate::unknown::{Resolution, Resolved, resolution_topic};
-use crate::wait::{Letter, Reply, round_id};
+use crate::store::{Message, RunFilter, RunRecord, Sent};
+use crate::store_error::StoreError;
+use crate::topics::{answer_topic, callback_topic, confirm_topic, resolution_topic, ruling_topic};
 
 /// Why a word to a run was not taken. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -120,7 +119,6 @@ pub enum DecideError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
-
 /// A word to one wait.
 struct Word<'a> {
     run: &'a RunId,
@@ -130,7 +128,6 @@ struct Word<'a> {
     actor: &'a str,
     payload: Payload,
 }
-
 /// What every word in an inbox tells: who said it, and whether the time limit did.
 #[derive(Deserialize)]
 struct Said {
@@ -138,7 +135,6 @@ struct Said {
     #[serde(default)]
     reply: Option<Reply>,
 }
-
 impl Engine {
     /// What waits for somebody outside in `run`, oldest first.
     ///
@@ -488,7 +484,6 @@ impl Engine {
         Ok((record, counters))
     }
 }
-
 impl Word<'_> {
     /// The wait that this word is for.
     fn open<'c>(&self, counter: &'c Counter) -> Result<&'c Pending, DecideError> {

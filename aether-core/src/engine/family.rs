@@ -7,28 +7,28 @@ use std::sync::{Arc, Weak};
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedRwLockReadGuard;
 
-use super::Inner;
-use super::handle::{NewRunOf, create_whole, stored_end};
-use super::operate::cancel;
-use crate::child::{ChildEnd, ChildStart, Children};
+use crate::decisions::EndRequest;
+use crate::engine::create::{NewRunOf, create_whole};
+use crate::engine::inner::Inner;
+use crate::engine::load::stored_end;
+use crate::engine::operate::cancel;
 use crate::id::RunId;
 use crate::payload::{Digest, Payload};
-use crate::step::RegisteredWorkflow;
-use crate::store::{Created, StoreError};
-use crate::turn::{EndRequest, RunEnd};
+use crate::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
+use crate::run_end::RunEnd;
+use crate::store::Created;
+use crate::store_error::StoreError;
 
 /// Starts and follows child runs. It does not keep its engine: one whose tasks were dropped with their runtime goes with
 /// them, and lets go of its store.
 #[derive(Debug)]
 pub(super) struct ChildRuns(pub(super) Weak<Inner>);
-
 impl ChildRuns {
     fn engine(&self) -> Result<Arc<Inner>, StoreError> {
         let gone = || StoreError::Unavailable { store: "engine".into(), reason: "the engine is gone".into() };
         self.0.upgrade().ok_or_else(gone)
     }
 }
-
 impl Children for ChildRuns {
     fn start(
         &self,

@@ -1,18 +1,22 @@
 //! What people and other programs ask of runs: cancel, terminate, send a signal, list, read, export.
 
+use crate::engine::worker;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::worker::{now, poke};
-use super::{Engine, Inner, RunHandle};
-use crate::effect_store::complete;
+use crate::decisions::EndRequest;
+use crate::engine::RunHandle;
+use crate::engine::inner::{Engine, Inner, now, poke};
 use crate::id::RunId;
 use crate::ledger::LedgerEntry;
 use crate::payload::Payload;
 use crate::recording::{Masking, Recording, RecordingError};
-use crate::store::{Message, RunFilter, RunRecord, Sent, StoreError};
-use crate::turn::{CANCEL, EndRequest, TERMINATE};
-use crate::view::{RunView, Trace};
-use crate::wait;
+use crate::store::{Message, RunFilter, RunRecord, Sent};
+use crate::store_error::StoreError;
+use crate::store_read::complete;
+use crate::topics::{CANCEL, TERMINATE};
+use crate::view::Trace;
+use crate::view::run::RunView;
 
 impl Engine {
     /// Runs in the store, newest first.
@@ -114,23 +118,28 @@ impl Engine {
         id: &str,
         value: &T,
     ) -> Result<Sent, StoreError> {
-        let message = wait::signal(name, id, encode(value)?, now(&self.inner));
+        let message = crate::letters::signal(name, id, encode(value)?, now(&self.inner));
         post(&self.inner, run, message).await
     }
-}
 
+    /// Stops taking up work, lets step bodies that are running finish for at most `patience`, gives every run back
+    /// to the store, and waits until everything is durable. Cancels nothing: the runs go on at the next start.
+    ///
+    /// Closes the store, unless somebody else in this process holds it, such as another engine.
+    pub async fn shutdown(self, patience: Duration) -> Result<(), crate::store_error::StoreError> {
+        worker::shut_down(&self.inner, patience).await
+    }
+}
 fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
     Payload::encode(value)
         .map_err(|error| StoreError::Corrupt { store: "message".into(), reason: error.to_string() })
 }
-
 /// Puts a message into a run's inbox, and wakes the run if it is advanced here.
 async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, StoreError> {
     let sent = inner.host.send(run, message).await?;
     poke(inner, run).await;
     Ok(sent)
 }
-
 /// Somebody outside asks a run to end.
 async fn ask_to_end(
     inner: &Arc<Inner>,
@@ -147,7 +156,6 @@ async fn ask_to_end(
     let request = EndRequest { reason: reason.into(), actor: actor.into() };
     cancel(inner, run, &request, at_once).await
 }
-
 /// Asks a run to end, `at_once` or after it has undone what it did. A run that ends asks its children with its own
 /// words, whatever they are.
 pub(super) async fn cancel(
@@ -160,7 +168,6 @@ pub(super) async fn cancel(
     let (id, topic, payload) = (topic.into(), topic.into(), encode(request)?);
     post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }
-
 impl<W> RunHandle<W> {
     /// Asks the run to end; see [`Engine::cancel`].
     ///

@@ -12,11 +12,12 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use super::{Engine, Inner};
 use crate::contract::Status;
+use crate::engine::inner::{Engine, Inner};
 use crate::journal::StoredFrame;
-use crate::store::{EndedRuns, Purged, RunRecord, Store, StoreError};
-use crate::view::RunView;
+use crate::store::{EndedRuns, Purged, RunRecord, Store};
+use crate::store_error::StoreError;
+use crate::view::run::RunView;
 
 /// How long ended runs are kept, by how they ended. What is not named is kept for ever.
 ///
@@ -36,9 +37,7 @@ pub struct Retention {
     every: Duration,
     hook: Option<Hook>,
 }
-
 type Hook = Arc<dyn Fn(Retiring) -> BoxFuture<'static, Fate> + Send + Sync>;
-
 /// What a hook says about a run that is about to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -47,14 +46,12 @@ pub enum Fate {
     /// Keep it. It is asked about again the next time.
     Keep,
 }
-
 /// A run that is about to be deleted.
 #[derive(Clone, Debug)]
 pub struct Retiring {
     record: RunRecord,
     store: Arc<dyn Store>,
 }
-
 /// What a purge came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PurgeReport {
@@ -65,13 +62,11 @@ pub struct PurgeReport {
     /// Runs whose parents are open.
     pub held: u64,
 }
-
 impl Default for Retention {
     fn default() -> Self {
         Self::new()
     }
 }
-
 impl Retention {
     /// Keeps everything for ever.
     pub fn new() -> Self {
@@ -152,14 +147,12 @@ impl Retention {
         }
     }
 }
-
 impl fmt::Debug for Retention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hooked = self.hook.is_some();
         f.debug_struct("Retention").field("ages", &self.ages).field("hooked", &hooked).finish_non_exhaustive()
     }
 }
-
 impl Retiring {
     /// The run.
     pub fn record(&self) -> &RunRecord {
@@ -182,7 +175,6 @@ impl Retiring {
         RunView::load(&*self.store, &self.record.id).await
     }
 }
-
 impl Engine {
     /// Deletes the ended runs that are older than `retention` says: journal, ledger rows, inbox and snapshot, one run
     /// in one write. A store-wide business key stays taken. What was deleted before an error stays deleted.
@@ -193,7 +185,6 @@ impl Engine {
         purge(&self.inner, retention).await
     }
 }
-
 async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, StoreError> {
     let store = &inner.host.store;
     let mut query = retention.ended(inner.host.world.now());
@@ -217,7 +208,6 @@ async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, Stor
     }
     Ok(report)
 }
-
 /// Purges again and again, until the engine stops.
 pub(super) async fn keep_purging(inner: Arc<Inner>, retention: Retention) {
     while !inner.is_stopping() {

@@ -2,15 +2,22 @@
 
 use std::sync::Arc;
 
-use super::worker::Replayed;
-use super::{Engine, worker};
+use futures_util::future::BoxFuture;
+
 use crate::closing::terminal;
+use crate::engine::inner::{Engine, Inner};
+use crate::engine::load::{Read, Unwinding, not_linked, read};
 use crate::event::Event;
 use crate::failure::Failure;
-use crate::fault::Fault;
+use crate::fault::{Divergence, Fault};
 use crate::id::RunId;
-use crate::run::Run;
-use crate::turn::{RunEnd, TurnEnd, turn};
+use crate::policy::Mode;
+use crate::program::Completion;
+use crate::replay::History;
+use crate::run::{Origin, Run};
+use crate::run_end::RunEnd;
+use crate::store_error::StoreError;
+use crate::turn::{TurnEnd, turn};
 use crate::unwind::unwind;
 
 /// A replay that matched its history.
@@ -21,7 +28,6 @@ pub struct Verified {
     /// Number of answers the code asked for.
     pub matched: u64,
 }
-
 /// Why a run could not be verified.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -38,14 +44,13 @@ pub enum VerifyError {
         message: String,
     },
 }
-
 impl Engine {
     /// Replays a run in verify mode: no model, tool, HTTP, clock or random call is made, and nothing is written.
     ///
     /// # Errors
     /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
-        let Replayed { run: replayed, turned, unwinding, end } = worker::replay(&self.inner, run).await?;
+        let Replayed { run: replayed, turned, unwinding, end } = replay(&self.inner, run).await?;
         // With which event the workflow was over.
         let over = unwinding.as_ref().map(|(over, _)| over).or(end.as_ref());
         let cut_off = over.is_some_and(cuts_off);
@@ -70,7 +75,7 @@ impl Engine {
             && !cut_off
             && again != without_uncompensated(over.clone())
         {
-            return Err(worker::other_result(run).into());
+            return Err(other_result(run).into());
         }
         let workflow = replayed.counts();
         let undone = match unwinding {
@@ -83,7 +88,6 @@ impl Engine {
         Ok(Verified { recorded: workflow.0 + undone.0, matched: workflow.1 + undone.1 })
     }
 }
-
 /// Replays the undoing of a run's steps; returns the numbers of recorded and of matched answers.
 async fn verify_unwinding(run: &Arc<Run>, end: Option<&Event>) -> Result<(u64, u64), VerifyError> {
     match turn(run, Box::pin(unwind(Arc::clone(run)))).await {
@@ -98,7 +102,6 @@ async fn verify_unwinding(run: &Arc<Run>, end: Option<&Event>) -> Result<(u64, u
         None => Ok(run.counts()),
     }
 }
-
 /// The event as the workflow alone makes it.
 fn without_uncompensated(mut event: Event) -> Event {
     match &mut event {
@@ -108,7 +111,6 @@ fn without_uncompensated(mut event: Event) -> Event {
     }
     event
 }
-
 /// Whether a run was ended from outside of its workflow: cancelled, terminated, or failed for good over a resource.
 fn cuts_off(end: &Event) -> bool {
     match end {
@@ -118,4 +120,57 @@ fn cuts_off(end: &Event) -> bool {
         }
         _ => false,
     }
+}
+/// A run that was replayed without executing anything, up to the end of its workflow.
+pub(crate) struct Replayed {
+    pub(super) run: Arc<Run>,
+    /// How its workflow's turn ended.
+    pub(super) turned: TurnEnd,
+    /// The event with which its workflow was over, and the run as of then, where its steps were undone.
+    pub(super) unwinding: Option<(Event, Arc<Run>)>,
+    /// Its recorded end.
+    pub(super) end: Option<Event>,
+}
+/// Replays one run without executing anything.
+pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, Fault> {
+    let frames = inner.host.store.load(id, 0).await?;
+    if frames.is_empty() {
+        return Err(StoreError::UnknownRun { run: id.clone() }.into());
+    }
+    let Read { created, next, history, obligations, unwinding, end } =
+        read(&*inner.host.store, id, &frames).await?;
+    let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
+        return Err(not_linked(inner, id, &created.workflow));
+    };
+    let replayed = |history| {
+        let origin = Origin {
+            id: id.clone(),
+            def: workflow.def,
+            epoch: 0,
+            mode: Mode::Verify,
+            seed: created.seed.clone(),
+            next,
+            history,
+            obligations: obligations.clone(),
+            inbox: Vec::new(),
+            effects: Vec::new(),
+        };
+        Run::new(Arc::clone(&inner.host), origin)
+    };
+    let run = replayed(history);
+    // A run of its own: the workflow's code may have gone on where history was cut off.
+    let unwinding = unwinding.map(|Unwinding { end, history }| {
+        let unwound = replayed(History::default());
+        unwound.begin_unwinding(history);
+        (end, unwound)
+    });
+    let body: BoxFuture<'static, Completion> = workflow
+        .run(Arc::clone(&run), None, &created.input)
+        .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
+    let turned = turn(&run, body).await;
+    Ok(Replayed { run, turned, unwinding, end })
+}
+/// A divergence without sides: the results differ.
+pub(crate) fn other_result(run: &RunId) -> Fault {
+    Fault::Diverged(Box::new(Divergence { run: run.clone(), recorded: None, requested: None }))
 }

@@ -13,10 +13,8 @@ use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
-use super::{Answered, Call, perform};
-use crate::confirm::{Seen, Verifier, Verifiers};
+use crate::call::Call;
 use crate::def::{Probe, StepDef, StepOptions, WorkflowDef};
-use crate::effect_store;
 use crate::event::{Event, RunCreated, StateChanged};
 use crate::failure::{Failure, StepError};
 use crate::host::{Host, Limits};
@@ -27,7 +25,9 @@ use crate::memory::MemoryStore;
 use crate::obligations::Obligations;
 use crate::outcome::FailureClass;
 use crate::payload::{Digest, Payload, PayloadError};
+use crate::perform::{Answered, perform};
 use crate::policy::{DefaultPolicy, Mode};
+use crate::policy_verifiers::{Seen, Verifier, Verifiers};
 use crate::replay::History;
 use crate::run::{Origin, Run};
 use crate::step::{Body, BodyError, BodyResult, ProbeResult};
@@ -47,13 +47,11 @@ static FLOW: WorkflowDef = WorkflowDef {
     edges: &[],
     allows: &[],
 };
-
 /// A clock that stands still but for those who sleep: they wake at once, and it has moved on.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     slept: Mutex<Vec<Duration>>,
 }
-
 impl World for Clock {
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH + self.slept.lock().unwrap().iter().sum::<Duration>()
@@ -69,7 +67,6 @@ impl World for Clock {
         Box::pin(ready(()))
     }
 }
-
 /// What the body does in one call.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
@@ -88,12 +85,10 @@ pub(crate) enum Act {
     /// Never comes back.
     Hangs,
 }
-
 /// An error of the body.
 fn refusal(class: FailureClass) -> BodyError {
     BodyError { error: json("\"no\""), message: "no".into(), class, retry_after: None }
 }
-
 /// The body and its probe, by what they are to do next; what is used up hangs.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
@@ -101,7 +96,6 @@ pub(crate) struct Script {
     found: Mutex<VecDeque<ProbeResult>>,
     calls: Mutex<Vec<IdempotencyKey>>,
 }
-
 impl Body for Script {
     fn call(&self, cx: StepCx, _: &Payload) -> BoxFuture<'static, BodyResult> {
         self.calls.lock().unwrap().push(cx.idempotency_key());
@@ -144,13 +138,11 @@ impl Body for Script {
         Some(Box::pin(ready(found)))
     }
 }
-
 /// Finds every file as it was left, or none.
 #[derive(Debug)]
 struct Files {
     as_left: bool,
 }
-
 impl Verifier for Files {
     fn name(&self) -> &str {
         "files"
@@ -161,7 +153,6 @@ impl Verifier for Files {
         Box::pin(ready(Ok(if self.as_left { Seen::AsLeft } else { differs() })))
     }
 }
-
 /// How one [`Stage::play`] ended.
 #[derive(Debug)]
 pub(crate) enum Scene {
@@ -172,7 +163,6 @@ pub(crate) enum Scene {
     /// The call goes on waiting.
     Waits,
 }
-
 impl Scene {
     pub(crate) fn value(self) -> String {
         match self {
@@ -192,7 +182,6 @@ impl Scene {
         matches!(self, Self::Waits)
     }
 }
-
 /// One step call of one run.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -206,7 +195,6 @@ pub(crate) struct Stage {
     clock: Arc<Clock>,
     body: Arc<Script>,
 }
-
 impl Stage {
     pub(crate) fn new(options: StepOptions) -> Self {
         let store = Arc::new(MemoryStore::new());
@@ -371,7 +359,7 @@ impl Stage {
     /// The journal from this position on, whole.
     fn events_from(&self, position: u64) -> Vec<Event> {
         let frames = now(self.store.load(&run_id(), position)).unwrap();
-        now(effect_store::events(&*self.store, &run_id(), &frames)).unwrap()
+        now(crate::store_read::events(&*self.store, &run_id(), &frames)).unwrap()
     }
 
     /// What the journal holds of the call.
@@ -415,23 +403,18 @@ impl Stage {
         self.clock.slept.lock().unwrap().clone()
     }
 }
-
 pub(crate) fn run_id() -> RunId {
     RunId::new("ticket-42").unwrap()
 }
-
 pub(crate) fn command() -> CommandId {
     CommandId::new("0", "send")
 }
-
 pub(crate) fn key(attempt: u32) -> IdempotencyKey {
     IdempotencyKey::new(&run_id(), &command(), attempt)
 }
-
 pub(crate) fn json(text: &str) -> Payload {
     Payload::from_text(text.to_owned()).unwrap()
 }
-
 /// What a store that answers at once says.
 pub(crate) fn now<T>(answer: impl Future<Output = T>) -> T {
     answer.now_or_never().expect("the memory store answers at once")

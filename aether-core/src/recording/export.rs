@@ -4,20 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sha2::{Digest as _, Sha256};
 
-use super::masking::Secrets;
-use super::walk::quoted;
-use super::{Masking, RecordedFrame, RecordedRun, Recording, RecordingError};
-use crate::effect_store;
 use crate::event::Event;
 use crate::id::{CommandId, RunId};
 use crate::journal::read_verified;
 use crate::ledger::LedgerEntry;
 use crate::payload::{Digest, Payload, hex};
-use crate::store::{Store, StoreError};
+use crate::recording::masking::Secrets;
+use crate::recording::walk::quoted;
+use crate::recording::{Masking, RecordedFrame, RecordedRun, Recording, RecordingError};
+use crate::store::Store;
+use crate::store_error::StoreError;
 
 /// What a seed begins with that stands in place of another.
 const MASKED_SEED: &str = "masked-";
-
 impl Recording {
     /// Records `run` and the runs it started, as far as they have come. Changes nothing in the store.
     ///
@@ -99,7 +98,6 @@ impl Recording {
         }
     }
 }
-
 /// One run from a store.
 async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, RecordingError> {
     let stored = store.load(id, 0).await?;
@@ -118,15 +116,14 @@ async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, Reco
             let (position, reason) = (frame.position, error.to_string());
             journal(crate::journal::JournalError::Unreadable { position, reason })
         })?;
-        effect_store::inline(store, id, frame, &mut events).await?;
+        crate::store_read::inline(store, id, frame, &mut events).await?;
         frames.push(RecordedFrame { at: frame.at, events });
     }
     // After the journal: a row may be ahead of what was loaded of it, as after a crash, and never behind.
     let mut ledger = store.entries(id).await?;
-    effect_store::complete(store, id, &mut ledger).await?;
+    crate::store_read::complete(store, id, &mut ledger).await?;
     Ok(Some(RecordedRun { run: id.clone(), created, frames, ledger }))
 }
-
 fn started_by(run: &RecordedRun) -> Result<Vec<RunId>, RecordingError> {
     let events = run.events()?.into_iter();
     Ok(events
@@ -137,7 +134,6 @@ fn started_by(run: &RecordedRun) -> Result<Vec<RunId>, RecordingError> {
         })
         .collect())
 }
-
 /// Every blob that a text of `runs` names: a blob's name is its SHA-256 in hexadecimal digits.
 async fn blobs(store: &dyn Store, runs: &[RecordedRun]) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
     let mut names = BTreeSet::new();
@@ -154,7 +150,6 @@ async fn blobs(store: &dyn Store, runs: &[RecordedRun]) -> Result<BTreeMap<Strin
     }
     Ok(blobs)
 }
-
 /// Replaces a payload, if there is something to replace it with that is JSON.
 fn put(payload: &mut Payload, text: Option<String>) -> bool {
     match text.map(Payload::from_text) {
@@ -165,7 +160,6 @@ fn put(payload: &mut Payload, text: Option<String>) -> bool {
         _ => false,
     }
 }
-
 impl RecordedRun {
     /// Its events.
     fn texts(&self) -> impl Iterator<Item = &Payload> {
@@ -229,7 +223,6 @@ impl RecordedRun {
         inputs
     }
 }
-
 /// Lets the digest in an event follow its input, where that was masked.
 fn follow(
     event: &mut Payload,
@@ -248,7 +241,6 @@ fn follow(
         digests.extend(command.map(|command| (command, new)));
     }
 }
-
 fn mask_row(
     row: &mut LedgerEntry,
     masking: &Masking,

@@ -3,12 +3,6 @@
 //! Promise: a recording that is read back and loaded into a store replays there as it did where it was made. Secrets
 //! that the [`Masking`] finds are not in it. `docs/history-format.md` describes the file.
 
-mod export;
-mod file;
-mod import;
-mod masking;
-mod walk;
-
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -18,14 +12,17 @@ use crate::id::RunId;
 use crate::journal::{JournalError, StoredFrame};
 use crate::ledger::LedgerEntry;
 use crate::payload::Payload;
-use crate::store::{AppendError, StoreError};
+use crate::store_error::{AppendError, StoreError};
 
+mod export;
+mod file;
+mod import;
+mod masking;
+mod walk;
 pub use file::replace_file;
 pub use masking::{MASK, Masking};
-
 /// Version of the file's form that this build writes, and the newest it reads.
 pub const VERSION: u32 = 1;
-
 /// A run, the runs it started, and the blobs they refer to.
 ///
 /// ```
@@ -39,7 +36,6 @@ pub struct Recording {
     blobs: BTreeMap<String, Vec<u8>>,
     masked: usize,
 }
-
 impl Recording {
     /// Its runs: first the one that was recorded, then those it started.
     pub fn runs(&self) -> &[RecordedRun] {
@@ -61,7 +57,6 @@ impl Recording {
         self.masked
     }
 }
-
 /// One run of a [`Recording`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRun {
@@ -74,7 +69,6 @@ pub struct RecordedRun {
     /// Its ledger rows, in the order in which they were started.
     pub ledger: Vec<LedgerEntry>,
 }
-
 impl RecordedRun {
     /// The events of its journal, in order.
     ///
@@ -91,7 +85,6 @@ impl RecordedRun {
         Ok(events)
     }
 }
-
 /// One atomic append of a recorded run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedFrame {
@@ -100,7 +93,6 @@ pub struct RecordedFrame {
     /// Its events as they were written.
     pub events: Vec<Payload>,
 }
-
 impl RecordedFrame {
     /// JSON array of the events, as a store keeps it.
     fn text(&self) -> String {
@@ -113,7 +105,6 @@ impl RecordedFrame {
         StoredFrame { position, at, epoch, text: self.text(), chain }.events()
     }
 }
-
 /// Why a recording could not be made, read or loaded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::{Riders, Run};
 use crate::cancellation::Cancellation;
 use crate::event::{Event, InvocationAbandoned};
 use crate::fault::Fault;
 use crate::id::CommandId;
-use crate::obligations::Obligations;
 use crate::replay::History;
+use crate::run::Run;
+use crate::run::append::Riders;
 use crate::step::Undo;
 
 impl Run {
@@ -38,18 +38,6 @@ impl Run {
             events.push(InvocationAbandoned { command, invocation }.into());
         }
         Ok((events, riders))
-    }
-
-    /// Does not return in a run that is being cancelled: nothing begins any more.
-    pub(crate) async fn still_open(&self) {
-        if self.is_closing() {
-            std::future::pending().await
-        }
-    }
-
-    /// Whether the run is being cancelled.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.lock().closing
     }
 
     /// Tells bodies that the run is being cancelled, lets them end, and begins nothing more.
@@ -83,11 +71,6 @@ impl Run {
     /// Whether steps are being undone.
     pub(crate) fn is_unwinding(&self) -> bool {
         self.lock().unwinding
-    }
-
-    /// What the run owes.
-    pub(crate) fn owes<T>(&self, ask: impl FnOnce(&mut Obligations) -> T) -> T {
-        ask(&mut self.lock().obligations)
     }
 
     /// Keeps what would undo `command`.

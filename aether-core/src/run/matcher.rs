@@ -5,13 +5,13 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use super::{Matched, Run};
 use crate::fault::{Divergence, Fault, Side};
 use crate::id::CommandId;
 use crate::outcome::EffectClass;
 use crate::payload::{Digest, Payload};
 use crate::policy::{Consulted, Mode, Verdict};
 use crate::replay::{Answer, Recorded};
+use crate::run::Run;
 
 impl Run {
     /// Matches a command with history. A mismatch stops the run.
@@ -146,7 +146,6 @@ impl Run {
         self.still_open().await;
     }
 }
-
 /// Whether a command of this class is answered by a body, behind the effect gate.
 const fn has_body(class: EffectClass) -> bool {
     match class {
@@ -165,7 +164,6 @@ const fn has_body(class: EffectClass) -> bool {
         | EffectClass::Workflow => false,
     }
 }
-
 pub(super) fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
     Side {
         command: record.command.clone(),
@@ -173,4 +171,14 @@ pub(super) fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
         digest: record.digest.clone(),
         site: record.site.clone(),
     }
+}
+/// What the matcher says about a command.
+#[derive(Debug)]
+pub(crate) enum Matched {
+    /// Its answer is recorded.
+    Answered,
+    /// It was begun, and its answer is not recorded.
+    Begun(Box<Recorded>),
+    /// History does not hold it.
+    New,
 }

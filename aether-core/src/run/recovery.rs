@@ -6,14 +6,14 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use super::Run;
-use super::matcher::recorded_side;
-use crate::effect_store::StoredEffect;
 use crate::failure::Failure;
 use crate::fault::{Divergence, Fault, Side};
 use crate::id::{CommandId, IdempotencyKey};
 use crate::outcome::EffectClass;
 use crate::replay::History;
+use crate::run::Run;
+use crate::run::matcher::recorded_side;
+use crate::store::StoredEffect;
 
 impl Run {
     /// Fails the run for good, and never returns.

@@ -3,138 +3,35 @@
 //! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
 //! Every move of a run's and of an execution's status is kept with from, to, trigger, actor and time.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::contract::{IllegalTransition, Status, Trigger};
+use crate::decisions;
+use crate::decisions::Ruling;
+use crate::event::{Decision, Event};
+use crate::failure::StepError;
+use crate::id::{CommandId, Position, RunId};
+use crate::outcome::{EffectClass, Outcome};
+use crate::payload::Payload;
+use crate::run_end::RunEnd;
+use crate::store::{Snapshot, Store};
+use crate::store_error::StoreError;
+
+pub mod run;
+pub use run::{EffectRecord, RunView, StepView};
 mod execution;
 mod levels;
 mod people;
 mod track;
-
-use std::collections::{BTreeMap, BTreeSet};
-
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-
-use crate::contract::{IllegalTransition, Status, Trigger};
-use crate::effect_store;
-use crate::event::{Decision, Event, StateChanged, StateConfirmed, Uncompensated};
-use crate::failure::StepError;
-use crate::human::{self, Ruling};
-use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
-use crate::outcome::{EffectClass, Outcome};
-use crate::payload::Payload;
-use crate::store::{Snapshot, Store, StoreError};
-use crate::turn::RunEnd;
-
 pub use execution::{
     CALLBACK, CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition,
 };
 pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
 pub use people::{PeopleStep, PeopleView};
-
 /// Events after which a new snapshot of a view is worth its write.
 const SNAPSHOT_EVERY: Position = 512;
-
-/// One run as its journal tells it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunView {
-    /// The run.
-    pub run: RunId,
-    /// Name of its workflow.
-    pub workflow: String,
-    /// Version of the workflow's definition when it was created.
-    pub version: u32,
-    /// Its input.
-    pub input: Option<Payload>,
-    /// Where it stands.
-    pub status: Status,
-    /// How it came to stand there.
-    pub lifecycle: Lifecycle,
-    /// Its steps and other commands, in the order in which they first appear.
-    pub steps: Vec<StepView>,
-    /// Everything that crossed the border of the run, in order.
-    pub effects: Vec<EffectRecord>,
-    /// Number of events folded.
-    pub position: Position,
-    /// Result or error, once it ended.
-    pub result: Option<Result<Payload, Payload>>,
-    /// Steps that could not be undone.
-    #[serde(default)]
-    pub uncompensated: Vec<Uncompensated>,
-    /// Moves of a status that the table does not have; empty unless a journal was tampered with.
-    pub illegal: Vec<String>,
-    /// Every execution of every step, in the order in which their contracts were made.
-    pub executions: Vec<Execution>,
-    index: BTreeMap<String, usize>,
-    /// The newest execution of each command, and of each approval.
-    newest: BTreeMap<String, usize>,
-    /// Executions that have not ended.
-    open: BTreeSet<usize>,
-    /// Who advances the run.
-    worker: String,
-}
-
-/// One command as the journal tells it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepView {
-    /// The command.
-    pub command: CommandId,
-    /// What kind of contact with the world it is.
-    pub class: EffectClass,
-    /// Where it stands.
-    pub status: Status,
-    /// Its outcome, once it has one.
-    pub outcome: Option<Outcome>,
-    /// Its arguments, as the workflow asked for them.
-    pub input: Option<Payload>,
-    /// Its arguments, as a person edited them before agreeing to the call.
-    #[serde(default)]
-    pub edited: Option<Payload>,
-    /// Its value, or its step error.
-    pub result: Option<Result<Payload, Payload>>,
-    /// Attempts that were begun, as far as the journal tells.
-    pub attempts: u32,
-    /// When the next attempt is due, while one is.
-    #[serde(default)]
-    pub retry_due: Option<Timestamp>,
-    /// The newest invocation, for world-changing steps.
-    pub invocation: Option<InvocationId>,
-    /// Its idempotency key.
-    pub key: Option<IdempotencyKey>,
-    /// Nobody knows whether it happened.
-    pub in_doubt: bool,
-    /// Where in the source it was awaited.
-    pub site: Option<String>,
-    /// Whether `node_finished` was written.
-    pub finished: bool,
-    /// The resources it reported as changed, in order.
-    pub changes: Vec<StateChanged>,
-    /// What every look at them since came to, in order.
-    pub confirmations: Vec<StateConfirmed>,
-}
-
-impl StepView {
-    /// Whether the step is known to have changed the world.
-    pub fn world_changed(&self) -> bool {
-        self.outcome == Some(Outcome::SideEffectCommitted)
-    }
-}
-
-/// One effect, as recorded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EffectRecord {
-    /// Number of the event that holds its outcome.
-    pub position: Position,
-    /// The command.
-    pub command: CommandId,
-    /// What kind of effect it is.
-    pub class: EffectClass,
-    /// What went out.
-    pub input: Option<Payload>,
-    /// What came back: a value, or a step error.
-    pub output: Result<Payload, Payload>,
-    /// What it means for the world.
-    pub outcome: Outcome,
-}
-
 impl RunView {
     /// The view before any event.
     pub fn new(run: RunId) -> Self {
@@ -180,7 +77,7 @@ impl RunView {
             return Err(StoreError::UnknownRun { run: run.clone() });
         }
         for frame in frames {
-            let events = effect_store::events(store, run, std::slice::from_ref(&frame)).await?;
+            let events = crate::store_read::events(store, run, std::slice::from_ref(&frame)).await?;
             events.into_iter().for_each(|event| view.apply((frame.at, event)));
         }
         if view.position - start >= SNAPSHOT_EVERY
@@ -296,7 +193,7 @@ impl RunView {
             Event::WaitStarted(_) => self.suspend(&command, None),
             Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
             Event::WaitCompleted(e) => match e.value {
-                Some(value) if human::is_rejection(&command, &value) => {
+                Some(value) if decisions::is_rejection(&command, &value) => {
                     self.finish(now, &command, Outcome::PermanentFailure, Ok(value), Trigger::Reject);
                 }
                 Some(value) => {
@@ -305,7 +202,7 @@ impl RunView {
                 }
                 None => self.go(&command, Trigger::Timeout),
             },
-            Event::ApprovalDecided(_) if human::is_question(&command, self.class_of(&command)) => {
+            Event::ApprovalDecided(_) if decisions::is_question(&command, self.class_of(&command)) => {
                 self.resume(&command);
             }
             Event::ApprovalDecided(e) => match e.decision.decode::<Ruling>() {
@@ -481,7 +378,6 @@ impl RunView {
         });
     }
 }
-
 /// The move that an outcome makes.
 fn ending(outcome: Outcome, result: &Result<Payload, Payload>) -> Trigger {
     if outcome.is_complete() {

@@ -3,14 +3,15 @@
 //! Promise: every execution has the moves that its events tell of and no others; when a race or a run is over, what
 //! was still open in it is cancelled.
 
-use super::RunView;
-use super::execution::{CALLBACK, CLOCK, Execution, Lifecycle, Moment, Purpose};
-use super::people::error_text;
 use crate::contract::{Constraints, Status, Trigger};
+use crate::decisions;
+use crate::decisions::Ruling;
 use crate::event::{Decision, Event};
-use crate::human::{self, Ruling};
 use crate::id::{CommandId, InvocationId};
 use crate::outcome::{EffectClass, Outcome};
+use crate::view::execution::{CALLBACK, CLOCK, Execution, Lifecycle, Moment, Purpose};
+use crate::view::people::error_text;
+use crate::view::run::RunView;
 
 impl RunView {
     /// Takes the next event of a command into the executions. Outcomes come through [`RunView::conclude`].
@@ -77,7 +78,7 @@ impl RunView {
             Event::ApprovalDecided(e) => {
                 let at = self.asked(command, now);
                 self.decided(at, &e.actor);
-                let question = human::is_question(command, self.class_of(command));
+                let question = decisions::is_question(command, self.class_of(command));
                 match e.decision.decode::<Ruling>() {
                     Ok(Ruling::Rejected(_)) if !question => self.end(at, Trigger::Reject, now),
                     Ok(Ruling::Expired) if !question => self.end(at, Trigger::Timeout, now),

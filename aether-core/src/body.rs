@@ -1,0 +1,150 @@
+//! Running a body: its context, its timeout, its heartbeats, its panics.
+//!
+//! Promise: a body that may change the world runs only under a `DurableIntent`; a body that panics is an outcome and
+//! not the end of the engine.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either, select};
+use jiff::Timestamp;
+
+use crate::call::Performance;
+use crate::ended::{Ended, ended_with};
+use crate::failure::panic_message;
+use crate::fault::Fault;
+use crate::outcome::EffectClass;
+use crate::payload::Payload;
+use crate::step::BodyResult;
+use crate::step_cx::StepCx;
+use crate::store_intent::DurableIntent;
+
+impl Performance {
+    /// Runs a body that leaves the world as it is.
+    pub(crate) async fn call_safely(&mut self) -> Ended {
+        let class = self.options.class;
+        // A pure body runs again on replay, where nobody looks at the clock; it has no use for it either.
+        let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
+        let cx = self.step_cx(began, None);
+        cx.heartbeats().begin_after(self.progress().await);
+        self.call(cx).await
+    }
+
+    /// Runs a body that may change the world.
+    pub(crate) async fn call_with(&mut self, intent: DurableIntent) -> Ended {
+        let started_at = match self.began {
+            Some(began) => began,
+            None => self.began_before(&intent).await,
+        };
+        let progress = self.progress().await;
+        let cx = self.step_cx(started_at, Some(intent));
+        cx.heartbeats().begin_after(progress);
+        self.call(cx).await
+    }
+
+    /// The recorded start of an invocation: a body that is sent again after a crash sees the same clock.
+    async fn began_before(&self, intent: &DurableIntent) -> Timestamp {
+        let _busy = self.run.busy();
+        match self.run.host.store.entry(intent.key()).await {
+            Ok(entry) => entry.map_or_else(|| self.run.now(), |entry| entry.started_at),
+            Err(error) => self.run.stop(error).await,
+        }
+    }
+
+    /// What a test answers in the body's place.
+    pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+        let interceptor = self.run.host.interceptor.as_ref()?;
+        let call = self.body_call();
+        Some(interceptor.around(&call, interceptor.intercept(&call, cx)?))
+    }
+
+    /// The body itself, and what a test puts around it.
+    fn real(&self, cx: &StepCx) -> BoxFuture<'static, BodyResult> {
+        let body = self.body.call(cx.clone(), &self.args);
+        match &self.run.host.interceptor {
+            Some(interceptor) => interceptor.around(&self.body_call(), body),
+            None => body,
+        }
+    }
+
+    async fn call(&mut self, cx: StepCx) -> Ended {
+        let busy = self.run.busy();
+        let body = match self.intercepted(&cx) {
+            Some(stub) => Ok(stub),
+            None => std::panic::catch_unwind(AssertUnwindSafe(|| self.real(&cx))),
+        };
+        let ended = match body {
+            Ok(body) if self.options.class.changes_world() => self.hear(body, &cx).await,
+            // Nothing is lost with a body that changes nothing: it is dropped when the run is cancelled.
+            Ok(body) => match select(pin!(self.hear(body, &cx)), pin!(cx.cancelled())).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right(_) => {
+                    drop(busy);
+                    return std::future::pending().await;
+                }
+            },
+            Err(panic) => Ended::Panicked(panic_message(&*panic)),
+        };
+        self.notes.append(&mut cx.take_notes());
+        if !matches!(ended, Ended::Value(_)) {
+            self.save_progress(cx.heartbeats()).await;
+            self.progress = cx.heartbeats().newest();
+        }
+        match (cx.missing(), cx.handed_over(), ended) {
+            (Some(missing), _, Ended::Error(_)) => self.unprovided(missing).await,
+            (None, Some(limit), Ended::Error(_)) => Ended::Pending(limit),
+            (_, _, ended) => ended,
+        }
+    }
+
+    /// A body gave up because the program did not provide what it needs: a fault of the program and not of the run,
+    /// which goes on when the program is whole. The attempt definitely failed, so that the next one gets a new key.
+    async fn unprovided<T>(&mut self, missing: crate::deps::MissingDep) -> T {
+        if self.options.class.changes_world() {
+            self.deny("engine: not provided");
+        }
+        let (run, command) = (self.run.id.clone(), self.command.clone());
+        self.run.stop(Fault::NotProvided { run, command, missing }).await
+    }
+
+    /// Watches a body, and listens to its heartbeats where its step declares them.
+    async fn hear(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> Ended {
+        let Some(limit) = self.options.heartbeat else { return self.watch(body).await };
+        let silence = self.silence(cx.heartbeats(), limit);
+        match select(pin!(self.watch(body)), pin!(silence)).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right(_) => Ended::Silent,
+        }
+    }
+
+    /// How far an earlier execution of this step has come, where the step declares heartbeats.
+    async fn progress(&mut self) -> Option<Payload> {
+        self.options.heartbeat?;
+        if self.progress.is_none() {
+            let _busy = self.run.busy();
+            self.progress = match self.run.host.store.progress(&self.run.id, &self.command).await {
+                Ok(progress) => progress,
+                Err(error) => return self.run.stop(error).await,
+            };
+        }
+        self.progress.clone()
+    }
+
+    /// Polls a body under its timeout, and catches its panic.
+    pub(crate) async fn watch(&self, body: BoxFuture<'static, BodyResult>) -> Ended {
+        let mut body = AssertUnwindSafe(body).catch_unwind();
+        let ended = match (self.options.timeout, (&mut body).now_or_never()) {
+            (_, Some(ended)) => ended,
+            (None, None) => body.await,
+            (Some(timeout), None) => {
+                let deadline = self.run.host.world.sleep(timeout);
+                match select(body, deadline).await {
+                    Either::Left((ended, _)) => ended,
+                    Either::Right(((), _)) => return Ended::TimedOut,
+                }
+            }
+        };
+        ended_with(&self.run, ended)
+    }
+}

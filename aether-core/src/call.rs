@@ -1,0 +1,229 @@
+//! One step call while it is being answered: what it is, how far it has come, and the events and rows it writes.
+//!
+//! Promise: a value stands once in a journal; `step_committed` is written on success only.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::def::StepOptions;
+use crate::ended::{Ended, error_of};
+use crate::event::{CommandCommitted, Decision, Event, NodeStarted, StepCommitted, ToolInvocationFinished};
+use crate::failure::StepError;
+use crate::id::{CommandId, IdempotencyKey, InvocationId};
+use crate::interceptor::BodyCall;
+use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::outcome::Outcome;
+use crate::payload::{Answered, Digest, Payload, PayloadError};
+use crate::run::Run;
+use crate::run::append::Riders;
+use crate::step::Body;
+use crate::step_cx::{Given, StepCx};
+use crate::store_intent::DurableIntent;
+
+impl Performance {
+    /// `node_started`, once; then what bodies reported since.
+    pub(crate) fn start_events(&mut self) -> Vec<Event> {
+        let mut events = Vec::with_capacity(6);
+        if !std::mem::replace(&mut self.started, true) {
+            events.push(
+                NodeStarted {
+                    command: self.command.clone(),
+                    class: self.options.class,
+                    digest: self.digest.clone(),
+                    input: (!self.emitted).then(|| self.args.clone()),
+                    site: self.site.clone(),
+                    constraints: self.options.constraints(),
+                }
+                .into(),
+            );
+        }
+        events.append(&mut self.notes);
+        events
+    }
+
+    pub(crate) fn key(&self) -> IdempotencyKey {
+        IdempotencyKey::new(&self.run.id, &self.command, self.attempt)
+    }
+
+    pub(crate) fn invocation(&self) -> InvocationId {
+        InvocationId::new(&self.command, self.attempt)
+    }
+
+    pub(crate) fn body_call(&self) -> BodyCall<'_> {
+        BodyCall {
+            run: &self.run.id,
+            command: &self.command,
+            path: &self.path,
+            options: &self.options,
+            attempt: self.attempt,
+            args: &self.args,
+        }
+    }
+
+    /// The context of this attempt's body.
+    pub(crate) fn step_cx(&self, started_at: Timestamp, intent: Option<DurableIntent>) -> StepCx {
+        StepCx::new(Given {
+            deps: Arc::clone(&self.run.host.deps),
+            payload_limit: self.run.host.limits.payload,
+            run: self.run.id.clone(),
+            command: self.command.clone(),
+            options: self.options,
+            attempt: self.attempt,
+            seed: self.run.seed.clone(),
+            started_at,
+            intent,
+            cancellation: self.run.cancellation(),
+        })
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.options.timeout.unwrap_or_default()
+    }
+
+    pub(crate) fn error_of(&self, ended: Ended, exhausted: bool) -> StepError<Payload> {
+        error_of(&self.run, &self.command, &self.options, ended, exhausted)
+    }
+
+    /// What rides with the next append: the messages it takes in.
+    pub(crate) fn riders(&mut self) -> Riders {
+        Riders { consumed: std::mem::take(&mut self.consumed), ..Riders::default() }
+    }
+
+    /// The ledger's row under `key`.
+    pub(crate) async fn row(&self, key: &IdempotencyKey) -> Option<LedgerEntry> {
+        let _busy = self.run.busy();
+        match self.run.host.store.entry(key).await {
+            Ok(row) => row,
+            Err(error) => self.run.stop(error).await,
+        }
+    }
+
+    /// The outcome that a committed ledger row holds; its value may be in the effect store.
+    pub(crate) async fn recorded(&self, row: &LedgerEntry) -> (Outcome, Answered) {
+        let _busy = self.run.busy();
+        let mut row = row.clone();
+        let rows = std::slice::from_mut(&mut row);
+        match crate::store_read::complete(&*self.run.host.store, &self.run.id, rows).await {
+            Ok(()) => recorded_outcome(row),
+            Err(error) => self.run.stop(error).await,
+        }
+    }
+
+    pub(crate) fn failed(&self, outcome: Outcome, error: Option<Payload>) -> Event {
+        CommandCommitted { command: self.command.clone(), outcome, result: None, error, caught_up: false }
+            .into()
+    }
+
+    pub(crate) fn step_committed(&self, key: Option<IdempotencyKey>) -> Event {
+        StepCommitted { command: self.command.clone(), step: self.name.to_string(), key }.into()
+    }
+
+    pub(crate) fn invocation_finished(
+        &self,
+        outcome: Outcome,
+        result: Option<Payload>,
+        error: Option<Payload>,
+    ) -> Event {
+        ToolInvocationFinished {
+            command: self.command.clone(),
+            invocation: self.invocation(),
+            outcome,
+            result,
+            error,
+            caught_up: false,
+        }
+        .into()
+    }
+
+    /// The change of this attempt's ledger row. A row that is missing is not needed: the journal is the truth.
+    pub(crate) fn ledger_update(
+        &self,
+        status: LedgerStatus,
+        result: Option<Payload>,
+        error: Option<Payload>,
+    ) -> Option<LedgerUpdate> {
+        let committed = status != LedgerStatus::InDoubt;
+        self.in_ledger.then(|| LedgerUpdate { key: self.key(), status, result, error, committed })
+    }
+
+    pub(crate) async fn wait_until(&self, due: Timestamp) {
+        if due > self.run.now() {
+            let _waiting = self.run.wait(self.command.clone(), Some(due));
+            self.run.host.world.sleep_until(due).await;
+        }
+    }
+}
+/// A step call, ready to be answered.
+pub(crate) struct Call {
+    /// Name in the journal.
+    pub(crate) name: Cow<'static, str>,
+    /// Unique name in the program.
+    pub(crate) path: Cow<'static, str>,
+    /// How it is executed.
+    pub(crate) options: StepOptions,
+    /// Its arguments, recorded.
+    pub(crate) args: Result<Payload, PayloadError>,
+    /// What runs.
+    pub(crate) body: Arc<dyn Body>,
+}
+impl Call {
+    /// Makes a call that changes the world irreversible; lowers nothing.
+    pub(crate) fn raise(&mut self, raised: bool) {
+        self.options.irreversible |= raised && self.options.class.changes_world();
+    }
+}
+/// What happens next to a step call.
+pub(crate) enum Next {
+    /// It is answered.
+    Done(Answered),
+    /// Another attempt is made.
+    Again,
+    /// A body came back: what it ended with is recorded.
+    Settle(Ended),
+    /// The outcome of this invocation is unknown: the step's policy decides, unless a decision was recorded already.
+    Unknown(InvocationId, IdempotencyKey, Option<Decision>),
+    /// The body is called under this intent.
+    Call(DurableIntent),
+}
+/// One step call while it is being answered.
+pub(crate) struct Performance {
+    pub(crate) run: Arc<Run>,
+    pub(crate) command: CommandId,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) path: Cow<'static, str>,
+    pub(crate) options: StepOptions,
+    pub(crate) args: Payload,
+    pub(crate) body: Arc<dyn Body>,
+    pub(crate) digest: Digest,
+    pub(crate) site: Option<String>,
+    pub(crate) notes: Vec<Event>,
+    /// Inbox messages that the next append takes in.
+    pub(crate) consumed: Vec<u64>,
+    /// Which round of words from outside it is in.
+    pub(crate) round: u32,
+    /// Whether an attempt handed its completion over.
+    pub(crate) handed_over: bool,
+    pub(crate) began: Option<Timestamp>,
+    /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
+    pub(crate) lost: Option<String>,
+    /// How far the newest execution of the body has come.
+    pub(crate) progress: Option<Payload>,
+    pub(crate) started: bool,
+    pub(crate) emitted: bool,
+    pub(crate) in_ledger: bool,
+    pub(crate) attempt: u32,
+    pub(crate) unknown_tries: u32,
+}
+/// The outcome that a committed ledger row holds.
+pub(crate) fn recorded_outcome(entry: LedgerEntry) -> (Outcome, Answered) {
+    match (entry.status, entry.error) {
+        (LedgerStatus::Failed, error) => {
+            (Outcome::PermanentFailure, Err(error.unwrap_or_else(Payload::null)))
+        }
+        (_, Some(error)) if entry.result.is_none() => (Outcome::PermanentFailure, Err(error)),
+        (_, _) => (Outcome::SideEffectCommitted, Ok(entry.result.unwrap_or_else(Payload::null))),
+    }
+}

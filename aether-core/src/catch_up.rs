@@ -1,0 +1,129 @@
+//! Outcomes that were known before a crash: recorded in the ledger or the effect store, and not yet in the journal.
+//!
+//! Promise: such an outcome is committed without calling the body again.
+
+use crate::call::{Next, Performance};
+use crate::confirm::Recovered;
+use crate::effect_store::{Kept, final_outcome, returned};
+use crate::event::{CommandCommitted, Event, NodeFinished, ToolInvocationFinished};
+use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::outcome::Outcome;
+use crate::payload::Answered;
+use crate::replay::Invocation;
+use crate::run::append::Riders;
+use crate::store::StoredEffect;
+use crate::store_read::effect_events;
+
+impl Performance {
+    /// The outcome that the effect store held for this attempt when the run was taken up, if it is this call's.
+    pub(crate) async fn cut_off(&self) -> Option<(StoredEffect, Vec<Event>, Vec<Kept>)> {
+        let effect = self.run.take_effect(|| self.key())?;
+        let _busy = self.run.busy();
+        match effect_events(&*self.run.host.store, &effect).await {
+            Ok((events, kept)) => self.is_of_this_call(&events).then_some((effect, events, kept)),
+            Err(error) => self.run.stop(error).await,
+        }
+    }
+
+    fn is_of_this_call(&self, events: &[Event]) -> bool {
+        events.iter().all(|event| match event {
+            Event::NodeStarted(e) => e.digest == self.digest && e.class == self.options.class,
+            _ => true,
+        })
+    }
+
+    /// Phase two, after a crash between the two: appends an outcome that the effect store held. The body is not called.
+    pub(crate) async fn adopt(
+        &mut self,
+        (effect, mut events, kept): (StoredEffect, Vec<Event>, Vec<Kept>),
+    ) -> Next {
+        let answered = final_outcome(&events);
+        let row = if effect.status.is_some() { self.row(&effect.key).await } else { None };
+        let recovered = Recovered { reported: &events, row: row.as_ref() };
+        let confirmed = matches!(answered, Some(Ok(_))) && self.confirm(&recovered).await;
+        events.retain(|event| !(self.started && matches!(event, Event::NodeStarted(_))));
+        events.iter_mut().for_each(mark_caught_up);
+        let mut riders = Riders { kept, ..Riders::default() };
+        if let (Some(status), Some(_)) = (effect.status, row) {
+            let (result, error) = match returned(&events) {
+                Some(Ok(value)) => (Some(value), None),
+                Some(Err(error)) => (None, Some(error)),
+                None => (None, None),
+            };
+            let committed = status != LedgerStatus::InDoubt;
+            let status = if confirmed { LedgerStatus::Confirmed } else { status };
+            riders.ledger.push(LedgerUpdate { key: effect.key, status, result, error, committed });
+            riders.lighten();
+        }
+        let due = events.iter().find_map(|event| match event {
+            Event::StepRetried(e) => Some(e.due),
+            _ => None,
+        });
+        self.started = true;
+        self.run.append(events, riders);
+        match (answered, due) {
+            (Some(answered), _) => Next::Done(answered),
+            (None, due) => {
+                self.attempt = self.attempt.saturating_add(1);
+                self.wait_until(due.unwrap_or(self.run.now())).await;
+                Next::Again
+            }
+        }
+    }
+
+    /// Takes over an outcome that was known before the crash; the body is not called. `row` is the ledger's, which may
+    /// lag behind.
+    pub(crate) async fn catch_up(
+        &mut self,
+        invocation: &Invocation,
+        outcome: Outcome,
+        result: Answered,
+        row: Option<&LedgerEntry>,
+    ) -> Answered {
+        let confirmed = outcome.is_complete() && self.confirm(&Recovered { reported: &[], row }).await;
+        let (value, error) = match &result {
+            Ok(value) => (Some(value.clone()), None),
+            Err(error) => (None, Some(error.clone())),
+        };
+        let mut events = self.start_events();
+        let mut riders = Riders::default();
+        if invocation.finished.is_none() {
+            events.push(
+                ToolInvocationFinished {
+                    command: self.command.clone(),
+                    invocation: invocation.id.clone(),
+                    outcome,
+                    result: value.clone(),
+                    error: error.clone(),
+                    caught_up: true,
+                }
+                .into(),
+            );
+        }
+        if row.is_some_and(|row| !row.committed || (confirmed && row.status != LedgerStatus::Confirmed)) {
+            let status = match &result {
+                Ok(_) if confirmed => LedgerStatus::Confirmed,
+                Ok(_) => LedgerStatus::Succeeded,
+                Err(_) => LedgerStatus::Failed,
+            };
+            let key = invocation.key.clone();
+            riders.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
+        }
+        events.extend(self.compensation(outcome, result.as_ref().ok()));
+        let command = self.command.clone();
+        events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up: true }.into());
+        events.push(NodeFinished { command: self.command.clone() }.into());
+        if outcome.is_complete() {
+            events.push(self.step_committed(Some(invocation.key.clone())));
+        }
+        self.run.append_large(events, riders).await;
+        result
+    }
+}
+fn mark_caught_up(event: &mut Event) {
+    match event {
+        Event::ToolInvocationFinished(e) => e.caught_up = true,
+        Event::CommandCommitted(e) => e.caught_up = true,
+        _ => {}
+    }
+}

@@ -1,0 +1,100 @@
+//! `cx.compensate()`: undoing committed steps in the workflow's own code.
+//!
+//! Promise: steps are undone in the reverse order of their commitment, each by a recorded step of its own.
+
+use std::sync::Arc;
+
+use crate::contract::Constraints;
+use crate::cx::Cx;
+use crate::event::{CommandCommitted, NodeFinished, NodeStarted, StepCommitted, Uncompensated};
+use crate::gate::BoxEffect;
+use crate::id::CommandId;
+use crate::obligations::COMPENSATE;
+use crate::outcome::{EffectClass, Outcome};
+use crate::payload::{Digest, Payload};
+use crate::run::Run;
+use crate::run::append::Riders;
+use crate::run::matcher::Matched;
+use crate::store_error::StoreError;
+use crate::undo::undo;
+
+impl Cx {
+    /// Undoes every compensated step of this run that was committed so far, the last one first, and goes on. Returns
+    /// the steps that could not be undone; they are in the run's end too, and are not tried again.
+    ///
+    /// ```
+    /// # use aether_core::cx::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let left = cx.compensate().await;
+    /// assert!(left.is_empty(), "{left:?}");
+    /// # }
+    /// ```
+    pub fn compensate(&mut self) -> BoxEffect<'_, Vec<Uncompensated>> {
+        let mut ticket = self.ticket(COMPENSATE);
+        BoxEffect::boxed(async move {
+            let site = ticket.enter().await;
+            let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+            let (listed, answered) = match run.request(&command, EffectClass::Pure, None, site.clone()).await
+            {
+                Matched::Answered => (run.recorded_input(&command), true),
+                Matched::Begun(record) => (record.input, false),
+                Matched::New => (None, false),
+            };
+            let listed = match listed.map(|input| input.decode::<Vec<CommandId>>()) {
+                Some(Ok(listed)) => listed,
+                Some(Err(_)) => return run.mismatched(&command, EffectClass::Pure, None).await,
+                None => {
+                    run.frontier(&command).await;
+                    list(&run, &command, site).await
+                }
+            };
+            for undoes in &listed {
+                undo(&run, undoes).await;
+            }
+            let left = left_of(&run, &listed);
+            if answered {
+                // Its answer comes after those of the compensations.
+                run.turn(&command).await;
+            } else {
+                run.frontier(&command).await;
+                end(&run, &command, &left);
+            }
+            left
+        })
+    }
+}
+/// Records which steps are to be undone.
+async fn list(run: &Run, command: &CommandId, site: Option<String>) -> Vec<CommandId> {
+    let listed = run.owes(|owes| owes.pending(false));
+    let recorded = Payload::encode(&listed).and_then(|input| Ok((Digest::of(&input)?, input)));
+    let (digest, input) = match recorded {
+        Ok(recorded) => recorded,
+        Err(error) => {
+            let store = run.host.store.describe();
+            return run.stop(StoreError::Corrupt { store, reason: error.to_string() }).await;
+        }
+    };
+    let (command, class) = (command.clone(), EffectClass::Pure);
+    let started =
+        NodeStarted { command, class, digest, input: Some(input), site, constraints: Constraints::default() };
+    run.append(vec![started.into()], Riders::default());
+    listed
+}
+fn left_of(run: &Run, listed: &[CommandId]) -> Vec<Uncompensated> {
+    let left = run.owes(|owes| owes.uncompensated());
+    left.into_iter().filter(|left| listed.contains(&left.step)).collect()
+}
+pub(crate) fn end(run: &Run, command: &CommandId, left: &[Uncompensated]) {
+    let command = command.clone();
+    let result = Payload::encode(left).ok();
+    let committed = CommandCommitted {
+        command: command.clone(),
+        outcome: Outcome::Success,
+        result,
+        error: None,
+        caught_up: false,
+    };
+    let finished = NodeFinished { command: command.clone() };
+    let complete = StepCommitted { command, step: COMPENSATE.into(), key: None };
+    run.append(vec![committed.into(), finished.into(), complete.into()], Riders::default());
+}

@@ -1,0 +1,68 @@
+//! What `#[workflow]` implements, and its erased form.
+//!
+//! Promise: an input reaches a workflow only as decoded from the record, on the first run as on every replay.
+
+use crate::program::RegisteredWorkflow;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::cx::Cx;
+use crate::def::WorkflowDef;
+use crate::outcome::FailureClass;
+use crate::payload::{Payload, PayloadError};
+use crate::program::{Children, Completion};
+use crate::recordable::{Recordable, RecordableError};
+use crate::run::Run;
+use crate::step::BodyError;
+
+/// A workflow function. Implemented by `#[workflow]` for the type named like the function.
+pub trait Workflow: Sized + Send + Sync + 'static {
+    /// The state machine.
+    const DEF: &'static WorkflowDef;
+    /// The input, owned: `()`, the one argument, or a tuple.
+    type Input: Send + 'static;
+    /// The value.
+    type Output: Recordable;
+    /// The error.
+    type Error: RecordableError;
+
+    /// Records an input.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when it does not serialize.
+    fn encode(input: &Self::Input) -> Result<Payload, PayloadError>;
+
+    /// Reads a recorded input.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when the record does not fit the function's signature.
+    fn decode(input: &Payload) -> Result<Self::Input, PayloadError>;
+
+    /// Runs the body in the root scope `cx`.
+    fn run(cx: Cx, input: Self::Input) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
+}
+pub(crate) fn run_erased<W: Workflow>(
+    run: Arc<Run>,
+    children: Option<Arc<dyn Children>>,
+    input: &Payload,
+) -> Result<BoxFuture<'static, Completion>, PayloadError> {
+    let body = W::run(Cx::root(run, children), W::decode(input)?);
+    Ok(Box::pin(async move {
+        Ok(match body.await {
+            Ok(value) => Ok(Payload::encode(&value)?),
+            Err(error) => Err(BodyError {
+                error: Payload::encode(&error)?,
+                message: error.to_string(),
+                class: FailureClass::Unclassified,
+                retry_after: None,
+            }),
+        })
+    }))
+}
+impl RegisteredWorkflow {
+    /// The erased form of `W`.
+    pub const fn of<W: Workflow>() -> Self {
+        Self::new(W::DEF, run_erased::<W>, std::any::TypeId::of::<W>)
+    }
+}

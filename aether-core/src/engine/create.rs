@@ -1,0 +1,124 @@
+//! How a run comes to be.
+//!
+//! Promise: a caller that goes away between the creation and its answer leaves no run that this worker owns and does
+//! not advance.
+
+use std::sync::Arc;
+
+use tokio::sync::OwnedRwLockReadGuard;
+
+use crate::effect_store::{Kept, large};
+use crate::engine::inner::{Inner, now};
+use crate::engine::launch::launch_run;
+use crate::engine::load::Launch;
+use crate::event::RunCreated;
+use crate::id::RunId;
+use crate::journal::Frame;
+use crate::obligations::Obligations;
+use crate::payload::{Digest, Payload, PayloadError, hex};
+use crate::policy::Mode;
+use crate::program::RegisteredWorkflow;
+use crate::replay::History;
+use crate::run::Origin;
+use crate::store::{Created, NewRun};
+use crate::store_error::StoreError;
+use crate::world::later;
+
+/// A run to be created.
+pub(crate) struct NewRunOf {
+    pub(super) workflow: RegisteredWorkflow,
+    pub(super) id: RunId,
+    pub(super) input: Payload,
+    pub(super) parent: Option<RunId>,
+    /// Whether the run's id was made for it, so that no other run can have it.
+    pub(super) unique: bool,
+}
+/// Creates a run in a task of its own: a caller that goes away between the creation and its answer must not leave a
+/// run that this worker holds and does not advance. `held` is let go when the run exists.
+pub(crate) async fn create_whole(
+    inner: &Arc<Inner>,
+    new: NewRunOf,
+    held: Option<OwnedRwLockReadGuard<()>>,
+) -> Result<Created, StoreError> {
+    if new.unique {
+        return create(inner, new).await;
+    }
+    let creation = tokio::spawn({
+        let inner = Arc::clone(inner);
+        async move {
+            let _held = held;
+            create(&inner, new).await
+        }
+    });
+    creation.await.unwrap_or_else(|error| {
+        Err(StoreError::Unavailable { store: inner.host.store.describe(), reason: error.to_string() })
+    })
+}
+/// Creates a run and begins to advance it, unless its id is taken.
+async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
+    let NewRunOf { workflow, id, input, parent, unique } = new;
+    let def = workflow.def;
+    let host = &inner.host;
+    let mut seed = [0; 16];
+    host.world.fill_random(&mut seed);
+    let seed = hex(&seed);
+    let corrupt =
+        |error: PayloadError| StoreError::Corrupt { store: "input".into(), reason: error.to_string() };
+    let digest = Digest::of(&input).map_err(corrupt)?;
+    let created = RunCreated {
+        workflow: def.name.into(),
+        module: def.module.into(),
+        version: def.version,
+        fingerprint: def.fingerprint.into(),
+        input: input.clone(),
+        digest: digest.clone(),
+        seed: seed.clone(),
+        parent: parent.clone(),
+    };
+    let at = now(inner);
+    let created: crate::event::Event = created.into();
+    let events = std::slice::from_ref(&created);
+    let kept = large(events, host.limits.inline);
+    for Kept { value, at } in &kept {
+        host.store.put_blob(&at.sha256, value.as_str().into()).await?;
+    }
+    let frame = Frame::referring(events, &kept).map_err(corrupt)?;
+    let creation = host.store.create(NewRun {
+        id: id.clone(),
+        workflow: def.name.into(),
+        version: def.version,
+        digest,
+        parent: parent.clone(),
+        frame,
+        at,
+        owner: Some(host.worker.clone()),
+        lease_until: later(at, inner.settings.lease),
+    });
+    let launch = || {
+        let origin = Origin {
+            id,
+            def: workflow.def,
+            epoch: 1,
+            mode: Mode::Recover,
+            seed,
+            next: 1,
+            history: History::default(),
+            obligations: Obligations::default(),
+            inbox: Vec::new(),
+            effects: Vec::new(),
+        };
+        host.observe(&origin.id, at, vec![created]);
+        launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None });
+    };
+    if unique {
+        // Nobody else can have the id: the run begins while its first event is on its way to the disk. What leaves the
+        // run waits for that event too, because a store keeps the order of appends.
+        launch();
+        return creation.await;
+    }
+    let answer = creation.await?;
+    if answer == Created::New {
+        launch();
+    }
+    Ok(answer)
+}

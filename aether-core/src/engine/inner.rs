@@ -1,0 +1,172 @@
+//! The engine's state: what all its tasks share, which runs it advances, and where handles wait for their ends.
+//!
+//! Promise: the engine's tasks end when the last clone of the engine is dropped.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{Notify, broadcast};
+use tokio::task::JoinHandle;
+
+use crate::def::WorkflowDef;
+use crate::host::{Host, Observed};
+use crate::id::RunId;
+use crate::program::{Children, RegisteredWorkflow};
+use crate::run::Run;
+use crate::run_end::RunEnd;
+use crate::store::Store;
+
+/// Starts, advances and recovers runs. Cheap to clone; dropping the last clone gives all runs back to the store.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    pub(super) inner: Arc<Inner>,
+    pub(super) _guard: Arc<Guard>,
+}
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(super) host: Arc<Host>,
+    /// What runs of this engine need to have children. Holds the engine weakly, being a part of it.
+    pub(super) children: Arc<dyn Children>,
+    pub(super) registry: RwLock<HashMap<&'static str, Vec<RegisteredWorkflow>>>,
+    pub(super) active: Mutex<HashMap<RunId, Active>>,
+    pub(super) cells: Mutex<HashMap<RunId, Weak<Cell>>>,
+    pub(super) kick: Notify,
+    pub(super) stopping: AtomicBool,
+    /// When leases were last renewed, or the engine began; microseconds since 1970.
+    pub(super) renewed: AtomicI64,
+    /// What the one shutdown came to; whoever asks for another one waits for it.
+    pub(super) ended: tokio::sync::OnceCell<Result<(), crate::store_error::StoreError>>,
+    pub(super) settings: Settings,
+}
+/// Times and sizes of an engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) lease: Duration,
+    pub(crate) poll: Duration,
+    pub(crate) max_active: usize,
+}
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) run: Arc<Run>,
+    pub(super) task: Option<JoinHandle<()>>,
+}
+/// Where a handle learns how its run ended.
+#[derive(Debug, Default)]
+pub(crate) struct Cell {
+    pub(super) end: Mutex<Option<RunEnd>>,
+    pub(super) changed: Notify,
+}
+impl Cell {
+    pub(crate) fn set(&self, end: Option<RunEnd>) {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn get(&self) -> Option<RunEnd> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+/// Ends the engine's tasks when the last clone of the engine is dropped.
+#[derive(Debug)]
+pub(super) struct Guard {
+    pub(super) inner: Arc<Inner>,
+}
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.inner.stopping.store(true, Ordering::Release);
+        self.inner.kick.notify_one();
+    }
+}
+impl Inner {
+    pub(super) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Active>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cell of a run; made when nobody has one.
+    pub(super) fn cell(&self, run: &RunId) -> Arc<Cell> {
+        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cell) = cells.get(run).and_then(Weak::upgrade) {
+            return cell;
+        }
+        let cell = Arc::new(Cell::default());
+        cells.insert(run.clone(), Arc::downgrade(&cell));
+        cell
+    }
+
+    /// Forgets cells that nobody holds.
+    pub(super) fn sweep_cells(&self) {
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, cell| cell.strong_count() > 0);
+    }
+
+    pub(super) fn register(&self, workflow: RegisteredWorkflow) {
+        let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let named = registry.entry(workflow.def.name).or_default();
+        if !named.iter().any(|known| known.is_same(&workflow)) {
+            named.push(workflow);
+        }
+    }
+
+    /// The workflow of this name; of several, the only one in `module`.
+    pub(super) fn workflow(&self, name: &str, module: &str) -> Option<RegisteredWorkflow> {
+        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        let named = registry.get(name)?;
+        if let [only] = named.as_slice() {
+            return Some(*only);
+        }
+        let mut here = named.iter().filter(|workflow| workflow.def.module == module);
+        here.next().copied().filter(|_| here.next().is_none())
+    }
+
+    pub(super) fn is_linked(&self, name: &str) -> bool {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    }
+
+    pub(super) fn workflow_names(&self) -> Vec<String> {
+        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        let mut names: Vec<_> = registry.keys().map(ToString::to_string).collect();
+        names.sort_unstable();
+        names
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+impl Engine {
+    /// The store this engine keeps its runs in.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.host.store
+    }
+
+    /// Events of all runs from here on, as they are appended. They may not be durable yet; a slow reader misses some.
+    pub fn watch(&self) -> broadcast::Receiver<Observed> {
+        self.inner.host.observers.subscribe()
+    }
+
+    /// Names of the workflows this engine can advance.
+    pub fn workflows(&self) -> Vec<String> {
+        self.inner.workflow_names()
+    }
+
+    /// The definition of the workflow of this name; of several, the one in `module`.
+    pub fn definition(&self, name: &str, module: &str) -> Option<&'static WorkflowDef> {
+        self.inner.workflow(name, module).map(|workflow| workflow.def)
+    }
+}
+/// Tells a run that its inbox has changed, if it is advanced here.
+pub(crate) async fn poke(inner: &Arc<Inner>, run: &RunId) {
+    let active = inner.active().get(run).map(|active| Arc::clone(&active.run));
+    if let Some(active) = active
+        && let Ok(inbox) = inner.host.store.inbox(run).await
+    {
+        active.poke(inbox);
+    }
+    inner.kick.notify_one();
+}
+/// The time by the engine's clock.
+pub(crate) fn now(inner: &Inner) -> Timestamp {
+    inner.host.world.now()
+}

@@ -1,0 +1,178 @@
+//! Starting runs, and finding those that exist.
+//!
+//! Promise: the same workflow with the same input under the same id is the same run.
+
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::definition_of_workflow::Workflow;
+use crate::engine::create::{NewRunOf, create_whole};
+use crate::engine::handle::{AnyWorkflow, RunHandle};
+use crate::engine::inner::{Engine, Inner, now};
+use crate::id::{RunId, RunIdError};
+use crate::payload::{Digest, Payload, PayloadError};
+use crate::program::RegisteredWorkflow;
+use crate::store::{Created, RunRecord};
+use crate::store_error::StoreError;
+
+impl Engine {
+    /// Starts workflow `W` with `input`. Await the answer; it is durable then.
+    pub fn start<W: Workflow>(&self, input: W::Input) -> StartRun<'_, W> {
+        StartRun { engine: self, input: W::encode(&input), id: None, workflow: PhantomData }
+    }
+
+    /// A handle to a run of any workflow.
+    ///
+    /// # Errors
+    /// [`StartError`] when there is no such run.
+    pub async fn find(&self, id: impl Into<String>) -> Result<RunHandle<AnyWorkflow>, StartError> {
+        let id = RunId::new(id)?;
+        match self.inner.host.store.run(&id).await? {
+            Some(_) => Ok(self.handle_of(id)),
+            None => Err(StoreError::UnknownRun { run: id }.into()),
+        }
+    }
+
+    fn handle_of<W>(&self, id: RunId) -> RunHandle<W> {
+        let cell = self.inner.cell(&id);
+        RunHandle { id, cell, inner: Arc::clone(&self.inner), workflow: PhantomData }
+    }
+
+    /// A handle to a run that exists.
+    ///
+    /// # Errors
+    /// [`StartError`] when there is no such run, or it is of another workflow.
+    pub async fn handle<W: Workflow>(&self, id: impl Into<String>) -> Result<RunHandle<W>, StartError> {
+        let id = RunId::new(id)?;
+        self.inner.register(RegisteredWorkflow::of::<W>());
+        let record = self.inner.host.store.run(&id).await?;
+        let Some(record) = record else { return Err(StoreError::UnknownRun { run: id }.into()) };
+        if record.workflow != W::DEF.name {
+            let difference = "another workflow";
+            return Err(StartError::IdTaken { run: id, workflow: record.workflow, difference });
+        }
+        Ok(self.handle_of(id))
+    }
+}
+/// Why a run cannot be started.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The id is not usable.
+    #[error(transparent)]
+    Id(#[from] RunIdError),
+    /// The input cannot be recorded.
+    #[error("the input of workflow `{workflow}` cannot be recorded: {error}")]
+    Input {
+        /// The workflow.
+        workflow: &'static str,
+        /// What the encoder said.
+        error: PayloadError,
+    },
+    /// The input is over the limit.
+    #[error(
+        "the input of workflow `{workflow}` has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)"
+    )]
+    TooLarge {
+        /// The workflow.
+        workflow: &'static str,
+        /// Size in bytes.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The id belongs to another run.
+    #[error(
+        "run `{run}` exists, of workflow `{workflow}` and with {difference}; use another id, or the same workflow and input to get that run"
+    )]
+    IdTaken {
+        /// The id.
+        run: RunId,
+        /// Workflow of the existing run.
+        workflow: String,
+        /// What differs.
+        difference: &'static str,
+    },
+    /// The engine is shutting down.
+    #[error("run `{run}` was not started: the engine is shutting down")]
+    ShutDown {
+        /// The id.
+        run: RunId,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+/// A run to be started; await it.
+#[must_use = "a run is started when this is awaited"]
+#[derive(Debug)]
+pub struct StartRun<'e, W: Workflow> {
+    engine: &'e Engine,
+    input: Result<Payload, PayloadError>,
+    id: Option<Result<RunId, RunIdError>>,
+    workflow: PhantomData<fn() -> W>,
+}
+impl<W: Workflow> StartRun<'_, W> {
+    /// Names the run. Starting the same workflow with the same input under the same id again gives the same run.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(RunId::new(id));
+        self
+    }
+}
+impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
+    type Output = Result<RunHandle<W>, StartError>;
+    type IntoFuture = BoxFuture<'e, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let inner = &self.engine.inner;
+            let workflow = W::DEF.name;
+            let input = self.input.map_err(|error| StartError::Input { workflow, error })?;
+            let (size, limit) = (input.as_str().len(), inner.host.limits.payload);
+            if size > limit {
+                return Err(StartError::TooLarge { workflow, size, limit });
+            }
+            let unique = self.id.is_none();
+            let id = match self.id {
+                Some(id) => id?,
+                None => RunId::from(time_ordered_uuid(inner)),
+            };
+            inner.register(RegisteredWorkflow::of::<W>());
+            if inner.is_stopping() {
+                return Err(StartError::ShutDown { run: id });
+            }
+            let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
+            let registered = RegisteredWorkflow::of::<W>();
+            let new = NewRunOf { workflow: registered, id: id.clone(), input, parent: None, unique };
+            // Held before the run can end, so that its end is not forgotten.
+            let handle = self.engine.handle_of(id);
+            if let Created::Existing(existing) = create_whole(inner, new, None).await? {
+                same_run(&existing, workflow, &digest)?;
+                inner.kick.notify_one();
+            }
+            Ok(handle)
+        })
+    }
+}
+fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(), StartError> {
+    let difference = if existing.parent.is_some() {
+        "a parent: it is a child run"
+    } else if existing.workflow != workflow {
+        "another workflow"
+    } else if existing.digest != *digest {
+        "another input"
+    } else {
+        return Ok(());
+    };
+    Err(StartError::IdTaken { run: existing.id.clone(), workflow: existing.workflow.clone(), difference })
+}
+/// A UUIDv7 from the engine's clock and entropy (RFC 9562, section 5.7).
+fn time_ordered_uuid(inner: &Inner) -> uuid::Uuid {
+    let mut random = [0; 10];
+    inner.host.world.fill_random(&mut random);
+    let millis = u64::try_from(now(inner).as_millisecond()).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+}

@@ -1,0 +1,96 @@
+//! Receiving messages: a durable wait for the first reply that fits.
+//!
+//! Promise: a message that was sent before its wait is kept; a message ends one wait; a reply that does not fit is
+//! refused on the record, and the wait continues; of two replies, or of a reply and the time limit, one wins, across
+//! processes too.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::future::{Either, select};
+use jiff::Timestamp;
+
+use crate::event::AnswerRefused;
+use crate::id::CommandId;
+use crate::letters::{Letter, Received, Reply};
+use crate::run::Run;
+use crate::run::append::Riders;
+use crate::store::Message;
+
+/// Where the letters to one wait arrive.
+pub(crate) struct Letterbox {
+    pub(crate) run: Arc<Run>,
+    pub(crate) command: CommandId,
+    pub(crate) topic: String,
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) round: u32,
+}
+impl Letterbox {
+    /// Waits durably for the next letter. The time limit sends one too.
+    pub(crate) async fn letter(&mut self) -> Received {
+        loop {
+            let message = match message_before(&self.run, &self.command, &self.topic, self.until).await {
+                Some(message) => Some(message),
+                None => self.expire().await,
+            };
+            let Some(message) = message else {
+                return Received { letter: expired(), consumed: Vec::new() };
+            };
+            match Received::read(&message) {
+                Ok(received) => return received,
+                Err(reason) => self.refuse("unknown", reason, vec![message.seq]),
+            }
+        }
+    }
+
+    /// Records that a letter does not fit. The wait goes on.
+    pub(crate) fn refuse(&mut self, actor: &str, reason: impl std::fmt::Display, consumed: Vec<u64>) {
+        refuse(&self.run, &self.command, actor, reason, consumed);
+        self.round += 1;
+    }
+
+    /// The time is over: whose letter is there first, the limit's or a person's, decides.
+    async fn expire(&self) -> Option<Message> {
+        let _busy = self.run.busy();
+        let sent = match expired().message(&self.topic, self.round, self.run.now()) {
+            Ok(message) => self.run.host.store.send(&self.run.id, message).await,
+            Err(_) => return None,
+        };
+        if let Err(error) = sent {
+            return self.run.stop(error).await;
+        }
+        self.run.look_into_inbox().await;
+        self.run.take_message(&self.topic)
+    }
+}
+/// Records that a word from outside does not fit. Whoever waits for it begins a new round.
+pub(crate) fn refuse(
+    run: &Run,
+    command: &CommandId,
+    actor: &str,
+    reason: impl std::fmt::Display,
+    consumed: Vec<u64>,
+) {
+    tracing::warn!(run = %run.id, %command, actor, %reason, "an answer was refused; the wait goes on");
+    let (command, reason) = (command.clone(), reason.to_string());
+    let refused = AnswerRefused { command, reason, actor: actor.into() };
+    run.append(vec![refused.into()], Riders { consumed, ..Riders::default() });
+}
+fn expired() -> Letter {
+    Letter { reply: Reply::Expired, actor: "time limit".into() }
+}
+/// Waits durably for the first message of `topic`; `None` when `until` came first.
+pub(crate) async fn message_before(
+    run: &Arc<Run>,
+    command: &CommandId,
+    topic: &str,
+    until: Option<Timestamp>,
+) -> Option<Message> {
+    let _waiting = run.wait(command.clone(), until);
+    let message = pin!(run.message(topic));
+    let Some(until) = until else { return Some(message.await) };
+    match select(message, run.host.world.sleep_until(until)).await {
+        Either::Left((message, _)) => Some(message),
+        Either::Right(((), _)) => None,
+    }
+}

@@ -1,0 +1,117 @@
+//! Verifiers: what looks at a changed resource before a recorded change of it is believed again.
+//!
+//! Promise: a kind of resource that a step declares and no verifier knows is found when the engine starts.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::def::StepDef;
+use crate::event::StateChanged;
+use crate::failure::Failure;
+use crate::id::RunId;
+
+/// What a verifier saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// The resource is as it was left.
+    AsLeft,
+    /// It is not.
+    Differs {
+        /// How it was left.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+}
+/// Looks at resources of one kind. Registered with `Engine::builder().verifier(kind, verifier)`.
+///
+/// ```
+/// use aether_core::confirm::{Seen, Verifier};
+/// use aether_core::event::StateChanged;
+/// use aether_core::failure::Failure;
+/// use aether_core::id::RunId;
+/// use futures_util::future::BoxFuture;
+///
+/// /// Issues of a tracker that is kept in memory.
+/// #[derive(Debug)]
+/// struct Issues(Vec<String>);
+///
+/// impl Verifier for Issues {
+///     fn name(&self) -> &str {
+///         "issues"
+///     }
+///     fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
+///         let there = self.0.contains(&change.id);
+///         let seen = if there {
+///             Seen::AsLeft
+///         } else {
+///             Seen::Differs { expected: "an open issue".into(), found: "no such issue".into() }
+///         };
+///         Box::pin(std::future::ready(Ok(seen)))
+///     }
+/// }
+/// ```
+pub trait Verifier: Send + Sync + Debug + 'static {
+    /// Its name in the journal.
+    fn name(&self) -> &str;
+
+    /// Looks at the newest change of one resource: `change` holds the step's command, the resource's kind, id,
+    /// operation, version, entity tag and external reference.
+    ///
+    /// # Errors
+    /// Why nothing could be seen. Unless the failure is permanent, three more looks are made before the run fails.
+    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>>;
+
+    /// Whether a resource that was once found as it was left is not looked at again.
+    fn skips_confirmed(&self) -> bool {
+        false
+    }
+}
+impl<V: Verifier + ?Sized> Verifier for Arc<V> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
+        (**self).look(run, change)
+    }
+
+    fn skips_confirmed(&self) -> bool {
+        (**self).skips_confirmed()
+    }
+}
+/// The verifiers of an engine, and the steps that may need them.
+#[derive(Debug, Default)]
+pub(crate) struct Verifiers {
+    by_kind: BTreeMap<String, Arc<dyn Verifier>>,
+    steps: Vec<&'static StepDef>,
+}
+impl Verifiers {
+    pub(crate) fn insert(&mut self, kind: String, verifier: Arc<dyn Verifier>) {
+        self.by_kind.insert(kind, verifier);
+    }
+
+    /// Takes note of a step.
+    pub(crate) fn know(&mut self, step: &'static StepDef) {
+        self.steps.push(step);
+    }
+
+    /// The first step that declares a kind for which there is no verifier, and that kind.
+    pub(crate) fn lacking(&self) -> Option<(&'static StepDef, &'static str)> {
+        let declared =
+            self.steps.iter().flat_map(|step| step.options.changes.iter().map(move |kind| (*step, *kind)));
+        declared.into_iter().find(|(_, kind)| !self.by_kind.contains_key(*kind))
+    }
+
+    pub(crate) fn get(&self, kind: &str) -> Option<Arc<dyn Verifier>> {
+        self.by_kind.get(kind).cloned()
+    }
+
+    /// Whether a step of this name declares that it changes resources of this kind.
+    pub(crate) fn may_change(&self, step: &str, kind: &str) -> bool {
+        self.steps.iter().any(|known| known.name == step && known.options.changes.contains(&kind))
+    }
+}

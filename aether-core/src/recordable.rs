@@ -1,0 +1,161 @@
+//! What can stand in a journal: values, errors, and the named arguments of steps and workflows.
+//!
+//! Promise: a type that cannot be recorded is a compile error that says what to derive.
+
+use std::fmt::{Debug, Display};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::payload::{Payload, PayloadError, shallow_json};
+
+/// A value that can stand in a journal: it serializes, deserializes, and owns what it holds.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be recorded, so it cannot be the argument or result of a step or workflow",
+    label = "not recordable",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
+)]
+pub trait Recordable: Serialize + DeserializeOwned + Send + 'static {}
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
+/// An error that can stand in a journal.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the recorded error of a step or workflow",
+    label = "not a recordable error",
+    note = "use `aether::Result<T>`, or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`"
+)]
+pub trait RecordableError: Recordable + Debug + Display + Sync {}
+#[diagnostic::do_not_recommend]
+impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
+/// The return type of a step or workflow function: a `Result`.
+#[diagnostic::on_unimplemented(
+    message = "a step or workflow returns a `Result`, not `{Self}`",
+    label = "return `aether::Result<..>` or `Result<.., YourError>`"
+)]
+pub trait Returns {
+    /// The value.
+    type Ok: Recordable;
+    /// The error.
+    type Err: RecordableError;
+    /// The `Result` it is.
+    fn into_result(self) -> Result<Self::Ok, Self::Err>;
+}
+impl<T: Recordable, E: RecordableError> Returns for Result<T, E> {
+    type Ok = T;
+    type Err = E;
+    fn into_result(self) -> Self {
+        self
+    }
+}
+/// An argument of a step or workflow: anything [`Recordable`], under its name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be recorded, so it cannot be the argument of a step or workflow",
+    label = "the type of this argument is not recordable",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
+)]
+pub trait Argument: Sized {
+    /// Adds the argument to the record.
+    fn put(&self, name: &str, record: ArgsEncoder) -> ArgsEncoder;
+
+    /// Takes the argument out of the record.
+    ///
+    /// # Errors
+    /// [`PayloadError::Decode`] when what stands there is not a `Self`.
+    fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError>;
+}
+#[diagnostic::do_not_recommend]
+impl<T: Recordable> Argument for T {
+    fn put(&self, name: &str, record: ArgsEncoder) -> ArgsEncoder {
+        record.field(name, self)
+    }
+
+    fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError> {
+        record.field(name)
+    }
+}
+/// Collects named arguments into one recorded JSON object.
+#[derive(Debug)]
+pub struct ArgsEncoder {
+    text: String,
+    error: Option<PayloadError>,
+}
+impl Default for ArgsEncoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl ArgsEncoder {
+    /// No arguments yet.
+    pub fn new() -> Self {
+        Self { text: String::from("{"), error: None }
+    }
+
+    /// Adds one argument. `name` must be a Rust identifier.
+    #[must_use]
+    pub fn field<T: Serialize + ?Sized>(mut self, name: &str, value: &T) -> Self {
+        if self.text.len() > 1 {
+            self.text.push(',');
+        }
+        self.text.push('"');
+        self.text.push_str(name);
+        self.text.push_str("\":");
+        match shallow_json(value) {
+            Ok(json) => self.text.push_str(&json),
+            Err(PayloadError::Encode { ty, reason }) => {
+                let reason = format!("argument `{name}`: {reason}");
+                self.error.get_or_insert(PayloadError::Encode { ty, reason });
+            }
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// The recorded arguments.
+    ///
+    /// # Errors
+    /// The first argument that did not serialize.
+    pub fn finish(mut self) -> Result<Payload, PayloadError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        self.text.push('}');
+        Payload::from_text(self.text)
+    }
+}
+/// Takes named arguments out of a recorded JSON object.
+#[derive(Debug)]
+pub struct ArgsDecoder<'a> {
+    fields: std::collections::BTreeMap<std::borrow::Cow<'a, str>, &'a RawValue>,
+}
+impl<'a> ArgsDecoder<'a> {
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// [`PayloadError::Decode`] when the record is not an object.
+    pub fn new(args: &'a Payload) -> Result<Self, PayloadError> {
+        serde_json::from_str(args.as_str()).map(|fields| Self { fields }).map_err(|e| PayloadError::Decode {
+            ty: "an object of arguments",
+            reason: e.to_string(),
+            start: args.as_str().chars().take(120).collect(),
+        })
+    }
+
+    /// One argument. An absent one is read as `null`, so that optional arguments may be left out.
+    ///
+    /// # Errors
+    /// [`PayloadError::Decode`] when it is not a `T`.
+    pub fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T, PayloadError> {
+        let text = self.fields.get(name).map_or("null", |raw| raw.get());
+        serde_json::from_str(text).map_err(|e| PayloadError::Decode {
+            ty: std::any::type_name::<T>(),
+            reason: match self.fields.contains_key(name) {
+                true => format!("argument `{name}`: {e}"),
+                false => format!("argument `{name}` is missing"),
+            },
+            start: text.chars().take(120).collect(),
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! Appends of a run: what travels with them, large values, and backpressure.
+//!
+//! Promise: appends leave in the order in which their events happened.
+
+use std::sync::Arc;
+
+use crate::effect_store::{Kept, has_large, large};
+use crate::event::Event;
+use crate::id::Position;
+use crate::journal::Frame;
+use crate::ledger::{Acquire, LedgerUpdate};
+use crate::payload::Payload;
+use crate::policy::Mode;
+use crate::run::Run;
+use crate::store::{Ack, Append, Reply, StatusChange, Work};
+use crate::store_error::AppendError;
+
+impl Run {
+    /// Appends without waiting. Errors surface as the run's fault, through its tail.
+    pub(crate) fn append(&self, events: Vec<Event>, riders: Riders) {
+        self.push(events, None, riders, false);
+    }
+
+    /// Appends and waits until it is durable.
+    pub(crate) async fn append_durably(
+        &self,
+        events: Vec<Event>,
+        acquire: Option<Acquire>,
+        riders: Riders,
+    ) -> crate::store::Receipt {
+        let _busy = self.occupied();
+        match self.push(events, acquire, riders, true) {
+            Some(reply) => self.receipt(reply).await,
+            None => self.halted().await,
+        }
+    }
+
+    /// Has `work` done in the transaction of an append of `count` events, and waits until that is durable.
+    pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::Receipt {
+        let _busy = self.occupied();
+        if self.is_halted() {
+            return self.halted().await;
+        }
+        let frame = Frame { count, text: String::new() };
+        match self.queue(frame, Some(work), None, Riders::default(), true) {
+            Some(reply) => self.receipt(reply).await,
+            None => self.halted().await,
+        }
+    }
+
+    async fn receipt(&self, reply: Reply) -> crate::store::Receipt {
+        match reply.await {
+            Ok(Ok(receipt)) => receipt,
+            Ok(Err(error)) => self.stop(error).await,
+            Err(_dropped) => self.halted().await,
+        }
+    }
+
+    /// Whether nothing is appended any more, or at all.
+    fn is_halted(&self) -> bool {
+        self.mode == Mode::Verify || self.fault().is_some()
+    }
+
+    /// The run has a fault already: nothing goes on.
+    async fn halted<T>(&self) -> T {
+        self.root.wake();
+        std::future::pending().await
+    }
+
+    fn push(
+        &self,
+        events: Vec<Event>,
+        acquire: Option<Acquire>,
+        riders: Riders,
+        awaited: bool,
+    ) -> Option<Reply> {
+        if self.is_halted() {
+            self.root.wake();
+            return None;
+        }
+        let frame = match Frame::referring(&events, &riders.kept) {
+            Ok(frame) => frame,
+            Err(error) => {
+                let reason = error.to_string();
+                self.fail(AppendError::Store(crate::store_error::StoreError::Corrupt {
+                    store: "journal".into(),
+                    reason,
+                }));
+                return None;
+            }
+        };
+        self.owes(|owes| events.iter().for_each(|event| owes.apply(event)));
+        let reply = self.queue(frame, None, acquire, riders, awaited);
+        self.host.observe(&self.id, self.now(), events);
+        reply
+    }
+
+    /// Gives an append its place.
+    fn queue(
+        &self,
+        frame: Frame,
+        work: Option<Box<dyn Work>>,
+        acquire: Option<Acquire>,
+        riders: Riders,
+        awaited: bool,
+    ) -> Option<Reply> {
+        let at = self.now();
+        let mut state = self.lock();
+        let expected = state.next;
+        state.next += Position::from(frame.count);
+        let (ack, reply) = if awaited {
+            let (ack, reply) = Ack::awaited(self.id.clone(), state.next, Arc::clone(&self.tail));
+            (ack, Some(reply))
+        } else {
+            (Ack::silent(self.id.clone(), state.next, Arc::clone(&self.tail)), None)
+        };
+        // Under the lock: the order of positions is the order in the store's queue.
+        self.host.store.append(Append {
+            run: self.id.clone(),
+            epoch: self.epoch,
+            expected,
+            at,
+            frame,
+            work,
+            acquire,
+            ledger: riders.ledger,
+            status: riders.status,
+            consumed: riders.consumed,
+            ack,
+        });
+        drop(state);
+        reply
+    }
+
+    /// Waits while too much is on its way to the disk, and stops a run whose journal is over the limit.
+    pub(crate) async fn breathe(&self) {
+        let next = self.next();
+        if next >= self.host.limits.history {
+            let reason = format!(
+                "the journal of run `{}` has reached the limit of {} events: split the work into child runs",
+                self.id, self.host.limits.history
+            );
+            return self
+                .stop(crate::store_error::StoreError::Full { store: self.host.store.describe(), reason })
+                .await;
+        }
+        let durable = self.tail.durable();
+        if next.saturating_sub(durable) > BACKPRESSURE {
+            let _failure_is_the_runs_fault = self.tail.reached(next - BACKPRESSURE / 2).await;
+        }
+    }
+
+    /// Appends; large values go to the effect store first.
+    pub(crate) async fn append_large(&self, events: Vec<Event>, mut riders: Riders) {
+        riders.kept = self.keep(&events).await;
+        if !riders.kept.is_empty() {
+            riders.lighten();
+        }
+        self.append(events, riders);
+    }
+
+    /// As [`Run::append_large`], and waits until it is durable.
+    pub(crate) async fn append_large_durably(&self, events: Vec<Event>) {
+        let riders = Riders { kept: self.keep(&events).await, ..Riders::default() };
+        self.append_durably(events, None, riders).await;
+    }
+
+    /// Puts the large values of `events` into the effect store.
+    pub(crate) async fn keep(&self, events: &[Event]) -> Vec<Kept> {
+        if self.mode == Mode::Verify || !has_large(events, self.host.limits.inline) {
+            return Vec::new();
+        }
+        let kept = large(events, self.host.limits.inline);
+        for Kept { value, at } in &kept {
+            let _busy = self.occupied();
+            if let Err(error) = self.host.store.put_blob(&at.sha256, value.as_str().into()).await {
+                return self.stop(error).await;
+            }
+        }
+        kept
+    }
+}
+/// Un-acknowledged events after which a run waits for the disk.
+const BACKPRESSURE: Position = 20_000;
+/// What rides with an append.
+#[derive(Debug, Default)]
+pub(crate) struct Riders {
+    pub(crate) ledger: Vec<LedgerUpdate>,
+    pub(crate) status: Option<StatusChange>,
+    pub(crate) consumed: Vec<u64>,
+    /// Values of the events that are in the effect store.
+    pub(crate) kept: Vec<Kept>,
+}
+impl Riders {
+    /// A value that is in the effect store is not repeated in the ledger: it is found there under the row's key.
+    pub(crate) fn lighten(&mut self) {
+        let kept = |value: &Option<Payload>| {
+            value.as_ref().is_some_and(|value| self.kept.iter().any(|known| known.value == *value))
+        };
+        let light: Vec<_> = self.ledger.iter().map(|row| (kept(&row.result), kept(&row.error))).collect();
+        for (row, (result, error)) in self.ledger.iter_mut().zip(light) {
+            row.result.take_if(|_| result);
+            row.error.take_if(|_| error);
+        }
+    }
+}

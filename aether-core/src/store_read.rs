@@ -1,0 +1,160 @@
+//! Reading whole events: those whose large values are in the effect store, with the values put back.
+//!
+//! Promise: a value that is missing or was altered is an error that names run, command and hash.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::effect_store::{BlobRef, Kept, put, references, returned};
+use crate::event::Event;
+use crate::id::RunId;
+use crate::journal::{JournalError, StoredFrame};
+use crate::ledger::LedgerEntry;
+use crate::payload::{Payload, hex};
+use crate::store::{Store, StoredEffect};
+use crate::store_error::StoreError;
+
+/// Reads values from the effect store, each once.
+struct Reader<'a> {
+    store: &'a dyn Store,
+    run: &'a RunId,
+    known: HashMap<BlobRef, Payload>,
+}
+impl Reader<'_> {
+    fn corrupt(&self, reason: impl std::fmt::Display) -> StoreError {
+        StoreError::Corrupt { store: self.store.describe(), reason: format!("run `{}`: {reason}", self.run) }
+    }
+
+    /// Puts the values of `text`'s references into its `events`.
+    async fn fill(&mut self, text: &str, events: &mut [Event]) -> Result<(), StoreError> {
+        let references =
+            references(text).map_err(|e| self.corrupt(format_args!("unreadable references: {e}")))?;
+        for (event, references) in events.iter_mut().zip(references) {
+            for (field, at) in references {
+                let value = self.value(event, at).await?;
+                // A field of a kind that only a newer build knows is none of ours.
+                let _known = put(event, &field, value);
+            }
+        }
+        Ok(())
+    }
+
+    async fn value(&mut self, event: &Event, at: BlobRef) -> Result<Payload, StoreError> {
+        if let Some(value) = self.known.get(&at) {
+            return Ok(value.clone());
+        }
+        let about = || {
+            let of = event.command().map_or_else(|| event.kind(), |command| format!("command `{command}`"));
+            format!("the value {} ({} bytes) of {of}", at.sha256, at.bytes)
+        };
+        let Some(bytes) = self.store.blob(&at.sha256).await? else {
+            return Err(self.corrupt(format_args!("{} is missing from the effect store", about())));
+        };
+        if bytes.len() as u64 != at.bytes || hex(&Sha256::digest(&bytes)) != at.sha256 {
+            return Err(self.corrupt(format_args!("{} was altered in the effect store", about())));
+        }
+        let value = String::from_utf8(bytes).ok().and_then(|text| Payload::from_text(text).ok());
+        let Some(value) = value else {
+            return Err(self.corrupt(format_args!("{} is not JSON", about())));
+        };
+        self.known.insert(at, value.clone());
+        Ok(value)
+    }
+}
+/// Puts values of the effect store in place of the references to them. `events` are those of `frames`, in order.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] naming run, command and hash where a value is missing or was altered.
+pub async fn fill(
+    store: &dyn Store,
+    run: &RunId,
+    frames: &[StoredFrame],
+    events: &mut [Event],
+) -> Result<(), StoreError> {
+    let mut reader = Reader { store, run, known: HashMap::new() };
+    let first = frames.first().map_or(0, |frame| frame.position);
+    for frame in frames {
+        let from = usize::try_from(frame.position.saturating_sub(first)).unwrap_or(usize::MAX);
+        reader.fill(&frame.text, events.get_mut(from..).unwrap_or_default()).await?;
+    }
+    Ok(())
+}
+/// Writes values of the effect store into those of a frame's events that refer to some; the others stay as they were
+/// written. `events` are the frame's, as JSON.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] when the frame is unreadable, or a value is missing or was altered.
+pub(crate) async fn inline(
+    store: &dyn Store,
+    run: &RunId,
+    frame: &StoredFrame,
+    events: &mut [Payload],
+) -> Result<(), StoreError> {
+    let mut reader = Reader { store, run, known: HashMap::new() };
+    let references = references(&frame.text).map_err(|e| reader.corrupt(e))?;
+    if references.iter().all(BTreeMap::is_empty) {
+        return Ok(());
+    }
+    let mut whole = frame.events().map_err(|e| reader.corrupt(e))?;
+    reader.fill(&frame.text, &mut whole).await?;
+    for ((text, event), references) in events.iter_mut().zip(&whole).zip(references) {
+        if !references.is_empty() {
+            *text = Payload::encode(event).map_err(|e| reader.corrupt(e))?;
+        }
+    }
+    Ok(())
+}
+/// The events of `frames`, whole: with the values that the effect store keeps.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] when a frame is unreadable, or a value is missing or was altered.
+pub async fn events(
+    store: &dyn Store,
+    run: &RunId,
+    frames: &[StoredFrame],
+) -> Result<Vec<Event>, StoreError> {
+    let corrupt = |error: JournalError| StoreError::Corrupt {
+        store: store.describe(),
+        reason: format!("run `{run}`: {error}"),
+    };
+    let mut events = Vec::new();
+    for frame in frames {
+        events.append(&mut frame.events().map_err(corrupt)?);
+    }
+    fill(store, run, frames, &mut events).await?;
+    Ok(events)
+}
+/// Fills in the results and errors of ledger rows of `run` that stand in the effect store alone, where they are large.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] naming run, command and hash where a value is missing or was altered.
+pub async fn complete(store: &dyn Store, run: &RunId, rows: &mut [LedgerEntry]) -> Result<(), StoreError> {
+    let bare = |row: &LedgerEntry| row.committed && row.result.is_none() && row.error.is_none();
+    if !rows.iter().any(bare) {
+        return Ok(());
+    }
+    let effects = store.effects(run).await?;
+    for row in rows.iter_mut().filter(|row| bare(row)) {
+        let Some(effect) = effects.iter().find(|effect| effect.key == row.key) else { continue };
+        let (events, _) = effect_events(store, effect).await?;
+        match returned(&events) {
+            Some(Ok(value)) => row.result = Some(value),
+            Some(Err(error)) => row.error = Some(error),
+            None => {}
+        }
+    }
+    Ok(())
+}
+/// The events of an outcome that the effect store holds, and the large values among theirs.
+pub(crate) async fn effect_events(
+    store: &dyn Store,
+    effect: &StoredEffect,
+) -> Result<(Vec<Event>, Vec<Kept>), StoreError> {
+    let mut reader = Reader { store, run: &effect.run, known: HashMap::new() };
+    let mut events: Vec<Event> = serde_json::from_str(&effect.frame.text).map_err(|e| {
+        reader.corrupt(format_args!("the effect stored under `{}` is unreadable: {e}", effect.key))
+    })?;
+    reader.fill(&effect.frame.text, &mut events).await?;
+    Ok((events, reader.known.into_iter().map(|(at, value)| Kept { value, at }).collect()))
+}

@@ -1,0 +1,97 @@
+//! One command that a workflow asked for: its id, and where in the state machine it stands.
+//!
+//! Promise: a command enters the state machine before it is matched with history.
+
+use std::sync::Arc;
+
+use crate::def::WorkflowDef;
+use crate::event::{Event, RandomRecorded, TimeRecorded, UuidRecorded};
+use crate::fault::{Fault, StateName};
+use crate::gate::current_state;
+use crate::id::CommandId;
+use crate::outcome::EffectClass;
+use crate::program::Children;
+use crate::replay::Answer;
+use crate::run::Run;
+use crate::run::append::Riders;
+use crate::run::matcher::Matched;
+
+/// A command that was asked for and not yet begun; knows where in the state machine it stands.
+pub(crate) struct Ticket<'c> {
+    pub(crate) run: Arc<Run>,
+    pub(crate) command: CommandId,
+    /// Whether the caller said that what this command does cannot be taken back.
+    pub(crate) raised: bool,
+    pub(crate) children: &'c Option<Arc<dyn Children>>,
+    pub(crate) def: &'static WorkflowDef,
+    pub(crate) state: &'c mut u16,
+}
+impl Ticket<'_> {
+    /// Moves the scope's state machine; returns the source line of the await.
+    pub(crate) async fn enter(&mut self) -> Option<String> {
+        let to = current_state()?;
+        let from = std::mem::replace(self.state, to);
+        if !self.def.has_edge(from, to) {
+            let fault = Fault::IllegalTransition {
+                run: self.run.id.clone(),
+                workflow: self.def.name,
+                from: StateName(from),
+                to: StateName(to),
+            };
+            return self.run.stop(fault).await;
+        }
+        self.def.site(to)
+    }
+
+    /// A command with a plain answer: the recorded one, or a fresh one that is recorded at once.
+    pub(crate) async fn draw<T>(
+        mut self,
+        class: EffectClass,
+        read: impl Fn(Answer) -> Option<T>,
+        fresh: impl FnOnce(&Run) -> (T, Event),
+    ) -> T {
+        let site = self.enter().await;
+        match self.run.request(&self.command, class, None, site).await {
+            Matched::Answered => {
+                let answer = self.run.turn(&self.command).await.answer;
+                match answer.clone().and_then(read) {
+                    Some(value) => value,
+                    None => self.run.mismatched(&self.command, class, answer).await,
+                }
+            }
+            Matched::Begun(_) | Matched::New => {
+                self.run.frontier(&self.command).await;
+                self.run.breathe().await;
+                let interceptor = self.run.host.interceptor.as_ref();
+                let given = interceptor.and_then(|given| given.draw(&self.run.id, &self.command));
+                let given =
+                    given.and_then(|answer| Some((read(answer.clone())?, drawn(&self.command, answer)?)));
+                let (value, event) = given.unwrap_or_else(|| fresh(&self.run));
+                if let (Some(interceptor), Some(answer)) = (interceptor, drawn_answer(&event)) {
+                    interceptor.drawn(&self.run.id, &self.command, &answer);
+                }
+                self.run.append(vec![event], Riders::default());
+                value
+            }
+        }
+    }
+}
+/// The event that records a draw.
+fn drawn(command: &CommandId, answer: Answer) -> Option<Event> {
+    let command = command.clone();
+    match answer {
+        Answer::Time(value) => Some(TimeRecorded { command, value }.into()),
+        Answer::Uuid(value) => Some(UuidRecorded { command, value }.into()),
+        Answer::Random(value) => Some(RandomRecorded { command, value }.into()),
+        Answer::Step(_) | Answer::Timer | Answer::Race(_) | Answer::Wait(_) => None,
+    }
+}
+/// The answer that a drawing's event holds.
+fn drawn_answer(event: &Event) -> Option<Answer> {
+    match event {
+        Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
+        Event::UuidRecorded(e) => Some(Answer::Uuid(e.value)),
+        Event::RandomRecorded(e) => Some(Answer::Random(e.value.clone())),
+        _ => None,
+    }
+}

@@ -1,0 +1,62 @@
+//! Undoing one step call, by a recorded call of the step that undoes it.
+//!
+//! Promise: a step is undone once; one that cannot be undone does not stop the others.
+
+use std::sync::Arc;
+
+use crate::call::Call;
+use crate::def::StepDef;
+use crate::event::StepCompensated;
+use crate::failure::StepError;
+use crate::fault::Fault;
+use crate::id::CommandId;
+use crate::obligations::Owed;
+use crate::payload::Answered;
+use crate::perform::perform;
+use crate::run::Run;
+use crate::run::append::Riders;
+use crate::step::Body;
+
+/// Undoes one step.
+pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
+    let Some(owed) = run.owes(|owes| owes.owed(undoes).cloned()) else { return };
+    let (def, body) = match undoing_step(run, &owed) {
+        Some(found) => found,
+        None if owed.step.is_empty() => {
+            return give_up(run, &owed, UNKNOWN);
+        }
+        None => {
+            let (run_id, command, step) = (run.id.clone(), undoes.clone(), owed.step.clone());
+            return run.stop(Fault::StepNotLinked { run: run_id, command, step }).await;
+        }
+    };
+    let Ok(args) = owed.args.clone() else { return give_up(run, &owed, def.name) };
+    let command = CommandId::new(&owed.place(), def.name);
+    let call =
+        Call { name: def.name.into(), path: def.path.into(), options: def.options, args: Ok(args), body };
+    let answered: Answered = perform(Arc::clone(run), command.clone(), None, call).await;
+    match answered {
+        Ok(_) if run.owes(|owes| owes.is_undone(undoes)) => {}
+        Ok(_) => {
+            let undone = StepCompensated { command, undoes: undoes.clone() };
+            run.append(vec![undone.into()], Riders::default());
+        }
+        // Also where nothing was recorded: the arguments were refused.
+        Err(error) => run.owes(|owes| owes.give_up(undoes, &command, &error)),
+    }
+}
+/// Stands for the name of a step that could not even be named.
+const UNKNOWN: &str = "compensation";
+/// A step whose undoing call could not be recorded when it was committed.
+fn give_up(run: &Run, owed: &Owed, name: &str) {
+    let problem = owed.args.as_ref().err().cloned().unwrap_or_default();
+    let command = CommandId::new(&owed.place(), name);
+    let error = StepError::Unrecordable(run.failure(&command, problem)).recorded();
+    run.owes(|owes| owes.give_up(&owed.undoes, &command, &error));
+}
+fn undoing_step(run: &Run, owed: &Owed) -> Option<(&'static StepDef, Arc<dyn Body>)> {
+    match run.undo_of(&owed.undoes) {
+        Some(undo) => Some((undo.def, undo.body)),
+        None => run.host.steps.get(owed.step.as_str()).map(|step| (step.def, step.body())),
+    }
+}
