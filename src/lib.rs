@@ -28,48 +28,43 @@
 //! # }
 //! ```
 
+pub mod effect_store;
 mod engine;
 mod explain;
 pub mod prelude;
 
-pub use aether_core::approval::{ApprovalCall, Approvals};
-pub use aether_core::branch::Each;
-pub use aether_core::callback::{Callback, CallbackError, CallbackPending};
-pub use aether_core::child::{Child, ChildRun};
-pub use aether_core::confirm::{Seen, Verifier};
 pub use aether_core::contract;
-pub use aether_core::cx::Cx;
-pub use aether_core::def;
+pub use aether_core::definition::def;
+pub use aether_core::definition::def::Probe;
 pub use aether_core::deps::{Deps, MissingDep};
-pub use aether_core::effect_store;
 pub use aether_core::engine::{
     AnyWorkflow, BuildError, DecideError, Fate, PurgeReport, Retention, Retiring, RunError, RunHandle,
     StartError, StartRun, Verified, VerifyError,
 };
-pub use aether_core::event;
 pub use aether_core::failure::{Context, Failure, Holder, Result, StepError, Unconfirmed};
-pub use aether_core::fault::{Divergence, Fault, Side};
-pub use aether_core::gate::{BoxEffect, Effect, Recorded};
-pub use aether_core::host::{Limits, Observed};
-pub use aether_core::human::{ApprovalRequest, Decision, Question};
 pub use aether_core::id;
+pub use aether_core::inbox::{Decision, Resolution};
 pub use aether_core::journal;
-pub use aether_core::ledger;
-pub use aether_core::memory::MemoryStore;
+pub use aether_core::journal::event;
+pub use aether_core::limits::Limits;
 pub use aether_core::outcome::{Classify, EffectClass, FailureClass, Outcome};
 pub use aether_core::payload::{Digest, Payload, PayloadError};
-pub use aether_core::pending::{Pending, Waiting};
 pub use aether_core::policy;
+pub use aether_core::policy::{ApprovalCall, Approvals, Seen, Verifier};
 pub use aether_core::recording::{self, Masking, Recording, RecordingError};
-pub use aether_core::step::{Recordable, RecordableError, Step, Workflow};
-pub use aether_core::step_cx::StepCx;
+pub use aether_core::run::{Divergence, Fault, Observed, RunEnd, Side};
+pub use aether_core::step::{
+    Callback, CallbackError, CallbackPending, Recordable, RecordableError, Step, StepCx, Tool,
+};
 pub use aether_core::store;
-pub use aether_core::tool::Tool;
-pub use aether_core::unknown::Resolution;
+pub use aether_core::store::ledger;
+pub use aether_core::store::memory::MemoryStore;
 pub use aether_core::view;
-pub use aether_core::wait::Signal;
+pub use aether_core::view::pending::{Pending, Waiting};
+pub use aether_core::workflow::{
+    ApprovalRequest, BoxEffect, Child, ChildRun, Cx, Each, Effect, Question, Recorded, Signal, Workflow,
+};
 pub use aether_core::world::World;
-pub use aether_core::{RunEnd, def::Probe};
 pub use aether_effects::agent;
 pub use aether_effects::cassette;
 pub use aether_effects::http;

@@ -5,21 +5,21 @@ use std::time::Duration;
 pub use futures_util::future::BoxFuture;
 pub use inventory;
 
-pub use crate::cx::{Cx, call_step, inline_workflow, workflow_code};
-pub use crate::def::{
+pub use crate::definition::def::{
     Allow, Approval, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
     StepOptions, WorkflowDef,
 };
-pub use crate::definition_of_workflow::Workflow;
-pub use crate::failure::{Failure, StepError};
-pub use crate::gate::{BoxEffect, gate};
-pub use crate::outcome::{Classify, EffectClass, FailureClass};
-pub use crate::payload::{Payload, PayloadError};
-pub use crate::program::RegisteredWorkflow;
-pub use crate::recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
-pub use crate::step::{RegisteredStep, Step, Undo};
-pub use crate::step_cx::StepCx;
-pub use crate::tool::{Tool, ToolSchema};
+pub use crate::run::program::RegisteredWorkflow;
+pub use crate::step::body::{RegisteredStep, Step, Undo};
+pub use crate::step::context::StepCx;
+pub use crate::step::recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
+pub use crate::step::tool::{Tool, ToolSchema};
+pub use crate::vocabulary::failure::{Failure, StepError};
+pub use crate::vocabulary::outcome::{Classify, EffectClass, FailureClass};
+pub use crate::vocabulary::payload::{Payload, PayloadError};
+pub use crate::workflow::context::{Cx, call_step, inline_workflow, workflow_code};
+pub use crate::workflow::definition::Workflow;
+pub use crate::workflow::gate::{BoxEffect, gate};
 
 /// Finds the class of an error: its own where it implements [`Classify`], else [`FailureClass::Unclassified`].
 /// Call as `(&&ClassOf(&error)).class_of()`.
@@ -96,6 +96,7 @@ pub trait Undoes<A> {
     /// The call of this step that undoes another one.
     fn undo(args: &A) -> Undo;
 }
+
 #[diagnostic::do_not_recommend]
 impl<A, S: Step<Args = A>> Undoes<A> for S {
     fn undo(args: &A) -> Undo {
@@ -112,4 +113,5 @@ impl<A, S: Step<Args = A>> Undoes<A> for S {
     note = "derive `schemars::JsonSchema` for it"
 )]
 pub trait Describable<'a>: schemars::JsonSchema {}
+
 impl<T: schemars::JsonSchema + ?Sized> Describable<'_> for T {}

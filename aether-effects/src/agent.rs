@@ -7,11 +7,11 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use aether_core::cx::Cx;
 use aether_core::failure::{Failure, StepError};
-use aether_core::gate::BoxEffect;
 use aether_core::payload::Payload;
-use aether_core::tool::Tool;
+use aether_core::step::Tool;
+use aether_core::workflow::BoxEffect;
+use aether_core::workflow::Cx;
 use serde::{Deserialize, Serialize};
 
 use crate::llm::{ChatMessage, ChatRequest, Expect, ToolCall, ToolSpec, Usage, ask};

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aether_core::failure::Failure;
-use aether_core::memory::MemoryStore;
 use aether_core::recording::Masking;
+use aether_core::store::memory::MemoryStore;
 use aether_effects::cassette::{Cassette, CassetteError, Mode};
 use aether_effects::http::{CxHttp, HttpClient, HttpResponse};
 use aether_effects::llm::{ChatMessage, ChatRequest, ModelClient, ModelError, OpenAiClient};

@@ -8,15 +8,15 @@ mod kit;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aether_core::def::StepOptions;
+use aether_core::definition::def::StepOptions;
 use aether_core::engine::RunError;
-use aether_core::event::Event;
 use aether_core::failure::{Failure, StepError};
-use aether_core::memory::MemoryStore;
+use aether_core::journal::event::Event;
 use aether_core::outcome::{EffectClass, FailureClass};
-use aether_core::step::Workflow;
-use aether_core::step_cx::StepCx;
+use aether_core::step::StepCx;
 use aether_core::store::Store;
+use aether_core::store::memory::MemoryStore;
+use aether_core::workflow::Workflow;
 use aether_effects::http::{Body, CxHttp, HttpClient, HttpResponse, StepHttp};
 use aether_effects::secret::Secret;
 use kit::{Manner, builder, events, nobody, peer, recorded_text, verify};
@@ -250,7 +250,7 @@ async fn post_once(cx: &StepCx, base: &str) -> Result<u16, Failure> {
 
 workflow!(CallStep(cx, base: String) -> u16 {
     let args = <two_posts as aether_core::step::Step>::encode(&base);
-    Ok(aether_core::cx::call_step::<two_posts>(cx, args).await?)
+    Ok(aether_core::workflow::call_step::<two_posts>(cx, args).await?)
 });
 
 #[tokio::test]
@@ -303,7 +303,7 @@ step!(echo(cx, base: String) -> HttpResponse, StepOptions::of(EffectClass::Read)
 
 workflow!(Echo(cx, base: String) -> u16 {
     let args = <echo as aether_core::step::Step>::encode(&base);
-    Ok(aether_core::cx::call_step::<echo>(cx, args).await?.status)
+    Ok(aether_core::workflow::call_step::<echo>(cx, args).await?.status)
 });
 
 #[tokio::test]

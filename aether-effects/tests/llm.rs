@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aether_core::engine::{Engine, RunError};
-use aether_core::event::Event;
 use aether_core::failure::Failure;
-use aether_core::fault::Fault;
-use aether_core::memory::MemoryStore;
+use aether_core::journal::event::Event;
 use aether_core::outcome::FailureClass;
+use aether_core::run::Fault;
+use aether_core::store::memory::MemoryStore;
 use aether_effects::llm::{
     ChatMessage, ChatRequest, ChatResponse, CxLlm, ModelClient, ModelError, Models, OpenAiClient, ToolCall,
     ToolSpec, Usage,

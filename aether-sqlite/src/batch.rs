@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use aether_core::id::RunId;
 use aether_core::journal::chain;
-use aether_core::ledger::Acquired;
+use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StatusChange, StoreError};
 
 use crate::error::{AppendFault, Fault};

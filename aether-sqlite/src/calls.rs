@@ -7,11 +7,12 @@
 use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::contract::Status;
-use aether_core::effect_store::{Kept, StoredEffect};
 use aether_core::id::{CommandId, Epoch, RunId, WorkerId};
+use aether_core::journal::Kept;
 use aether_core::journal::{CHAIN_START, chain};
-use aether_core::ledger::LedgerStatus;
 use aether_core::payload::Payload;
+use aether_core::store::StoredEffect;
+use aether_core::store::ledger::LedgerStatus;
 use aether_core::store::{
     ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, StoreError,
 };

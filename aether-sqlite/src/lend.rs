@@ -17,7 +17,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, ErrorCode};
 
 use aether_core::id::IdempotencyKey;
-use aether_core::ledger::Acquired;
+use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StoreError, Undone, Work};
 
 use crate::SqliteOptions;

@@ -39,11 +39,12 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use aether_core::effect_store::{Kept, StoredEffect};
 use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::journal::Kept;
 use aether_core::journal::StoredFrame;
-use aether_core::ledger::LedgerEntry;
 use aether_core::payload::Payload;
+use aether_core::store::StoredEffect;
+use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
     RunRecord, Sent, Snapshot, Store, StoreError,

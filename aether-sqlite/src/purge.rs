@@ -7,8 +7,8 @@ use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::contract::Status;
 use aether_core::id::RunId;
-use aether_core::ledger::{PURGED, STORE_WIDE};
 use aether_core::store::Purged;
+use aether_core::store::ledger::{PURGED, STORE_WIDE};
 
 use crate::batch::Batch;
 use crate::error::Fault;

@@ -12,11 +12,11 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, param
 use tokio::sync::oneshot;
 
 use aether_core::contract::Status;
-use aether_core::effect_store::StoredEffect;
 use aether_core::id::{CommandId, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
-use aether_core::ledger::LedgerEntry;
 use aether_core::payload::Payload;
+use aether_core::store::StoredEffect;
+use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError};
 use jiff::Timestamp;
 

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use rusqlite::Row;
 
 use aether_core::contract::Status;
-use aether_core::effect_store::StoredEffect;
 use aether_core::id::{IdempotencyKey, InvocationId, RunId, WorkerId};
 use aether_core::journal::{ChainHash, Frame, StoredFrame};
-use aether_core::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::payload::{Digest, Payload};
+use aether_core::store::StoredEffect;
+use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::store::{Message, RunRecord};
 
 use crate::error::Fault;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, Params, Row, Statement};
 use aether_core::failure::{Known, KnownError};
 use aether_core::id::CommandId;
 use aether_core::outcome::{EffectClass, FailureClass};
-use aether_core::step_cx::StepCx;
+use aether_core::step::StepCx;
 
 use crate::lend::lent_to;
 

@@ -9,9 +9,9 @@ use rusqlite::{Connection, Statement, params};
 use aether_core::contract::Status;
 use aether_core::id::{Epoch, Position, RunId};
 use aether_core::journal::{ChainHash, Frame};
-use aether_core::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether_core::payload::Payload;
 use aether_core::store::StatusChange;
+use aether_core::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 
 use crate::error::Fault;
 use crate::row;

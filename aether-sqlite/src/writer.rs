@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use aether_core::ledger::Acquired;
+use aether_core::store::ledger::Acquired;
 use aether_core::store::{Ack, Append, AppendError, StoreError};
 
 use crate::SqliteOptions;

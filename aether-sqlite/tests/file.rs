@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::contract::Status;
-use aether_core::event::{NodeFinished, StepCommitted};
 use aether_core::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
+use aether_core::journal::event::{NodeFinished, StepCommitted};
 use aether_core::journal::{Frame, JournalError, read_verified};
-use aether_core::ledger::{Acquire, Acquired, LedgerEntry, LedgerStatus};
 use aether_core::payload::{Digest, Payload};
+use aether_core::store::ledger::{Acquire, Acquired, LedgerEntry, LedgerStatus};
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Message, NewRun, Receipt, Reply, RunFilter, StatusChange, Store,
     StoreError, Tail,

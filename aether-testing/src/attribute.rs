@@ -8,7 +8,7 @@ use std::process::{ExitCode, Termination};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use aether_core::step::Workflow;
+use aether_core::workflow::Workflow;
 
 use crate::sim::{Sim, runtime};
 

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use aether_core::memory::MemoryStore;
+//! use aether_core::store::memory::MemoryStore;
 //! use aether_testing::conformance::Fixture;
 //!
 //! aether_testing::store_suite!(memory, async || Fixture::new(Arc::new(MemoryStore::new())));
@@ -19,7 +19,7 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use aether_core::memory::MemoryStore;
+//! # use aether_core::store::memory::MemoryStore;
 //! # use aether_core::store::{Store, StoreError};
 //! use aether_testing::{Fault, FaultyStore};
 //!
@@ -31,7 +31,7 @@
 //! # assert!(faulty.possible().is_empty());
 //! ```
 //!
-//! A store that answers in memory, or in front of [`MemoryStore`](aether_core::memory::MemoryStore), can be tried on
+//! A store that answers in memory, or in front of [`MemoryStore`](aether_core::store::memory::MemoryStore), can be tried on
 //! virtual time with [`Sim::wrap_store`](crate::Sim::wrap_store), in
 //! [`crash_at_every_boundary`](crate::Sim::crash_at_every_boundary) and
 //! [`fail_at_every_call`](crate::Sim::fail_at_every_call).

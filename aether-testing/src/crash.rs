@@ -127,7 +127,7 @@ pub struct Boundary {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use aether_core::memory::MemoryStore;
+/// use aether_core::store::memory::MemoryStore;
 /// use aether_testing::crash::{CrashPoint, CrashStore};
 ///
 /// let inner = Arc::new(MemoryStore::new());

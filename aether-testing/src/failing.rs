@@ -12,7 +12,7 @@ use crate::gated::{Ask, Decision, Gate, Gated};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use aether_core::memory::MemoryStore;
+/// use aether_core::store::memory::MemoryStore;
 /// use aether_core::store::StoreError;
 /// use aether_testing::failing::FailingStore;
 ///

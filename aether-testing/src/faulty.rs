@@ -54,7 +54,7 @@ impl fmt::Display for Fault {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use aether_core::memory::MemoryStore;
+/// use aether_core::store::memory::MemoryStore;
 /// use aether_testing::faulty::{Fault, FaultyStore};
 ///
 /// let store = FaultyStore::new(Arc::new(MemoryStore::new()), Some(Fault::WriteFails(3)));

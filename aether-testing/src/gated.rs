@@ -6,11 +6,12 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aether_core::effect_store::{Kept, StoredEffect};
 use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::journal::Kept;
 use aether_core::journal::StoredFrame;
-use aether_core::ledger::LedgerEntry;
 use aether_core::payload::Payload;
+use aether_core::store::StoredEffect;
+use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
     RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Tail,

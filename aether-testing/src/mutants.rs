@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aether_core::journal::Frame;
-use aether_core::ledger::Acquired;
+use aether_core::store::ledger::Acquired;
 use aether_core::store::{Ack, Append, Store, Tail};
 use futures_util::FutureExt as _;
 

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use aether_core::event::Event;
 use aether_core::id::RunId;
+use aether_core::journal::event::Event;
 use aether_core::recording::{Recording, RecordingError};
 
 /// Environment variable that lets [`assert_fixture`] write.

@@ -16,21 +16,21 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 
 /// The layout that a crate promises.
-pub struct Layout {
+pub(crate) struct Layout {
     /// Units from the ground up. Two units of one floor do not import each other.
-    pub floors: &'static [&'static [&'static str]],
+    pub(crate) floors: &'static [&'static [&'static str]],
     /// Types that may get methods in a unit that does not define them: `(type, unit)`.
-    pub elsewhere: &'static [(&'static str, &'static str)],
+    pub(crate) elsewhere: &'static [(&'static str, &'static str)],
 }
 
 /// One source file: its module path below the crate's root, and its text.
-pub struct Source {
-    pub module: String,
-    pub text: String,
+pub(crate) struct Source {
+    pub(crate) module: String,
+    pub(crate) text: String,
 }
 
 /// All sources of a crate but its root, tests left out.
-pub fn sources(src: &Path) -> Vec<Source> {
+pub(crate) fn sources(src: &Path) -> Vec<Source> {
     let mut found = Vec::new();
     let mut folders = vec![src.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -39,10 +39,14 @@ pub fn sources(src: &Path) -> Vec<Source> {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "rs") && !is_root(src, &path) && name != "tests" {
+            } else if path.extension().is_some_and(|end| end == "rs")
+                && !is_root(src, &path)
+                && name != "tests"
+            {
                 let below = path.strip_prefix(src).unwrap().with_extension("");
                 let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
-                found.push(Source { module: parts.join("::"), text: std::fs::read_to_string(&path).unwrap() });
+                found
+                    .push(Source { module: parts.join("::"), text: std::fs::read_to_string(&path).unwrap() });
             }
         }
     }
@@ -56,7 +60,7 @@ fn is_root(src: &Path, path: &Path) -> bool {
 }
 
 /// What is wrong with the layout of `sources`, and the floors as a table that a person can read.
-pub fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
+pub(crate) fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
     let files: Vec<File> = sources.iter().map(File::read).collect();
     let mut wrong = Vec::new();
     let modules: BTreeSet<&str> = files.iter().map(|file| &*file.module).collect();
@@ -70,7 +74,8 @@ pub fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
         let into = arrows.entry(&file.module).or_default();
         for import in &file.imports {
             let unit = import.split("::").next().unwrap();
-            let Some(target) = modules.iter().filter(|module| is_inside(import, module)).max_by_key(|m| m.len())
+            let Some(target) =
+                modules.iter().filter(|module| is_inside(import, module)).max_by_key(|m| m.len())
             else {
                 // A macro or a re-export of the crate's root is nobody's file.
                 if modules.iter().any(|module| module.starts_with(&format!("{unit}::"))) {
@@ -88,11 +93,17 @@ pub fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
         for name in &file.methods {
             let home = defined.get(&**name).is_none_or(|units| units.contains(file.unit()));
             if !home && !layout.elsewhere.contains(&(name, file.unit())) {
-                wrong.push(format!("{} gives `{name}` methods, which is defined in {:?}", file.module, defined[&**name]));
+                wrong.push(format!(
+                    "{} gives `{name}` methods, which is defined in {:?}",
+                    file.module, defined[&**name]
+                ));
             }
         }
         if file.is_face && file.defines {
-            wrong.push(format!("{}/mod.rs defines something: a face holds `mod` and `pub use` only", file.module));
+            wrong.push(format!(
+                "{}/mod.rs defines something: a face holds `mod` and `pub use` only",
+                file.module
+            ));
         }
     }
     // Whoever imports nothing that is left is taken away; what stays stands in a circle, or above one.
@@ -153,7 +164,8 @@ struct File {
 
 impl File {
     fn read(source: &Source) -> Self {
-        let parsed = syn::parse_file(&source.text).unwrap_or_else(|error| panic!("{}: {error}", source.module));
+        let parsed =
+            syn::parse_file(&source.text).unwrap_or_else(|error| panic!("{}: {error}", source.module));
         // `a/mod.rs` is the module `a`, and `super` in it is the root.
         let is_face = source.module.ends_with("::mod");
         let module = source.module.strip_suffix("::mod").unwrap_or(&source.module).to_owned();
@@ -217,7 +229,8 @@ fn attributes(item: &syn::Item) -> &[syn::Attribute] {
 }
 
 fn is_for_tests(attribute: &syn::Attribute) -> bool {
-    attribute.path().is_ident("cfg") && attribute.to_token_stream().to_string().replace(' ', "").contains("(test)")
+    attribute.path().is_ident("cfg")
+        && attribute.to_token_stream().to_string().replace(' ', "").contains("(test)")
 }
 
 /// Collects every path after `crate::` and `super::` in `tokens`, relative to the crate's root.
@@ -228,7 +241,8 @@ fn paths(tokens: TokenStream, module: &str, found: &mut BTreeSet<String>) {
         match &tokens[at] {
             TokenTree::Group(group) => paths(group.stream(), module, found),
             TokenTree::Ident(ident) if ident == "crate" || ident == "super" => {
-                let mut base: Vec<&str> = if ident == "crate" { Vec::new() } else { module.split("::").collect() };
+                let mut base: Vec<&str> =
+                    if ident == "crate" { Vec::new() } else { module.split("::").collect() };
                 if ident == "super" {
                     base.pop();
                 }
@@ -252,7 +266,8 @@ fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<St
             TokenTree::Ident(ident) => path.push(ident.to_string()),
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                 let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-                let commas = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
+                let commas =
+                    |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
                 for part in inner.split(commas).filter(|part| !part.is_empty()) {
                     tree(part, 0, &path.join("::"), found);
                 }

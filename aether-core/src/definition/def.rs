@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use crate::contract::Constraints;
-use crate::outcome::EffectClass;
+use crate::vocabulary::contract::Constraints;
+use crate::vocabulary::outcome::EffectClass;
 
 /// The state before the first await of a workflow.
 pub const START: u16 = u16::MAX - 1;

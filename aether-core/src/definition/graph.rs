@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::def::{END, Edge, EdgeKind, START, State, StateKind, WorkflowDef};
+use crate::definition::def::{END, Edge, EdgeKind, START, State, StateKind, WorkflowDef};
 
 /// The number of a branch closure and its states, each with its number.
 type Branch = (Option<u16>, Vec<(usize, &'static State)>);
@@ -16,7 +16,7 @@ impl WorkflowDef {
     /// their own.
     ///
     /// ```
-    /// # use aether_core::def::{Edge, EdgeKind, END, START, State, StateKind, WorkflowDef};
+    /// # use aether_core::definition::def::{END, Edge, EdgeKind, START, State, StateKind, WorkflowDef};
     /// static DEF: WorkflowDef = WorkflowDef {
     ///     name: "hello", module: "app", doc: "", version: 1, fingerprint: "00", file: "src/app.rs", line: 1,
     ///     states: &[State { name: "search", kind: StateKind::Call, line: 3, column: 9, branch: None }],
@@ -236,7 +236,7 @@ fn edge_json(edge: &Edge) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::def::Allow;
+    use crate::definition::def::Allow;
 
     const fn state(name: &'static str, kind: StateKind, branch: Option<u16>) -> State {
         State { name, kind, line: 7, column: 3, branch }

@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
-use crate::definition_of_workflow::Workflow;
-use crate::deps::Deps;
-use crate::engine::family::ChildRuns;
+use crate::engine::children::ChildRuns;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
-use crate::engine::{Retention, retention, worker};
-use crate::host::{Host, Limits};
-use crate::id::WorkerId;
-use crate::interceptor::Interceptor;
-use crate::policy::{DefaultPolicy, ReplayPolicy};
-use crate::policy_approvals::Approvals;
-use crate::policy_verifiers::{Verifier, Verifiers};
-use crate::program::RegisteredWorkflow;
-use crate::step::{RegisteredStep, Step};
-use crate::store::{Durability, Store};
-use crate::store_error::StoreError;
-use crate::world::World;
+use crate::engine::retention::Retention;
+use crate::engine::{retention, worker};
+use crate::policy::approvals::Approvals;
+use crate::policy::replay::{DefaultPolicy, ReplayPolicy};
+use crate::policy::verifiers::{Verifier, Verifiers};
+use crate::run::program::RegisteredWorkflow;
+use crate::run::shared::Host;
+use crate::step::body::{RegisteredStep, Step};
+use crate::step::interceptor::Interceptor;
+use crate::store::api::{Durability, Store};
+use crate::store::error::StoreError;
+use crate::vocabulary::deps::Deps;
+use crate::vocabulary::id::WorkerId;
+use crate::vocabulary::limits::Limits;
+use crate::vocabulary::world::World;
+use crate::workflow::definition::Workflow;
 
 /// Why an engine cannot be started.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -68,6 +70,7 @@ pub enum BuildError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
 /// Puts an engine together.
 #[derive(Debug)]
 pub struct EngineBuilder {
@@ -87,6 +90,7 @@ pub struct EngineBuilder {
     production: bool,
     retention: Option<Retention>,
 }
+
 impl EngineBuilder {
     /// An engine in `world`, without a store yet.
     pub fn new(world: Arc<dyn World>) -> Self {
@@ -275,6 +279,7 @@ impl EngineBuilder {
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
     }
 }
+
 fn registry(
     extra: &[RegisteredWorkflow],
 ) -> Result<HashMap<&'static str, Vec<RegisteredWorkflow>>, BuildError> {
@@ -298,6 +303,7 @@ fn registry(
     }
     Ok(registry)
 }
+
 fn worker_id(world: &dyn World) -> WorkerId {
     let mut bytes = [0; 16];
     world.fill_random(&mut bytes);

@@ -7,28 +7,30 @@ use std::sync::{Arc, Weak};
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedRwLockReadGuard;
 
-use crate::decisions::EndRequest;
+use crate::engine::advance::load::stored_end;
 use crate::engine::create::{NewRunOf, create_whole};
 use crate::engine::inner::Inner;
-use crate::engine::load::stored_end;
 use crate::engine::operate::cancel;
-use crate::id::RunId;
-use crate::payload::{Digest, Payload};
-use crate::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
-use crate::run_end::RunEnd;
-use crate::store::Created;
-use crate::store_error::StoreError;
+use crate::inbox::decisions::EndRequest;
+use crate::run::end::RunEnd;
+use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
+use crate::store::api::Created;
+use crate::store::error::StoreError;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::payload::{Digest, Payload};
 
 /// Starts and follows child runs. It does not keep its engine: one whose tasks were dropped with their runtime goes with
 /// them, and lets go of its store.
 #[derive(Debug)]
 pub(super) struct ChildRuns(pub(super) Weak<Inner>);
+
 impl ChildRuns {
     fn engine(&self) -> Result<Arc<Inner>, StoreError> {
         let gone = || StoreError::Unavailable { store: "engine".into(), reason: "the engine is gone".into() };
         self.0.upgrade().ok_or_else(gone)
     }
 }
+
 impl Children for ChildRuns {
     fn start(
         &self,
@@ -41,7 +43,7 @@ impl Children for ChildRuns {
         let inner = self.engine();
         Box::pin(async move {
             let inner = inner?;
-            let corrupt = |error: crate::payload::PayloadError| StoreError::Corrupt {
+            let corrupt = |error: crate::vocabulary::payload::PayloadError| StoreError::Corrupt {
                 store: "input".into(),
                 reason: error.to_string(),
             };

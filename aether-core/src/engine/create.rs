@@ -7,22 +7,22 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedRwLockReadGuard;
 
-use crate::effect_store::{Kept, large};
+use crate::engine::advance::launch::launch_run;
+use crate::engine::advance::load::Launch;
 use crate::engine::inner::{Inner, now};
-use crate::engine::launch::launch_run;
-use crate::engine::load::Launch;
-use crate::event::RunCreated;
-use crate::id::RunId;
-use crate::journal::Frame;
-use crate::obligations::Obligations;
-use crate::payload::{Digest, Payload, PayloadError, hex};
-use crate::policy::Mode;
-use crate::program::RegisteredWorkflow;
-use crate::replay::History;
-use crate::run::Origin;
-use crate::store::{Created, NewRun};
-use crate::store_error::StoreError;
-use crate::world::later;
+use crate::journal::event::RunCreated;
+use crate::journal::frame::Frame;
+use crate::journal::history::History;
+use crate::journal::large_values::{Kept, large};
+use crate::journal::obligations::Obligations;
+use crate::policy::replay::Mode;
+use crate::run::claim::Origin;
+use crate::run::program::RegisteredWorkflow;
+use crate::store::api::{Created, NewRun};
+use crate::store::error::StoreError;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::payload::{Digest, Payload, PayloadError, hex};
+use crate::vocabulary::world::later;
 
 /// A run to be created.
 pub(crate) struct NewRunOf {
@@ -33,6 +33,7 @@ pub(crate) struct NewRunOf {
     /// Whether the run's id was made for it, so that no other run can have it.
     pub(super) unique: bool,
 }
+
 /// Creates a run in a task of its own: a caller that goes away between the creation and its answer must not leave a
 /// run that this worker holds and does not advance. `held` is let go when the run exists.
 pub(crate) async fn create_whole(
@@ -54,6 +55,7 @@ pub(crate) async fn create_whole(
         Err(StoreError::Unavailable { store: inner.host.store.describe(), reason: error.to_string() })
     })
 }
+
 /// Creates a run and begins to advance it, unless its id is taken.
 async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
     let NewRunOf { workflow, id, input, parent, unique } = new;
@@ -76,7 +78,7 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
         parent: parent.clone(),
     };
     let at = now(inner);
-    let created: crate::event::Event = created.into();
+    let created: crate::journal::event::Event = created.into();
     let events = std::slice::from_ref(&created);
     let kept = large(events, host.limits.inline);
     for Kept { value, at } in &kept {

@@ -5,20 +5,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::callback_token::CallbackToken;
-use crate::contract::Status;
-use crate::decisions::{Resolution, Resolved, Ruling, Verdict};
 use crate::engine::inner::{Engine, now, poke};
-use crate::event::{ConfirmationDecision, StateConfirmed};
-use crate::id::{CommandId, InvocationId, RunId};
-use crate::letters::{Letter, Reply, round_id};
-use crate::outcome::EffectClass;
-use crate::payload::{Payload, PayloadError};
-use crate::pending::{Counter, Counters, Pending, Waiting};
-use crate::step::Body;
-use crate::store::{Message, RunFilter, RunRecord, Sent};
-use crate::store_error::StoreError;
-use crate::topics::{answer_topic, callback_topic, confirm_topic, resolution_topic, ruling_topic};
+use crate::inbox::decisions::{Resolution, Resolved, Ruling, Verdict};
+use crate::inbox::letters::{Letter, Reply, round_id};
+use crate::inbox::topics::{answer_topic, callback_topic, confirm_topic, resolution_topic, ruling_topic};
+use crate::journal::event::{ConfirmationDecision, StateConfirmed};
+use crate::step::body::Body;
+use crate::store::api::{Message, RunFilter, RunRecord, Sent};
+use crate::store::error::StoreError;
+use crate::view::pending::{Counter, Counters, Pending, Waiting};
+use crate::vocabulary::callback_token::CallbackToken;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{CommandId, InvocationId, RunId};
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// Why a word to a run was not taken. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -119,6 +119,7 @@ pub enum DecideError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
 /// A word to one wait.
 struct Word<'a> {
     run: &'a RunId,
@@ -128,6 +129,7 @@ struct Word<'a> {
     actor: &'a str,
     payload: Payload,
 }
+
 /// What every word in an inbox tells: who said it, and whether the time limit did.
 #[derive(Deserialize)]
 struct Said {
@@ -135,6 +137,7 @@ struct Said {
     #[serde(default)]
     reply: Option<Reply>,
 }
+
 impl Engine {
     /// What waits for somebody outside in `run`, oldest first.
     ///
@@ -197,7 +200,7 @@ impl Engine {
         self.rule(run, command, Ruling::ApprovedWith(Payload::encode(edited)?), actor).await
     }
 
-    /// Says no. The call is not made: its step error is [`StepError::Rejected`](crate::failure::StepError::Rejected).
+    /// Says no. The call is not made: its step error is [`StepError::Rejected`](crate::vocabulary::failure::StepError::Rejected).
     ///
     /// # Errors
     /// Those of [`Engine::approve`].
@@ -287,7 +290,7 @@ impl Engine {
     }
 
     /// Reports the value of an attempt whose body handed its completion over with
-    /// [`StepCx::callback`](crate::step_cx::StepCx::callback); `token` is what it gave. The report may come before the
+    /// [`StepCx::callback`](crate::step::context::StepCx::callback); `token` is what it gave. The report may come before the
     /// body has returned. A second report is dropped and answered with [`Sent::Duplicate`].
     ///
     /// # Errors
@@ -302,7 +305,7 @@ impl Engine {
     }
 
     /// Reports that an attempt failed; `error` is one of the step's error type, a
-    /// [`Failure`](crate::failure::Failure) for most. The step treats it as if its body had returned it.
+    /// [`Failure`](crate::vocabulary::failure::Failure) for most. The step treats it as if its body had returned it.
     ///
     /// # Errors
     /// Those of [`Engine::complete_callback`].
@@ -484,6 +487,7 @@ impl Engine {
         Ok((record, counters))
     }
 }
+
 impl Word<'_> {
     /// The wait that this word is for.
     fn open<'c>(&self, counter: &'c Counter) -> Result<&'c Pending, DecideError> {

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use futures_util::future::select;
 
-use crate::contract::Status;
-use crate::definition_of_workflow::Workflow;
+use crate::engine::advance::load::not_linked;
+use crate::engine::advance::load::stored_end;
 use crate::engine::inner::{Cell, Inner};
-use crate::engine::load::not_linked;
-use crate::engine::load::stored_end;
 use crate::engine::worker::claim;
-use crate::event::Uncompensated;
-use crate::failure::Failure;
-use crate::fault::Fault;
-use crate::id::RunId;
-use crate::payload::PayloadError;
-use crate::run_end::RunEnd;
-use crate::store_error::StoreError;
+use crate::journal::event::Uncompensated;
+use crate::run::end::RunEnd;
+use crate::run::fault::Fault;
+use crate::store::error::StoreError;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::failure::Failure;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::payload::PayloadError;
+use crate::workflow::definition::Workflow;
 
 /// Why a run gave no value.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +74,7 @@ pub enum RunError<E = Failure> {
     /// The store failed.
     Store(StoreError),
 }
+
 impl<E: fmt::Display> fmt::Display for RunError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,10 +101,13 @@ impl<E: fmt::Display> fmt::Display for RunError<E> {
         }
     }
 }
+
 impl<E: fmt::Debug + fmt::Display> std::error::Error for RunError<E> {}
+
 /// Stands for the workflow of a run when its type is not known.
 #[derive(Debug)]
 pub struct AnyWorkflow;
+
 /// A run of workflow `W`.
 pub struct RunHandle<W> {
     pub(super) id: RunId,
@@ -111,6 +115,7 @@ pub struct RunHandle<W> {
     pub(super) inner: Arc<Inner>,
     pub(super) workflow: PhantomData<fn() -> W>,
 }
+
 impl<W> RunHandle<W> {
     /// The run's id.
     pub fn id(&self) -> &RunId {
@@ -179,6 +184,7 @@ impl<W> RunHandle<W> {
         Ok(claim(&self.inner, Some(self.id.clone())).await? > 0)
     }
 }
+
 impl<W: Workflow> RunHandle<W> {
     /// Waits for the run's result.
     ///
@@ -203,6 +209,7 @@ impl<W: Workflow> RunHandle<W> {
         }
     }
 }
+
 impl<W> fmt::Debug for RunHandle<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RunHandle({})", self.id)

@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
 
-use crate::def::WorkflowDef;
-use crate::host::{Host, Observed};
-use crate::id::RunId;
-use crate::program::{Children, RegisteredWorkflow};
-use crate::run::Run;
-use crate::run_end::RunEnd;
-use crate::store::Store;
+use crate::definition::def::WorkflowDef;
+use crate::run::claim::Run;
+use crate::run::end::RunEnd;
+use crate::run::program::{Children, RegisteredWorkflow};
+use crate::run::shared::{Host, Observed};
+use crate::store::api::Store;
+use crate::vocabulary::id::RunId;
 
 /// Starts, advances and recovers runs. Cheap to clone; dropping the last clone gives all runs back to the store.
 #[derive(Clone, Debug)]
@@ -25,6 +25,7 @@ pub struct Engine {
     pub(super) inner: Arc<Inner>,
     pub(super) _guard: Arc<Guard>,
 }
+
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(super) host: Arc<Host>,
@@ -38,9 +39,10 @@ pub(crate) struct Inner {
     /// When leases were last renewed, or the engine began; microseconds since 1970.
     pub(super) renewed: AtomicI64,
     /// What the one shutdown came to; whoever asks for another one waits for it.
-    pub(super) ended: tokio::sync::OnceCell<Result<(), crate::store_error::StoreError>>,
+    pub(super) ended: tokio::sync::OnceCell<Result<(), crate::store::error::StoreError>>,
     pub(super) settings: Settings,
 }
+
 /// Times and sizes of an engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -48,17 +50,20 @@ pub(crate) struct Settings {
     pub(crate) poll: Duration,
     pub(crate) max_active: usize,
 }
+
 #[derive(Debug)]
 pub(super) struct Active {
     pub(super) run: Arc<Run>,
     pub(super) task: Option<JoinHandle<()>>,
 }
+
 /// Where a handle learns how its run ended.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub(super) end: Mutex<Option<RunEnd>>,
     pub(super) changed: Notify,
 }
+
 impl Cell {
     pub(crate) fn set(&self, end: Option<RunEnd>) {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
@@ -69,17 +74,20 @@ impl Cell {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
+
 /// Ends the engine's tasks when the last clone of the engine is dropped.
 #[derive(Debug)]
 pub(super) struct Guard {
     pub(super) inner: Arc<Inner>,
 }
+
 impl Drop for Guard {
     fn drop(&mut self) {
         self.inner.stopping.store(true, Ordering::Release);
         self.inner.kick.notify_one();
     }
 }
+
 impl Inner {
     pub(super) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Active>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
@@ -135,6 +143,7 @@ impl Inner {
         self.stopping.load(Ordering::Acquire)
     }
 }
+
 impl Engine {
     /// The store this engine keeps its runs in.
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -156,6 +165,7 @@ impl Engine {
         self.inner.workflow(name, module).map(|workflow| workflow.def)
     }
 }
+
 /// Tells a run that its inbox has changed, if it is advanced here.
 pub(crate) async fn poke(inner: &Arc<Inner>, run: &RunId) {
     let active = inner.active().get(run).map(|active| Arc::clone(&active.run));
@@ -166,6 +176,7 @@ pub(crate) async fn poke(inner: &Arc<Inner>, run: &RunId) {
     }
     inner.kick.notify_one();
 }
+
 /// The time by the engine's clock.
 pub(crate) fn now(inner: &Inner) -> Timestamp {
     inner.host.world.now()

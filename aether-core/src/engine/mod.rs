@@ -3,19 +3,19 @@
 //! Promise: one run is advanced by one live owner at a time; a shutdown releases and does not cancel; a fault of one
 //! run leaves the others alone.
 
+mod advance;
 mod builder;
+mod children;
 mod create;
 mod decide;
-mod family;
 mod handle;
 mod inner;
-mod launch;
-mod load;
 mod operate;
 mod retention;
 mod start;
 mod verify;
 mod worker;
+
 pub use builder::{BuildError, EngineBuilder};
 pub use decide::DecideError;
 pub use handle::{AnyWorkflow, RunError, RunHandle};

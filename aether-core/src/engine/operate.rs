@@ -4,19 +4,20 @@ use crate::engine::worker;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decisions::EndRequest;
-use crate::engine::RunHandle;
+use crate::engine::handle::RunHandle;
 use crate::engine::inner::{Engine, Inner, now, poke};
-use crate::id::RunId;
-use crate::ledger::LedgerEntry;
-use crate::payload::Payload;
-use crate::recording::{Masking, Recording, RecordingError};
-use crate::store::{Message, RunFilter, RunRecord, Sent};
-use crate::store_error::StoreError;
-use crate::store_read::complete;
-use crate::topics::{CANCEL, TERMINATE};
-use crate::view::Trace;
+use crate::inbox::decisions::EndRequest;
+use crate::inbox::topics::{CANCEL, TERMINATE};
+use crate::recording::masking::Masking;
+use crate::recording::recorded::{Recording, RecordingError};
+use crate::store::api::{Message, RunFilter, RunRecord, Sent};
+use crate::store::error::StoreError;
+use crate::store::ledger::LedgerEntry;
+use crate::store::read::complete;
+use crate::view::levels::Trace;
 use crate::view::run::RunView;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::payload::Payload;
 
 impl Engine {
     /// Runs in the store, newest first.
@@ -48,7 +49,9 @@ impl Engine {
     /// Secrets that [`Masking::standard`] finds are masked; [`Engine::export_with`] takes another masking.
     ///
     /// ```
-    /// # use aether_core::{engine::Engine, id::RunId, recording::RecordingError};
+    /// # use aether_core::engine::inner::Engine;
+    /// # use aether_core::recording::RecordingError;
+    /// # use aether_core::vocabulary::id::RunId;
     /// # async fn keep(engine: &Engine, run: &RunId) -> Result<(), RecordingError> {
     /// engine.export(run).await?.write("fixtures/ticket.json")
     /// # }
@@ -118,7 +121,7 @@ impl Engine {
         id: &str,
         value: &T,
     ) -> Result<Sent, StoreError> {
-        let message = crate::letters::signal(name, id, encode(value)?, now(&self.inner));
+        let message = crate::inbox::letters::signal(name, id, encode(value)?, now(&self.inner));
         post(&self.inner, run, message).await
     }
 
@@ -126,20 +129,23 @@ impl Engine {
     /// to the store, and waits until everything is durable. Cancels nothing: the runs go on at the next start.
     ///
     /// Closes the store, unless somebody else in this process holds it, such as another engine.
-    pub async fn shutdown(self, patience: Duration) -> Result<(), crate::store_error::StoreError> {
+    pub async fn shutdown(self, patience: Duration) -> Result<(), crate::store::error::StoreError> {
         worker::shut_down(&self.inner, patience).await
     }
 }
+
 fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
     Payload::encode(value)
         .map_err(|error| StoreError::Corrupt { store: "message".into(), reason: error.to_string() })
 }
+
 /// Puts a message into a run's inbox, and wakes the run if it is advanced here.
 async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, StoreError> {
     let sent = inner.host.send(run, message).await?;
     poke(inner, run).await;
     Ok(sent)
 }
+
 /// Somebody outside asks a run to end.
 async fn ask_to_end(
     inner: &Arc<Inner>,
@@ -156,6 +162,7 @@ async fn ask_to_end(
     let request = EndRequest { reason: reason.into(), actor: actor.into() };
     cancel(inner, run, &request, at_once).await
 }
+
 /// Asks a run to end, `at_once` or after it has undone what it did. A run that ends asks its children with its own
 /// words, whatever they are.
 pub(super) async fn cancel(
@@ -168,6 +175,7 @@ pub(super) async fn cancel(
     let (id, topic, payload) = (topic.into(), topic.into(), encode(request)?);
     post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }
+
 impl<W> RunHandle<W> {
     /// Asks the run to end; see [`Engine::cancel`].
     ///

@@ -12,18 +12,19 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::contract::Status;
 use crate::engine::inner::{Engine, Inner};
-use crate::journal::StoredFrame;
-use crate::store::{EndedRuns, Purged, RunRecord, Store};
-use crate::store_error::StoreError;
+use crate::journal::frame::StoredFrame;
+use crate::store::api::{RunRecord, Store};
+use crate::store::error::StoreError;
+use crate::store::purge::{EndedRuns, Purged};
 use crate::view::run::RunView;
+use crate::vocabulary::contract::Status;
 
 /// How long ended runs are kept, by how they ended. What is not named is kept for ever.
 ///
 /// ```
 /// use std::time::Duration;
-/// use aether_core::engine::{Fate, Retention};
+/// use aether_core::engine::retention::{Fate, Retention};
 /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// let retention = Retention::new().completed(30 * DAY).failed(90 * DAY).before_purge(|run| async move {
 ///     // Here a program exports what it must keep: `run.journal().await`, `run.view().await`.
@@ -37,7 +38,9 @@ pub struct Retention {
     every: Duration,
     hook: Option<Hook>,
 }
+
 type Hook = Arc<dyn Fn(Retiring) -> BoxFuture<'static, Fate> + Send + Sync>;
+
 /// What a hook says about a run that is about to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -46,12 +49,14 @@ pub enum Fate {
     /// Keep it. It is asked about again the next time.
     Keep,
 }
+
 /// A run that is about to be deleted.
 #[derive(Clone, Debug)]
 pub struct Retiring {
     record: RunRecord,
     store: Arc<dyn Store>,
 }
+
 /// What a purge came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PurgeReport {
@@ -62,11 +67,13 @@ pub struct PurgeReport {
     /// Runs whose parents are open.
     pub held: u64,
 }
+
 impl Default for Retention {
     fn default() -> Self {
         Self::new()
     }
 }
+
 impl Retention {
     /// Keeps everything for ever.
     pub fn new() -> Self {
@@ -147,12 +154,14 @@ impl Retention {
         }
     }
 }
+
 impl fmt::Debug for Retention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hooked = self.hook.is_some();
         f.debug_struct("Retention").field("ages", &self.ages).field("hooked", &hooked).finish_non_exhaustive()
     }
 }
+
 impl Retiring {
     /// The run.
     pub fn record(&self) -> &RunRecord {
@@ -175,6 +184,7 @@ impl Retiring {
         RunView::load(&*self.store, &self.record.id).await
     }
 }
+
 impl Engine {
     /// Deletes the ended runs that are older than `retention` says: journal, ledger rows, inbox and snapshot, one run
     /// in one write. A store-wide business key stays taken. What was deleted before an error stays deleted.
@@ -185,6 +195,7 @@ impl Engine {
         purge(&self.inner, retention).await
     }
 }
+
 async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, StoreError> {
     let store = &inner.host.store;
     let mut query = retention.ended(inner.host.world.now());
@@ -208,6 +219,7 @@ async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, Stor
     }
     Ok(report)
 }
+
 /// Purges again and again, until the engine stops.
 pub(super) async fn keep_purging(inner: Arc<Inner>, retention: Retention) {
     while !inner.is_stopping() {

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::definition_of_workflow::Workflow;
 use crate::engine::create::{NewRunOf, create_whole};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Engine, Inner, now};
-use crate::id::{RunId, RunIdError};
-use crate::payload::{Digest, Payload, PayloadError};
-use crate::program::RegisteredWorkflow;
-use crate::store::{Created, RunRecord};
-use crate::store_error::StoreError;
+use crate::run::program::RegisteredWorkflow;
+use crate::store::api::{Created, RunRecord};
+use crate::store::error::StoreError;
+use crate::vocabulary::id::{RunId, RunIdError};
+use crate::vocabulary::payload::{Digest, Payload, PayloadError};
+use crate::workflow::definition::Workflow;
 
 impl Engine {
     /// Starts workflow `W` with `input`. Await the answer; it is durable then.
@@ -57,6 +57,7 @@ impl Engine {
         Ok(self.handle_of(id))
     }
 }
+
 /// Why a run cannot be started.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -106,6 +107,7 @@ pub enum StartError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
 /// A run to be started; await it.
 #[must_use = "a run is started when this is awaited"]
 #[derive(Debug)]
@@ -115,6 +117,7 @@ pub struct StartRun<'e, W: Workflow> {
     id: Option<Result<RunId, RunIdError>>,
     workflow: PhantomData<fn() -> W>,
 }
+
 impl<W: Workflow> StartRun<'_, W> {
     /// Names the run. Starting the same workflow with the same input under the same id again gives the same run.
     pub fn id(mut self, id: impl Into<String>) -> Self {
@@ -122,6 +125,7 @@ impl<W: Workflow> StartRun<'_, W> {
         self
     }
 }
+
 impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
     type Output = Result<RunHandle<W>, StartError>;
     type IntoFuture = BoxFuture<'e, Self::Output>;
@@ -157,6 +161,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
         })
     }
 }
+
 fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(), StartError> {
     let difference = if existing.parent.is_some() {
         "a parent: it is a child run"
@@ -169,6 +174,7 @@ fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(),
     };
     Err(StartError::IdTaken { run: existing.id.clone(), workflow: existing.workflow.clone(), difference })
 }
+
 /// A UUIDv7 from the engine's clock and entropy (RFC 9562, section 5.7).
 fn time_ordered_uuid(inner: &Inner) -> uuid::Uuid {
     let mut random = [0; 10];

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::closing::terminal;
+use crate::engine::advance::closing::terminal;
+use crate::engine::advance::load::{Read, Unwinding, not_linked, read};
+use crate::engine::advance::turn::{TurnEnd, turn};
+use crate::engine::advance::unwinding::unwind;
 use crate::engine::inner::{Engine, Inner};
-use crate::engine::load::{Read, Unwinding, not_linked, read};
-use crate::event::Event;
-use crate::failure::Failure;
-use crate::fault::{Divergence, Fault};
-use crate::id::RunId;
-use crate::policy::Mode;
-use crate::program::Completion;
-use crate::replay::History;
-use crate::run::{Origin, Run};
-use crate::run_end::RunEnd;
-use crate::store_error::StoreError;
-use crate::turn::{TurnEnd, turn};
-use crate::unwind::unwind;
+use crate::journal::event::Event;
+use crate::journal::history::History;
+use crate::policy::replay::Mode;
+use crate::run::claim::{Origin, Run};
+use crate::run::end::RunEnd;
+use crate::run::fault::{Divergence, Fault};
+use crate::run::program::Completion;
+use crate::store::error::StoreError;
+use crate::vocabulary::failure::Failure;
+use crate::vocabulary::id::RunId;
 
 /// A replay that matched its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,7 @@ pub struct Verified {
     /// Number of answers the code asked for.
     pub matched: u64,
 }
+
 /// Why a run could not be verified.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -44,6 +45,7 @@ pub enum VerifyError {
         message: String,
     },
 }
+
 impl Engine {
     /// Replays a run in verify mode: no model, tool, HTTP, clock or random call is made, and nothing is written.
     ///
@@ -88,6 +90,7 @@ impl Engine {
         Ok(Verified { recorded: workflow.0 + undone.0, matched: workflow.1 + undone.1 })
     }
 }
+
 /// Replays the undoing of a run's steps; returns the numbers of recorded and of matched answers.
 async fn verify_unwinding(run: &Arc<Run>, end: Option<&Event>) -> Result<(u64, u64), VerifyError> {
     match turn(run, Box::pin(unwind(Arc::clone(run)))).await {
@@ -102,6 +105,7 @@ async fn verify_unwinding(run: &Arc<Run>, end: Option<&Event>) -> Result<(u64, u
         None => Ok(run.counts()),
     }
 }
+
 /// The event as the workflow alone makes it.
 fn without_uncompensated(mut event: Event) -> Event {
     match &mut event {
@@ -111,6 +115,7 @@ fn without_uncompensated(mut event: Event) -> Event {
     }
     event
 }
+
 /// Whether a run was ended from outside of its workflow: cancelled, terminated, or failed for good over a resource.
 fn cuts_off(end: &Event) -> bool {
     match end {
@@ -121,6 +126,7 @@ fn cuts_off(end: &Event) -> bool {
         _ => false,
     }
 }
+
 /// A run that was replayed without executing anything, up to the end of its workflow.
 pub(crate) struct Replayed {
     pub(super) run: Arc<Run>,
@@ -131,6 +137,7 @@ pub(crate) struct Replayed {
     /// Its recorded end.
     pub(super) end: Option<Event>,
 }
+
 /// Replays one run without executing anything.
 pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, Fault> {
     let frames = inner.host.store.load(id, 0).await?;
@@ -170,6 +177,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     let turned = turn(&run, body).await;
     Ok(Replayed { run, turned, unwinding, end })
 }
+
 /// A divergence without sides: the results differ.
 pub(crate) fn other_result(run: &RunId) -> Fault {
     Fault::Diverged(Box::new(Divergence { run: run.clone(), recorded: None, requested: None }))

@@ -7,22 +7,23 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, join_all, select};
 use jiff::Timestamp;
 
-use crate::contract::Status;
+use crate::engine::advance::launch::{give_up, recover, remove_active};
+use crate::engine::advance::load::not_linked;
 use crate::engine::inner::Inner;
-use crate::engine::launch::{give_up, recover, remove_active};
-use crate::engine::load::not_linked;
-use crate::fault::Fault;
-use crate::id::RunId;
-use crate::run::Run;
-use crate::store::{ClaimRequest, RunFilter};
-use crate::store_error::StoreError;
-use crate::world::later;
+use crate::run::claim::Run;
+use crate::run::fault::Fault;
+use crate::store::api::{ClaimRequest, RunFilter};
+use crate::store::error::StoreError;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::world::later;
 
 /// Starts the engine's own tasks.
 pub(super) fn begin(inner: &Arc<Inner>) {
     tokio::spawn(schedule(Arc::clone(inner)));
     tokio::spawn(keep_leases(Arc::clone(inner)));
 }
+
 /// Claims what is due, until the engine stops; then lets go of everything.
 async fn schedule(inner: Arc<Inner>) {
     let host = Arc::clone(&inner.host);
@@ -47,6 +48,7 @@ async fn schedule(inner: Arc<Inner>) {
         let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
     }
 }
+
 /// Says which open runs this program cannot advance.
 async fn warn_of_unlinked(inner: &Inner) {
     for status in [Status::Pending, Status::Running, Status::Waiting] {
@@ -59,6 +61,7 @@ async fn warn_of_unlinked(inner: &Inner) {
         }
     }
 }
+
 /// Takes due runs (or just `only`) and begins to advance them. Returns how many.
 pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usize, StoreError> {
     let host = &inner.host;
@@ -83,6 +86,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     }
     Ok(claimed)
 }
+
 /// Messages that other processes sent to runs that wait here.
 async fn look_into_inboxes(inner: &Arc<Inner>) {
     let looks = |run: &Run| run.lingers() || run.is_waiting();
@@ -94,6 +98,7 @@ async fn look_into_inboxes(inner: &Arc<Inner>) {
         }
     }
 }
+
 /// After a pause of the whole process (a computer that slept) the leases of its own runs have run out: they are renewed
 /// before this worker takes its own runs away from itself. What another worker took meanwhile stays with that one.
 async fn renew_overdue(inner: &Inner, now: Timestamp) {
@@ -103,6 +108,7 @@ async fn renew_overdue(inner: &Inner, now: Timestamp) {
         renew(inner).await;
     }
 }
+
 async fn renew(inner: &Inner) {
     let host = &inner.host;
     let now = host.world.now();
@@ -111,6 +117,7 @@ async fn renew(inner: &Inner) {
         Err(error) => tracing::warn!(%error, "cannot renew leases"),
     }
 }
+
 async fn keep_leases(inner: Arc<Inner>) {
     let host = Arc::clone(&inner.host);
     let period = inner.settings.lease / 3;
@@ -126,10 +133,12 @@ async fn keep_leases(inner: Arc<Inner>) {
         renew(&inner).await;
     }
 }
+
 /// Stops the engine: bodies may finish for `patience`, then every run is given back.
 pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
     inner.ended.get_or_init(|| stop_all(inner, patience)).await.clone()
 }
+
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
     inner.stopping.store(true, Ordering::Release);
     inner.kick.notify_one();

@@ -6,13 +6,13 @@ use std::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::ConfirmationDecision;
-use crate::failure::{Failure, StepError};
-use crate::id::CommandId;
-use crate::letters::{Letter, Reply};
-use crate::outcome::EffectClass;
-use crate::payload::{Payload, PayloadError};
-use crate::topics::APPROVAL;
+use crate::inbox::letters::{Letter, Reply};
+use crate::inbox::topics::APPROVAL;
+use crate::journal::event::ConfirmationDecision;
+use crate::vocabulary::failure::{Failure, StepError};
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// What a person decided, as it stands in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,7 @@ pub(crate) enum Ruling {
     /// Nobody decided in time.
     Expired,
 }
+
 impl Ruling {
     /// The ruling that a letter holds.
     pub(crate) fn of(letter: &Letter) -> Result<Self, PayloadError> {
@@ -37,6 +38,7 @@ impl Ruling {
         }
     }
 }
+
 /// What became of an approval that a workflow asked for.
 #[must_use = "a rejection is not a success: look at the decision, or use `.granted()?`"]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +59,7 @@ pub enum Decision {
     /// Nobody decided in time.
     Expired,
 }
+
 impl Decision {
     pub(crate) fn of(ruling: Ruling, by: &str) -> Self {
         match ruling {
@@ -85,14 +88,17 @@ impl Decision {
         }
     }
 }
+
 /// Whether `command`, of this class, asks for an answer and not for a decision.
 pub(crate) fn is_question(command: &CommandId, class: EffectClass) -> bool {
     class == EffectClass::Human && command.name() != APPROVAL
 }
+
 /// Whether `value` is the rejection of what an approval's `command` asked for.
 pub(crate) fn is_rejection(command: &CommandId, value: &Payload) -> bool {
     command.name() == APPROVAL && matches!(value.decode(), Ok(Decision::Rejected { .. }))
 }
+
 /// What an operator says about an invocation in doubt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -104,18 +110,21 @@ pub enum Resolution {
     /// It stays unknown; the step fails as in doubt.
     Abandon,
 }
+
 /// An operator's resolution as it travels through the inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Resolved {
     pub(crate) resolution: Resolution,
     pub(crate) actor: String,
 }
+
 /// An operator's word as it travels through the inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     pub(crate) decision: ConfirmationDecision,
     pub(crate) actor: String,
 }
+
 /// A request to cancel or terminate, as it travels through the inbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct EndRequest {

@@ -6,14 +6,15 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::payload::Payload;
-use crate::store::Message;
-use crate::topics::signal_topic;
+use crate::inbox::topics::signal_topic;
+use crate::store::api::Message;
+use crate::vocabulary::payload::Payload;
 
 /// The message that a signal travels as.
 pub(crate) fn signal(name: &str, id: &str, payload: Payload, now: Timestamp) -> Message {
     Message { seq: 0, id: format!("signal:{id}"), topic: signal_topic(name), payload, at: now }
 }
+
 /// What somebody outside says to a wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -25,16 +26,19 @@ pub(crate) enum Reply {
     /// Nothing: the time limit is over.
     Expired,
 }
+
 /// A reply as it travels through the inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Letter {
     pub(crate) reply: Reply,
     pub(crate) actor: String,
 }
+
 /// The id of every message to one round of one wait.
 pub(crate) fn round_id(topic: &str, round: u32) -> String {
     format!("{topic}#{round}")
 }
+
 impl Letter {
     /// The message that this letter travels as. All letters to one round of one wait have one id, so that the first one
     /// wins; a refusal begins a new round.
@@ -43,17 +47,19 @@ impl Letter {
         topic: &str,
         round: u32,
         now: Timestamp,
-    ) -> Result<Message, crate::payload::PayloadError> {
+    ) -> Result<Message, crate::vocabulary::payload::PayloadError> {
         let payload = Payload::encode(self)?;
         Ok(Message { seq: 0, id: round_id(topic, round), topic: topic.into(), payload, at: now })
     }
 }
+
 /// A letter that was received, and the messages that are to be taken in with its effect.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) letter: Letter,
     pub(crate) consumed: Vec<u64>,
 }
+
 impl Received {
     pub(crate) fn read(message: &Message) -> Result<Self, String> {
         let letter = message.payload.decode().map_err(|error| error.to_string())?;

@@ -4,31 +4,37 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::id::{CommandId, InvocationId};
-use crate::payload::hex;
+use crate::vocabulary::id::{CommandId, InvocationId};
+use crate::vocabulary::payload::hex;
 
 /// Topic of the inbox under which the outcome of `invocation` is reported.
 pub(crate) fn callback_topic(invocation: &InvocationId) -> String {
     format!("callback:{invocation}")
 }
+
 /// Name of the command of [`Cx::approval`].
 pub(crate) const APPROVAL: &str = "approval";
+
 /// Topic of the inbox under which a question is answered.
 pub(crate) fn answer_topic(command: &CommandId) -> String {
     format!("answer:{command}")
 }
+
 /// Topic of the inbox under which an approval is decided.
 pub(crate) fn ruling_topic(command: &CommandId) -> String {
     format!("decide:{command}")
 }
+
 /// Topic of the inbox under which a signal is sent.
 pub(crate) fn signal_topic(name: &str) -> String {
     format!("signal:{name}")
 }
+
 /// Topic of the inbox under which a resolution of `invocation` is sent.
 pub(crate) fn resolution_topic(invocation: &InvocationId) -> String {
     format!("resolve:{invocation}")
 }
+
 /// Topic of the inbox under which the question about a resource is answered. Kinds and ids of resources hold anything
 /// at any length, so a hash names them.
 pub(crate) fn confirm_topic(command: &CommandId, resource: &str, id: &str) -> String {
@@ -38,6 +44,7 @@ pub(crate) fn confirm_topic(command: &CommandId, resource: &str, id: &str) -> St
     hash.update(id.as_bytes());
     format!("confirm:{command}:{}", hex(&hash.finalize()))
 }
+
 /// Topic of the inbox under which a run is cancelled.
 pub(crate) const CANCEL: &str = "cancel";
 /// Topic of the inbox under which a run is terminated.

@@ -11,10 +11,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::uncompensated::Uncompensated;
-use crate::contract::Constraints;
-use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
-use crate::outcome::{EffectClass, Outcome};
-use crate::payload::{Digest, Payload};
+
+use crate::vocabulary::contract::Constraints;
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
+use crate::vocabulary::outcome::{EffectClass, Outcome};
+use crate::vocabulary::payload::{Digest, Payload};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $number:literal $kind:ident { $($(#[$fdoc:meta])* $field:ident: $ty:ty),* $(,)? })*) => {

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use crate::event::Event;
-use crate::id::{Epoch, Position};
-use crate::payload::PayloadError;
+use crate::journal::event::Event;
+use crate::vocabulary::id::{Epoch, Position};
+use crate::vocabulary::payload::PayloadError;
 
 /// Hash that chains a frame to everything before it.
 pub type ChainHash = [u8; 32];

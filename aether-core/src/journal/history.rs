@@ -8,11 +8,11 @@ use std::task::Waker;
 
 use jiff::Timestamp;
 
-use crate::event::{Decision, Event, TransactionFinished};
-use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
-use crate::outcome::{EffectClass, Outcome};
-use crate::payload::{Digest, Payload};
-use crate::resources::Resources;
+use crate::journal::event::{Decision, Event, TransactionFinished};
+use crate::journal::resources::Resources;
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
+use crate::vocabulary::outcome::{EffectClass, Outcome};
+use crate::vocabulary::payload::{Digest, Payload};
 
 /// The answer a journal holds for a command.
 #[derive(Clone, Debug, PartialEq)]

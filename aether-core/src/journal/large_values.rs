@@ -1,6 +1,6 @@
 //! The effect store: where large values live, and how a journal refers to them.
 //!
-//! Promise: a value over [`Limits::inline`](crate::host::Limits::inline) is durable here, under its SHA-256, before
+//! Promise: a value over [`Limits::inline`](crate::store::read::inline) is durable here, under its SHA-256, before
 //! the event that refers to it is appended (first the effect, then the event); equal values are kept once; an outcome
 //! that got as far as this store is taken over after a crash without running its body; a missing or altered value is
 //! [`StoreError::Corrupt`] and never another value.
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::event::Event;
-use crate::journal::Frame;
-use crate::payload::{Answered, Payload, PayloadError, hex};
+use crate::journal::event::Event;
+use crate::journal::frame::Frame;
+use crate::vocabulary::payload::{Answered, Payload, PayloadError, hex};
 
 /// Name of a value in the effect store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -26,6 +26,7 @@ pub struct BlobRef {
     /// Length of that text in bytes.
     pub bytes: u64,
 }
+
 impl BlobRef {
     /// The name of `value`.
     pub fn of(value: &Payload) -> Self {
@@ -33,6 +34,7 @@ impl BlobRef {
         Self { sha256: hex(&Sha256::digest(text)), bytes: text.len() as u64 }
     }
 }
+
 /// A large value together with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
@@ -41,6 +43,7 @@ pub struct Kept {
     /// Its name.
     pub at: BlobRef,
 }
+
 /// The values of an event that may be large, with the names of their fields.
 pub(crate) fn values(event: &Event) -> [Option<(&'static str, &Payload)>; 2] {
     fn perhaps<'e>(name: &'static str, value: &'e Option<Payload>) -> Option<(&'static str, &'e Payload)> {
@@ -66,6 +69,7 @@ pub(crate) fn values(event: &Event) -> [Option<(&'static str, &Payload)>; 2] {
         _ => [None, None],
     }
 }
+
 /// Puts `value` into the field of this name; says whether the event has one.
 pub(crate) fn put(event: &mut Event, field: &str, value: Payload) -> bool {
     match (event, field) {
@@ -91,10 +95,12 @@ pub(crate) fn put(event: &mut Event, field: &str, value: Payload) -> bool {
     }
     true
 }
+
 /// Whether a value of these events is over `inline` bytes.
 pub(crate) fn has_large(events: &[Event], inline: usize) -> bool {
     events.iter().flat_map(values).flatten().any(|(_, value)| value.as_str().len() > inline)
 }
+
 /// The values of these events that are over `inline` bytes, each once.
 pub(crate) fn large(events: &[Event], inline: usize) -> Vec<Kept> {
     let mut kept: Vec<Kept> = Vec::new();
@@ -105,6 +111,7 @@ pub(crate) fn large(events: &[Event], inline: usize) -> Vec<Kept> {
     }
     kept
 }
+
 impl Frame {
     /// Encodes `events` with references in place of the values that are `kept`.
     ///
@@ -119,6 +126,7 @@ impl Frame {
         Ok(Self { count, text: format!("[{}]", texts.join(",")) })
     }
 }
+
 /// One event as JSON, with references in place of the values that are `kept`.
 pub(crate) fn refer(event: &Event, kept: &[Kept]) -> Result<String, PayloadError> {
     let encode = |ty, error: serde_json::Error| PayloadError::Encode { ty, reason: error.to_string() };
@@ -140,6 +148,7 @@ pub(crate) fn refer(event: &Event, kept: &[Kept]) -> Result<String, PayloadError
     }
     Ok(text)
 }
+
 /// The references that each event of a frame's text holds.
 pub(crate) fn references(text: &str) -> Result<Vec<BTreeMap<String, BlobRef>>, String> {
     #[derive(Deserialize)]
@@ -157,6 +166,7 @@ pub(crate) fn references(text: &str) -> Result<Vec<BTreeMap<String, BlobRef>>, S
         .map(|event| event.into_values().flat_map(|fields| fields.stored).collect())
         .collect())
 }
+
 /// What the body came back with, as the events of its append tell: an HTTP exchange may be the whole value.
 pub(crate) fn returned(events: &[Event]) -> Option<Answered> {
     let told = events.iter().find_map(|event| match event {
@@ -172,9 +182,11 @@ pub(crate) fn returned(events: &[Event]) -> Option<Answered> {
     };
     told.or_else(exchanged)
 }
+
 fn one_of(result: &Option<Payload>, error: &Option<Payload>) -> Option<Answered> {
     error.clone().map(Err).or(result.clone().map(Ok))
 }
+
 /// The final outcome, if these events hold one.
 pub(crate) fn final_outcome(events: &[Event]) -> Option<Answered> {
     events
@@ -182,12 +194,13 @@ pub(crate) fn final_outcome(events: &[Event]) -> Option<Answered> {
         .any(|event| matches!(event, Event::CommandCommitted(_)))
         .then(|| returned(events).unwrap_or(Ok(Payload::null())))
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::CommandCommitted;
-    use crate::id::CommandId;
-    use crate::outcome::Outcome;
+    use crate::journal::event::CommandCommitted;
+    use crate::vocabulary::id::CommandId;
+    use crate::vocabulary::outcome::Outcome;
 
     fn committed(result: &str) -> Event {
         CommandCommitted {

@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::event::{ChildStarted, CompensationRecorded, Decision, Event, NodeStarted, Uncompensated};
-use crate::failure::StepError;
-use crate::id::{CommandId, InvocationId, RunId};
-use crate::outcome::EffectClass;
-use crate::payload::Payload;
+use crate::journal::event::Uncompensated;
+use crate::journal::event::{ChildStarted, CompensationRecorded, Decision, Event, NodeStarted};
+use crate::vocabulary::failure::StepError;
+use crate::vocabulary::id::{CommandId, InvocationId, RunId};
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::Payload;
 
 /// The reserved scope in which steps are undone.
 const UNDO: &str = "undo";
@@ -251,7 +252,7 @@ impl Obligations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{RunCancelled, RunUnwinding, StepCompensated};
+    use crate::journal::event::{RunCancelled, RunUnwinding, StepCompensated};
 
     fn command(id: &str) -> CommandId {
         CommandId::from(id.to_owned())

@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use crate::event::{ConfirmationDecision, Event, StateChanged, StateConfirmed, StateVerdict};
-use crate::id::CommandId;
+use crate::journal::event::{ConfirmationDecision, Event, StateChanged, StateConfirmed, StateVerdict};
+use crate::vocabulary::id::CommandId;
 
 /// A resource as the run left it last, and what was found out about it since.
 #[derive(Clone, Debug, PartialEq)]

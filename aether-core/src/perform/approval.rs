@@ -8,20 +8,20 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::call::Performance;
-use crate::decisions::Ruling;
-use crate::def::Approval;
-use crate::event::{ApprovalDecided, ApprovalRequested};
-use crate::failure::StepError;
-use crate::letterbox::Letterbox;
-use crate::letters::Received;
-use crate::outcome::{EffectClass, Outcome};
-use crate::payload::{Answered, Digest, Payload};
-use crate::policy_approvals::{ApprovalCall, or_yes};
-use crate::replay::Recorded;
+use crate::definition::def::Approval;
+use crate::inbox::decisions::Ruling;
+use crate::inbox::letters::Received;
+use crate::inbox::topics::ruling_topic;
+use crate::journal::event::{ApprovalDecided, ApprovalRequested};
+use crate::journal::history::Recorded;
+use crate::perform::call::Performance;
+use crate::policy::approvals::{ApprovalCall, or_yes};
 use crate::run::append::Riders;
-use crate::topics::ruling_topic;
-use crate::world::later;
+use crate::run::letterbox::Letterbox;
+use crate::vocabulary::failure::StepError;
+use crate::vocabulary::outcome::{EffectClass, Outcome};
+use crate::vocabulary::payload::{Answered, Digest, Payload};
+use crate::vocabulary::world::later;
 
 /// What a person is shown of a call, beside its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,7 @@ struct CallShown {
     class: EffectClass,
     irreversible: bool,
 }
+
 impl Performance {
     /// Returns when the call may be made; `Err` holds its end where it may not. `record` is what a crash left.
     pub(crate) async fn permitted(&mut self, record: Option<&Recorded>) -> Result<(), Answered> {
@@ -157,6 +158,7 @@ impl Performance {
         self.commit_failure(Outcome::PermanentFailure, &error, None).await
     }
 }
-fn unreadable(error: crate::payload::PayloadError) -> Ruling {
+
+fn unreadable(error: crate::vocabulary::payload::PayloadError) -> Ruling {
     Ruling::Rejected(format!("the recorded decision is unreadable: {error}"))
 }

@@ -5,25 +5,23 @@
 
 use std::sync::Arc;
 
-use crate::call::{Call, Next, Performance};
-use crate::ended::{Ended, no_heartbeat};
-use crate::event::{CommandEmitted, NodeFinished, ToolInvocationRefused, ToolInvocationStarted};
-use crate::failure::StepError;
-use crate::fault::Side;
-use crate::id::CommandId;
-use crate::journal::Frame;
-use crate::ledger::{Acquire, LedgerEntry, LedgerStatus};
-use crate::outcome::{EffectClass, FailureClass, Outcome};
-use crate::payload::{Answered, Digest};
-use crate::replay::{Answer, Invocation, Recorded};
-use crate::run::Run;
+use crate::journal::event::{CommandEmitted, NodeFinished, ToolInvocationRefused, ToolInvocationStarted};
+use crate::journal::frame::Frame;
+use crate::journal::history::{Answer, Invocation, Recorded};
+use crate::perform::body_end::{Ended, no_heartbeat};
+use crate::perform::call::{Call, Next, Performance};
 use crate::run::append::Riders;
+use crate::run::claim::Run;
+use crate::run::fault::Side;
 use crate::run::matcher::Matched;
-use crate::store_intent::LedgerAnswer;
-use crate::world::later;
+use crate::store::intent::LedgerAnswer;
+use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
+use crate::vocabulary::failure::StepError;
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
+use crate::vocabulary::payload::{Answered, Digest};
+use crate::vocabulary::world::later;
 
-#[cfg(test)]
-pub(crate) mod stage;
 /// Answers a step call.
 pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<String>, call: Call) -> Answered {
     let args = match call.args {
@@ -88,6 +86,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         }
     }
 }
+
 impl Performance {
     /// A pure step: no event, runs again on replay.
     async fn compute(&mut self) -> Answered {

@@ -10,15 +10,15 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
 
-use crate::call::Performance;
-use crate::ended::{Ended, ended_with};
-use crate::failure::panic_message;
-use crate::fault::Fault;
-use crate::outcome::EffectClass;
-use crate::payload::Payload;
-use crate::step::BodyResult;
-use crate::step_cx::StepCx;
-use crate::store_intent::DurableIntent;
+use crate::perform::body_end::{Ended, ended_with};
+use crate::perform::call::Performance;
+use crate::run::fault::Fault;
+use crate::step::body::BodyResult;
+use crate::step::context::StepCx;
+use crate::store::intent::DurableIntent;
+use crate::vocabulary::failure::panic_message;
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::Payload;
 
 impl Performance {
     /// Runs a body that leaves the world as it is.
@@ -100,7 +100,7 @@ impl Performance {
 
     /// A body gave up because the program did not provide what it needs: a fault of the program and not of the run,
     /// which goes on when the program is whole. The attempt definitely failed, so that the next one gets a new key.
-    async fn unprovided<T>(&mut self, missing: crate::deps::MissingDep) -> T {
+    async fn unprovided<T>(&mut self, missing: crate::vocabulary::deps::MissingDep) -> T {
         if self.options.class.changes_world() {
             self.deny("engine: not provided");
         }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::def::StepOptions;
-use crate::failure::{StepError, panic_message};
-use crate::id::CommandId;
-use crate::payload::Payload;
-use crate::run::Run;
-use crate::step::{BodyError, BodyResult};
+use crate::definition::def::StepOptions;
+use crate::run::claim::Run;
+use crate::step::body::{BodyError, BodyResult};
+use crate::vocabulary::failure::{StepError, panic_message};
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::payload::Payload;
 
 /// How a body came back.
 pub(crate) enum Ended {

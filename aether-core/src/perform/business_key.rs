@@ -3,12 +3,12 @@
 //! Promise: a call that is refused names the call that stands in its way; what a step does not take as an argument does
 //! not make a call another one.
 
-use crate::call::Performance;
-use crate::def::KeyScope;
-use crate::failure::{Holder, StepError};
-use crate::ledger::{LedgerEntry, STORE_WIDE};
-use crate::outcome::Outcome;
-use crate::payload::{Answered, Digest, PayloadError};
+use crate::definition::def::KeyScope;
+use crate::perform::call::Performance;
+use crate::store::ledger::{LedgerEntry, STORE_WIDE};
+use crate::vocabulary::failure::{Holder, StepError};
+use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::payload::{Answered, Digest, PayloadError};
 
 impl Performance {
     /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run or the store.

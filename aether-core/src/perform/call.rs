@@ -8,20 +8,22 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::def::StepOptions;
-use crate::ended::{Ended, error_of};
-use crate::event::{CommandCommitted, Decision, Event, NodeStarted, StepCommitted, ToolInvocationFinished};
-use crate::failure::StepError;
-use crate::id::{CommandId, IdempotencyKey, InvocationId};
-use crate::interceptor::BodyCall;
-use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
-use crate::outcome::Outcome;
-use crate::payload::{Answered, Digest, Payload, PayloadError};
-use crate::run::Run;
+use crate::definition::def::StepOptions;
+use crate::journal::event::{
+    CommandCommitted, Decision, Event, NodeStarted, StepCommitted, ToolInvocationFinished,
+};
+use crate::perform::body_end::{Ended, error_of};
 use crate::run::append::Riders;
-use crate::step::Body;
-use crate::step_cx::{Given, StepCx};
-use crate::store_intent::DurableIntent;
+use crate::run::claim::Run;
+use crate::step::body::Body;
+use crate::step::context::{Given, StepCx};
+use crate::step::interceptor::BodyCall;
+use crate::store::intent::DurableIntent;
+use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::vocabulary::failure::StepError;
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
+use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 
 impl Performance {
     /// `node_started`, once; then what bodies reported since.
@@ -106,7 +108,7 @@ impl Performance {
         let _busy = self.run.busy();
         let mut row = row.clone();
         let rows = std::slice::from_mut(&mut row);
-        match crate::store_read::complete(&*self.run.host.store, &self.run.id, rows).await {
+        match crate::store::read::complete(&*self.run.host.store, &self.run.id, rows).await {
             Ok(()) => recorded_outcome(row),
             Err(error) => self.run.stop(error).await,
         }
@@ -156,6 +158,7 @@ impl Performance {
         }
     }
 }
+
 /// A step call, ready to be answered.
 pub(crate) struct Call {
     /// Name in the journal.
@@ -169,12 +172,14 @@ pub(crate) struct Call {
     /// What runs.
     pub(crate) body: Arc<dyn Body>,
 }
+
 impl Call {
     /// Makes a call that changes the world irreversible; lowers nothing.
     pub(crate) fn raise(&mut self, raised: bool) {
         self.options.irreversible |= raised && self.options.class.changes_world();
     }
 }
+
 /// What happens next to a step call.
 pub(crate) enum Next {
     /// It is answered.
@@ -188,6 +193,7 @@ pub(crate) enum Next {
     /// The body is called under this intent.
     Call(DurableIntent),
 }
+
 /// One step call while it is being answered.
 pub(crate) struct Performance {
     pub(crate) run: Arc<Run>,
@@ -217,6 +223,7 @@ pub(crate) struct Performance {
     pub(crate) attempt: u32,
     pub(crate) unknown_tries: u32,
 }
+
 /// The outcome that a committed ledger row holds.
 pub(crate) fn recorded_outcome(entry: LedgerEntry) -> (Outcome, Answered) {
     match (entry.status, entry.error) {

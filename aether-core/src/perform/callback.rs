@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::call::{Next, Performance};
-use crate::ended::Ended;
-use crate::event::{CallbackAwaited, CallbackReceived};
-use crate::id::InvocationId;
-use crate::letterbox::Letterbox;
-use crate::letters::{Letter, Received, Reply};
-use crate::replay::Invocation;
-use crate::store::Message;
-use crate::topics::callback_topic;
-use crate::world::later;
+use crate::inbox::letters::{Letter, Received, Reply};
+use crate::inbox::topics::callback_topic;
+use crate::journal::event::{CallbackAwaited, CallbackReceived};
+use crate::journal::history::Invocation;
+use crate::perform::body_end::Ended;
+use crate::perform::call::{Next, Performance};
+use crate::run::letterbox::Letterbox;
+use crate::store::api::Message;
+use crate::vocabulary::id::InvocationId;
+use crate::vocabulary::world::later;
 
 impl Performance {
     /// An invocation that was started and has no outcome: somebody may report it, or may have done so.

@@ -2,17 +2,17 @@
 //!
 //! Promise: such an outcome is committed without calling the body again.
 
-use crate::call::{Next, Performance};
-use crate::confirm::Recovered;
-use crate::effect_store::{Kept, final_outcome, returned};
-use crate::event::{CommandCommitted, Event, NodeFinished, ToolInvocationFinished};
-use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
-use crate::outcome::Outcome;
-use crate::payload::Answered;
-use crate::replay::Invocation;
+use crate::journal::event::{CommandCommitted, Event, NodeFinished, ToolInvocationFinished};
+use crate::journal::history::Invocation;
+use crate::journal::large_values::{Kept, final_outcome, returned};
+use crate::perform::call::{Next, Performance};
+use crate::perform::confirm::Recovered;
 use crate::run::append::Riders;
-use crate::store::StoredEffect;
-use crate::store_read::effect_events;
+use crate::store::api::StoredEffect;
+use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::read::effect_events;
+use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::payload::Answered;
 
 impl Performance {
     /// The outcome that the effect store held for this attempt when the run was taken up, if it is this call's.
@@ -120,6 +120,7 @@ impl Performance {
         result
     }
 }
+
 fn mark_caught_up(event: &mut Event) {
     match event {
         Event::ToolInvocationFinished(e) => e.caught_up = true,

@@ -4,19 +4,19 @@
 //! Promise: a value stands once in a journal; `step_committed` is written on success only; an outcome with a large value
 //! is durable in the effect store before it is appended.
 
-use crate::call::Performance;
-use crate::effect_store::{has_large, large};
-use crate::event::{CommandCommitted, Event, NodeFinished};
-use crate::failure::StepError;
-use crate::journal::Frame;
-use crate::ledger::LedgerStatus;
-use crate::outcome::Outcome;
-use crate::payload::{Answered, Payload};
-use crate::policy::Mode;
-use crate::run::Run;
+use crate::journal::event::{CommandCommitted, Event, NodeFinished};
+use crate::journal::frame::Frame;
+use crate::journal::large_values::{has_large, large};
+use crate::perform::call::Performance;
+use crate::policy::replay::Mode;
 use crate::run::append::Riders;
-use crate::store::StoredEffect;
-use crate::store_error::StoreError;
+use crate::run::claim::Run;
+use crate::store::api::StoredEffect;
+use crate::store::error::StoreError;
+use crate::store::ledger::LedgerStatus;
+use crate::vocabulary::failure::StepError;
+use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::payload::{Answered, Payload};
 
 impl Performance {
     /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
@@ -89,8 +89,10 @@ impl Performance {
         self.run.append(events, riders);
     }
 }
+
 fn unwritable(run: &Run, error: impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt { store: "journal".into(), reason: format!("run `{}`: {error}", run.id) }
 }
+
 #[cfg(test)]
 mod tests;

@@ -2,12 +2,12 @@
 //!
 //! Promise: undoing depends on the journal and the undoing step alone, and not on the workflow's code.
 
-use crate::call::Performance;
-use crate::event::{CompensationRecorded, Event};
-use crate::obligations::undoes_another;
-use crate::outcome::Outcome;
-use crate::payload::Payload;
-use crate::step::Undo;
+use crate::journal::event::{CompensationRecorded, Event};
+use crate::journal::obligations::undoes_another;
+use crate::perform::call::Performance;
+use crate::step::body::Undo;
+use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::payload::Payload;
 
 impl Performance {
     /// Keeps the call that would undo this one, and says so in the journal.

@@ -16,27 +16,28 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
-use crate::call::Performance;
-use crate::decisions::Verdict;
-use crate::def::{Confirm, Retry};
-use crate::event::{
+use crate::definition::def::{Confirm, Retry};
+use crate::inbox::decisions::Verdict;
+use crate::inbox::topics::confirm_topic;
+use crate::journal::event::{
     ConfirmationDecided, ConfirmationDecision, Event, StateChanged, StateConfirmed, StateVerdict,
 };
-use crate::failure::{Failure, Unconfirmed, panic_message};
-use crate::fault::Fault;
-use crate::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
-use crate::outcome::{FailureClass, Outcome};
-use crate::policy::Mode;
-use crate::policy_verifiers::{Seen, Verifier};
-use crate::replay::{Answer, History};
-use crate::resources::{Resources, Standing};
+use crate::journal::history::{Answer, History};
+use crate::journal::resources::{Resources, Standing};
+use crate::perform::call::Performance;
+use crate::policy::replay::Mode;
+use crate::policy::verifiers::{Seen, Verifier};
 use crate::run::append::Riders;
-use crate::topics::confirm_topic;
+use crate::run::fault::Fault;
+use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::vocabulary::failure::{Failure, Unconfirmed, panic_message};
+use crate::vocabulary::outcome::{FailureClass, Outcome};
 
 /// How long one look may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// When a look that failed is repeated: three times, after 200 ms, 400 ms and 800 ms.
 const LOOKS: Retry = Retry::READ;
+
 /// What is known of an outcome besides the journal.
 pub(crate) struct Recovered<'a> {
     /// Events of it that are not in the journal yet.
@@ -44,6 +45,7 @@ pub(crate) struct Recovered<'a> {
     /// Its row of the ledger.
     pub(crate) row: Option<&'a LedgerEntry>,
 }
+
 impl Performance {
     /// Confirms an answer of the journal while it is its turn, before it is taken.
     pub(crate) async fn confirm_injected(&mut self) {

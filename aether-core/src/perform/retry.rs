@@ -8,12 +8,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::call::Performance;
-use crate::event::StepRetried;
-use crate::id::CommandId;
-use crate::ledger::LedgerStatus;
-use crate::outcome::Outcome;
-use crate::payload::Payload;
+use crate::journal::event::StepRetried;
+use crate::perform::call::Performance;
+use crate::store::ledger::LedgerStatus;
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::payload::Payload;
 
 impl Performance {
     /// The wait after `attempt` failed, if another one is left: as the retry policy says, shortened by chance, and not
@@ -40,6 +40,7 @@ impl Performance {
         self.wait_until(due).await;
     }
 }
+
 /// A number from 0 to 1 that run, command and attempt determine.
 fn chance(seed: &str, command: &CommandId, attempt: u32) -> f64 {
     let mut hash = Sha256::new();
@@ -50,10 +51,11 @@ fn chance(seed: &str, command: &CommandId, attempt: u32) -> f64 {
     let hash: [u8; 32] = hash.finalize().into();
     f64::from(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])) / f64::from(u32::MAX)
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::def::Retry;
+    use crate::definition::def::Retry;
 
     #[test]
     fn a_wait_is_shortened_by_at_most_the_jitter_and_the_same_for_the_same_attempt() {

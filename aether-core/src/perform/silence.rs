@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
 
-use crate::call::Performance;
-use crate::heartbeat::Heartbeats;
+use crate::perform::call::Performance;
+use crate::step::heartbeat::Heartbeats;
 
 /// Shortest time between two writes of the progress of one body.
 const THROTTLE: Duration = Duration::from_secs(1);
+
 impl Performance {
     /// Gives newly told progress to the store.
     pub(crate) async fn save_progress(&self, heartbeats: &Heartbeats) {

@@ -10,28 +10,29 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
-use crate::call::{Next, Performance};
-use crate::confirm::Recovered;
-use crate::def::StepOptions;
-use crate::ended::{Ended, ended_with, error_of};
-use crate::event::{
+use crate::definition::def::StepOptions;
+use crate::journal::event::{
     CommandCommitted, Event, NodeFinished, StateChanged, TransactionFinished, TransactionRolledBack,
 };
-use crate::fault::Fault;
-use crate::id::{CommandId, IdempotencyKey};
-use crate::journal::Frame;
-use crate::outcome::{FailureClass, Outcome};
-use crate::payload::{Answered, Payload};
-use crate::run::Run;
+use crate::journal::frame::Frame;
+use crate::perform::body_end::{Ended, ended_with, error_of};
+use crate::perform::call::{Next, Performance};
+use crate::perform::confirm::Recovered;
 use crate::run::append::Riders;
-use crate::step::Body;
-use crate::step_cx::StepCx;
-use crate::store::{Undone, Work};
-use crate::store_error::StoreError;
-use crate::world::later;
+use crate::run::claim::Run;
+use crate::run::fault::Fault;
+use crate::step::body::Body;
+use crate::step::context::StepCx;
+use crate::store::api::{Undone, Work};
+use crate::store::error::StoreError;
+use crate::vocabulary::id::{CommandId, IdempotencyKey};
+use crate::vocabulary::outcome::{FailureClass, Outcome};
+use crate::vocabulary::payload::{Answered, Payload};
+use crate::vocabulary::world::later;
 
 /// Where the event goes that the newest answer of an attempt holds.
 type Told = Arc<Mutex<Option<Event>>>;
+
 /// One attempt at a transaction step, on its way to the store.
 struct Attempt {
     run: Arc<Run>,
@@ -46,11 +47,13 @@ struct Attempt {
     event: Option<Event>,
     told: Told,
 }
+
 impl std::fmt::Debug for Attempt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Attempt({})", self.key)
     }
 }
+
 impl Work for Attempt {
     fn key(&self) -> &IdempotencyKey {
         &self.key
@@ -95,6 +98,7 @@ impl Work for Attempt {
             .map_err(|error| StoreError::Corrupt { store: "journal".into(), reason: error.to_string() })
     }
 }
+
 impl Attempt {
     fn rolled_back(&self, reason: String) -> Event {
         TransactionRolledBack { command: self.command.clone(), attempt: self.cx.attempt(), reason }.into()
@@ -104,6 +108,7 @@ impl Attempt {
         finished(&self.run, &self.command, &self.options, &self.cx, ended).into()
     }
 }
+
 /// What the journal says of an attempt that ended so.
 fn finished(
     run: &Run,
@@ -143,6 +148,7 @@ fn finished(
     let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
     TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
 }
+
 impl Performance {
     /// Makes one attempt at a transaction step.
     pub(crate) async fn transact(&mut self) -> Next {

@@ -4,18 +4,18 @@
 
 use std::sync::Arc;
 
-use crate::call::Call;
-use crate::def::StepDef;
-use crate::event::StepCompensated;
-use crate::failure::StepError;
-use crate::fault::Fault;
-use crate::id::CommandId;
-use crate::obligations::Owed;
-use crate::payload::Answered;
-use crate::perform::perform;
-use crate::run::Run;
+use crate::definition::def::StepDef;
+use crate::journal::event::StepCompensated;
+use crate::journal::obligations::Owed;
+use crate::perform::attempts::perform;
+use crate::perform::call::Call;
 use crate::run::append::Riders;
-use crate::step::Body;
+use crate::run::claim::Run;
+use crate::run::fault::Fault;
+use crate::step::body::Body;
+use crate::vocabulary::failure::StepError;
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::payload::Answered;
 
 /// Undoes one step.
 pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
@@ -45,8 +45,10 @@ pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
         Err(error) => run.owes(|owes| owes.give_up(undoes, &command, &error)),
     }
 }
+
 /// Stands for the name of a step that could not even be named.
 const UNKNOWN: &str = "compensation";
+
 /// A step whose undoing call could not be recorded when it was committed.
 fn give_up(run: &Run, owed: &Owed, name: &str) {
     let problem = owed.args.as_ref().err().cloned().unwrap_or_default();
@@ -54,6 +56,7 @@ fn give_up(run: &Run, owed: &Owed, name: &str) {
     let error = StepError::Unrecordable(run.failure(&command, problem)).recorded();
     run.owes(|owes| owes.give_up(&owed.undoes, &command, &error));
 }
+
 fn undoing_step(run: &Run, owed: &Owed) -> Option<(&'static StepDef, Arc<dyn Body>)> {
     match run.undo_of(&owed.undoes) {
         Some(undo) => Some((undo.def, undo.body)),

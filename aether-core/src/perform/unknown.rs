@@ -5,25 +5,26 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::call::{Next, Performance};
-use crate::decisions::{Resolution, Resolved};
-use crate::def::{OnUnknown, Probe, Retry};
-use crate::event::{Decision, Event, InvocationResolved, NodeFinished};
-use crate::failure::StepError;
-use crate::id::{IdempotencyKey, InvocationId};
-use crate::ledger::LedgerStatus;
-use crate::letterbox::refuse;
-use crate::outcome::Outcome;
-use crate::payload::Payload;
+use crate::definition::def::{OnUnknown, Probe, Retry};
+use crate::inbox::decisions::{Resolution, Resolved};
+use crate::inbox::topics::{callback_topic, resolution_topic};
+use crate::journal::event::{Decision, Event, InvocationResolved, NodeFinished};
+use crate::perform::call::{Next, Performance};
 use crate::run::append::Riders;
-use crate::step::ProbeResult;
-use crate::step_cx::StepCx;
-use crate::store::Message;
-use crate::store_intent::DurableIntent;
-use crate::topics::{callback_topic, resolution_topic};
+use crate::run::letterbox::refuse;
+use crate::step::body::ProbeResult;
+use crate::step::context::StepCx;
+use crate::store::api::Message;
+use crate::store::intent::DurableIntent;
+use crate::store::ledger::LedgerStatus;
+use crate::vocabulary::failure::StepError;
+use crate::vocabulary::id::{IdempotencyKey, InvocationId};
+use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::payload::Payload;
 
 /// Sends of one invocation under one key before its outcome is left unknown.
 const MAX_SENDS: u32 = 5;
+
 impl Performance {
     /// Decides about an invocation of unknown outcome. `decided` is what a crash cut off.
     pub(crate) async fn unknown(
@@ -259,5 +260,6 @@ impl Performance {
         Next::Again
     }
 }
+
 #[cfg(test)]
 mod tests;

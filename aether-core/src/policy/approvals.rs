@@ -7,8 +7,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::outcome::EffectClass;
-use crate::payload::Payload;
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::Payload;
 
 /// A call that a policy is asked about.
 #[derive(Clone, Copy, Debug)]
@@ -24,13 +24,15 @@ pub struct ApprovalCall<'a> {
     /// Whether a completed call must not be repeated.
     pub irreversible: bool,
 }
+
 type Rule = Arc<dyn Fn(&ApprovalCall<'_>) -> bool + Send + Sync>;
+
 /// Which calls need a person's consent beyond those whose steps declare it. A call needs it when any rule says so; no
 /// rule can take away what a step declares. Pure steps leave no record and are never asked about.
 ///
 /// ```
-/// use aether_core::approval::Approvals;
-/// use aether_core::outcome::EffectClass;
+/// use aether_core::policy::approvals::Approvals;
+/// use aether_core::vocabulary::outcome::EffectClass;
 /// let approvals = Approvals::new()
 ///     .step("send_mail")
 ///     .class(EffectClass::External)
@@ -42,6 +44,7 @@ pub struct Approvals {
     rules: Vec<Rule>,
     limit: Option<Duration>,
 }
+
 impl Approvals {
     /// No call needs consent but those whose steps declare it.
     pub fn new() -> Self {
@@ -82,11 +85,13 @@ impl Approvals {
         self.rules.iter().any(|rule| or_yes(call.name, || rule(call)))
     }
 }
+
 impl fmt::Debug for Approvals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Approvals").field("rules", &self.rules.len()).field("limit", &self.limit).finish()
     }
 }
+
 /// Who cannot tell whether consent is needed needs it.
 pub(crate) fn or_yes(step: &str, needed: impl FnOnce() -> bool) -> bool {
     std::panic::catch_unwind(AssertUnwindSafe(needed)).unwrap_or_else(|_| {

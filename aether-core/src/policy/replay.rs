@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use crate::id::{CommandId, RunId};
-use crate::outcome::EffectClass;
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::outcome::EffectClass;
 
 /// How far a replay may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

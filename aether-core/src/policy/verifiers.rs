@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::def::StepDef;
-use crate::event::StateChanged;
-use crate::failure::Failure;
-use crate::id::RunId;
+use crate::definition::def::StepDef;
+use crate::journal::event::StateChanged;
+use crate::vocabulary::failure::Failure;
+use crate::vocabulary::id::RunId;
 
 /// What a verifier saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +26,14 @@ pub enum Seen {
         found: String,
     },
 }
+
 /// Looks at resources of one kind. Registered with `Engine::builder().verifier(kind, verifier)`.
 ///
 /// ```
-/// use aether_core::confirm::{Seen, Verifier};
-/// use aether_core::event::StateChanged;
-/// use aether_core::failure::Failure;
-/// use aether_core::id::RunId;
+/// use aether_core::policy::verifiers::{Seen, Verifier};
+/// use aether_core::journal::frame::event::StateChanged;
+/// use aether_core::vocabulary::failure::Failure;
+/// use aether_core::vocabulary::id::RunId;
 /// use futures_util::future::BoxFuture;
 ///
 /// /// Issues of a tracker that is kept in memory.
@@ -70,6 +71,7 @@ pub trait Verifier: Send + Sync + Debug + 'static {
         false
     }
 }
+
 impl<V: Verifier + ?Sized> Verifier for Arc<V> {
     fn name(&self) -> &str {
         (**self).name()
@@ -83,12 +85,14 @@ impl<V: Verifier + ?Sized> Verifier for Arc<V> {
         (**self).skips_confirmed()
     }
 }
+
 /// The verifiers of an engine, and the steps that may need them.
 #[derive(Debug, Default)]
 pub(crate) struct Verifiers {
     by_kind: BTreeMap<String, Arc<dyn Verifier>>,
     steps: Vec<&'static StepDef>,
 }
+
 impl Verifiers {
     pub(crate) fn insert(&mut self, kind: String, verifier: Arc<dyn Verifier>) {
         self.by_kind.insert(kind, verifier);

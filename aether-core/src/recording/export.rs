@@ -4,19 +4,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::event::Event;
-use crate::id::{CommandId, RunId};
-use crate::journal::read_verified;
-use crate::ledger::LedgerEntry;
-use crate::payload::{Digest, Payload, hex};
+use crate::journal::event::Event;
+use crate::journal::frame::read_verified;
+use crate::recording::masking::Masking;
 use crate::recording::masking::Secrets;
+use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError};
 use crate::recording::walk::quoted;
-use crate::recording::{Masking, RecordedFrame, RecordedRun, Recording, RecordingError};
-use crate::store::Store;
-use crate::store_error::StoreError;
+use crate::store::api::Store;
+use crate::store::error::StoreError;
+use crate::store::ledger::LedgerEntry;
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::payload::{Digest, Payload, hex};
 
 /// What a seed begins with that stands in place of another.
 const MASKED_SEED: &str = "masked-";
+
 impl Recording {
     /// Records `run` and the runs it started, as far as they have come. Changes nothing in the store.
     ///
@@ -98,6 +100,7 @@ impl Recording {
         }
     }
 }
+
 /// One run from a store.
 async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, RecordingError> {
     let stored = store.load(id, 0).await?;
@@ -108,22 +111,23 @@ async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, Reco
     let events = read_verified(&stored).map_err(journal)?;
     let Some(Event::RunCreated(created)) = events.into_iter().next() else {
         let reason = "a journal begins with `run_created`".into();
-        return Err(journal(crate::journal::JournalError::Unreadable { position: 0, reason }));
+        return Err(journal(crate::journal::frame::JournalError::Unreadable { position: 0, reason }));
     };
     let mut frames = Vec::with_capacity(stored.len());
     for frame in &stored {
         let mut events: Vec<Payload> = serde_json::from_str(&frame.text).map_err(|error| {
             let (position, reason) = (frame.position, error.to_string());
-            journal(crate::journal::JournalError::Unreadable { position, reason })
+            journal(crate::journal::frame::JournalError::Unreadable { position, reason })
         })?;
-        crate::store_read::inline(store, id, frame, &mut events).await?;
+        crate::store::read::inline(store, id, frame, &mut events).await?;
         frames.push(RecordedFrame { at: frame.at, events });
     }
     // After the journal: a row may be ahead of what was loaded of it, as after a crash, and never behind.
     let mut ledger = store.entries(id).await?;
-    crate::store_read::complete(store, id, &mut ledger).await?;
+    crate::store::read::complete(store, id, &mut ledger).await?;
     Ok(Some(RecordedRun { run: id.clone(), created, frames, ledger }))
 }
+
 fn started_by(run: &RecordedRun) -> Result<Vec<RunId>, RecordingError> {
     let events = run.events()?.into_iter();
     Ok(events
@@ -134,6 +138,7 @@ fn started_by(run: &RecordedRun) -> Result<Vec<RunId>, RecordingError> {
         })
         .collect())
 }
+
 /// Every blob that a text of `runs` names: a blob's name is its SHA-256 in hexadecimal digits.
 async fn blobs(store: &dyn Store, runs: &[RecordedRun]) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
     let mut names = BTreeSet::new();
@@ -150,6 +155,7 @@ async fn blobs(store: &dyn Store, runs: &[RecordedRun]) -> Result<BTreeMap<Strin
     }
     Ok(blobs)
 }
+
 /// Replaces a payload, if there is something to replace it with that is JSON.
 fn put(payload: &mut Payload, text: Option<String>) -> bool {
     match text.map(Payload::from_text) {
@@ -160,6 +166,7 @@ fn put(payload: &mut Payload, text: Option<String>) -> bool {
         _ => false,
     }
 }
+
 impl RecordedRun {
     /// Its events.
     fn texts(&self) -> impl Iterator<Item = &Payload> {
@@ -223,6 +230,7 @@ impl RecordedRun {
         inputs
     }
 }
+
 /// Lets the digest in an event follow its input, where that was masked.
 fn follow(
     event: &mut Payload,
@@ -241,6 +249,7 @@ fn follow(
         digests.extend(command.map(|command| (command, new)));
     }
 }
+
 fn mask_row(
     row: &mut LedgerEntry,
     masking: &Masking,

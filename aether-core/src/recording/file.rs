@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::walk::quoted;
-use super::{RecordedFrame, RecordedRun, Recording, RecordingError, VERSION};
-use crate::event::Event;
-use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
-use crate::ledger::{LedgerEntry, LedgerStatus};
-use crate::payload::{Digest, Payload, hex};
+use crate::journal::event::Event;
+use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError, VERSION};
+use crate::recording::walk::quoted;
+use crate::store::ledger::{LedgerEntry, LedgerStatus};
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
+use crate::vocabulary::payload::{Digest, Payload, hex};
 
 /// What the file says it is.
 const FORMAT: &str = "aether-recording";

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::contract::Status;
-use crate::event::Event;
-use crate::id::{Position, RunId, WorkerId};
-use crate::journal::Frame;
-use crate::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
-use crate::recording::{RecordedFrame, RecordedRun, Recording, RecordingError};
-use crate::store::{Ack, Append, Created, NewRun, StatusChange, Store, Tail};
-use crate::store_error::{AppendError, StoreError};
+use crate::journal::event::Event;
+use crate::journal::frame::Frame;
+use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError};
+use crate::store::ack::{Ack, Tail};
+use crate::store::api::{Append, Created, NewRun, StatusChange, Store};
+use crate::store::error::{AppendError, StoreError};
+use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{Position, RunId, WorkerId};
 
 impl Recording {
     /// Loads its runs and blobs into `store`, and gives the ids of the runs. Journals get new hash chains there.
@@ -38,9 +39,11 @@ impl Recording {
         Ok(self.runs.iter().map(|run| run.run.clone()).collect())
     }
 }
+
 fn exists(store: &dyn Store, run: &RunId) -> RecordingError {
     RecordingError::Exists { run: run.clone(), store: store.describe() }
 }
+
 async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError> {
     let events = run.events()?;
     let Some((first, later)) = run.frames.split_first() else { return Ok(()) };
@@ -66,6 +69,7 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
     }
     loading.finish(status(&events)).await
 }
+
 /// Where a journal leaves its run.
 fn status(events: &[Event]) -> Status {
     match events.last() {
@@ -75,17 +79,20 @@ fn status(events: &[Event]) -> Status {
         _ => Status::Waiting,
     }
 }
+
 impl RecordedFrame {
     fn stored(&self) -> Frame {
         Frame { count: u32::try_from(self.events.len()).unwrap_or(u32::MAX), text: self.text() }
     }
 }
+
 struct Loading<'a> {
     store: &'a dyn Store,
     run: &'a RecordedRun,
     next: Position,
     at: Timestamp,
 }
+
 impl Loading<'_> {
     /// Appends a frame; each ledger row that it begins comes with it.
     async fn frame(&mut self, frame: &RecordedFrame) -> Result<(), RecordingError> {
@@ -165,10 +172,12 @@ impl Loading<'_> {
         }
     }
 }
+
 /// An append that changes rows or a status and no journal.
 fn nothing() -> Frame {
     Frame { count: 0, text: "[]".into() }
 }
+
 /// A ledger row as it was when its invocation began.
 fn begun(row: &LedgerEntry) -> LedgerEntry {
     LedgerEntry {

@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::callback_token::CallbackToken;
 use crate::recording::walk::{Leaf, Place, Rewrite, quoted, rewrite};
+use crate::vocabulary::callback_token::CallbackToken;
 
 /// What stands in place of a secret where nothing has to be told apart.
 pub const MASK: &str = "***";
@@ -38,7 +38,9 @@ const ENDS: [&str; 7] = ["token", "secret", "password", "passwd", "apikey", "pri
 const TOKEN: &str = "cb1.";
 /// A secret shorter than this is replaced at its own place only: elsewhere its text may be there by chance.
 const TELLING: usize = 6;
+
 type Rule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
+
 /// Finds secrets in recorded values.
 ///
 /// By default it finds the strings and numbers below members and headers with telling names (`authorization`,
@@ -46,7 +48,7 @@ type Rule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 /// bearer and callback tokens inside any text; also where JSON stands inside a string, as in the body of a request.
 ///
 /// ```
-/// use aether_core::recording::Masking;
+/// use aether_core::recording::masking::Masking;
 /// let masking = Masking::standard().key("pin").rule(|path, value| path.ends_with("card") || value.starts_with("sk-"));
 /// assert_eq!(masking.redact(r#"{"pin":1234,"card":"4111","note":"token=abc","n":2}"#), r#"{"pin":0,"card":"***","note":"token=***","n":2}"#);
 /// ```
@@ -56,11 +58,13 @@ pub struct Masking {
     rules: Vec<Rule>,
     off: bool,
 }
+
 impl Default for Masking {
     fn default() -> Self {
         Self::standard()
     }
 }
+
 impl fmt::Debug for Masking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Masking")
@@ -70,6 +74,7 @@ impl fmt::Debug for Masking {
             .finish()
     }
 }
+
 impl Masking {
     /// Finds what has a telling name, and bearer and callback tokens.
     pub fn standard() -> Self {
@@ -179,9 +184,11 @@ impl Masking {
         spans
     }
 }
+
 fn plain(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
 }
+
 /// JSON that stands inside a string.
 fn nested(text: &str) -> Option<&str> {
     let inner = text.trim();
@@ -191,6 +198,7 @@ fn nested(text: &str) -> Option<&str> {
     );
     (looks && serde_json::from_str::<serde::de::IgnoredAny>(inner).is_ok()).then_some(inner)
 }
+
 /// The credential of a header's value, without its scheme.
 fn credential(text: &str) -> &str {
     match text.split_once(' ') {
@@ -198,7 +206,9 @@ fn credential(text: &str) -> &str {
         _ => text,
     }
 }
+
 struct Redact<'a>(&'a Masking);
+
 impl Rewrite for Redact<'_> {
     fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String> {
         let below = self.0.is_below_a_secret(place);
@@ -211,6 +221,7 @@ impl Rewrite for Redact<'_> {
         }
     }
 }
+
 /// Secrets that were found, each with what stands in its place.
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
@@ -219,6 +230,7 @@ pub(super) struct Secrets {
     /// Secrets that are replaced wherever they stand, longest first, with their replacements.
     telling: Vec<(String, String)>,
 }
+
 impl Secrets {
     /// Number of different secrets.
     pub(super) fn len(&self) -> usize {
@@ -274,6 +286,7 @@ impl Secrets {
         (new != text).then_some(new)
     }
 }
+
 /// A text of the same shape, so that it still decodes: of a UUID a UUID, of digits as many digits.
 fn stand_in(secret: &str, number: usize) -> String {
     let is_uuid = secret.len() == 36 && uuid::Uuid::try_parse(secret).is_ok();
@@ -285,14 +298,17 @@ fn stand_in(secret: &str, number: usize) -> String {
         format!("masked-{number}")
     }
 }
+
 fn is_number(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit())
 }
+
 /// Whether a text was put in place of a secret before.
 fn is_stand_in(text: &str) -> bool {
     let number = text.strip_prefix("masked-").or_else(|| text.strip_prefix("00000000-0000-4000-8000-"));
     number.is_some_and(|number| !number.is_empty() && is_number(number))
 }
+
 /// Members of an event that name things and hold no values.
 const NAMING: [&str; 25] = [
     "command",
@@ -321,15 +337,18 @@ const NAMING: [&str; 25] = [
     "change",
     "position",
 ];
+
 /// Whether a member of an event (one level below its kind) holds a value.
 fn holds_a_value(event: bool, depth: usize, key: &str) -> bool {
     !event || depth != 1 || !NAMING.contains(&key)
 }
+
 struct Search<'a> {
     masking: &'a Masking,
     secrets: &'a mut Secrets,
     event: bool,
 }
+
 impl Rewrite for Search<'_> {
     fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String> {
         let Leaf::Text(text) = leaf else { return None };
@@ -349,11 +368,13 @@ impl Rewrite for Search<'_> {
         holds_a_value(self.event, depth, key)
     }
 }
+
 struct Replace<'a> {
     masking: &'a Masking,
     secrets: &'a Secrets,
     event: bool,
 }
+
 impl Rewrite for Replace<'_> {
     fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String> {
         let below = self.masking.is_below_a_secret(place);
@@ -397,6 +418,7 @@ impl Rewrite for Replace<'_> {
         holds_a_value(self.event, depth, key)
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,16 +4,17 @@
 
 use std::sync::Arc;
 
-use crate::effect_store::{Kept, has_large, large};
-use crate::event::Event;
-use crate::id::Position;
-use crate::journal::Frame;
-use crate::ledger::{Acquire, LedgerUpdate};
-use crate::payload::Payload;
-use crate::policy::Mode;
-use crate::run::Run;
-use crate::store::{Ack, Append, Reply, StatusChange, Work};
-use crate::store_error::AppendError;
+use crate::journal::event::Event;
+use crate::journal::frame::Frame;
+use crate::journal::large_values::{Kept, has_large, large};
+use crate::policy::replay::Mode;
+use crate::run::claim::Run;
+use crate::store::ack::{Ack, Reply};
+use crate::store::api::{Append, StatusChange, Work};
+use crate::store::error::AppendError;
+use crate::store::ledger::{Acquire, LedgerUpdate};
+use crate::vocabulary::id::Position;
+use crate::vocabulary::payload::Payload;
 
 impl Run {
     /// Appends without waiting. Errors surface as the run's fault, through its tail.
@@ -27,7 +28,7 @@ impl Run {
         events: Vec<Event>,
         acquire: Option<Acquire>,
         riders: Riders,
-    ) -> crate::store::Receipt {
+    ) -> crate::store::ack::Receipt {
         let _busy = self.occupied();
         match self.push(events, acquire, riders, true) {
             Some(reply) => self.receipt(reply).await,
@@ -36,7 +37,7 @@ impl Run {
     }
 
     /// Has `work` done in the transaction of an append of `count` events, and waits until that is durable.
-    pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::Receipt {
+    pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::ack::Receipt {
         let _busy = self.occupied();
         if self.is_halted() {
             return self.halted().await;
@@ -48,7 +49,7 @@ impl Run {
         }
     }
 
-    async fn receipt(&self, reply: Reply) -> crate::store::Receipt {
+    async fn receipt(&self, reply: Reply) -> crate::store::ack::Receipt {
         match reply.await {
             Ok(Ok(receipt)) => receipt,
             Ok(Err(error)) => self.stop(error).await,
@@ -82,7 +83,7 @@ impl Run {
             Ok(frame) => frame,
             Err(error) => {
                 let reason = error.to_string();
-                self.fail(AppendError::Store(crate::store_error::StoreError::Corrupt {
+                self.fail(AppendError::Store(crate::store::error::StoreError::Corrupt {
                     store: "journal".into(),
                     reason,
                 }));
@@ -141,7 +142,7 @@ impl Run {
                 self.id, self.host.limits.history
             );
             return self
-                .stop(crate::store_error::StoreError::Full { store: self.host.store.describe(), reason })
+                .stop(crate::store::error::StoreError::Full { store: self.host.store.describe(), reason })
                 .await;
         }
         let durable = self.tail.durable();
@@ -180,8 +181,10 @@ impl Run {
         kept
     }
 }
+
 /// Un-acknowledged events after which a run waits for the disk.
 const BACKPRESSURE: Position = 20_000;
+
 /// What rides with an append.
 #[derive(Debug, Default)]
 pub(crate) struct Riders {
@@ -191,6 +194,7 @@ pub(crate) struct Riders {
     /// Values of the events that are in the effect store.
     pub(crate) kept: Vec<Kept>,
 }
+
 impl Riders {
     /// A value that is in the effect store is not repeated in the ledger: it is found there under the row's key.
     pub(crate) fn lighten(&mut self) {

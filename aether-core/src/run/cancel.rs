@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use crate::cancellation::Cancellation;
-use crate::event::{Event, InvocationAbandoned};
-use crate::fault::Fault;
-use crate::id::CommandId;
-use crate::replay::History;
-use crate::run::Run;
+use crate::journal::event::{Event, InvocationAbandoned};
+use crate::journal::history::History;
 use crate::run::append::Riders;
-use crate::step::Undo;
+use crate::run::claim::Run;
+use crate::run::fault::Fault;
+use crate::step::body::Undo;
+use crate::step::cancellation::Cancellation;
+use crate::vocabulary::id::CommandId;
 
 impl Run {
     /// Gives up the invocations inside of `scopes` (all of them for `None`) that were started and of which nothing is

@@ -10,24 +10,21 @@ use futures_util::task::AtomicWaker;
 use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
-use crate::cancellation::Cancellation;
-use crate::def::WorkflowDef;
-use crate::failure::Failure;
-use crate::fault::{Fault, Side};
-use crate::host::Host;
-use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
-use crate::ledger::{LedgerStatus, LedgerUpdate};
-use crate::obligations::Obligations;
-use crate::payload::Payload;
-use crate::policy::Mode;
-use crate::replay::History;
-use crate::step::{BodyError, Undo};
-use crate::store::{Message, StoredEffect, Tail};
+use crate::definition::def::WorkflowDef;
+use crate::journal::history::History;
+use crate::journal::obligations::Obligations;
+use crate::policy::replay::Mode;
+use crate::run::fault::{Fault, Side};
+use crate::run::shared::Host;
+use crate::step::body::{BodyError, Undo};
+use crate::step::cancellation::Cancellation;
+use crate::store::ack::Tail;
+use crate::store::api::{Message, StoredEffect};
+use crate::store::ledger::{LedgerStatus, LedgerUpdate};
+use crate::vocabulary::failure::Failure;
+use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
+use crate::vocabulary::payload::Payload;
 
-pub(crate) mod append;
-mod ending;
-pub(crate) mod matcher;
-mod recovery;
 /// One claim of one run.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -37,41 +34,43 @@ pub(crate) struct Run {
     pub(crate) mode: Mode,
     pub(crate) seed: String,
     pub(crate) host: Arc<Host>,
-    state: Mutex<State>,
-    tail: Arc<Tail>,
-    fault: OnceLock<Fault>,
-    condemned: OnceLock<Failure>,
-    root: Arc<AtomicWaker>,
-    poked: Notify,
+    pub(super) state: Mutex<State>,
+    pub(super) tail: Arc<Tail>,
+    pub(super) fault: OnceLock<Fault>,
+    pub(super) condemned: OnceLock<Failure>,
+    pub(super) root: Arc<AtomicWaker>,
+    pub(super) poked: Notify,
     /// Held by each start of a child until the child exists.
-    starting: Arc<RwLock<()>>,
+    pub(super) starting: Arc<RwLock<()>>,
 }
+
 #[derive(Debug, Default)]
-struct State {
-    next: Position,
-    history: History,
-    matched: u64,
-    busy: usize,
-    stopping: bool,
+pub(super) struct State {
+    pub(super) next: Position,
+    pub(super) history: History,
+    pub(super) matched: u64,
+    pub(super) busy: usize,
+    pub(super) stopping: bool,
     /// The run is being cancelled: what is in flight may end, and nothing begins.
-    closing: bool,
+    pub(super) closing: bool,
     /// The workflow is over, and its steps are being undone.
-    unwinding: bool,
-    cancellation: Arc<Cancellation>,
-    obligations: Obligations,
+    pub(super) unwinding: bool,
+    pub(super) cancellation: Arc<Cancellation>,
+    pub(super) obligations: Obligations,
     /// Undoing steps that this process knows, by the command they would undo.
-    undos: HashMap<CommandId, Undo>,
-    looked_at: Position,
-    waits: BTreeMap<CommandId, Option<Timestamp>>,
-    inbox: Vec<Message>,
-    seen: u64,
+    pub(super) undos: HashMap<CommandId, Undo>,
+    pub(super) looked_at: Position,
+    pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
+    pub(super) inbox: Vec<Message>,
+    pub(super) seen: u64,
     /// What was asked for in a replay before its turn, to be told if nothing moves any more.
-    ahead: Vec<Side>,
+    pub(super) ahead: Vec<Side>,
     /// Outcomes that the effect store held when the run was taken up.
-    effects: HashMap<IdempotencyKey, StoredEffect>,
+    pub(super) effects: HashMap<IdempotencyKey, StoredEffect>,
     /// Replay waits for a person.
-    held: bool,
+    pub(super) held: bool,
 }
+
 /// Everything a run starts from.
 pub(crate) struct Origin {
     pub(crate) id: RunId,
@@ -85,6 +84,7 @@ pub(crate) struct Origin {
     pub(crate) inbox: Vec<Message>,
     pub(crate) effects: Vec<StoredEffect>,
 }
+
 impl Run {
     pub(crate) fn new(host: Arc<Host>, origin: Origin) -> Arc<Self> {
         Arc::new(Self {
@@ -112,7 +112,7 @@ impl Run {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -316,17 +316,21 @@ impl Run {
         self.lock().closing
     }
 }
+
 /// Live work; see [`Run::busy`].
 #[derive(Debug)]
 pub(crate) struct Busy<R: Deref<Target = Run>>(R);
+
 impl<R: Deref<Target = Run>> Drop for Busy<R> {
     fn drop(&mut self) {
         self.0.lock().busy -= 1;
     }
 }
+
 /// A durable wait; see [`Run::wait`].
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<Run>, CommandId);
+
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.lock().waits.remove(&self.1);

@@ -1,8 +1,9 @@
 //! How a run ended, or why it is not being advanced.
 
-use crate::event::{Event, Uncompensated};
-use crate::fault::Fault;
-use crate::payload::Payload;
+use crate::journal::event::Event;
+use crate::journal::event::Uncompensated;
+use crate::run::fault::Fault;
+use crate::vocabulary::payload::Payload;
 
 /// How a run ended, or why it is not being advanced.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,7 @@ pub enum RunEnd {
     /// It has not ended, and is not being advanced.
     Stopped(Fault),
 }
+
 impl RunEnd {
     /// The end that a terminal event tells of.
     pub fn of(event: &Event) -> Option<Self> {

@@ -1,11 +1,11 @@
 //! Why a run stopped being advanced without having ended. Never seen by workflow code.
 
-use crate::def::END;
-use crate::id::{CommandId, RunId};
-use crate::journal::JournalError;
-use crate::outcome::EffectClass;
-use crate::payload::{Digest, PayloadError};
-use crate::store_error::{AppendError, StoreError};
+use crate::definition::def::END;
+use crate::journal::frame::JournalError;
+use crate::store::error::{AppendError, StoreError};
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::{Digest, PayloadError};
 
 /// Code and history do not agree.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,7 @@ pub struct Divergence {
     /// What the code asked for, if it asked for something.
     pub requested: Option<Side>,
 }
+
 /// One side of a [`Divergence`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Side {
@@ -29,6 +30,7 @@ pub struct Side {
     /// Where in the source, `file:line`.
     pub site: Option<String>,
 }
+
 impl std::fmt::Display for Side {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` ({}", self.command, self.class)?;
@@ -42,6 +44,7 @@ impl std::fmt::Display for Side {
         Ok(())
     }
 }
+
 impl std::fmt::Display for Divergence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "run `{}` diverged: ", self.run)?;
@@ -66,7 +69,9 @@ impl std::fmt::Display for Divergence {
         f.write_str("; restore the code that recorded it, or start a new run")
     }
 }
+
 impl std::error::Error for Divergence {}
+
 /// Why a run stopped being advanced without having ended.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -138,7 +143,7 @@ pub enum Fault {
         /// The step's command.
         command: CommandId,
         /// What is missing.
-        missing: crate::deps::MissingDep,
+        missing: crate::vocabulary::deps::MissingDep,
     },
     /// A recorded change of a resource must be looked at, and the program has no verifier for its kind.
     #[error(
@@ -195,6 +200,7 @@ pub enum Fault {
         run: RunId,
     },
 }
+
 impl Fault {
     /// Whether the store failed in a way that may pass: the engine takes the run up again by itself.
     pub fn is_transient(&self) -> bool {
@@ -204,13 +210,15 @@ impl Fault {
         }
     }
 }
+
 /// A state's number, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateName(pub u16);
+
 impl std::fmt::Display for StateName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
-            crate::def::START => f.write_str("start"),
+            crate::definition::def::START => f.write_str("start"),
             END => f.write_str("end"),
             state => write!(f, "{state}"),
         }

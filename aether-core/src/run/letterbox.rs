@@ -10,12 +10,12 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 use jiff::Timestamp;
 
-use crate::event::AnswerRefused;
-use crate::id::CommandId;
-use crate::letters::{Letter, Received, Reply};
-use crate::run::Run;
+use crate::inbox::letters::{Letter, Received, Reply};
+use crate::journal::event::AnswerRefused;
 use crate::run::append::Riders;
-use crate::store::Message;
+use crate::run::claim::Run;
+use crate::store::api::Message;
+use crate::vocabulary::id::CommandId;
 
 /// Where the letters to one wait arrive.
 pub(crate) struct Letterbox {
@@ -25,6 +25,7 @@ pub(crate) struct Letterbox {
     pub(crate) until: Option<Timestamp>,
     pub(crate) round: u32,
 }
+
 impl Letterbox {
     /// Waits durably for the next letter. The time limit sends one too.
     pub(crate) async fn letter(&mut self) -> Received {
@@ -63,6 +64,7 @@ impl Letterbox {
         self.run.take_message(&self.topic)
     }
 }
+
 /// Records that a word from outside does not fit. Whoever waits for it begins a new round.
 pub(crate) fn refuse(
     run: &Run,
@@ -76,9 +78,11 @@ pub(crate) fn refuse(
     let refused = AnswerRefused { command, reason, actor: actor.into() };
     run.append(vec![refused.into()], Riders { consumed, ..Riders::default() });
 }
+
 fn expired() -> Letter {
     Letter { reply: Reply::Expired, actor: "time limit".into() }
 }
+
 /// Waits durably for the first message of `topic`; `None` when `until` came first.
 pub(crate) async fn message_before(
     run: &Arc<Run>,

@@ -5,13 +5,13 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use crate::fault::{Divergence, Fault, Side};
-use crate::id::CommandId;
-use crate::outcome::EffectClass;
-use crate::payload::{Digest, Payload};
-use crate::policy::{Consulted, Mode, Verdict};
-use crate::replay::{Answer, Recorded};
-use crate::run::Run;
+use crate::journal::history::{Answer, Recorded};
+use crate::policy::replay::{Consulted, Mode, Verdict};
+use crate::run::claim::Run;
+use crate::run::fault::{Divergence, Fault, Side};
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::{Digest, Payload};
 
 impl Run {
     /// Matches a command with history. A mismatch stops the run.
@@ -146,6 +146,7 @@ impl Run {
         self.still_open().await;
     }
 }
+
 /// Whether a command of this class is answered by a body, behind the effect gate.
 const fn has_body(class: EffectClass) -> bool {
     match class {
@@ -164,6 +165,7 @@ const fn has_body(class: EffectClass) -> bool {
         | EffectClass::Workflow => false,
     }
 }
+
 pub(super) fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
     Side {
         command: record.command.clone(),
@@ -172,6 +174,7 @@ pub(super) fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
         site: record.site.clone(),
     }
 }
+
 /// What the matcher says about a command.
 #[derive(Debug)]
 pub(crate) enum Matched {

@@ -8,18 +8,20 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedRwLockReadGuard;
 
-use crate::decisions::EndRequest;
-use crate::def::WorkflowDef;
-use crate::id::RunId;
-use crate::payload::{Payload, PayloadError};
-use crate::run::Run;
-use crate::step::BodyError;
-use crate::store_error::StoreError;
+use crate::definition::def::WorkflowDef;
+use crate::inbox::decisions::EndRequest;
+use crate::run::claim::Run;
+use crate::step::body::BodyError;
+use crate::store::error::StoreError;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// How a run ended, encoded.
 pub type Completion = Result<Result<Payload, BodyError>, PayloadError>;
+
 type StartBody =
     fn(Arc<Run>, Option<Arc<dyn Children>>, &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError>;
+
 /// A workflow without its types, as the engine runs it.
 #[derive(Clone, Copy)]
 pub struct RegisteredWorkflow {
@@ -28,7 +30,9 @@ pub struct RegisteredWorkflow {
     run: StartBody,
     type_id: fn() -> std::any::TypeId,
 }
+
 inventory::collect!(RegisteredWorkflow);
+
 impl RegisteredWorkflow {
     /// The erased form of the workflow that `type_id` names.
     pub(crate) const fn new(
@@ -54,11 +58,13 @@ impl RegisteredWorkflow {
         (self.run)(run, children, input)
     }
 }
+
 impl Debug for RegisteredWorkflow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "RegisteredWorkflow({})", self.def.name)
     }
 }
+
 /// How a child ended, as its parent sees it.
 #[derive(Clone, Debug)]
 pub enum ChildEnd {
@@ -69,6 +75,7 @@ pub enum ChildEnd {
     /// It was cancelled or terminated.
     Cancelled(String),
 }
+
 /// What came of starting a child.
 #[derive(Clone, Debug)]
 pub(crate) enum ChildStart {
@@ -77,6 +84,7 @@ pub(crate) enum ChildStart {
     /// Its id belongs to another run; says to which.
     Taken(String),
 }
+
 /// What a run needs to have children.
 pub(crate) trait Children: Send + Sync + Debug + 'static {
     /// Starts `child` unless it exists; `held` is let go when it does, also when nobody waits for the answer any more.

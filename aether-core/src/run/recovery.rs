@@ -6,14 +6,14 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use crate::failure::Failure;
-use crate::fault::{Divergence, Fault, Side};
-use crate::id::{CommandId, IdempotencyKey};
-use crate::outcome::EffectClass;
-use crate::replay::History;
-use crate::run::Run;
+use crate::journal::history::History;
+use crate::run::claim::Run;
+use crate::run::fault::{Divergence, Fault, Side};
 use crate::run::matcher::recorded_side;
-use crate::store::StoredEffect;
+use crate::store::api::StoredEffect;
+use crate::vocabulary::failure::Failure;
+use crate::vocabulary::id::{CommandId, IdempotencyKey};
+use crate::vocabulary::outcome::EffectClass;
 
 impl Run {
     /// Fails the run for good, and never returns.

@@ -8,20 +8,21 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
-use crate::deps::Deps;
-use crate::event::Event;
-use crate::id::{RunId, WorkerId};
-use crate::interceptor::Interceptor;
-use crate::policy::ReplayPolicy;
-use crate::policy_approvals::Approvals;
-use crate::policy_verifiers::Verifiers;
-use crate::step::RegisteredStep;
-use crate::store::{Message, Sent, Store};
-use crate::store_error::StoreError;
-use crate::topics::{CANCEL, TERMINATE};
-use crate::world::World;
+use crate::inbox::topics::{CANCEL, TERMINATE};
+use crate::journal::event::Event;
+use crate::policy::approvals::Approvals;
+use crate::policy::replay::ReplayPolicy;
+use crate::policy::verifiers::Verifiers;
+use crate::step::body::RegisteredStep;
+use crate::step::interceptor::Interceptor;
+use crate::store::api::{Message, Sent, Store};
+use crate::store::error::StoreError;
+use crate::vocabulary::deps::Deps;
+use crate::vocabulary::id::{RunId, WorkerId};
+use crate::vocabulary::world::World;
 
-pub use crate::limits::{Limits, OverLimit};
+use crate::vocabulary::limits::Limits;
+
 /// Events as they are appended, for progress displays. They may not be durable yet.
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -32,6 +33,7 @@ pub struct Observed {
     /// The events of one append.
     pub events: Arc<[Event]>,
 }
+
 /// What all runs of one engine share.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -51,6 +53,7 @@ pub(crate) struct Host {
     pub(crate) steps: HashMap<&'static str, RegisteredStep>,
     pub(crate) observers: broadcast::Sender<Observed>,
 }
+
 impl Host {
     /// Puts a message into a run's inbox, within the limits.
     pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, StoreError> {

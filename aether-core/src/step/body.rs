@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::def::{Probe, StepDef};
-use crate::failure::Failure;
-use crate::outcome::{Classify as _, FailureClass};
-use crate::payload::{Payload, PayloadError};
-use crate::recordable::{Recordable, RecordableError};
-use crate::step_cx::StepCx;
+use crate::definition::def::{Probe, StepDef};
+use crate::step::context::StepCx;
+use crate::step::recordable::{Recordable, RecordableError};
+use crate::vocabulary::failure::Failure;
+use crate::vocabulary::outcome::{Classify as _, FailureClass};
+use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// A step function. Implemented by `#[step]` for the type named like the function.
 pub trait Step: Sized + Send + Sync + 'static {
@@ -73,6 +73,7 @@ pub trait Step: Sized + Send + Sync + 'static {
         None
     }
 }
+
 /// A step call that undoes another one.
 #[derive(Clone)]
 pub struct Undo {
@@ -83,17 +84,20 @@ pub struct Undo {
     /// What runs.
     pub body: Arc<dyn Body>,
 }
+
 impl Undo {
     /// The call of step `S` with `args`: those of the undone call, then its output if it gave one.
     pub fn of<S: Step>(args: &S::Args) -> Self {
         Self { def: S::DEF, args: S::encode(args), body: StepBody::<S>::shared() }
     }
 }
+
 impl Debug for Undo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Undo({}, {:?})", self.def.name, self.args)
     }
 }
+
 /// A body's error, encoded.
 #[derive(Clone, Debug)]
 pub struct BodyError {
@@ -106,10 +110,13 @@ pub struct BodyError {
     /// The least wait before the next attempt, where it names one.
     pub retry_after: Option<Duration>,
 }
+
 /// What a body ended with, encoded. The outer error says that the value or error could not be encoded.
 pub type BodyResult = Result<Result<Payload, BodyError>, PayloadError>;
+
 /// What a probe ended with, encoded.
 pub type ProbeResult = Result<Result<Probe<Payload>, Failure>, PayloadError>;
+
 /// A body without its types, as the engine calls it.
 pub trait Body: Send + Sync + 'static {
     /// Calls the body with recorded arguments.
@@ -178,8 +185,10 @@ pub trait Body: Send + Sync + 'static {
         None
     }
 }
+
 /// The erased form of a step.
 pub struct StepBody<S>(PhantomData<fn() -> S>);
+
 impl<S: Step> StepBody<S> {
     /// The one value of this type.
     pub const fn new() -> Self {
@@ -191,16 +200,19 @@ impl<S: Step> StepBody<S> {
         Arc::new(Self::new())
     }
 }
+
 impl<S: Step> Default for StepBody<S> {
     fn default() -> Self {
         Self::new()
     }
 }
+
 impl<S> Debug for StepBody<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("StepBody")
     }
 }
+
 impl<S: Step> Body for StepBody<S> {
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
         match S::decode(args) {
@@ -259,6 +271,7 @@ impl<S: Step> Body for StepBody<S> {
         }
     }
 }
+
 /// Encodes a body's result. A value that does not decode again is found when it is handed out, on every replay alike.
 fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
     Ok(match result {
@@ -271,6 +284,7 @@ fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
         }),
     })
 }
+
 /// A step that a program holds, known without being called.
 #[derive(Clone, Copy)]
 pub struct RegisteredStep {
@@ -278,6 +292,7 @@ pub struct RegisteredStep {
     pub def: &'static StepDef,
     body: fn() -> Arc<dyn Body>,
 }
+
 impl RegisteredStep {
     /// The erased form of `S`.
     pub const fn of<S: Step>() -> Self {
@@ -289,9 +304,11 @@ impl RegisteredStep {
         (self.body)()
     }
 }
+
 impl Debug for RegisteredStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "RegisteredStep({})", self.def.path)
     }
 }
+
 inventory::collect!(RegisteredStep);

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use crate::callback_token::CallbackToken;
-use crate::id::CommandId;
-use crate::outcome::EffectClass;
-use crate::step_cx::StepCx;
+use crate::step::context::StepCx;
+use crate::vocabulary::callback_token::CallbackToken;
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::EffectClass;
 
 /// Why a body gets no callback.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,17 +20,19 @@ pub struct CallbackError {
     /// Its class.
     pub class: EffectClass,
 }
+
 /// A body said that its outcome will be reported from outside. Return it as the body's error, as it is or as the
 /// cause of one of your own: which type it has does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the outcome will be reported by a callback")]
 #[non_exhaustive]
 pub struct CallbackPending;
+
 /// The right to report the outcome of one attempt, to be sent to somebody outside.
 ///
 /// ```
-/// # use aether_core::failure::Result;
-/// # use aether_core::step_cx::StepCx;
+/// # use aether_core::vocabulary::failure::Result;
+/// # use aether_core::step::context::StepCx;
 /// # async fn enqueue(_: &str) -> Result<()> { Ok(()) }
 /// async fn render(cx: &mut StepCx) -> Result<String> {
 ///     let callback = cx.callback()?;
@@ -45,6 +47,7 @@ pub struct Callback {
     token: String,
     limit: Option<Duration>,
 }
+
 impl Callback {
     /// What whoever reports the outcome must show, see `Engine::complete_callback`: printable ASCII that is safe in a
     /// URL. It is the same each time this attempt's body runs. Guessing it takes knowing the run's seed.
@@ -66,6 +69,7 @@ impl Callback {
         CallbackPending
     }
 }
+
 impl StepCx {
     /// A callback for this attempt.
     ///

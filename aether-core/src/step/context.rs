@@ -11,22 +11,23 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::cancellation::Cancellation;
-use crate::contract::Contract;
-use crate::def::StepOptions;
-use crate::deps::{Deps, MissingDep};
-use crate::event::{Event, HttpRecorded, StateChanged};
-use crate::heartbeat::Heartbeats;
-use crate::id::{CommandId, IdempotencyKey, InvocationId, RunId};
-use crate::outcome::EffectClass;
-use crate::payload::Payload;
-use crate::store_intent::DurableIntent;
+use crate::definition::def::StepOptions;
+use crate::journal::event::{Event, HttpRecorded, StateChanged};
+use crate::step::cancellation::Cancellation;
+use crate::step::heartbeat::Heartbeats;
+use crate::store::intent::DurableIntent;
+use crate::vocabulary::contract::Contract;
+use crate::vocabulary::deps::{Deps, MissingDep};
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::Payload;
 
 /// The context of a step's body.
 #[derive(Clone)]
 pub struct StepCx {
     scope: Arc<StepScope>,
 }
+
 /// What a body's context is made of.
 pub(crate) struct Given {
     pub(crate) deps: Arc<Deps>,
@@ -42,6 +43,7 @@ pub(crate) struct Given {
     pub(crate) intent: Option<DurableIntent>,
     pub(crate) cancellation: Arc<Cancellation>,
 }
+
 struct StepScope {
     given: Given,
     draws: AtomicU32,
@@ -52,6 +54,7 @@ struct StepScope {
     handed_over: OnceLock<Option<Duration>>,
     heartbeats: Heartbeats,
 }
+
 impl StepCx {
     pub(crate) fn new(given: Given) -> Self {
         Self {
@@ -170,8 +173,8 @@ impl StepCx {
     /// itself; one that changes the world is told, so that it can come to an end that is known.
     ///
     /// ```
-    /// # use aether_core::failure::Failure;
-    /// # use aether_core::step_cx::StepCx;
+    /// # use aether_core::vocabulary::failure::Failure;
+    /// # use aether_core::step::context::StepCx;
     /// # async fn next_page() -> bool { false }
     /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
     /// while !cx.is_cancelled() {
@@ -192,8 +195,8 @@ impl StepCx {
     /// attempt, here or in another process: see [`StepCx::last_heartbeat`].
     ///
     /// ```
-    /// # use aether_core::failure::Failure;
-    /// # use aether_core::step_cx::StepCx;
+    /// # use aether_core::vocabulary::failure::Failure;
+    /// # use aether_core::step::context::StepCx;
     /// # async fn copy(page: u32) -> Result<(), Failure> { Ok(()) }
     /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
     /// for page in cx.last_heartbeat::<u32>().map_or(0, |done| done + 1)..100 {
@@ -290,6 +293,7 @@ impl StepCx {
         std::mem::take(&mut *self.scope.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
 impl fmt::Debug for StepCx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StepCx")
@@ -299,12 +303,14 @@ impl fmt::Debug for StepCx {
             .finish_non_exhaustive()
     }
 }
+
 /// A resource change under construction; recorded when dropped.
 #[derive(Debug)]
 pub struct Changed<'a> {
     cx: &'a StepCx,
     event: Option<StateChanged>,
 }
+
 impl Changed<'_> {
     /// The resource's version afterwards.
     pub fn version(mut self, version: impl Into<String>) -> Self {
@@ -330,6 +336,7 @@ impl Changed<'_> {
         self
     }
 }
+
 impl Drop for Changed<'_> {
     fn drop(&mut self) {
         if let Some(event) = self.event.take() {

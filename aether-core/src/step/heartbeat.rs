@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::payload::Payload;
+use crate::vocabulary::payload::Payload;
 
 /// What one execution of a body tells of itself.
 #[derive(Debug, Default)]

@@ -6,12 +6,12 @@ use std::fmt::Debug;
 
 use futures_util::future::BoxFuture;
 
-use crate::def::StepOptions;
-use crate::id::{CommandId, RunId};
-use crate::payload::Payload;
-use crate::replay::Answer;
-use crate::step::{BodyResult, ProbeResult};
-use crate::step_cx::StepCx;
+use crate::definition::def::StepOptions;
+use crate::journal::history::Answer;
+use crate::step::body::{BodyResult, ProbeResult};
+use crate::step::context::StepCx;
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::payload::Payload;
 
 /// A body call about to happen.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub struct BodyCall<'a> {
     /// The recorded arguments.
     pub args: &'a Payload,
 }
+
 /// Stands between the engine and bodies: tests answer in their place.
 pub trait Interceptor: Send + Sync + Debug + 'static {
     /// Answers a call, or lets it through with `None`. The outer error of the answer is not used for stubs.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::payload::{Payload, PayloadError, shallow_json};
+use crate::vocabulary::payload::{Payload, PayloadError, shallow_json};
 
 /// A value that can stand in a journal: it serializes, deserializes, and owns what it holds.
 #[diagnostic::on_unimplemented(
@@ -17,8 +17,10 @@ use crate::payload::{Payload, PayloadError, shallow_json};
     note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
 )]
 pub trait Recordable: Serialize + DeserializeOwned + Send + 'static {}
+
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
+
 /// An error that can stand in a journal.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the recorded error of a step or workflow",
@@ -26,8 +28,10 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
     note = "use `aether::Result<T>`, or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`"
 )]
 pub trait RecordableError: Recordable + Debug + Display + Sync {}
+
 #[diagnostic::do_not_recommend]
 impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
+
 /// The return type of a step or workflow function: a `Result`.
 #[diagnostic::on_unimplemented(
     message = "a step or workflow returns a `Result`, not `{Self}`",
@@ -41,6 +45,7 @@ pub trait Returns {
     /// The `Result` it is.
     fn into_result(self) -> Result<Self::Ok, Self::Err>;
 }
+
 impl<T: Recordable, E: RecordableError> Returns for Result<T, E> {
     type Ok = T;
     type Err = E;
@@ -48,6 +53,7 @@ impl<T: Recordable, E: RecordableError> Returns for Result<T, E> {
         self
     }
 }
+
 /// An argument of a step or workflow: anything [`Recordable`], under its name.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be recorded, so it cannot be the argument of a step or workflow",
@@ -64,6 +70,7 @@ pub trait Argument: Sized {
     /// [`PayloadError::Decode`] when what stands there is not a `Self`.
     fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError>;
 }
+
 #[diagnostic::do_not_recommend]
 impl<T: Recordable> Argument for T {
     fn put(&self, name: &str, record: ArgsEncoder) -> ArgsEncoder {
@@ -74,17 +81,20 @@ impl<T: Recordable> Argument for T {
         record.field(name)
     }
 }
+
 /// Collects named arguments into one recorded JSON object.
 #[derive(Debug)]
 pub struct ArgsEncoder {
     text: String,
     error: Option<PayloadError>,
 }
+
 impl Default for ArgsEncoder {
     fn default() -> Self {
         Self::new()
     }
 }
+
 impl ArgsEncoder {
     /// No arguments yet.
     pub fn new() -> Self {
@@ -125,11 +135,13 @@ impl ArgsEncoder {
         Payload::from_text(self.text)
     }
 }
+
 /// Takes named arguments out of a recorded JSON object.
 #[derive(Debug)]
 pub struct ArgsDecoder<'a> {
     fields: std::collections::BTreeMap<std::borrow::Cow<'a, str>, &'a RawValue>,
 }
+
 impl<'a> ArgsDecoder<'a> {
     /// Reads the object.
     ///

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use crate::def::StepDef;
-use crate::payload::{Payload, PayloadError};
-use crate::step::{Body, Step, StepBody};
+use crate::definition::def::StepDef;
+use crate::step::body::{Body, Step, StepBody};
+use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// A step that a model may call.
 #[derive(Clone)]

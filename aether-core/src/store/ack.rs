@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::id::{Position, RunId};
-use crate::ledger::Acquired;
-use crate::store_error::{AppendError, StoreError};
+use crate::store::error::{AppendError, StoreError};
+use crate::store::ledger::Acquired;
+use crate::vocabulary::id::{Position, RunId};
 
 /// A durable append, seen from the run.
 #[derive(Debug)]
@@ -19,6 +19,7 @@ pub struct Receipt {
     /// The ledger's answer.
     pub acquired: Acquired,
 }
+
 /// How far a run's journal is durable, and whether it broke. Shared by all appends of one claim of one run.
 #[derive(Debug, Default)]
 pub struct Tail {
@@ -27,6 +28,7 @@ pub struct Tail {
     changed: Notify,
     broken: Notify,
 }
+
 impl Tail {
     /// The tail of a claim whose journal already holds every event below `position`.
     pub fn from(position: Position) -> Self {
@@ -71,6 +73,7 @@ impl Tail {
         }
     }
 }
+
 /// The duty to answer an append. Dropping it unanswered counts as a failure: no append error is ever lost.
 #[derive(Debug)]
 pub struct Ack {
@@ -80,8 +83,10 @@ pub struct Ack {
     reply: Option<oneshot::Sender<Result<Receipt, AppendError>>>,
     answered: bool,
 }
+
 /// The other end of an [`Ack`] that somebody waits for.
 pub type Reply = oneshot::Receiver<Result<Receipt, AppendError>>;
+
 impl Ack {
     /// An answer that only moves `tail`. `next` is the position after the append.
     pub fn silent(run: RunId, next: Position, tail: Arc<Tail>) -> Self {
@@ -124,6 +129,7 @@ impl Ack {
         self.tail.changed.notify_waiters();
     }
 }
+
 impl Drop for Ack {
     fn drop(&mut self) {
         if !self.answered {

@@ -9,23 +9,23 @@
 //! - What a [`Work`] did to the database is kept exactly if the append that carries it takes effect.
 //! - After a terminal status every append is refused.
 
+use crate::store::ack::Ack;
 use std::fmt::Debug;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::contract::Status;
-use crate::effect_store::Kept;
-use crate::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
-use crate::journal::{Frame, StoredFrame};
-use crate::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
-use crate::payload::{Digest, Payload};
-use crate::store_error::StoreError;
+use crate::journal::frame::{Frame, StoredFrame};
+use crate::journal::large_values::Kept;
+use crate::store::error::StoreError;
+use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::vocabulary::payload::{Digest, Payload};
 
-mod ack;
-pub use self::ack::{Ack, Receipt, Reply, Tail};
-pub use crate::purge::{EndedRuns, Purged};
+use crate::store::purge::{EndedRuns, Purged};
+
 /// What an acknowledged append survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
@@ -36,6 +36,7 @@ pub enum Durability {
     /// Loss of power.
     PowerLoss,
 }
+
 /// A status that is written with an append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusChange {
@@ -53,6 +54,7 @@ pub struct StatusChange {
     /// notified while a worker holds it may be woken once more than needed.
     pub notify: Option<RunId>,
 }
+
 /// A unit of work on a store's own database: the body of a transaction step.
 ///
 /// A store that says [`Store::runs_transactions`] first admits the append, then calls [`Work::call`] inside a database
@@ -75,6 +77,7 @@ pub trait Work: Send + Debug {
     /// [`StoreError::Corrupt`] when the events cannot be written as JSON.
     fn frame(&mut self, undone: Option<Undone>) -> Result<Frame, StoreError>;
 }
+
 /// Why a store rolled a [`Work`] back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,6 +87,7 @@ pub enum Undone {
     /// It took longer than its time.
     TimedOut,
 }
+
 /// One atomic append.
 #[derive(Debug)]
 pub struct Append {
@@ -110,6 +114,7 @@ pub struct Append {
     /// Must be answered.
     pub ack: Ack,
 }
+
 /// A run to be created, owned from the start by the worker that creates it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRun {
@@ -132,6 +137,7 @@ pub struct NewRun {
     /// Until when the worker holds it.
     pub lease_until: Timestamp,
 }
+
 /// What came of [`Store::create`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
@@ -140,6 +146,7 @@ pub enum Created {
     /// A run of that id exists. Nothing was written.
     Existing(Box<RunRecord>),
 }
+
 /// A run as the store lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
@@ -170,6 +177,7 @@ pub struct RunRecord {
     /// When it is next to be claimed.
     pub wake_at: Option<Timestamp>,
 }
+
 /// A request for runs that nobody advances.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
@@ -186,6 +194,7 @@ pub struct ClaimRequest {
     /// Only this run, whether or not it is due.
     pub only: Option<RunId>,
 }
+
 /// A time-limited right to advance a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
@@ -194,6 +203,7 @@ pub struct Lease {
     /// Until when.
     pub until: Timestamp,
 }
+
 /// A message to a run: a signal, an operator's decision, a request to cancel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
@@ -208,6 +218,7 @@ pub struct Message {
     /// When it was sent.
     pub at: Timestamp,
 }
+
 /// What came of [`Store::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -218,6 +229,7 @@ pub enum Sent {
     /// The run is over.
     RunEnded(Status),
 }
+
 /// Which runs to list.
 #[derive(Clone, Debug, Default)]
 pub struct RunFilter {
@@ -228,6 +240,7 @@ pub struct RunFilter {
     /// At most so many, newest first; 0 for all.
     pub limit: usize,
 }
+
 /// A saved state of a fold: a cache, never the truth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -236,6 +249,7 @@ pub struct Snapshot {
     /// The state as JSON.
     pub state: Payload,
 }
+
 /// Keeps journals, ledger, inboxes, leases, blobs and snapshots.
 pub trait Store: Send + Sync + Debug + 'static {
     /// Which store this is, for messages: kind and place.
@@ -354,7 +368,7 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Deletes a run that has ended: its journal, ledger rows, inbox and snapshot. Whether it may be deleted is checked
     /// by the write itself. Of a ledger row that holds a business key beginning with
-    /// [`STORE_WIDE`](crate::ledger::STORE_WIDE), a tombstone without result is kept, so that the key stays taken.
+    /// [`STORE_WIDE`](crate::store::ledger::STORE_WIDE), a tombstone without result is kept, so that the key stays taken.
     /// Durable when it answers.
     fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>>;
 
@@ -364,6 +378,7 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// Waits until everything queued is durable and lets go of the store.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
+
 /// An outcome on its way into the journal: what makes a crash between the two writes harmless.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEffect {

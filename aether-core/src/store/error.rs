@@ -4,8 +4,8 @@
 
 use std::fmt::Debug;
 
-use crate::contract::Status;
-use crate::id::{Epoch, Position, RunId};
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{Epoch, Position, RunId};
 
 /// Why a store could not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +79,7 @@ pub enum StoreError {
     },
     /// What was to be stored is over a limit of the engine.
     #[error(transparent)]
-    OverLimit(#[from] crate::limits::OverLimit),
+    OverLimit(#[from] crate::vocabulary::limits::OverLimit),
     /// Nobody asked for the end of a run.
     #[error("run `{run}`: say who asks for its end; the actor is recorded and must not be empty")]
     NoActor {
@@ -93,12 +93,14 @@ pub enum StoreError {
         run: RunId,
     },
 }
+
 impl StoreError {
     /// Whether the same request may succeed later without anybody doing anything.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Locked { .. } | Self::Unavailable { .. })
     }
 }
+
 /// Why an append was refused or lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

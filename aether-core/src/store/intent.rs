@@ -2,18 +2,19 @@
 //!
 //! Promise: a [`DurableIntent`] is made from the receipt of a durable append and from nothing else.
 
-use crate::id::IdempotencyKey;
-use crate::ledger::{Acquired, LedgerEntry};
+use crate::store::ledger::{Acquired, LedgerEntry};
+use crate::vocabulary::id::IdempotencyKey;
 
 /// The right to run one world-changing body once. Only a durable append of its started event creates it.
 #[derive(Debug)]
 pub struct DurableIntent {
     key: IdempotencyKey,
 }
+
 impl DurableIntent {
     /// The same intent once more, because its policy says to send it again; `receipt` shows that the decision is
     /// durable.
-    pub(crate) fn reissued(key: IdempotencyKey, _receipt: &crate::store::Receipt) -> Self {
+    pub(crate) fn reissued(key: IdempotencyKey, _receipt: &crate::store::ack::Receipt) -> Self {
         Self { key }
     }
 
@@ -22,6 +23,7 @@ impl DurableIntent {
         &self.key
     }
 }
+
 /// The ledger's answer to a worker that wants to run a world-changing body.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -35,6 +37,7 @@ pub enum LedgerAnswer {
     /// The business key belongs to another invocation.
     Refused(Box<LedgerEntry>),
 }
+
 impl LedgerAnswer {
     /// Reads a durable append's answer. `key` is the key that was asked for.
     pub(crate) fn read(key: &IdempotencyKey, acquired: Acquired) -> Option<Self> {

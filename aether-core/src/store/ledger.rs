@@ -5,15 +5,16 @@
 
 use jiff::Timestamp;
 
-use crate::id::{CommandId, Epoch, IdempotencyKey, InvocationId, RunId};
-use crate::journal::Frame;
-use crate::payload::{Digest, Payload};
+use crate::journal::frame::Frame;
+use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, RunId};
+use crate::vocabulary::payload::{Digest, Payload};
 
 /// How a business key begins that is unique in the whole store. No other one does: it begins with a run's id, which
 /// holds no tab.
 pub const STORE_WIDE: &str = "store\t";
 /// What stands before the key of a tombstone: its run is gone, and a new run of that name may use the key itself.
 pub const PURGED: &str = "purged:";
+
 impl LedgerEntry {
     /// What is kept of this row when its run is purged; `None` unless it holds a store-wide business key.
     pub fn tombstone(self) -> Option<Self> {
@@ -22,6 +23,7 @@ impl LedgerEntry {
         held.then_some(Self { key, result: None, error: None, ..self })
     }
 }
+
 /// Where an invocation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -37,6 +39,7 @@ pub enum LedgerStatus {
     /// Succeeded, and the world was checked afterwards.
     Confirmed,
 }
+
 impl LedgerStatus {
     /// The name in the store.
     pub const fn as_str(self) -> &'static str {
@@ -56,6 +59,7 @@ impl LedgerStatus {
             .find(|status| status.as_str() == name)
     }
 }
+
 /// One row of the ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerEntry {
@@ -88,6 +92,7 @@ pub struct LedgerEntry {
     /// When its outcome was recorded.
     pub finished_at: Option<Timestamp>,
 }
+
 /// A change of a ledger row that rides with an append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerUpdate {
@@ -102,6 +107,7 @@ pub struct LedgerUpdate {
     /// Whether the outcome is final.
     pub committed: bool,
 }
+
 /// The conditional insert that asks for the right to execute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acquire {
@@ -111,6 +117,7 @@ pub struct Acquire {
     /// as many events as that frame, so that positions do not depend on the answer.
     pub otherwise: Frame,
 }
+
 /// The store's answer to an [`Acquire`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Acquired {
@@ -121,16 +128,18 @@ pub enum Acquired {
     /// The key is taken by this row; `otherwise` is durable instead.
     Taken(Box<LedgerEntry>),
 }
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::event::{NodeFinished, RunCreated};
-    use crate::id::Position;
-    use crate::memory::MemoryStore;
-    use crate::store::{Ack, Append, NewRun, Receipt, Store};
-    use crate::store_intent::{DurableIntent, LedgerAnswer};
+    use crate::journal::event::{NodeFinished, RunCreated};
+    use crate::store::ack::{Ack, Receipt};
+    use crate::store::api::{Append, NewRun, Store};
+    use crate::store::intent::{DurableIntent, LedgerAnswer};
+    use crate::store::memory::MemoryStore;
+    use crate::vocabulary::id::Position;
 
     fn run() -> RunId {
         RunId::new("ticket-42").unwrap()

@@ -11,29 +11,31 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 
-use crate::contract::Status;
-use crate::effect_store::Kept;
-use crate::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
-use crate::journal::{CHAIN_START, Frame, StoredFrame, chain};
-use crate::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
-use crate::payload::Payload;
-use crate::store::{
-    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
-    RunRecord, Sent, Snapshot, StatusChange, Store, StoredEffect,
+use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
+use crate::journal::large_values::Kept;
+use crate::store::api::{
+    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
+    StatusChange, Store, StoredEffect,
 };
-use crate::store_error::{AppendError, StoreError};
+use crate::store::error::{AppendError, StoreError};
+use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::purge::{EndedRuns, Purged};
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::vocabulary::payload::Payload;
 
 /// A store that lives and dies with its process. Cheap to clone; clones share their content.
 ///
 /// ```
-/// use aether_core::memory::MemoryStore;
-/// use aether_core::store::{Durability, Store};
+/// use aether_core::store::memory::MemoryStore;
+/// use aether_core::store::api::{Durability, Store};
 /// assert_eq!(MemoryStore::new().durability(), Durability::Volatile);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     content: Arc<Mutex<Content>>,
 }
+
 #[derive(Debug, Default)]
 struct Content {
     runs: HashMap<RunId, Run>,
@@ -48,6 +50,7 @@ struct Content {
     messages: u64,
     blobs: HashMap<String, Vec<u8>>,
 }
+
 #[derive(Debug)]
 struct Run {
     record: RunRecord,
@@ -59,6 +62,7 @@ struct Run {
     /// Somebody asked to wake it since it was claimed or last began to wait.
     notified: bool,
 }
+
 impl Run {
     fn push(&mut self, frame: &Frame, at: Timestamp) {
         if frame.count == 0 {
@@ -116,6 +120,7 @@ impl Run {
         self.record.wake_at.is_some_and(|wake_at| wake_at <= now)
     }
 }
+
 impl Content {
     fn known(&mut self, run: &RunId) -> Result<&mut Run, StoreError> {
         self.runs.get_mut(run).ok_or_else(|| StoreError::UnknownRun { run: run.clone() })
@@ -324,9 +329,11 @@ impl Content {
         Ok(Sent::Delivered)
     }
 }
+
 fn corrupt(reason: String) -> StoreError {
     StoreError::Corrupt { store: "memory".into(), reason }
 }
+
 impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
@@ -380,6 +387,7 @@ impl MemoryStore {
         ready(ask(&mut self.content())).boxed()
     }
 }
+
 impl Store for MemoryStore {
     fn describe(&self) -> String {
         "memory".into()

@@ -1,11 +1,11 @@
 //! What crosses the border of a store when ended runs are deleted.
 //!
-//! Promise: a run is deleted only where [`Store::purge`](crate::store::Store::purge) answers [`Purged::Deleted`].
+//! Promise: a run is deleted only where [`Store::purge`](crate::engine::retention::purge) answers [`Purged::Deleted`].
 
 use jiff::Timestamp;
 
-use crate::contract::Status;
-use crate::id::RunId;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::RunId;
 
 /// Which ended runs to list.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub struct EndedRuns {
     pub limit: usize,
 }
 
-/// What came of [`Store::purge`](crate::store::Store::purge).
+/// What came of [`Store::purge`](crate::engine::retention::purge).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Purged {

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::effect_store::{BlobRef, Kept, put, references, returned};
-use crate::event::Event;
-use crate::id::RunId;
-use crate::journal::{JournalError, StoredFrame};
-use crate::ledger::LedgerEntry;
-use crate::payload::{Payload, hex};
-use crate::store::{Store, StoredEffect};
-use crate::store_error::StoreError;
+use crate::journal::event::Event;
+use crate::journal::frame::{JournalError, StoredFrame};
+use crate::journal::large_values::{BlobRef, Kept, put, references, returned};
+use crate::store::api::{Store, StoredEffect};
+use crate::store::error::StoreError;
+use crate::store::ledger::LedgerEntry;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::payload::{Payload, hex};
 
 /// Reads values from the effect store, each once.
 struct Reader<'a> {
@@ -21,6 +21,7 @@ struct Reader<'a> {
     run: &'a RunId,
     known: HashMap<BlobRef, Payload>,
 }
+
 impl Reader<'_> {
     fn corrupt(&self, reason: impl std::fmt::Display) -> StoreError {
         StoreError::Corrupt { store: self.store.describe(), reason: format!("run `{}`: {reason}", self.run) }
@@ -62,6 +63,7 @@ impl Reader<'_> {
         Ok(value)
     }
 }
+
 /// Puts values of the effect store in place of the references to them. `events` are those of `frames`, in order.
 ///
 /// # Errors
@@ -80,6 +82,7 @@ pub async fn fill(
     }
     Ok(())
 }
+
 /// Writes values of the effect store into those of a frame's events that refer to some; the others stay as they were
 /// written. `events` are the frame's, as JSON.
 ///
@@ -105,6 +108,7 @@ pub(crate) async fn inline(
     }
     Ok(())
 }
+
 /// The events of `frames`, whole: with the values that the effect store keeps.
 ///
 /// # Errors
@@ -125,6 +129,7 @@ pub async fn events(
     fill(store, run, frames, &mut events).await?;
     Ok(events)
 }
+
 /// Fills in the results and errors of ledger rows of `run` that stand in the effect store alone, where they are large.
 ///
 /// # Errors
@@ -146,6 +151,7 @@ pub async fn complete(store: &dyn Store, run: &RunId, rows: &mut [LedgerEntry]) 
     }
     Ok(())
 }
+
 /// The events of an outcome that the effect store holds, and the large values among theirs.
 pub(crate) async fn effect_events(
     store: &dyn Store,

@@ -6,10 +6,10 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Constraints, IllegalTransition, Status, Trigger};
-use crate::event::Event;
-use crate::id::{CommandId, IdempotencyKey, InvocationId, Position};
-use crate::outcome::EffectClass;
+use crate::journal::event::Event;
+use crate::vocabulary::contract::{Constraints, IllegalTransition, Status, Trigger};
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position};
+use crate::vocabulary::outcome::EffectClass;
 
 /// Most moves that the history of one execution keeps.
 pub const HISTORY_CAP: usize = 50;

@@ -3,35 +3,27 @@
 //! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
 //! Every move of a run's and of an execution's status is kept with from, to, trigger, actor and time.
 
+use crate::view::execution::{Dated, ENGINE, Lifecycle, Moment};
+use crate::view::run::{EffectRecord, RunView, StepView};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::contract::{IllegalTransition, Status, Trigger};
-use crate::decisions;
-use crate::decisions::Ruling;
-use crate::event::{Decision, Event};
-use crate::failure::StepError;
-use crate::id::{CommandId, Position, RunId};
-use crate::outcome::{EffectClass, Outcome};
-use crate::payload::Payload;
-use crate::run_end::RunEnd;
-use crate::store::{Snapshot, Store};
-use crate::store_error::StoreError;
+use crate::inbox::decisions;
+use crate::inbox::decisions::Ruling;
+use crate::journal::event::{Decision, Event};
+use crate::run::end::RunEnd;
+use crate::store::api::{Snapshot, Store};
+use crate::store::error::StoreError;
+use crate::vocabulary::contract::{IllegalTransition, Status, Trigger};
+use crate::vocabulary::failure::StepError;
+use crate::vocabulary::id::{CommandId, Position, RunId};
+use crate::vocabulary::outcome::{EffectClass, Outcome};
+use crate::vocabulary::payload::Payload;
 
-pub mod run;
-pub use run::{EffectRecord, RunView, StepView};
-mod execution;
-mod levels;
-mod people;
-mod track;
-pub use execution::{
-    CALLBACK, CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition,
-};
-pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
-pub use people::{PeopleStep, PeopleView};
 /// Events after which a new snapshot of a view is worth its write.
 const SNAPSHOT_EVERY: Position = 512;
+
 impl RunView {
     /// The view before any event.
     pub fn new(run: RunId) -> Self {
@@ -77,7 +69,7 @@ impl RunView {
             return Err(StoreError::UnknownRun { run: run.clone() });
         }
         for frame in frames {
-            let events = crate::store_read::events(store, run, std::slice::from_ref(&frame)).await?;
+            let events = crate::store::read::events(store, run, std::slice::from_ref(&frame)).await?;
             events.into_iter().for_each(|event| view.apply((frame.at, event)));
         }
         if view.position - start >= SNAPSHOT_EVERY
@@ -220,7 +212,7 @@ impl RunView {
         }
     }
 
-    fn apply_to_run(&mut self, event: &Event, now: Moment) {
+    pub(super) fn apply_to_run(&mut self, event: &Event, now: Moment) {
         let moved = match event {
             Event::RunCreated(e) => {
                 self.lifecycle = Lifecycle::new(now);
@@ -269,7 +261,7 @@ impl RunView {
         }
     }
 
-    fn step_mut(&mut self, command: &CommandId, class: EffectClass) -> &mut StepView {
+    pub(super) fn step_mut(&mut self, command: &CommandId, class: EffectClass) -> &mut StepView {
         let steps = &mut self.steps;
         let at = *self.index.entry(command.as_str().to_owned()).or_insert_with(|| {
             steps.push(StepView {
@@ -295,11 +287,11 @@ impl RunView {
         &mut steps[at]
     }
 
-    fn class_of(&mut self, command: &CommandId) -> EffectClass {
+    pub(super) fn class_of(&mut self, command: &CommandId) -> EffectClass {
         self.step_mut(command, EffectClass::Human).class
     }
 
-    fn go(&mut self, command: &CommandId, trigger: Trigger) {
+    pub(super) fn go(&mut self, command: &CommandId, trigger: Trigger) {
         let step = self.step_mut(command, EffectClass::Human);
         match step.status.after(trigger) {
             Ok(status) => step.status = status,
@@ -308,7 +300,7 @@ impl RunView {
         }
     }
 
-    fn suspend(&mut self, command: &CommandId, asked: Option<Payload>) {
+    pub(super) fn suspend(&mut self, command: &CommandId, asked: Option<Payload>) {
         let step = self.step_mut(command, EffectClass::Human);
         if step.input.is_none() {
             step.input = asked;
@@ -319,18 +311,18 @@ impl RunView {
         self.go(command, Trigger::Suspend);
     }
 
-    fn resume(&mut self, command: &CommandId) {
+    pub(super) fn resume(&mut self, command: &CommandId) {
         if self.step_mut(command, EffectClass::Human).status == Status::Waiting {
             self.go(command, Trigger::Resume);
         }
     }
 
-    fn drawn(
+    pub(super) fn drawn(
         &mut self,
         now: Moment,
         command: &CommandId,
         class: EffectClass,
-        value: Result<Payload, crate::payload::PayloadError>,
+        value: Result<Payload, crate::vocabulary::payload::PayloadError>,
     ) {
         self.step_mut(command, class);
         self.go(command, Trigger::Start);
@@ -338,7 +330,7 @@ impl RunView {
     }
 
     /// A command's final outcome.
-    fn commit(
+    pub(super) fn commit(
         &mut self,
         now: Moment,
         command: &CommandId,
@@ -352,7 +344,7 @@ impl RunView {
     }
 
     /// A command's final outcome, and the move that it makes.
-    fn finish(
+    pub(super) fn finish(
         &mut self,
         now: Moment,
         command: &CommandId,
@@ -378,6 +370,7 @@ impl RunView {
         });
     }
 }
+
 /// The move that an outcome makes.
 fn ending(outcome: Outcome, result: &Result<Payload, Payload>) -> Trigger {
     if outcome.is_complete() {

@@ -7,13 +7,13 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Constraints, Status, Trigger};
-use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
-use crate::outcome::{EffectClass, Outcome};
-use crate::payload::Payload;
 use crate::view::execution::{ENGINE, Execution, Lifecycle, Moment, Purpose, Transition};
 use crate::view::people::error_text;
-use crate::view::run::RunView;
+use crate::view::run::{RunView, StepView};
+use crate::vocabulary::contract::{Constraints, Status, Trigger};
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
+use crate::vocabulary::outcome::{EffectClass, Outcome};
+use crate::vocabulary::payload::Payload;
 
 /// Result level: how one step ended, or where it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,7 @@ pub struct StepResult {
     /// Its value, or its step error.
     pub result: Option<Result<Payload, Payload>>,
 }
+
 /// Transition level: one entry of a trace. A contract that was made, or a status that moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEntry {
@@ -59,6 +60,7 @@ pub struct TraceEntry {
     /// Why, where an execution failed or was refused.
     pub error: Option<String>,
 }
+
 impl TraceEntry {
     /// The entry in one word: `create_contract:<contract>`, or `transition:<contract>:<from>→<to>`; for the run
     /// itself, its contract is `run`.
@@ -70,6 +72,7 @@ impl TraceEntry {
         }
     }
 }
+
 impl fmt::Display for TraceEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}  {}", self.moment.at, self.action())?;
@@ -85,8 +88,10 @@ impl fmt::Display for TraceEntry {
         self.error.as_ref().map_or(Ok(()), |error| write!(f, "  {}", OneLine(error)))
     }
 }
+
 /// A text from outside in which nothing can end a line or move the cursor, so that nobody can forge an entry.
 struct OneLine<'a>(&'a str);
+
 impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|c| match c {
@@ -96,6 +101,7 @@ impl fmt::Display for OneLine<'_> {
         })
     }
 }
+
 /// Request level: what one execution was asked to do, and within what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -112,6 +118,7 @@ pub struct Request {
     /// When the contract was made.
     pub created_at: Timestamp,
 }
+
 /// What is to be done; it says nothing of how that goes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
@@ -127,6 +134,7 @@ pub struct Action {
     /// Where in the source it was awaited.
     pub site: Option<String>,
 }
+
 /// All levels of one run, with nothing left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
@@ -159,6 +167,7 @@ pub struct Audit {
     /// Moves of a status that the table does not have.
     pub illegal: Vec<String>,
 }
+
 /// The transitions of one run as an engineer reads them. Displays as one line an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
@@ -173,6 +182,7 @@ pub struct Trace {
     /// Moves that were dropped because one execution had too many.
     pub dropped: u32,
 }
+
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "run {} of workflow `{}`: {}", self.run, self.workflow, self.status)?;
@@ -183,10 +193,11 @@ impl fmt::Display for Trace {
         }
     }
 }
+
 impl RunView {
     /// Result level: every step, in the order in which they first appear.
     pub fn results(&self) -> Vec<StepResult> {
-        let result = |step: &super::StepView| StepResult {
+        let result = |step: &StepView| StepResult {
             step: step.command.clone(),
             kind: step.class,
             status: step.status,
@@ -301,7 +312,9 @@ impl RunView {
     /// The transitions as an engineer reads them.
     ///
     /// ```
-    /// # use aether_core::{event::{Event, TimeRecorded}, id::{CommandId, RunId}, view::RunView};
+    /// # use aether_core::journal::event::{Event, TimeRecorded};
+    /// # use aether_core::view::run::RunView;
+    /// # use aether_core::vocabulary::id::{CommandId, RunId};
     /// let command = CommandId::new("0", "now");
     /// let event: Event = TimeRecorded { command, value: jiff::Timestamp::UNIX_EPOCH }.into();
     /// let view = RunView::fold(RunId::new("order-42").unwrap(), [event]);

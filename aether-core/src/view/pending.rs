@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::decisions::is_question;
-use crate::event::{Decision, Event};
-use crate::id::{CommandId, InvocationId, RunId};
-use crate::outcome::EffectClass;
-use crate::payload::Payload;
-use crate::store::Store;
-use crate::store_error::StoreError;
+use crate::inbox::decisions::is_question;
+use crate::journal::event::{Decision, Event};
+use crate::store::api::Store;
+use crate::store::error::StoreError;
+use crate::vocabulary::id::{CommandId, InvocationId, RunId};
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::Payload;
 
 /// What kind of word is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +29,7 @@ pub enum Waiting {
     /// A word about a resource that is not as it was left: `Engine::confirm`. The question tells which one.
     Confirmation,
 }
+
 impl std::fmt::Display for Waiting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -40,6 +41,7 @@ impl std::fmt::Display for Waiting {
         })
     }
 }
+
 /// One wait for somebody outside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending {
@@ -66,6 +68,7 @@ pub struct Pending {
     /// Answers that did not fit, oldest first: by whom, and why.
     pub refused: Vec<(String, String)>,
 }
+
 /// What a journal tells about one command to whoever wants to answer it.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
@@ -74,7 +77,7 @@ pub(crate) struct Counter {
     pub(crate) decided: Option<String>,
     /// Who said the last word about an invocation in doubt, and about a resource that is not as it was left.
     pub(crate) settled: BTreeMap<Waiting, String>,
-    /// Which round of words from outside it is in; see [`crate::replay::Recorded::round`].
+    /// Which round of words from outside it is in; see [`crate::journal::history::Recorded::round`].
     pub(crate) round: u32,
     handed_over: bool,
     /// The newest invocation, and whether its outcome is open.
@@ -84,6 +87,7 @@ pub(crate) struct Counter {
     class: EffectClass,
     args: Option<Payload>,
 }
+
 /// All counters of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
@@ -92,6 +96,7 @@ pub(crate) struct Counters {
     pub(crate) seed: String,
     pub(crate) commands: BTreeMap<CommandId, Counter>,
 }
+
 impl Counters {
     /// Folds a whole journal.
     ///
@@ -101,7 +106,7 @@ impl Counters {
         let (workflow, seed) = (String::new(), String::new());
         let mut counters = Self { run: run.clone(), workflow, seed, commands: BTreeMap::new() };
         for frame in store.load(run, 0).await? {
-            for event in crate::store_read::events(store, run, std::slice::from_ref(&frame)).await? {
+            for event in crate::store::read::events(store, run, std::slice::from_ref(&frame)).await? {
                 counters.apply(frame.at, event);
             }
         }
@@ -150,6 +155,7 @@ impl Counters {
         self.commands.entry(command).or_insert_with(Counter::new).apply(event, about);
     }
 }
+
 impl Counter {
     fn new() -> Self {
         Self {

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::contract::Status;
-use crate::failure::StepError;
-use crate::id::{CommandId, RunId};
-use crate::outcome::EffectClass;
-use crate::payload::Payload;
 use crate::view::execution::{Execution, Purpose};
 use crate::view::run::RunView;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::failure::StepError;
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::Payload;
 
 /// Fields of a model call's input that hold instructions to the model, or how it is run.
 const HIDDEN: [&str; 8] = [
@@ -26,6 +26,7 @@ const HIDDEN: [&str; 8] = [
     "response_schema",
     "tools",
 ];
+
 /// One run as the people who use it see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeopleView {
@@ -48,6 +49,7 @@ pub struct PeopleView {
     /// What it did, in order.
     pub steps: Vec<PeopleStep>,
 }
+
 /// One execution as people see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeopleStep {
@@ -76,6 +78,7 @@ pub struct PeopleStep {
     /// When it entered which status.
     pub moves: Vec<(Timestamp, Status)>,
 }
+
 impl RunView {
     /// What the people who use this run may see.
     pub fn for_people(&self) -> PeopleView {
@@ -132,9 +135,11 @@ impl RunView {
         }
     }
 }
+
 fn value(payload: &Payload) -> Value {
     payload.decode().unwrap_or_else(|_| Value::String(payload.as_str().to_owned()))
 }
+
 /// A recorded result, without keys and thresholds: a value, or why there is none.
 fn shown(result: Option<&Result<Payload, Payload>>, keys: &[&str]) -> (Option<Value>, Option<String>) {
     match result {
@@ -143,6 +148,7 @@ fn shown(result: Option<&Result<Payload, Payload>>, keys: &[&str]) -> (Option<Va
         Some(Err(error)) => (None, Some(hidden_in(&error_for_people(error), keys))),
     }
 }
+
 /// What a recorded error says. Errors that tell a limit are said in other words.
 fn error_for_people(error: &Payload) -> String {
     match error.decode::<StepError<Payload>>() {
@@ -152,6 +158,7 @@ fn error_for_people(error: &Payload) -> String {
         _ => error_text(error),
     }
 }
+
 /// What a recorded error says, whether it is a step error, a failure, or an error type of the program's own.
 pub(super) fn error_text(error: &Payload) -> String {
     match error.decode::<StepError<Payload>>() {
@@ -168,12 +175,14 @@ pub(super) fn error_text(error: &Payload) -> String {
         Err(_) => own_text(error),
     }
 }
+
 fn own_text(error: &Payload) -> String {
-    if let Ok(failure) = error.decode::<crate::failure::Failure>() {
+    if let Ok(failure) = error.decode::<crate::vocabulary::failure::Failure>() {
         return failure.to_string();
     }
     error.decode::<String>().unwrap_or_else(|_| error.as_str().to_owned())
 }
+
 /// A model call's input without what is not the user's.
 fn unprompted(asked: Value) -> Value {
     match asked {
@@ -190,6 +199,7 @@ fn unprompted(asked: Value) -> Value {
         other => other,
     }
 }
+
 fn without_keys(shown: Value, keys: &[&str]) -> Value {
     match shown {
         Value::String(text) => Value::String(hidden_in(&text, keys)),
@@ -203,6 +213,7 @@ fn without_keys(shown: Value, keys: &[&str]) -> Value {
         other => other,
     }
 }
+
 fn hidden_in(text: &str, keys: &[&str]) -> String {
     if !text.contains("aether:") {
         return text.to_owned();

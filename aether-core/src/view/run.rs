@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::Status;
-use crate::event::{StateChanged, StateConfirmed, Uncompensated};
-use crate::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
-use crate::outcome::{EffectClass, Outcome};
-use crate::payload::Payload;
+use crate::journal::event::Uncompensated;
+use crate::journal::event::{StateChanged, StateConfirmed};
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
+use crate::vocabulary::outcome::{EffectClass, Outcome};
+use crate::vocabulary::payload::Payload;
 
 /// One run as its journal tells it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,7 @@ pub struct RunView {
     /// Who advances the run.
     pub(super) worker: String,
 }
+
 /// One command as the journal tells it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepView {
@@ -88,12 +90,14 @@ pub struct StepView {
     /// What every look at them since came to, in order.
     pub confirmations: Vec<StateConfirmed>,
 }
+
 impl StepView {
     /// Whether the step is known to have changed the world.
     pub fn world_changed(&self) -> bool {
         self.outcome == Some(Outcome::SideEffectCommitted)
     }
 }
+
 /// One effect, as recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EffectRecord {

@@ -3,15 +3,15 @@
 //! Promise: every execution has the moves that its events tell of and no others; when a race or a run is over, what
 //! was still open in it is cancelled.
 
-use crate::contract::{Constraints, Status, Trigger};
-use crate::decisions;
-use crate::decisions::Ruling;
-use crate::event::{Decision, Event};
-use crate::id::{CommandId, InvocationId};
-use crate::outcome::{EffectClass, Outcome};
+use crate::inbox::decisions;
+use crate::inbox::decisions::Ruling;
+use crate::journal::event::{Decision, Event};
 use crate::view::execution::{CALLBACK, CLOCK, Execution, Lifecycle, Moment, Purpose};
 use crate::view::people::error_text;
 use crate::view::run::RunView;
+use crate::vocabulary::contract::{Constraints, Status, Trigger};
+use crate::vocabulary::id::{CommandId, InvocationId};
+use crate::vocabulary::outcome::{EffectClass, Outcome};
 
 impl RunView {
     /// Takes the next event of a command into the executions. Outcomes come through [`RunView::conclude`].

@@ -4,11 +4,12 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::id::{CommandId, InvocationId, RunId};
-use crate::payload::hex;
+use crate::vocabulary::id::{CommandId, InvocationId, RunId};
+use crate::vocabulary::payload::hex;
 
 /// What every token begins with.
 const PREFIX: &str = "cb1";
+
 /// What a token names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallbackToken {
@@ -16,6 +17,7 @@ pub(crate) struct CallbackToken {
     pub(crate) command: CommandId,
     pub(crate) attempt: u32,
 }
+
 impl CallbackToken {
     /// The token as text. `seed` is that of the run.
     pub(crate) fn signed(&self, seed: &str) -> String {
@@ -48,12 +50,14 @@ impl CallbackToken {
         InvocationId::new(&self.command, self.attempt)
     }
 }
+
 /// Reads hexadecimal digits.
 fn text_of(digits: &str) -> Option<String> {
     let pairs = digits.as_bytes().chunks(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     String::from_utf8(pairs.map(byte).collect::<Option<_>>()?).ok()
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

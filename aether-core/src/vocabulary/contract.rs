@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{IdempotencyKey, InvocationId};
-use crate::outcome::EffectClass;
+use crate::vocabulary::id::{IdempotencyKey, InvocationId};
+use crate::vocabulary::outcome::EffectClass;
 
 /// Where an execution stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -225,8 +225,8 @@ impl Contract {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::CommandId;
-    use crate::id::RunId;
+    use crate::vocabulary::id::CommandId;
+    use crate::vocabulary::id::RunId;
 
     const MOVES: [(Status, Trigger, Status); 12] = [
         (Status::Pending, Trigger::Start, Status::Running),

@@ -5,8 +5,8 @@
 
 /// What an engine refuses to exceed.
 ///
-/// JSON that is nested deeper than [`NESTING`](crate::payload::NESTING) is always refused, and so is a run id over
-/// [`MAX_RUN_ID`](crate::id::MAX_RUN_ID).
+/// JSON that is nested deeper than [`NESTING`](crate::vocabulary::payload::NESTING) is always refused, and so is a run id over
+/// [`MAX_RUN_ID`](crate::vocabulary::id::MAX_RUN_ID).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Largest recorded value, in bytes of JSON. The default, 32 MiB, holds every answer that the HTTP client takes by

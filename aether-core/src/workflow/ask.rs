@@ -8,30 +8,32 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cx::Cx;
-use crate::decisions::{Decision, Ruling};
-use crate::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
-use crate::failure::{Failure, StepError};
-use crate::id::CommandId;
-use crate::letterbox::Letterbox;
-use crate::letters::{Letter, Received, Reply};
-use crate::outcome::EffectClass;
-use crate::payload::{Payload, PayloadError};
-use crate::recordable::Recordable;
-use crate::replay::Answer;
-use crate::run::Run;
+use crate::inbox::decisions::{Decision, Ruling};
+use crate::inbox::letters::{Letter, Received, Reply};
+use crate::inbox::topics::{APPROVAL, answer_topic, ruling_topic};
+use crate::journal::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
+use crate::journal::history::Answer;
 use crate::run::append::Riders;
+use crate::run::claim::Run;
+use crate::run::letterbox::Letterbox;
 use crate::run::matcher::Matched;
-use crate::ticket::Ticket;
-use crate::topics::{APPROVAL, answer_topic, ruling_topic};
-use crate::workflow_wait::{Wait, awaitable};
-use crate::world::later;
+use crate::step::recordable::Recordable;
+use crate::vocabulary::failure::{Failure, StepError};
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::world::later;
+use crate::workflow::context::Cx;
+use crate::workflow::ticket::Ticket;
+use crate::workflow::wait::{Wait, awaitable};
 
 /// A question to a person. Await it, with a time limit or without.
 #[must_use = "a question is asked when this is awaited"]
 #[derive(Debug)]
 pub struct Question<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
+
 awaitable!(Question<T>: Result<T, StepError<Failure>>);
+
 impl<T> Question<'_, T> {
     /// Gives up after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the question stays
     /// open until it is answered.
@@ -40,11 +42,14 @@ impl<T> Question<'_, T> {
         self
     }
 }
+
 /// A request for a decision that is not tied to a step. Await it.
 #[must_use = "an approval is asked for when this is awaited"]
 #[derive(Debug)]
 pub struct ApprovalRequest<'c>(Wait<'c, Result<Decision, StepError<Failure>>>);
+
 awaitable!(ApprovalRequest: Result<Decision, StepError<Failure>>);
+
 impl ApprovalRequest<'_> {
     /// Adds what the person needs to know; it is recorded and shown.
     pub fn details(mut self, details: &(impl Serialize + ?Sized)) -> Self {
@@ -59,6 +64,7 @@ impl ApprovalRequest<'_> {
         self
     }
 }
+
 /// What a person is shown who is asked to approve.
 #[derive(Serialize)]
 struct Shown {
@@ -66,6 +72,7 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Payload>,
 }
+
 impl Cx {
     /// Asks a person, and waits durably for the answer, see `Engine::answer`. `question` is recorded and shown to
     /// whoever answers. An answer that is not a `T` is refused, and the question stays open.
@@ -73,8 +80,8 @@ impl Cx {
     /// The step error is `Cancelled` when the question expired.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
-    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
+    /// # use aether_core::workflow::context::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::vocabulary::failure::Result<()> {
     /// let seats: u32 = cx.ask("How many are you?").await?;
     /// # Ok(()) }
     /// ```
@@ -106,8 +113,8 @@ impl Cx {
     /// `approval = "required"` on the step.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
-    /// # async fn workflow(cx: &mut Cx, amount: u32) -> aether_core::failure::Result<()> {
+    /// # use aether_core::workflow::context::Cx;
+    /// # async fn workflow(cx: &mut Cx, amount: u32) -> aether_core::vocabulary::failure::Result<()> {
     /// let week = std::time::Duration::from_secs(7 * 24 * 3600);
     /// let decision = cx.approval("refund over limit").details(&amount).expires(week).await?;
     /// let manager = decision.granted()?;
@@ -135,6 +142,7 @@ impl Cx {
         }))
     }
 }
+
 /// A question while it is being asked.
 struct Asking<'c> {
     ticket: Ticket<'c>,
@@ -142,6 +150,7 @@ struct Asking<'c> {
     topic: String,
     limit: Option<Duration>,
 }
+
 impl Asking<'_> {
     /// The recorded value that `accept` made of the answer; `None` where the question expired.
     async fn answer(
@@ -160,7 +169,8 @@ impl Asking<'_> {
             }
             Matched::Begun(record) => {
                 run.frontier(&command).await;
-                let asked = record.asked.unwrap_or(crate::replay::Asked { until: None, decided: None });
+                let asked =
+                    record.asked.unwrap_or(crate::journal::history::Asked { until: None, decided: None });
                 if let Some((decision, actor)) = asked.decided {
                     let letter = Letter { reply: Reply::Value(decision), actor };
                     if let Ok(value) = accept(&letter) {
@@ -206,6 +216,7 @@ impl Asking<'_> {
         }
     }
 }
+
 /// Records the end of a wait for a person.
 async fn complete(
     run: &Run,

@@ -13,15 +13,15 @@ use std::task::{Context, Poll};
 use futures_util::future::maybe_done;
 use futures_util::stream::FuturesUnordered;
 
-use crate::cx::{Cx, too_deep_fault};
-use crate::event::RaceDecided;
-use crate::gate::{Effect, WorkflowCode, recorded_wrapper};
-use crate::id::CommandId;
-use crate::outcome::EffectClass;
-use crate::replay::Answer;
-use crate::run::Run;
+use crate::journal::event::RaceDecided;
+use crate::journal::history::Answer;
+use crate::run::claim::Run;
 use crate::run::matcher::Matched;
-use crate::ticket::Ticket;
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::EffectClass;
+use crate::workflow::context::{Cx, too_deep_fault};
+use crate::workflow::gate::{Effect, WorkflowCode, recorded_wrapper};
+use crate::workflow::ticket::Ticket;
 
 /// Where branches get their scopes from.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub struct Fork {
     parent: Cx,
     too_deep: bool,
 }
+
 impl Fork {
     pub(crate) fn branch(&self, kind: char, number: usize) -> Cx {
         let path = format!("{}.{kind}{number}", self.parent.path());
@@ -41,6 +42,7 @@ impl Fork {
         }
     }
 }
+
 /// A tuple of two to eight branches that run side by side; each is an `async |cx: &mut Cx| ..` closure.
 #[diagnostic::on_unimplemented(
     message = "`cx.join` takes a tuple of two to eight branches",
@@ -53,6 +55,7 @@ pub trait Branches {
     #[doc(hidden)]
     fn run(self, fork: Fork) -> impl Future<Output = Self::Output>;
 }
+
 /// A tuple of two to eight branches with values of one type, of which the first to finish wins.
 #[diagnostic::on_unimplemented(
     message = "`cx.race` takes a tuple of two to eight branches with values of one type",
@@ -66,6 +69,7 @@ pub trait Racers {
     #[doc(hidden)]
     const COUNT: usize;
 }
+
 macro_rules! tuples {
     ($($count:literal: $($branch:ident $value:ident $number:tt),+;)*) => {$(
         impl<$($branch, $value),+> Branches for ($($branch,)+)
@@ -124,6 +128,7 @@ macro_rules! tuples {
         }
     )*};
 }
+
 tuples! {
     2: A VA 0, B VB 1;
     3: A VA 0, B VB 1, C VC 2;
@@ -133,6 +138,7 @@ tuples! {
     7: A VA 0, B VB 1, C VC 2, D VD 3, E VE 4, F VF 5, G VG 6;
     8: A VA 0, B VB 1, C VC 2, D VD 3, E VE 4, F VF 5, G VG 6, H VH 7;
 }
+
 impl Cx {
     pub(crate) fn fork(&mut self, name: &str) -> (Ticket<'_>, Fork) {
         let def = self.def();
@@ -148,7 +154,7 @@ impl Cx {
     /// Runs branches side by side and waits for all of them.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
+    /// # use aether_core::workflow::context::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let (a, b) = cx.join((async |cx: &mut Cx| cx.random().await, async |cx: &mut Cx| cx.uuid().await)).await;
     /// # }
@@ -190,7 +196,7 @@ impl Cx {
     /// Runs `body` for every item, side by side, and returns the values in the order of the items.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
+    /// # use aether_core::workflow::context::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let drawn: Vec<u64> = cx.each(0..10, async |cx: &mut Cx, i| cx.random().await % (i + 1)).limit(4).await;
     /// # }
@@ -226,6 +232,7 @@ impl Cx {
         Each { effect, limit }
     }
 }
+
 /// Finds the winner of a decided race without taking its turn.
 async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
     let answer = run.peek(command);
@@ -238,6 +245,7 @@ async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
         None => run.mismatched(command, EffectClass::Pure, answer).await,
     }
 }
+
 /// Records the winner, and gives up what the losers have in flight: in this process, or in a former one that died before
 /// the race was decided.
 async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, count: usize) {
@@ -252,6 +260,7 @@ async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, count: usize
     events.extend(abandoned);
     run.append(events, riders);
 }
+
 /// The effect of [`Cx::each`].
 #[must_use = "an effect does nothing until it is awaited"]
 #[derive(Debug)]
@@ -259,6 +268,7 @@ pub struct Each<F> {
     effect: Effect<F>,
     limit: Arc<AtomicUsize>,
 }
+
 impl<F> Each<F> {
     /// At most `limit` items at a time (at least one); without it, all of them.
     pub fn limit(self, limit: usize) -> Self {
@@ -266,10 +276,12 @@ impl<F> Each<F> {
         self
     }
 }
+
 impl<F: Future> Future for Each<F> {
     type Output = F::Output;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         Pin::new(&mut self.effect).poll(cx)
     }
 }
+
 recorded_wrapper!(Each<F>, effect);

@@ -11,25 +11,25 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use crate::contract::Constraints;
-use crate::cx::Cx;
-use crate::definition_of_workflow::Workflow;
-use crate::event::{
+use crate::journal::event::{
     ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted,
 };
-use crate::failure::{Failure, StepError};
-use crate::fault::Side;
-use crate::gate::{BoxEffect, Effect, recorded_wrapper};
-use crate::id::{CommandId, RunId, RunIdError};
-use crate::outcome::{EffectClass, Outcome};
-use crate::payload::{Answered, Digest, Payload, PayloadError};
-use crate::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
-use crate::recordable::{Recordable, RecordableError};
-use crate::replay::{Answer, Recorded};
-use crate::run::Run;
+use crate::journal::history::{Answer, Recorded};
 use crate::run::append::Riders;
+use crate::run::claim::Run;
+use crate::run::fault::Side;
 use crate::run::matcher::Matched;
-use crate::ticket::Ticket;
+use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
+use crate::step::recordable::{Recordable, RecordableError};
+use crate::vocabulary::contract::Constraints;
+use crate::vocabulary::failure::{Failure, StepError};
+use crate::vocabulary::id::{CommandId, RunId, RunIdError};
+use crate::vocabulary::outcome::{EffectClass, Outcome};
+use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
+use crate::workflow::context::Cx;
+use crate::workflow::definition::Workflow;
+use crate::workflow::gate::{BoxEffect, Effect, recorded_wrapper};
+use crate::workflow::ticket::Ticket;
 
 /// How a child is to be started.
 #[derive(Debug, Default)]
@@ -37,6 +37,7 @@ struct ChildOptions {
     id: Option<String>,
     detached: bool,
 }
+
 /// The effect of [`Cx::child`] and [`Cx::start_child`].
 #[must_use = "an effect does nothing until it is awaited"]
 #[derive(Debug)]
@@ -44,6 +45,7 @@ pub struct Child<F> {
     effect: Effect<F>,
     options: Arc<Mutex<ChildOptions>>,
 }
+
 impl<F> Child<F> {
     /// Names the child; without it, its id is `<run>/<command>`. Starting the same child again from the same command
     /// finds it; where the id belongs to another run, the step error is `Rejected`.
@@ -59,16 +61,20 @@ impl<F> Child<F> {
         self
     }
 }
+
 fn lock(options: &Mutex<ChildOptions>) -> std::sync::MutexGuard<'_, ChildOptions> {
     options.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
 impl<F: Future> Future for Child<F> {
     type Output = F::Output;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         Pin::new(&mut self.effect).poll(cx)
     }
 }
+
 recorded_wrapper!(Child<F>, effect);
+
 /// A child run that was started and is not waited for. When the handle is dropped the child goes on until its parent
 /// ends.
 #[must_use = "wait for it with `.result(cx)`, or let it go on alone with `.detach(cx)`"]
@@ -76,17 +82,20 @@ pub struct ChildRun<W> {
     id: RunId,
     workflow: PhantomData<fn() -> W>,
 }
+
 impl<W> ChildRun<W> {
     /// The child's id.
     pub fn id(&self) -> &RunId {
         &self.id
     }
 }
+
 impl<W> Debug for ChildRun<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ChildRun({})", self.id)
     }
 }
+
 impl Cx {
     /// Runs workflow `W` as a run of its own and waits for its result. The child's id is `<run>/<command>`, or the one
     /// given with `.id(..)`.
@@ -107,9 +116,9 @@ impl Cx {
     /// it, unless it was detached.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
-    /// # use aether_core::failure::StepError;
-    /// # use aether_core::step::Workflow;
+    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::vocabulary::failure::StepError;
+    /// # use aether_core::workflow::definition::Workflow;
     /// # async fn workflow<W: Workflow<Input = u32>>(cx: &mut Cx) -> Result<(), StepError<W::Error>> {
     /// let child = cx.start_child::<W>(7).id("report-7").await?;
     /// let opened = cx.now().await;
@@ -176,6 +185,7 @@ impl Cx {
         Child { effect, options }
     }
 }
+
 impl<W: Workflow> ChildRun<W>
 where
     W::Error: RecordableError,
@@ -204,7 +214,9 @@ where
         })
     }
 }
+
 const NO_CHILDREN: &str = "this engine has no child runs";
+
 /// A command about a child that was started before: begun, answered, and the child released with the answer.
 async fn about_child(
     mut ticket: Ticket<'_>,
@@ -245,6 +257,7 @@ async fn about_child(
     commit(&run, &command, name, &answered, Some(released.into())).await;
     answered
 }
+
 fn decoded<T: Recordable, E: RecordableError>(
     run: &Run,
     command: &CommandId,
@@ -256,6 +269,7 @@ fn decoded<T: Recordable, E: RecordableError>(
         Err(error) => Err(error.decode().unwrap_or_else(unrecordable)),
     }
 }
+
 struct ChildCall<'a> {
     run: &'a Arc<Run>,
     command: &'a CommandId,
@@ -268,6 +282,7 @@ struct ChildCall<'a> {
     unawaited: bool,
     detached: bool,
 }
+
 impl ChildCall<'_> {
     async fn answer(self) -> Answered {
         let class = EffectClass::Workflow;
@@ -360,6 +375,7 @@ impl ChildCall<'_> {
         self.run.append_large_durably(vec![started.into(), link.into()]).await;
     }
 }
+
 fn answer_of(end: ChildEnd) -> Answered {
     match end {
         ChildEnd::Completed(value) => Ok(value),
@@ -367,6 +383,7 @@ fn answer_of(end: ChildEnd) -> Answered {
         ChildEnd::Cancelled(reason) => Err(StepError::Cancelled(Failure::permanent(reason)).recorded()),
     }
 }
+
 /// Hands out what is recorded; completes the step's events where they were cut off.
 fn inject(run: &Run, command: &CommandId, name: &str, record: &Recorded, result: Answered) -> Answered {
     if !record.finished {
@@ -376,6 +393,7 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &Recorded, result:
     }
     result
 }
+
 async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, child: RunId) -> ChildEnd {
     loop {
         let waiting = run.wait(command.clone(), None);
@@ -394,6 +412,7 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
         drop(waiting);
     }
 }
+
 async fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered, also: Option<Event>) {
     let (outcome, result, error) = match answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
@@ -405,6 +424,7 @@ async fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered,
     events.extend(also);
     run.append_large(events, Riders::default()).await;
 }
+
 /// The events after the outcome.
 fn ending(command: &CommandId, name: &str, answered: &Answered) -> Vec<Event> {
     let mut events = vec![NodeFinished { command: command.clone() }.into()];

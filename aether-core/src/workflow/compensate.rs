@@ -4,26 +4,27 @@
 
 use std::sync::Arc;
 
-use crate::contract::Constraints;
-use crate::cx::Cx;
-use crate::event::{CommandCommitted, NodeFinished, NodeStarted, StepCommitted, Uncompensated};
-use crate::gate::BoxEffect;
-use crate::id::CommandId;
-use crate::obligations::COMPENSATE;
-use crate::outcome::{EffectClass, Outcome};
-use crate::payload::{Digest, Payload};
-use crate::run::Run;
+use crate::journal::event::Uncompensated;
+use crate::journal::event::{CommandCommitted, NodeFinished, NodeStarted, StepCommitted};
+use crate::journal::obligations::COMPENSATE;
+use crate::perform::undo::undo;
 use crate::run::append::Riders;
+use crate::run::claim::Run;
 use crate::run::matcher::Matched;
-use crate::store_error::StoreError;
-use crate::undo::undo;
+use crate::store::error::StoreError;
+use crate::vocabulary::contract::Constraints;
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::{EffectClass, Outcome};
+use crate::vocabulary::payload::{Digest, Payload};
+use crate::workflow::context::Cx;
+use crate::workflow::gate::BoxEffect;
 
 impl Cx {
     /// Undoes every compensated step of this run that was committed so far, the last one first, and goes on. Returns
     /// the steps that could not be undone; they are in the run's end too, and are not tried again.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
+    /// # use aether_core::workflow::context::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let left = cx.compensate().await;
     /// assert!(left.is_empty(), "{left:?}");
@@ -63,6 +64,7 @@ impl Cx {
         })
     }
 }
+
 /// Records which steps are to be undone.
 async fn list(run: &Run, command: &CommandId, site: Option<String>) -> Vec<CommandId> {
     let listed = run.owes(|owes| owes.pending(false));
@@ -80,10 +82,12 @@ async fn list(run: &Run, command: &CommandId, site: Option<String>) -> Vec<Comma
     run.append(vec![started.into()], Riders::default());
     listed
 }
+
 fn left_of(run: &Run, listed: &[CommandId]) -> Vec<Uncompensated> {
     let left = run.owes(|owes| owes.uncompensated());
     left.into_iter().filter(|left| listed.contains(&left.step)).collect()
 }
+
 pub(crate) fn end(run: &Run, command: &CommandId, left: &[Uncompensated]) {
     let command = command.clone();
     let result = Payload::encode(left).ok();

@@ -10,24 +10,24 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::call::Call;
-use crate::def::{START, StepOptions, WorkflowDef};
-use crate::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
-use crate::failure::{Failure, StepError};
-use crate::gate::{BoxEffect, WorkflowCode};
-use crate::id::{CommandId, RunId};
-use crate::outcome::EffectClass;
-use crate::payload::{Answered, Payload, PayloadError};
-use crate::perform::perform;
-use crate::program::Children;
-use crate::replay::Answer;
-use crate::run::Run;
+use crate::definition::def::{START, StepOptions, WorkflowDef};
+use crate::journal::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
+use crate::journal::history::Answer;
+use crate::perform::attempts::perform;
+use crate::perform::call::Call;
 use crate::run::append::Riders;
+use crate::run::claim::Run;
 use crate::run::matcher::Matched;
-use crate::step::{Body, Step, StepBody};
-use crate::ticket::Ticket;
-use crate::tool::Tool;
-use crate::world::later;
+use crate::run::program::Children;
+use crate::step::body::{Body, Step, StepBody};
+use crate::step::tool::Tool;
+use crate::vocabulary::failure::{Failure, StepError};
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::{Answered, Payload, PayloadError};
+use crate::vocabulary::world::later;
+use crate::workflow::gate::{BoxEffect, WorkflowCode};
+use crate::workflow::ticket::Ticket;
 
 /// The context of a workflow or of one of its branches.
 #[derive(Debug)]
@@ -41,6 +41,7 @@ pub struct Cx {
     state: u16,
     raise: Raise,
 }
+
 /// What is raised to irreversible, besides what declares itself so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Raise {
@@ -48,6 +49,7 @@ pub(crate) enum Raise {
     Next,
     Everything,
 }
+
 impl Cx {
     pub(crate) fn root(run: Arc<Run>, children: Option<Arc<dyn Children>>) -> Self {
         let def = run.def;
@@ -113,7 +115,7 @@ impl Cx {
     /// or an agent, it holds for everything in it. There is no way to lower what a step declares.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
+    /// # use aether_core::workflow::context::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// # async fn send_letter(_cx: &mut Cx, _to: &str) {}
     /// send_letter(cx.irreversible(), "ann").await;
@@ -142,7 +144,7 @@ impl Cx {
     /// The time now. Recorded: every replay sees the same.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
+    /// # use aether_core::workflow::context::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let opened: jiff::Timestamp = cx.now().await;
     /// # }
@@ -269,8 +271,8 @@ impl Cx {
         body: Arc<dyn Body>,
     ) -> BoxEffect<'_, Result<O, StepError<E>>>
     where
-        O: crate::recordable::Recordable,
-        E: crate::recordable::RecordableError,
+        O: crate::step::recordable::Recordable,
+        E: crate::step::recordable::RecordableError,
     {
         let name = name.into();
         self.call(Call { path: name.clone(), name, options, args, body })
@@ -278,8 +280,8 @@ impl Cx {
 
     pub(crate) fn call<O, E>(&mut self, mut call: Call) -> BoxEffect<'_, Result<O, StepError<E>>>
     where
-        O: crate::recordable::Recordable,
-        E: crate::recordable::RecordableError,
+        O: crate::step::recordable::Recordable,
+        E: crate::step::recordable::RecordableError,
     {
         let mut ticket = self.ticket(&call.name);
         call.raise(ticket.raised);
@@ -294,7 +296,7 @@ impl Cx {
     /// scope counts its own commands, so how many of them `body` makes changes no id outside.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
+    /// # use aether_core::workflow::context::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let sum: u64 = cx.scoped(|mut cx| async move { cx.random().await / 2 + cx.random().await / 2 }).await;
     /// # }
@@ -331,6 +333,7 @@ impl Cx {
         })
     }
 }
+
 /// Whether a model says of its own call that it cannot be taken back.
 fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
     #[derive(serde::Deserialize)]
@@ -339,22 +342,25 @@ fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
     }
     args.as_ref().ok().and_then(|args| args.decode::<Said>().ok()).is_some_and(|said| said.irreversible)
 }
+
 /// Decodes an answer: on the first run from the same bytes as on every replay.
 fn hand_out<O, E>(ticket: &Ticket<'_>, answered: &Answered) -> Result<O, StepError<E>>
 where
-    O: crate::recordable::Recordable,
-    E: crate::recordable::RecordableError,
+    O: crate::step::recordable::Recordable,
+    E: crate::step::recordable::RecordableError,
 {
     match answered {
         Ok(value) => value.decode().map_err(|error| unreadable(ticket, &error)),
         Err(error) => Err(error.decode().unwrap_or_else(|error| unreadable(ticket, &error))),
     }
 }
+
 fn unreadable<E>(ticket: &Ticket<'_>, error: &PayloadError) -> StepError<E> {
     let failure: Failure =
         ticket.run.failure(&ticket.command, format_args!("the result does not round-trip: {error}"));
     StepError::Unrecordable(failure)
 }
+
 /// Calls step `S`. Generated code.
 pub fn call_step<S: Step>(
     cx: &mut Cx,
@@ -368,6 +374,7 @@ pub fn call_step<S: Step>(
         body: StepBody::<S>::shared(),
     })
 }
+
 /// Runs a workflow inline, in a scope below `cx`. Generated code.
 pub fn inline_workflow<'c, T, F>(
     cx: &'c mut Cx,
@@ -394,13 +401,15 @@ where
         body.await
     })
 }
+
 /// Stops a run whose scopes are nested too deep.
 pub(crate) async fn too_deep_fault<T>(run: &Run) -> T {
     let limit = run.host.limits.depth;
     let reason = format!("run `{}` nests scopes deeper than the limit of {limit} (`Limits::depth`)", run.id);
     let store = run.host.store.describe();
-    run.stop(crate::store_error::StoreError::Full { store, reason }).await
+    run.stop(crate::store::error::StoreError::Full { store, reason }).await
 }
+
 /// Marks what `future` does between effects as workflow code. Generated code.
 pub fn workflow_code<F: Future>(future: F) -> impl Future<Output = F::Output> {
     WorkflowCode::new(future)

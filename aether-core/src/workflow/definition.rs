@@ -2,19 +2,19 @@
 //!
 //! Promise: an input reaches a workflow only as decoded from the record, on the first run as on every replay.
 
-use crate::program::RegisteredWorkflow;
+use crate::run::program::RegisteredWorkflow;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::cx::Cx;
-use crate::def::WorkflowDef;
-use crate::outcome::FailureClass;
-use crate::payload::{Payload, PayloadError};
-use crate::program::{Children, Completion};
-use crate::recordable::{Recordable, RecordableError};
-use crate::run::Run;
-use crate::step::BodyError;
+use crate::definition::def::WorkflowDef;
+use crate::run::claim::Run;
+use crate::run::program::{Children, Completion};
+use crate::step::body::BodyError;
+use crate::step::recordable::{Recordable, RecordableError};
+use crate::vocabulary::outcome::FailureClass;
+use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::workflow::context::Cx;
 
 /// A workflow function. Implemented by `#[workflow]` for the type named like the function.
 pub trait Workflow: Sized + Send + Sync + 'static {
@@ -42,6 +42,7 @@ pub trait Workflow: Sized + Send + Sync + 'static {
     /// Runs the body in the root scope `cx`.
     fn run(cx: Cx, input: Self::Input) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
 }
+
 pub(crate) fn run_erased<W: Workflow>(
     run: Arc<Run>,
     children: Option<Arc<dyn Children>>,
@@ -60,6 +61,7 @@ pub(crate) fn run_erased<W: Workflow>(
         })
     }))
 }
+
 impl RegisteredWorkflow {
     /// The erased form of `W`.
     pub const fn of<W: Workflow>() -> Self {

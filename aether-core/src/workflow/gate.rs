@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::id::RunId;
+use crate::vocabulary::id::RunId;
 
 mod sealed {
     pub trait Sealed {}
@@ -90,8 +90,8 @@ impl<F: ?Sized> fmt::Debug for Effect<F> {
 /// Makes a struct around an effect a recorded effect itself.
 macro_rules! recorded_wrapper {
     ($name:ident<$f:ident>, $field:ident) => {
-        impl<$f> $crate::gate::Sealed for $name<$f> {}
-        impl<$f: std::future::Future> $crate::gate::Recorded for $name<$f> {
+        impl<$f> $crate::workflow::gate::Sealed for $name<$f> {}
+        impl<$f: std::future::Future> $crate::workflow::gate::Recorded for $name<$f> {
             fn at(mut self, state: u16) -> Self {
                 self.$field = self.$field.at(state);
                 self
@@ -99,6 +99,7 @@ macro_rules! recorded_wrapper {
         }
     };
 }
+
 pub(crate) use recorded_wrapper;
 pub(crate) use sealed::Sealed;
 

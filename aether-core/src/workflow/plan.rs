@@ -6,19 +6,19 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::cx::Cx;
-use crate::event::PlanGenerated;
-use crate::failure::{Failure, StepError};
-use crate::fault::{Fault, Side};
-use crate::gate::{Effect, WorkflowCode};
-use crate::outcome::EffectClass;
-use crate::payload::Payload;
-use crate::policy::Mode;
-use crate::recordable::Recordable;
-use crate::replay::Answer;
+use crate::journal::event::PlanGenerated;
+use crate::journal::history::Answer;
+use crate::policy::replay::Mode;
 use crate::run::append::Riders;
+use crate::run::fault::{Fault, Side};
 use crate::run::matcher::Matched;
-use crate::ticket::Ticket;
+use crate::step::recordable::Recordable;
+use crate::vocabulary::failure::{Failure, StepError};
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::Payload;
+use crate::workflow::context::Cx;
+use crate::workflow::gate::{Effect, WorkflowCode};
+use crate::workflow::ticket::Ticket;
 
 impl Cx {
     /// Makes a plan, once: `planner` may ask models, call steps, or just compute, and what it returns is recorded as
@@ -30,8 +30,8 @@ impl Cx {
     /// does not survive being recorded, or is over the limit.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
-    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::vocabulary::failure::{Failure, Result};
     /// # async fn workflow(cx: &mut Cx) -> Result<()> {
     /// // The steps to take; typically the answer of a model: `cx.llm("plan").user(goal).json().await`.
     /// let plan: Vec<u64> = cx.plan("route", async |cx: &mut Cx| Ok::<_, Failure>(vec![cx.random().await % 9, 7])).await?;
@@ -76,9 +76,11 @@ impl Cx {
         })
     }
 }
+
 fn read<T: Recordable>(ticket: &Ticket<'_>, plan: &Payload) -> Result<T, StepError<Failure>> {
     plan.decode().map_err(|error| unrecordable(ticket, &error))
 }
+
 fn unrecordable(ticket: &Ticket<'_>, error: &dyn std::fmt::Display) -> StepError<Failure> {
     StepError::Unrecordable(
         ticket.run.failure(&ticket.command, format_args!("the plan cannot be recorded: {error}")),

@@ -9,28 +9,30 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cx::Cx;
-use crate::event::{Event, SignalReceived, WaitCompleted, WaitStarted};
-use crate::failure::{Failure, StepError};
-use crate::id::CommandId;
-use crate::letterbox::message_before;
-use crate::outcome::EffectClass;
-use crate::payload::Payload;
-use crate::recordable::Recordable;
-use crate::replay::Answer;
-use crate::run::Run;
+use crate::inbox::topics::signal_topic;
+use crate::journal::event::{Event, SignalReceived, WaitCompleted, WaitStarted};
+use crate::journal::history::Answer;
 use crate::run::append::Riders;
+use crate::run::claim::Run;
+use crate::run::letterbox::message_before;
 use crate::run::matcher::Matched;
-use crate::ticket::Ticket;
-use crate::topics::signal_topic;
-use crate::workflow_wait::{Wait, awaitable};
-use crate::world::later;
+use crate::step::recordable::Recordable;
+use crate::vocabulary::failure::{Failure, StepError};
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::Payload;
+use crate::vocabulary::world::later;
+use crate::workflow::context::Cx;
+use crate::workflow::ticket::Ticket;
+use crate::workflow::wait::{Wait, awaitable};
 
 /// A signal that is waited for. Await it, with a time limit or without.
 #[must_use = "a signal is waited for when this is awaited"]
 #[derive(Debug)]
 pub struct Signal<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
+
 awaitable!(Signal<T>: Result<T, StepError<Failure>>);
+
 impl<T> Signal<'_, T> {
     /// Gives up after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the wait has no
     /// limit.
@@ -39,6 +41,7 @@ impl<T> Signal<'_, T> {
         self
     }
 }
+
 impl Cx {
     /// Waits for a signal of this name, durably. Signals that were sent before are kept and taken in the order in
     /// which they were sent; each ends one wait.
@@ -47,8 +50,8 @@ impl Cx {
     /// over.
     ///
     /// ```
-    /// # use aether_core::cx::Cx;
-    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
+    /// # use aether_core::workflow::context::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::vocabulary::failure::Result<()> {
     /// let amount: u32 = cx.signal("paid").timeout(std::time::Duration::from_secs(3600)).await?;
     /// # Ok(()) }
     /// ```
@@ -58,6 +61,7 @@ impl Cx {
         Signal(Wait::new(move |terms| Box::pin(receive(ticket, name, terms.limit))))
     }
 }
+
 async fn receive<T: Recordable>(
     mut ticket: Ticket<'_>,
     name: String,
@@ -95,6 +99,7 @@ async fn receive<T: Recordable>(
         }
     }
 }
+
 /// Takes a signal in, or records that none came.
 async fn take(run: &Arc<Run>, command: &CommandId, name: &str, until: Option<Timestamp>) -> Option<Payload> {
     let topic = signal_topic(name);

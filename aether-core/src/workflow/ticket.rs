@@ -4,17 +4,17 @@
 
 use std::sync::Arc;
 
-use crate::def::WorkflowDef;
-use crate::event::{Event, RandomRecorded, TimeRecorded, UuidRecorded};
-use crate::fault::{Fault, StateName};
-use crate::gate::current_state;
-use crate::id::CommandId;
-use crate::outcome::EffectClass;
-use crate::program::Children;
-use crate::replay::Answer;
-use crate::run::Run;
+use crate::definition::def::WorkflowDef;
+use crate::journal::event::{Event, RandomRecorded, TimeRecorded, UuidRecorded};
+use crate::journal::history::Answer;
 use crate::run::append::Riders;
+use crate::run::claim::Run;
+use crate::run::fault::{Fault, StateName};
 use crate::run::matcher::Matched;
+use crate::run::program::Children;
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::EffectClass;
+use crate::workflow::gate::current_state;
 
 /// A command that was asked for and not yet begun; knows where in the state machine it stands.
 pub(crate) struct Ticket<'c> {
@@ -26,6 +26,7 @@ pub(crate) struct Ticket<'c> {
     pub(crate) def: &'static WorkflowDef,
     pub(crate) state: &'c mut u16,
 }
+
 impl Ticket<'_> {
     /// Moves the scope's state machine; returns the source line of the await.
     pub(crate) async fn enter(&mut self) -> Option<String> {
@@ -76,6 +77,7 @@ impl Ticket<'_> {
         }
     }
 }
+
 /// The event that records a draw.
 fn drawn(command: &CommandId, answer: Answer) -> Option<Event> {
     let command = command.clone();
@@ -86,6 +88,7 @@ fn drawn(command: &CommandId, answer: Answer) -> Option<Event> {
         Answer::Step(_) | Answer::Timer | Answer::Race(_) | Answer::Wait(_) => None,
     }
 }
+
 /// The answer that a drawing's event holds.
 fn drawn_answer(event: &Event) -> Option<Answer> {
     match event {

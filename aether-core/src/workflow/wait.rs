@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::gate::{BoxEffect, Recorded as _};
-use crate::payload::{Payload, PayloadError};
+use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::workflow::gate::{BoxEffect, Recorded as _};
 
 /// A durable wait under construction; it begins when it is first polled.
 pub(crate) struct Wait<'c, T> {
@@ -17,13 +17,16 @@ pub(crate) struct Wait<'c, T> {
     begin: Option<Begin<'c, T>>,
     effect: Option<BoxEffect<'c, T>>,
 }
+
 /// What was said about a wait after it was named.
 #[derive(Debug, Default)]
 pub(crate) struct Terms {
     pub(crate) limit: Option<Duration>,
     pub(crate) details: Option<Result<Payload, PayloadError>>,
 }
+
 type Begin<'c, T> = Box<dyn FnOnce(Terms) -> Pin<Box<dyn Future<Output = T> + Send + 'c>> + Send + 'c>;
+
 impl<'c, T: 'c> Wait<'c, T> {
     pub(crate) fn new(
         begin: impl FnOnce(Terms) -> Pin<Box<dyn Future<Output = T> + Send + 'c>> + Send + 'c,
@@ -49,16 +52,18 @@ impl<'c, T: 'c> Wait<'c, T> {
         }
     }
 }
+
 impl<T> std::fmt::Debug for Wait<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wait").field("terms", &self.terms).finish_non_exhaustive()
     }
 }
+
 /// Makes a struct around a [`Wait`] a recorded effect that can be awaited.
 macro_rules! awaitable {
     ($name:ident $(<$t:ident>)?: $output:ty) => {
-        impl$(<$t>)? $crate::gate::Sealed for $name<'_ $(, $t)?> {}
-        impl$(<$t: 'static>)? $crate::gate::Recorded for $name<'_ $(, $t)?> {
+        impl$(<$t>)? $crate::workflow::gate::Sealed for $name<'_ $(, $t)?> {}
+        impl$(<$t: 'static>)? $crate::workflow::gate::Recorded for $name<'_ $(, $t)?> {
             fn at(mut self, state: u16) -> Self {
                 self.0.at(state);
                 self
@@ -75,4 +80,5 @@ macro_rules! awaitable {
         }
     };
 }
+
 pub(crate) use awaitable;

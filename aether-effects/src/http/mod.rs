@@ -8,7 +8,8 @@
 //! world-changing command whose intent is durable before anything is sent:
 //!
 //! ```
-//! use aether_core::{cx::Cx, failure::Result};
+//! use aether_core::failure::Result;
+//! use aether_core::workflow::Cx;
 //! use aether_effects::http::CxHttp;
 //! # async fn workflow(cx: &mut Cx) -> Result<String> {
 //! let user = cx.http().get("https://api.example.com/user").query(&[("id", 7)]).send().await?;
@@ -25,8 +26,8 @@ mod mask;
 mod request;
 mod response;
 
-use aether_core::cx::Cx;
-use aether_core::step_cx::StepCx;
+use aether_core::step::StepCx;
+use aether_core::workflow::Cx;
 
 pub use client::{HttpClient, HttpClientBuilder};
 pub use error::{Exchange, HttpError};

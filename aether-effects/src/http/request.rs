@@ -6,14 +6,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::cx::Cx;
-use aether_core::def::{OnUnknown, Retry, StepOptions};
+use aether_core::definition::def::{OnUnknown, Retry, StepOptions};
 use aether_core::failure::{Failure, StepError};
-use aether_core::gate::BoxEffect;
 use aether_core::outcome::{Classify, EffectClass};
 use aether_core::payload::{Payload, PayloadError};
+use aether_core::step::StepCx;
 use aether_core::step::{self, BodyError, BodyResult};
-use aether_core::step_cx::StepCx;
+use aether_core::workflow::BoxEffect;
+use aether_core::workflow::Cx;
 use futures_util::future::{BoxFuture, Either, select};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};

@@ -4,14 +4,14 @@ use std::any::type_name;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::cx::Cx;
-use aether_core::def::StepOptions;
+use aether_core::definition::def::StepOptions;
 use aether_core::failure::{Failure, StepError};
-use aether_core::gate::BoxEffect;
 use aether_core::outcome::EffectClass;
 use aether_core::payload::{Payload, PayloadError};
+use aether_core::step::StepCx;
 use aether_core::step::{Body, BodyResult, Recordable};
-use aether_core::step_cx::StepCx;
+use aether_core::workflow::BoxEffect;
+use aether_core::workflow::Cx;
 use futures_util::future::BoxFuture;
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;

@@ -5,7 +5,8 @@
 //! typed error.
 //!
 //! ```
-//! use aether_core::{cx::Cx, failure::Result};
+//! use aether_core::failure::Result;
+//! use aether_core::workflow::Cx;
 //! use aether_effects::llm::CxLlm;
 //! #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 //! struct Plan { query: String }

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use aether_core::confirm::{Seen, Verifier};
-use aether_core::event::StateChanged;
 use aether_core::failure::{Failure, Result};
 use aether_core::id::RunId;
+use aether_core::journal::event::StateChanged;
 use aether_core::payload::hex;
-use aether_core::step_cx::StepCx;
+use aether_core::policy::{Seen, Verifier};
+use aether_core::step::StepCx;
 use futures_util::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
 
@@ -19,7 +19,7 @@ use super::{ABSENT, FILE};
 /// be there.
 ///
 /// ```
-/// use aether_core::confirm::Verifier;
+/// use aether_core::policy::Verifier;
 /// use aether_effects::resource::FileVerifier;
 /// assert!(!FileVerifier::new().skips_confirmed());
 /// assert!(FileVerifier::new().once().skips_confirmed());

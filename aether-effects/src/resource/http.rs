@@ -1,11 +1,11 @@
 //! What an HTTP server keeps: its entity tag, or the SHA-256 of its body, or only whether it is there.
 
-use aether_core::confirm::{Seen, Verifier};
-use aether_core::event::StateChanged;
 use aether_core::failure::{Failure, Result};
 use aether_core::id::RunId;
+use aether_core::journal::event::StateChanged;
 use aether_core::payload::hex;
-use aether_core::step_cx::StepCx;
+use aether_core::policy::{Seen, Verifier};
+use aether_core::step::StepCx;
 use futures_util::future::BoxFuture;
 use reqwest::{Method, Url};
 use sha2::{Digest as _, Sha256};

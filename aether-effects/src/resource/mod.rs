@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use aether_core::failure::Result;
-//! use aether_core::step_cx::StepCx;
+//! use aether_core::step::StepCx;
 //! use aether_effects::http::StepHttp;
 //! use aether_effects::resource::StepResources;
 //!
@@ -26,7 +26,7 @@ mod http;
 use std::path::Path;
 
 use aether_core::failure::Result;
-use aether_core::step_cx::StepCx;
+use aether_core::step::StepCx;
 
 pub use file::FileVerifier;
 pub use http::HttpVerifier;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aether_core::engine::{Engine, EngineBuilder};
-use aether_core::event::Event;
 use aether_core::id::{RunId, WorkerId};
+use aether_core::journal::event::Event;
 use aether_core::journal::{Frame, StoredFrame, read_verified};
-use aether_core::memory::MemoryStore;
+use aether_core::store::memory::MemoryStore;
 use aether_core::store::{Ack, Append, Created, NewRun, Store, Tail};
 use aether_effects::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, ToolCall, Usage};
 use aether_effects::world::SystemWorld;
@@ -23,19 +23,20 @@ use tokio::net::{TcpListener, TcpStream};
 macro_rules! workflow {
     ($name:ident($cx:ident, $input:ident: $in:ty) -> $out:ty $body:block) => {
         struct $name;
-        impl aether_core::step::Workflow for $name {
-            const DEF: &'static aether_core::def::WorkflowDef = &aether_core::def::WorkflowDef {
-                name: stringify!($name),
-                module: module_path!(),
-                doc: "",
-                version: 1,
-                fingerprint: "0000000000000000",
-                file: file!(),
-                line: line!(),
-                states: &[],
-                edges: &[],
-                allows: &[],
-            };
+        impl aether_core::workflow::Workflow for $name {
+            const DEF: &'static aether_core::definition::def::WorkflowDef =
+                &aether_core::definition::def::WorkflowDef {
+                    name: stringify!($name),
+                    module: module_path!(),
+                    doc: "",
+                    version: 1,
+                    fingerprint: "0000000000000000",
+                    file: file!(),
+                    line: line!(),
+                    states: &[],
+                    edges: &[],
+                    allows: &[],
+                };
             type Input = $in;
             type Output = $out;
             type Error = aether_core::failure::Failure;
@@ -50,7 +51,7 @@ macro_rules! workflow {
                 input.decode()
             }
             fn run(
-                mut cx: aether_core::cx::Cx,
+                mut cx: aether_core::workflow::Cx,
                 $input: $in,
             ) -> futures_util::future::BoxFuture<'static, aether_core::failure::Result<$out>> {
                 Box::pin(async move {
@@ -69,7 +70,7 @@ macro_rules! step {
         #[allow(non_camel_case_types)]
         struct $name;
         impl aether_core::step::Step for $name {
-            const DEF: &'static aether_core::def::StepDef = &aether_core::def::StepDef {
+            const DEF: &'static aether_core::definition::def::StepDef = &aether_core::definition::def::StepDef {
                 name: stringify!($name),
                 path: concat!(module_path!(), "::", stringify!($name)),
                 doc: concat!($($doc)?),
@@ -88,7 +89,7 @@ macro_rules! step {
                 aether_core::step::ArgsDecoder::new(args)?.field(stringify!($arg))
             }
             fn call(
-                $cx: aether_core::step_cx::StepCx,
+                $cx: aether_core::step::StepCx,
                 $arg: $in,
             ) -> futures_util::future::BoxFuture<'static, aether_core::failure::Result<$out>> {
                 Box::pin(async move { $body })

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use aether_core::contract::Status;
-use aether_core::event::Event;
 use aether_core::id::Position;
+use aether_core::journal::event::Event;
 use aether_core::journal::{Frame, read_verified};
-use aether_core::ledger::{Acquired, LedgerStatus};
+use aether_core::store::ledger::{Acquired, LedgerStatus};
 use aether_core::store::{AppendError, Store, StoreError};
 
 use super::kit::{Hand, acquire, at, becomes, entry, frame, message, run_id, update};

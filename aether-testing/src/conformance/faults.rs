@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use aether_core::contract::Status;
-use aether_core::ledger::Acquired;
+use aether_core::store::ledger::Acquired;
 use aether_core::store::{AppendError, Created, Store};
 
 use super::kit::{Hand, acquire, becomes, frame, new_run, run_id};

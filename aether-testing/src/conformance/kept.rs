@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use aether_core::effect_store::{BlobRef, Kept, StoredEffect};
 use aether_core::id::{CommandId, IdempotencyKey};
 use aether_core::journal::Frame;
-use aether_core::ledger::LedgerStatus;
+use aether_core::journal::{BlobRef, Kept};
+use aether_core::store::StoredEffect;
+use aether_core::store::ledger::LedgerStatus;
 use aether_core::store::{Snapshot, Store, StoreError};
 
 use super::kit::{Hand, json, run_id};

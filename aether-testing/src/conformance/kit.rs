@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::contract::Status;
-use aether_core::event::NodeFinished;
 use aether_core::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId, WorkerId};
 use aether_core::journal::Frame;
-use aether_core::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use aether_core::journal::event::NodeFinished;
 use aether_core::payload::{Digest, Payload};
+use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Lease, Message, NewRun, Receipt, Reply, StatusChange, Store, Tail,
 };

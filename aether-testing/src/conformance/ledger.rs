@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aether_core::contract::Status;
-use aether_core::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
+use aether_core::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether_core::store::{AppendError, Store, StoreError};
 use futures_util::future::join_all;
 

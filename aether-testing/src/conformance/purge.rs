@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use aether_core::contract::Status;
-use aether_core::ledger::{Acquired, LedgerStatus, PURGED, STORE_WIDE};
 use aether_core::payload::Payload;
+use aether_core::store::ledger::{Acquired, LedgerStatus, PURGED, STORE_WIDE};
 use aether_core::store::{EndedRuns, NewRun, Purged, Sent, Snapshot, Store};
 
 use super::kit::{Hand, acquire, at, becomes, entry, json, message, new_run, run_id, update};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::engine::{Engine, EngineBuilder, Verified, VerifyError};
-use aether_core::event::Event;
-use aether_core::fault::Fault;
-use aether_core::memory::MemoryStore;
+use aether_core::journal::event::Event;
+use aether_core::journal::history::History;
 use aether_core::recording::{RecordedRun, Recording, RecordingError};
-use aether_core::replay::History;
+use aether_core::run::Fault;
+use aether_core::store::memory::MemoryStore;
 use jiff::Timestamp;
 
 use super::{Counts, RecordingFailure};

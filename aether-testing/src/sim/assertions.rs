@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::engine::RunError;
-use aether_core::step::{Step, Workflow};
+use aether_core::step::Step;
+use aether_core::workflow::Workflow;
 
 use super::SimReport;
 use super::journal::difference;

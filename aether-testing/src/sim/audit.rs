@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use aether_core::event::Event;
 use aether_core::id::{IdempotencyKey, RunId};
+use aether_core::journal::event::Event;
 use aether_core::journal::{StoredFrame, read_verified};
-use aether_core::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::outcome::EffectClass;
+use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::store::{RunFilter, RunRecord, Store, StoreError};
 
 /// The first thing that is wrong in any run of `store`.

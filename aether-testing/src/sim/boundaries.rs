@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use aether_core::engine::{EngineBuilder, VerifyError};
-use aether_core::event::Event;
-use aether_core::fault::Fault;
 use aether_core::id::{CommandId, RunId};
 use aether_core::journal::Frame;
-use aether_core::memory::MemoryStore;
+use aether_core::journal::event::Event;
 use aether_core::payload::{Digest, Payload};
-use aether_core::step::Workflow;
+use aether_core::run::Fault;
+use aether_core::store::memory::MemoryStore;
 use aether_core::store::{NewRun, RunRecord, Store, StoreError};
+use aether_core::workflow::Workflow;
 use futures_util::future::BoxFuture;
 
 use super::life::{Simulated, runtime, verifying};

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use aether_core::def::{OnUnknown, StepOptions};
-use aether_core::event::Event;
+use aether_core::definition::def::{OnUnknown, StepOptions};
 use aether_core::id::{CommandId, RunId};
+use aether_core::journal::event::Event;
 use aether_core::payload::Payload;
-use aether_core::step::Workflow;
+use aether_core::workflow::Workflow;
 
 use super::journal::journal_text;
 use super::life::{Doubt, Simulated, simulate};

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aether_core::payload::Payload;
-use aether_core::step::Workflow;
 use aether_core::store::Store;
+use aether_core::workflow::Workflow;
 use futures_util::future::BoxFuture;
 
 use super::boundaries::test_name;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::failure::Failure;
-use aether_core::host::BodyCall;
-use aether_core::step::Workflow;
+use aether_core::step::BodyCall;
+use aether_core::workflow::Workflow;
 use aether_effects::http::{Body, HttpResponse};
 use serde::Deserialize;
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use aether_core::event::Event;
+use aether_core::journal::event::Event;
 use jiff::Timestamp;
 use serde_json::Value;
 

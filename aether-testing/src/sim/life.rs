@@ -7,23 +7,24 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::confirm::{Seen, Verifier};
 use aether_core::contract::Status;
 use aether_core::deps::Deps;
-use aether_core::effect_store;
 use aether_core::engine::{Engine, EngineBuilder, RunError, RunHandle, VerifyError};
-use aether_core::event::{
+use aether_core::failure::Failure;
+use aether_core::id::{CommandId, InvocationId, RunId};
+use aether_core::journal::event::{
     CallbackAwaited, Event, InvocationAbandoned, InvocationResolved, StateChanged, ToolInvocationFinished,
     ToolInvocationStarted,
 };
-use aether_core::failure::Failure;
-use aether_core::fault::Fault;
-use aether_core::id::{CommandId, InvocationId, RunId};
-use aether_core::memory::MemoryStore;
 use aether_core::payload::Payload;
-use aether_core::step::{RegisteredStep, Workflow};
+use aether_core::policy::{Seen, Verifier};
+use aether_core::run::Fault;
+use aether_core::step::RegisteredStep;
+use aether_core::store::memory::MemoryStore;
+use aether_core::store::read;
 use aether_core::store::{RunFilter, Store, StoreError};
 use aether_core::view::RunView;
+use aether_core::workflow::Workflow;
 use aether_core::world::World as _;
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
@@ -190,7 +191,7 @@ async fn cut_off(store: &dyn Store) -> Result<BTreeSet<Doubt>, SimError> {
 }
 
 pub(super) async fn journal_of(store: &dyn Store, run: &RunId) -> Result<Vec<Event>, SimError> {
-    Ok(effect_store::events(store, run, &store.load(run, 0).await?).await?)
+    Ok(read::events(store, run, &store.load(run, 0).await?).await?)
 }
 
 /// Finds every resource as it was left.

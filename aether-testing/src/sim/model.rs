@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use aether_core::step::Workflow;
+use aether_core::workflow::Workflow;
 use aether_effects::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, Models};
 use futures_util::future::{BoxFuture, pending};
 

@@ -9,10 +9,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aether_core::event::Event;
 use aether_core::id::CommandId;
+use aether_core::journal::event::Event;
 use aether_core::payload::Payload;
-use aether_core::step::Workflow;
+use aether_core::workflow::Workflow;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, oneshot};
 

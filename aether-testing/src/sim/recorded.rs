@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use aether_core::event::{Event, SignalReceived};
 use aether_core::failure::{Failure, StepError};
-use aether_core::host::BodyCall;
 use aether_core::id::{CommandId, RunId};
+use aether_core::journal::event::{Event, SignalReceived};
+use aether_core::journal::history::{Answer, History, Recorded};
 use aether_core::outcome::{FailureClass, Outcome};
 use aether_core::payload::{Digest, Payload};
 use aether_core::recording::{Recording, RecordingError};
-use aether_core::replay::{Answer, History, Recorded};
-use aether_core::step::{BodyError, Workflow};
+use aether_core::step::BodyCall;
+use aether_core::step::BodyError;
+use aether_core::workflow::Workflow;
 
 use super::script::Behaviour;
 use super::{Live, Sim, SimError};

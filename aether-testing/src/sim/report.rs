@@ -4,10 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use aether_core::engine::{RunError, Verified, VerifyError};
-use aether_core::event::Event;
-use aether_core::ledger::LedgerEntry;
-use aether_core::step::{Step, Workflow};
+use aether_core::journal::event::Event;
+use aether_core::step::Step;
+use aether_core::store::ledger::LedgerEntry;
 use aether_core::view::{EffectRecord, RunView};
+use aether_core::workflow::Workflow;
 use aether_effects::llm::ChatRequest;
 use jiff::Timestamp;
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use aether_core::failure::Failure;
 use aether_core::payload::{Payload, PayloadError};
+use aether_core::step::StepCx;
 use aether_core::step::{BodyError, BodyResult, ProbeResult, Step};
-use aether_core::step_cx::StepCx;
 use futures_util::future::BoxFuture;
 
 use super::http::HttpScript;

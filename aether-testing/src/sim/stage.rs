@@ -8,14 +8,14 @@ use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use aether_core::def::{Probe, StepOptions};
-use aether_core::host::{BodyCall, Interceptor};
+use aether_core::definition::def::{Probe, StepOptions};
 use aether_core::id::{CommandId, IdempotencyKey, RunId};
+use aether_core::journal::history::Answer;
 use aether_core::outcome::{EffectClass, FailureClass};
 use aether_core::payload::Payload;
-use aether_core::replay::Answer;
+use aether_core::step::StepCx;
+use aether_core::step::{BodyCall, Interceptor};
 use aether_core::step::{BodyError, BodyResult, ProbeResult};
-use aether_core::step_cx::StepCx;
 use futures_util::future::{BoxFuture, pending, ready};
 use tokio::sync::Notify;
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::engine::{EngineBuilder, Verified, VerifyError};
-use aether_core::event::Event;
-use aether_core::fault::{Divergence, Fault};
 use aether_core::id::{CommandId, RunId};
+use aether_core::journal::event::Event;
 use aether_core::payload::Payload;
-use aether_core::step::Workflow;
+use aether_core::run::{Divergence, Fault};
 use aether_core::store::Store;
+use aether_core::workflow::Workflow;
 
 use super::journal::{event_text, journal_text};
 use super::life::{runtime, simulate, verifying};

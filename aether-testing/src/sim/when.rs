@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-use aether_core::step::{Step, Workflow};
+use aether_core::step::Step;
+use aether_core::workflow::Workflow;
 
 use super::Sim;
 use super::script::{self, Answers, Behaviour, Fits, Rule};

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use aether_core::gate::{Phase, current_run, phase};
 use aether_core::id::{CommandId, RunId};
 use aether_core::policy::{Consulted, ReplayPolicy, Verdict};
+use aether_core::workflow::{Phase, current_run, phase};
 
 use super::frames::Frames;
 use super::{Door, Trap, TrapHit};

@@ -7,21 +7,23 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
-use crate::contract::Status;
-use crate::decisions::EndRequest;
-use crate::event::{Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting};
-use crate::failure::Failure;
-use crate::fault::Fault;
-use crate::id::{CommandId, RunId};
-use crate::payload::Payload;
-use crate::program::{Children, Completion};
-use crate::replay::History;
-use crate::run::Run;
+use crate::engine::advance::turn::{TurnEnd, turn};
+use crate::engine::advance::unwinding::unwind;
+use crate::inbox::decisions::EndRequest;
+use crate::journal::event::{
+    Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting,
+};
+use crate::journal::history::History;
 use crate::run::append::Riders;
-use crate::run_end::RunEnd;
-use crate::store::StatusChange;
-use crate::turn::{TurnEnd, turn};
-use crate::unwind::unwind;
+use crate::run::claim::Run;
+use crate::run::end::RunEnd;
+use crate::run::fault::Fault;
+use crate::run::program::{Children, Completion};
+use crate::store::api::StatusChange;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::failure::Failure;
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::payload::Payload;
 
 /// A run on its way to its end.
 pub(crate) struct Closing {
@@ -32,6 +34,7 @@ pub(crate) struct Closing {
     /// The unwinding has begun.
     unwinding: bool,
 }
+
 impl Closing {
     /// What the end of a workflow's turn means for the run; `Err` where it does not end the run.
     pub(crate) fn of(run: &Run, end: TurnEnd) -> Result<Self, TurnEnd> {
@@ -131,10 +134,12 @@ impl Closing {
         Ok(())
     }
 }
+
 /// Names the invocations that are in flight; their outcome is unknown from here on.
 async fn abandon(run: &Run) -> Result<(Vec<Event>, Riders), TurnEnd> {
     or_broken(run, run.abandon(None)).await?.map_err(TurnEnd::Fault)
 }
+
 /// The terminal event of a workflow that returned.
 pub(crate) fn terminal(run: &Run, completion: Completion) -> Event {
     let uncompensated = Vec::new();
@@ -150,13 +155,16 @@ pub(crate) fn terminal(run: &Run, completion: Completion) -> Event {
         Err(error) => failed(&Failure::permanent(format_args!("result of run `{}`: {error}", run.id))),
     }
 }
+
 fn failed(failure: &Failure) -> Event {
     let error = Payload::encode(failure).unwrap_or_else(|_| Payload::null());
     RunFailed { error, message: failure.to_string(), uncompensated: Vec::new() }.into()
 }
+
 fn terminated(EndRequest { reason, actor }: EndRequest) -> Event {
     RunTerminated { reason, actor }.into()
 }
+
 fn status_of(event: &Event) -> Status {
     match event {
         Event::RunCompleted(_) => Status::Completed,
@@ -164,6 +172,7 @@ fn status_of(event: &Event) -> Status {
         _ => Status::Cancelled,
     }
 }
+
 fn with_uncompensated(mut event: Event, run: &Run) -> Event {
     let left = run.owes(|owes| owes.uncompensated());
     for one in &left {
@@ -177,6 +186,7 @@ fn with_uncompensated(mut event: Event, run: &Run) -> Event {
     }
     event
 }
+
 /// Suspends a run: from here on it lives only in the store.
 pub(crate) async fn suspend(
     run: &Run,
@@ -193,6 +203,7 @@ pub(crate) async fn suspend(
     let riders = Riders { status: Some(status), ..Riders::default() };
     durable_or_fault(run, vec![RunWaiting { until, on }.into()], riders).await
 }
+
 /// An append outside of a turn: a fault ends the wait.
 async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: Riders) -> Result<(), TurnEnd> {
     let append = async {
@@ -201,6 +212,7 @@ async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: Riders) -> Resu
     };
     or_broken(run, append).await.map(drop)
 }
+
 /// Waits for `work` unless an append fails meanwhile.
 async fn or_broken<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, TurnEnd> {
     let (work, broken) = (pin!(work), pin!(run.tail().failed()));

@@ -7,26 +7,27 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::closing::{Closing, suspend};
-use crate::contract::Status;
+use crate::engine::advance::closing::{Closing, suspend};
+use crate::engine::advance::load::{Launch, Unwinding, load};
+use crate::engine::advance::turn::{TurnEnd, turn};
 use crate::engine::inner::{Active, Inner, poke};
-use crate::engine::load::{Launch, Unwinding, load};
-use crate::event::RunRequeued;
-use crate::fault::Fault;
-use crate::id::{Epoch, RunId};
-use crate::payload::PayloadError;
-use crate::run::Run;
+use crate::journal::event::RunRequeued;
 use crate::run::append::Riders;
-use crate::run_end::RunEnd;
-use crate::store::{Lease, StatusChange};
-use crate::store_error::AppendError;
-use crate::turn::{TurnEnd, turn};
-use crate::world::later;
+use crate::run::claim::Run;
+use crate::run::end::RunEnd;
+use crate::run::fault::Fault;
+use crate::store::api::{Lease, StatusChange};
+use crate::store::error::AppendError;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{Epoch, RunId};
+use crate::vocabulary::payload::PayloadError;
+use crate::vocabulary::world::later;
 
 /// How long a run that could not be advanced is left alone.
 const AFTER_FAULT: Duration = Duration::from_secs(5);
 /// How long a run that does not fit this program is left alone.
 const AFTER_DIVERGENCE: Duration = Duration::from_secs(60);
+
 /// Takes up a run from its journal.
 pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
     let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
@@ -39,6 +40,7 @@ pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
         Err(fault) => give_up(inner, &id, epoch, fault).await,
     }
 }
+
 /// Begins to advance a run in a task of its own.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
     let Launch { origin, workflow, input, parent, unwinding } = launch;
@@ -77,6 +79,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
     }
     run
 }
+
 pub(crate) fn remove_active(inner: &Inner, run: &Run) {
     let mut active = inner.active();
     if active.get(&run.id).is_some_and(|a| a.run.epoch == run.epoch) {
@@ -85,6 +88,7 @@ pub(crate) fn remove_active(inner: &Inner, run: &Run) {
     drop(active);
     inner.kick.notify_one();
 }
+
 /// Says in the journal that another worker goes on.
 fn note_takeover(run: &Run) {
     let event = RunRequeued { worker: run.host.worker.clone(), reason: format!("epoch {}", run.epoch) };
@@ -93,9 +97,11 @@ fn note_takeover(run: &Run) {
         StatusChange { status: Status::Running, wake_at, release: false, seen: run.seen(), notify: None };
     run.append(vec![event.into()], Riders { status: Some(status), ..Riders::default() });
 }
+
 fn unfit(run: &Run, error: PayloadError) -> TurnEnd {
     TurnEnd::Fault(Fault::Input { run: run.id.clone(), workflow: run.def.name.into(), error })
 }
+
 /// Brings a run that was polled to its end, if it has one, or gives it back. `None` when it was suspended.
 async fn conclude(
     inner: &Arc<Inner>,
@@ -131,6 +137,7 @@ async fn conclude(
     give_up(inner, &run.id, run.epoch, fault.clone()).await;
     Some(RunEnd::Stopped(fault))
 }
+
 /// Gives a run back that cannot be advanced here and now.
 pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault: Fault) {
     let now = inner.host.world.now();
@@ -151,6 +158,7 @@ pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault
         }
     }
 }
+
 /// This worker goes on renewing all its leases, so a run that it could not give back would be nobody's for ever.
 async fn give_back_later(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Timestamp) {
     let host = &inner.host;

@@ -5,19 +5,19 @@
 use std::sync::Arc;
 
 use crate::engine::inner::Inner;
-use crate::event::{Event, RunCreated};
-use crate::fault::Fault;
-use crate::id::RunId;
-use crate::journal::{StoredFrame, read_verified};
-use crate::obligations::Obligations;
-use crate::payload::Payload;
-use crate::policy::Mode;
-use crate::program::RegisteredWorkflow;
-use crate::replay::History;
-use crate::run::Origin;
-use crate::run_end::RunEnd;
-use crate::store::{Lease, Store};
-use crate::store_error::StoreError;
+use crate::journal::event::{Event, RunCreated};
+use crate::journal::frame::{StoredFrame, read_verified};
+use crate::journal::history::History;
+use crate::journal::obligations::Obligations;
+use crate::policy::replay::Mode;
+use crate::run::claim::Origin;
+use crate::run::end::RunEnd;
+use crate::run::fault::Fault;
+use crate::run::program::RegisteredWorkflow;
+use crate::store::api::{Lease, Store};
+use crate::store::error::StoreError;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::payload::Payload;
 
 /// How a run ended, from the store.
 pub(crate) async fn stored_end(inner: &Inner, run: &RunId) -> Result<Option<RunEnd>, StoreError> {
@@ -27,20 +27,22 @@ pub(crate) async fn stored_end(inner: &Inner, run: &RunId) -> Result<Option<RunE
         Some(record) if !record.status.is_terminal() => Ok(None),
         Some(_) => {
             let last = store.last_frame(run).await?;
-            let events = crate::store_read::events(&**store, run, last.as_slice()).await?;
+            let events = crate::store::read::events(&**store, run, last.as_slice()).await?;
             Ok(events.iter().rev().find_map(RunEnd::of))
         }
     }
 }
+
 /// A run that is to be advanced.
 pub(crate) struct Launch {
-    pub(super) origin: Origin,
-    pub(super) workflow: RegisteredWorkflow,
-    pub(super) input: Payload,
-    pub(super) parent: Option<RunId>,
+    pub(crate) origin: Origin,
+    pub(crate) workflow: RegisteredWorkflow,
+    pub(crate) input: Payload,
+    pub(crate) parent: Option<RunId>,
     /// Where a crash cut off the undoing of its steps.
-    pub(super) unwinding: Option<Unwinding>,
+    pub(crate) unwinding: Option<Unwinding>,
 }
+
 pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.host.store);
     let frames = store.load(&record.id, 0).await?;
@@ -69,31 +71,35 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
         unwinding: recovered.unwinding,
     })
 }
+
 pub(crate) fn not_linked(inner: &Inner, run: &RunId, workflow: &str) -> Fault {
     let linked = inner.workflow_names().join(", ");
     Fault::NotLinked { run: run.clone(), workflow: workflow.into(), linked }
 }
+
 /// A journal, read.
 pub(crate) struct Read {
-    pub(super) created: RunCreated,
-    pub(super) next: u64,
-    pub(super) history: History,
-    pub(super) obligations: Obligations,
-    pub(super) unwinding: Option<Unwinding>,
-    pub(super) end: Option<Event>,
+    pub(crate) created: RunCreated,
+    pub(crate) next: u64,
+    pub(crate) history: History,
+    pub(crate) obligations: Obligations,
+    pub(crate) unwinding: Option<Unwinding>,
+    pub(crate) end: Option<Event>,
 }
+
 /// What a journal holds of the undoing of a run's steps.
 pub(crate) struct Unwinding {
     /// The event with which the run was to end.
-    pub(super) end: Event,
+    pub(crate) end: Event,
     /// What came after the workflow was over.
-    pub(super) history: History,
+    pub(crate) history: History,
 }
+
 /// Reads and checks a whole journal.
 pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
     let journal = |error| Fault::Journal { run: run.clone(), error };
     let mut events = read_verified(frames).map_err(journal)?;
-    crate::store_read::fill(store, run, frames, &mut events).await?;
+    crate::store::read::fill(store, run, frames, &mut events).await?;
     let next = events.len() as u64;
     let end = events.pop_if(|event| event.is_terminal());
     let obligations = Obligations::fold(&events);
@@ -105,7 +111,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
     };
     let mut events = events.into_iter();
     let Some(Event::RunCreated(created)) = events.next() else {
-        let error = crate::journal::JournalError::Unreadable {
+        let error = crate::journal::frame::JournalError::Unreadable {
             position: 0,
             reason: "a journal begins with `run_created`".into(),
         };

@@ -15,16 +15,16 @@ use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use jiff::Timestamp;
 
-use crate::decisions::EndRequest;
-use crate::failure::{Failure, panic_message};
-use crate::fault::Fault;
-use crate::gate::PolledRun;
-use crate::id::CommandId;
-use crate::program::Completion;
-use crate::run::Run;
-use crate::store::Message;
-use crate::topics::{CANCEL, TERMINATE};
-use crate::world::later;
+use crate::inbox::decisions::EndRequest;
+use crate::inbox::topics::{CANCEL, TERMINATE};
+use crate::run::claim::Run;
+use crate::run::fault::Fault;
+use crate::run::program::Completion;
+use crate::store::api::Message;
+use crate::vocabulary::failure::{Failure, panic_message};
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::world::later;
+use crate::workflow::gate::PolledRun;
 
 /// Why a turn ended.
 #[derive(Debug)]
@@ -47,8 +47,10 @@ pub(crate) enum TurnEnd {
     },
     Fault(Fault),
 }
+
 /// Wakes the turn of a run, and remembers that it did.
 struct Woken(AtomicBool, Arc<AtomicWaker>);
+
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -59,6 +61,7 @@ impl Wake for Woken {
         self.1.wake();
     }
 }
+
 /// Polls `body` until the turn ends.
 pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion>) -> TurnEnd {
     let mut broken = pin!(run.tail().failed());
@@ -125,16 +128,19 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
     })
     .await
 }
+
 /// Whether a wait is long enough to give up the memory.
 fn far(run: &Run, until: Option<Timestamp>) -> bool {
     until.is_none_or(|until| until > later(run.now(), run.host.grace))
 }
+
 /// A run that was asked to end, while what it has in flight may come back.
 struct Cancelling {
     request: EndRequest,
     message: u64,
     patience: BoxFuture<'static, ()>,
 }
+
 impl Cancelling {
     /// Ends the turn when nothing is in flight any more, or patience is.
     fn poll(&mut self, run: &Run, ended: bool, cx: &mut Context<'_>) -> Poll<TurnEnd> {
@@ -144,6 +150,7 @@ impl Cancelling {
         Poll::Ready(TurnEnd::Cancelled { request: self.request.clone(), message: self.message })
     }
 }
+
 /// What the inbox and the engine ask for. A request to cancel is noted, and ends the turn at once if nothing is in
 /// flight; a run that is being unwound is past it.
 fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context<'_>) -> Option<TurnEnd> {
@@ -166,6 +173,7 @@ fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context
     }
     None
 }
+
 fn request_in(message: &Message) -> EndRequest {
     let unreadable = |_| EndRequest { reason: "unreadable request".into(), actor: "unknown".into() };
     message.payload.decode().unwrap_or_else(unreadable)

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::payload::Payload;
-use crate::program::Completion;
-use crate::run::Run;
-use crate::undo::undo;
+use crate::perform::undo::undo;
+use crate::run::claim::Run;
+use crate::run::program::Completion;
+use crate::vocabulary::payload::Payload;
 
 /// Undoes what the run's end asks for: in place of the workflow, in a turn of its own.
 pub(crate) async fn unwind(run: Arc<Run>) -> Completion {

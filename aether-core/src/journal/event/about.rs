@@ -1,7 +1,7 @@
 //! What can be said of an event without knowing its fields: its kind's name, its command, whether it ends its run.
 
-use super::Event;
-use crate::id::CommandId;
+use crate::journal::event::Event;
+use crate::vocabulary::id::CommandId;
 
 impl Event {
     /// Name of the kind as it stands in the journal.

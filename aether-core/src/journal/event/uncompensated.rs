@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::is_false;
-use crate::id::CommandId;
+use crate::journal::event::is_false;
+use crate::vocabulary::id::CommandId;
 
 /// A step that could not be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

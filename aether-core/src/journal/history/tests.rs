@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
 use super::*;
-use crate::contract::Constraints;
-use crate::event::{
+use crate::journal::event::{
     AnswerRefused, ApprovalDecided, ApprovalRequested, CallbackAwaited, ChildStarted, CommandCommitted,
     CommandEmitted, HttpRecorded, InvocationResolved, NodeFinished, NodeStarted, PlanGenerated, RaceDecided,
     RandomRecorded, RunRequeued, StateChanged, StepCommitted, StepRetried, TimeRecorded, TimerFired,
     TimerScheduled, ToolInvocationFinished, ToolInvocationRefused, ToolInvocationStarted, UuidRecorded,
     WaitCompleted, WaitStarted,
 };
+use crate::vocabulary::contract::Constraints;
 
 fn command(text: &str) -> CommandId {
     text.to_owned().into()

@@ -1,34 +1,38 @@
 //! The rules for what is appended when a step call has ended, and for what a crash cuts off from it.
 
-use crate::call::recorded_outcome;
-use crate::event::ToolInvocationFinished;
-use crate::ledger::LedgerEntry;
+use crate::journal::event::ToolInvocationFinished;
+use crate::perform::call::recorded_outcome;
+use crate::store::ledger::LedgerEntry;
 use std::time::Duration;
 
 use super::*;
-use crate::def::{Retry, StepOptions};
-use crate::id::InvocationId;
-use crate::letters::{Letter, Reply};
-use crate::outcome::{EffectClass, FailureClass};
-use crate::perform::stage::{Act, Stage, command, json, key, now, run_id};
-use crate::store::Store;
-use crate::topics::callback_topic;
+use crate::definition::def::{Retry, StepOptions};
+use crate::inbox::letters::{Letter, Reply};
+use crate::inbox::topics::callback_topic;
+use crate::perform::tests::stage::{Act, Stage, command, json, key, now, run_id};
+use crate::store::api::Store;
+use crate::vocabulary::id::InvocationId;
+use crate::vocabulary::outcome::{EffectClass, FailureClass};
 
 fn options(class: EffectClass) -> StepOptions {
     StepOptions { timeout: None, ..StepOptions::of(class) }
 }
+
 fn retrying(class: EffectClass) -> StepOptions {
     StepOptions { retry: Retry { max: 3, jitter: 0.0, ..Retry::READ }, ..options(class) }
 }
+
 fn stage(class: EffectClass, acts: impl IntoIterator<Item = Act>) -> Stage {
     Stage::new(options(class)).acts(acts)
 }
+
 /// A stage whose outcomes all go to the effect store first.
 fn large_stage(options: StepOptions, acts: impl IntoIterator<Item = Act>) -> Stage {
     let mut stage = Stage::new(options).acts(acts);
     stage.limits.inline = 10;
     stage
 }
+
 /// The commit of the call.
 fn committed(stage: &Stage) -> CommandCommitted {
     let commits = stage.events().into_iter().filter_map(|event| match event {
@@ -39,6 +43,7 @@ fn committed(stage: &Stage) -> CommandCommitted {
     let [commit] = commits.as_slice() else { panic!("{commits:?}") };
     commit.clone()
 }
+
 /// The end of the newest invocation.
 fn finished(stage: &Stage) -> ToolInvocationFinished {
     let finished = stage.events().into_iter().filter_map(|event| match event {
@@ -47,6 +52,7 @@ fn finished(stage: &Stage) -> ToolInvocationFinished {
     });
     finished.last().unwrap()
 }
+
 /// An append of the body's end alone, as a process that died wrote it.
 fn append_finished(stage: &Stage, outcome: Outcome, result: Option<&str>, error: Option<&str>) {
     let (result, error) = (result.map(json), error.map(json));
@@ -55,7 +61,9 @@ fn append_finished(stage: &Stage, outcome: Outcome, result: Option<&str>, error:
         ToolInvocationFinished { command: command(), invocation, outcome, result, error, caught_up: false };
     stage.take_up().append(vec![finished.into()], Riders::default());
 }
+
 const LARGE: &str = "\"a value that is large here\"";
+
 // One atomic append at the end.
 
 #[test]
@@ -67,6 +75,7 @@ fn a_read_leaves_its_value_once() {
     assert_eq!((commit.outcome, commit.result, commit.caught_up), (Outcome::Success, Some(json("7")), false));
     assert_eq!(now(stage.store.effects(&run_id())).unwrap(), [], "it is small");
 }
+
 #[test]
 fn a_world_change_leaves_its_value_with_the_invocation_and_in_the_ledger() {
     let stage = stage(EffectClass::Tool, [Act::Returns("7")]);
@@ -88,6 +97,7 @@ fn a_world_change_leaves_its_value_with_the_invocation_and_in_the_ledger() {
     let row = stage.row(0);
     assert_eq!((row.status, row.result, row.committed), (LedgerStatus::Succeeded, Some(json("7")), true));
 }
+
 #[test]
 fn an_http_answer_that_is_the_whole_value_is_not_repeated() {
     let whole = stage(EffectClass::Read, [Act::Fetches("7", "7")]);
@@ -96,6 +106,7 @@ fn an_http_answer_that_is_the_whole_value_is_not_repeated() {
     let part = stage(EffectClass::Read, [Act::Fetches("[7]", "7")]);
     assert_eq!((part.play().value(), committed(&part).result), ("7".into(), Some(json("7"))));
 }
+
 #[test]
 fn a_final_failure_is_no_step_committed_and_stands_once() {
     let read = stage(EffectClass::Read, [Act::Fails(FailureClass::Permanent)]);
@@ -110,6 +121,7 @@ fn a_final_failure_is_no_step_committed_and_stands_once() {
     let row = tool.row(0);
     assert_eq!((row.status, row.committed, row.error), (LedgerStatus::Failed, true, finished(&tool).error));
 }
+
 #[test]
 fn the_messages_that_completed_a_call_are_taken_in_with_its_outcome() {
     let stage = stage(EffectClass::Tool, [Act::Hangs]);
@@ -118,6 +130,7 @@ fn the_messages_that_completed_a_call_are_taken_in_with_its_outcome() {
     stage.send(callback_topic(&InvocationId::new(&command(), 0)), Payload::encode(&letter).unwrap());
     assert_eq!((stage.play().value(), stage.unread()), ("\"paid\"".into(), 0));
 }
+
 // Large values.
 
 #[test]
@@ -128,6 +141,7 @@ fn a_large_value_is_in_the_effect_store_before_its_outcome_is_appended() {
     assert_eq!(finished(&stage).result, Some(json(LARGE)));
     assert_eq!(stage.play().value(), LARGE);
 }
+
 #[test]
 fn what_is_large_before_the_body_ran_is_kept_too() {
     let mut asked = large_stage(options(EffectClass::Llm), [Act::Returns("7")]);
@@ -146,16 +160,19 @@ fn what_is_large_before_the_body_ran_is_kept_too() {
     assert_eq!(handed_over.kinds()[2..], ["http_recorded", "callback_awaited"]);
     assert!(!handed_over.text().contains(LARGE));
 }
+
 #[test]
 fn a_verification_writes_no_value() {
     let mut stage = large_stage(options(EffectClass::Read), []);
     stage.mode = Mode::Verify;
-    let emitted = crate::event::CommandEmitted { command: command(), attempt: 0, input: json(LARGE) };
+    let emitted =
+        crate::journal::event::CommandEmitted { command: command(), attempt: 0, input: json(LARGE) };
     let events = [emitted.into()];
     assert_eq!(now(stage.take_up().keep(&events)), []);
     let [kept] = &large(&events, 10)[..] else { panic!("it is large") };
     assert_eq!(now(stage.store.blob(&kept.at.sha256)).unwrap(), None);
 }
+
 // A crash between the effect store and the journal.
 
 #[test]
@@ -172,6 +189,7 @@ fn an_outcome_that_reached_the_effect_store_is_taken_over_without_the_body() {
     let row = stage.row(0);
     assert_eq!((row.status, row.committed, row.result), (LedgerStatus::Succeeded, true, None));
 }
+
 #[test]
 fn a_read_that_reached_the_effect_store_is_taken_over_with_its_start() {
     let stage = large_stage(options(EffectClass::Read), [Act::Returns(LARGE)]);
@@ -181,6 +199,7 @@ fn a_read_that_reached_the_effect_store_is_taken_over_with_its_start() {
     assert_eq!(stage.play().value(), LARGE);
     assert_eq!((stage.kinds(), stage.calls().len()), (before, 1));
 }
+
 #[test]
 fn an_outcome_of_another_call_is_not_taken_over() {
     let another: [fn(&mut Stage); 2] =
@@ -193,6 +212,7 @@ fn an_outcome_of_another_call_is_not_taken_over() {
         assert_eq!((stage.play().value(), stage.calls().len()), ("7".into(), 2));
     }
 }
+
 #[test]
 fn a_retried_attempt_that_reached_the_effect_store_waits_until_the_next_is_due() {
     let acts = [Act::Fails(FailureClass::Retryable), Act::Hangs, Act::Returns("7")];
@@ -204,6 +224,7 @@ fn a_retried_attempt_that_reached_the_effect_store_waits_until_the_next_is_due()
     stage.play();
     assert_eq!(stage.calls(), [key(0), key(1)], "the row of the second attempt is still there");
 }
+
 #[test]
 fn a_retried_read_that_reached_the_effect_store_is_the_next_attempt_when_it_is_due() {
     let acts = [Act::Fails(FailureClass::Retryable), Act::Hangs, Act::Returns("7")];
@@ -217,6 +238,7 @@ fn a_retried_read_that_reached_the_effect_store_is_the_next_attempt_when_it_is_d
     let retried = stage.kinds().iter().filter(|kind| *kind == "step_retried").count();
     assert_eq!((retried, stage.slept()), (1, vec![Duration::from_millis(200)]));
 }
+
 // An outcome that is known already.
 
 #[test]
@@ -239,6 +261,7 @@ fn a_row_that_lags_behind_the_journal_follows_it() {
         assert!(committed(&stage).caught_up);
     }
 }
+
 #[test]
 fn a_journal_that_lags_behind_the_row_follows_it() {
     let stage = stage(EffectClass::Tool, [Act::Returns("7")]);
@@ -251,6 +274,7 @@ fn a_journal_that_lags_behind_the_row_follows_it() {
     assert!(finished(&stage).caught_up && committed(&stage).caught_up);
     assert_eq!(stage.row(0), row, "the row is left as it is");
 }
+
 #[test]
 fn a_value_that_only_the_effect_store_holds_is_found_under_the_rows_key() {
     let mut stage = large_stage(options(EffectClass::Tool), [Act::Returns(LARGE)]);
@@ -262,6 +286,7 @@ fn a_value_that_only_the_effect_store_holds_is_found_under_the_rows_key() {
     let performed = stage.play().value();
     assert_eq!((performed.as_str(), stage.calls().len()), (LARGE, 1));
 }
+
 #[test]
 fn a_row_tells_success_from_failure_by_its_status_and_then_by_what_it_holds() {
     let stage = stage(EffectClass::Tool, [Act::Returns("7")]);
@@ -282,14 +307,16 @@ fn a_row_tells_success_from_failure_by_its_status_and_then_by_what_it_holds() {
     assert_eq!(recorded_outcome(row(Failed, Some("7"), Some("\"no\""))), failure("\"no\""));
     assert_eq!(recorded_outcome(row(Failed, None, None)), failure("null"));
 }
+
 // A look at the world before a recovered outcome is believed.
 
 fn writing(class: EffectClass) -> StepOptions {
     StepOptions { changes: &["file"], ..options(class) }
 }
+
 /// The change of a file and the end of the body alone, as a process that died wrote them.
 fn append_written(stage: &Stage) {
-    let change = crate::event::StateChanged {
+    let change = crate::journal::event::StateChanged {
         command: command(),
         resource: "file".into(),
         id: "a.txt".into(),
@@ -301,6 +328,7 @@ fn append_written(stage: &Stage) {
     stage.take_up().append(vec![change.into()], Riders::default());
     append_finished(stage, Outcome::SideEffectCommitted, Some("true"), None);
 }
+
 #[test]
 fn a_recovered_change_that_is_as_it_was_left_is_confirmed_in_the_ledger() {
     use LedgerStatus::{Confirmed, Started, Succeeded};
@@ -319,6 +347,7 @@ fn a_recovered_change_that_is_as_it_was_left_is_confirmed_in_the_ledger() {
         assert_eq!(looks, 1);
     }
 }
+
 #[test]
 fn a_recovered_change_that_is_not_as_it_was_left_is_not_handed_out() {
     let mut stage = Stage::new(writing(EffectClass::Tool));
@@ -330,6 +359,7 @@ fn a_recovered_change_that_is_not_as_it_was_left_is_not_handed_out() {
     assert_eq!((stage.row(0), stage.calls().len()), (row, 1));
     assert!(!stage.kinds().contains(&"command_committed".to_owned()));
 }
+
 #[test]
 fn a_change_of_which_only_the_effect_store_knows_is_looked_at_too() {
     let mut stage = Stage::new(writing(EffectClass::Tool)).acts([Act::Writes("a.txt")]);

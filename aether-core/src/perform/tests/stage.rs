@@ -13,27 +13,29 @@ use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
-use crate::call::Call;
-use crate::def::{Probe, StepDef, StepOptions, WorkflowDef};
-use crate::event::{Event, RunCreated, StateChanged};
-use crate::failure::{Failure, StepError};
-use crate::host::{Host, Limits};
-use crate::id::{CommandId, IdempotencyKey, RunId};
-use crate::journal::Frame;
-use crate::ledger::LedgerEntry;
-use crate::memory::MemoryStore;
-use crate::obligations::Obligations;
-use crate::outcome::FailureClass;
-use crate::payload::{Digest, Payload, PayloadError};
-use crate::perform::{Answered, perform};
-use crate::policy::{DefaultPolicy, Mode};
-use crate::policy_verifiers::{Seen, Verifier, Verifiers};
-use crate::replay::History;
-use crate::run::{Origin, Run};
-use crate::step::{Body, BodyError, BodyResult, ProbeResult};
-use crate::step_cx::StepCx;
-use crate::store::{ClaimRequest, Message, NewRun, Store};
-use crate::world::World;
+use crate::definition::def::{Probe, StepDef, StepOptions, WorkflowDef};
+use crate::journal::event::{Event, RunCreated, StateChanged};
+use crate::journal::frame::Frame;
+use crate::journal::history::History;
+use crate::journal::obligations::Obligations;
+use crate::perform::attempts::perform;
+use crate::perform::call::Call;
+use crate::policy::replay::{DefaultPolicy, Mode};
+use crate::policy::verifiers::{Seen, Verifier, Verifiers};
+use crate::run::claim::{Origin, Run};
+use crate::run::shared::Host;
+use crate::step::body::{Body, BodyError, BodyResult, ProbeResult};
+use crate::step::context::StepCx;
+use crate::store::api::{ClaimRequest, Message, NewRun, Store};
+use crate::store::ledger::LedgerEntry;
+use crate::store::memory::MemoryStore;
+use crate::vocabulary::failure::{Failure, StepError};
+use crate::vocabulary::id::{CommandId, IdempotencyKey, RunId};
+use crate::vocabulary::limits::Limits;
+use crate::vocabulary::outcome::FailureClass;
+use crate::vocabulary::payload::Answered;
+use crate::vocabulary::payload::{Digest, Payload, PayloadError};
+use crate::vocabulary::world::World;
 
 static FLOW: WorkflowDef = WorkflowDef {
     name: "flow",
@@ -47,11 +49,13 @@ static FLOW: WorkflowDef = WorkflowDef {
     edges: &[],
     allows: &[],
 };
+
 /// A clock that stands still but for those who sleep: they wake at once, and it has moved on.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     slept: Mutex<Vec<Duration>>,
 }
+
 impl World for Clock {
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH + self.slept.lock().unwrap().iter().sum::<Duration>()
@@ -67,6 +71,7 @@ impl World for Clock {
         Box::pin(ready(()))
     }
 }
+
 /// What the body does in one call.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
@@ -85,10 +90,12 @@ pub(crate) enum Act {
     /// Never comes back.
     Hangs,
 }
+
 /// An error of the body.
 fn refusal(class: FailureClass) -> BodyError {
     BodyError { error: json("\"no\""), message: "no".into(), class, retry_after: None }
 }
+
 /// The body and its probe, by what they are to do next; what is used up hangs.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
@@ -96,6 +103,7 @@ pub(crate) struct Script {
     found: Mutex<VecDeque<ProbeResult>>,
     calls: Mutex<Vec<IdempotencyKey>>,
 }
+
 impl Body for Script {
     fn call(&self, cx: StepCx, _: &Payload) -> BoxFuture<'static, BodyResult> {
         self.calls.lock().unwrap().push(cx.idempotency_key());
@@ -138,11 +146,13 @@ impl Body for Script {
         Some(Box::pin(ready(found)))
     }
 }
+
 /// Finds every file as it was left, or none.
 #[derive(Debug)]
 struct Files {
     as_left: bool,
 }
+
 impl Verifier for Files {
     fn name(&self) -> &str {
         "files"
@@ -153,6 +163,7 @@ impl Verifier for Files {
         Box::pin(ready(Ok(if self.as_left { Seen::AsLeft } else { differs() })))
     }
 }
+
 /// How one [`Stage::play`] ended.
 #[derive(Debug)]
 pub(crate) enum Scene {
@@ -163,6 +174,7 @@ pub(crate) enum Scene {
     /// The call goes on waiting.
     Waits,
 }
+
 impl Scene {
     pub(crate) fn value(self) -> String {
         match self {
@@ -182,6 +194,7 @@ impl Scene {
         matches!(self, Self::Waits)
     }
 }
+
 /// One step call of one run.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -195,6 +208,7 @@ pub(crate) struct Stage {
     clock: Arc<Clock>,
     body: Arc<Script>,
 }
+
 impl Stage {
     pub(crate) fn new(options: StepOptions) -> Self {
         let store = Arc::new(MemoryStore::new());
@@ -359,7 +373,7 @@ impl Stage {
     /// The journal from this position on, whole.
     fn events_from(&self, position: u64) -> Vec<Event> {
         let frames = now(self.store.load(&run_id(), position)).unwrap();
-        now(crate::store_read::events(&*self.store, &run_id(), &frames)).unwrap()
+        now(crate::store::read::events(&*self.store, &run_id(), &frames)).unwrap()
     }
 
     /// What the journal holds of the call.
@@ -403,18 +417,23 @@ impl Stage {
         self.clock.slept.lock().unwrap().clone()
     }
 }
+
 pub(crate) fn run_id() -> RunId {
     RunId::new("ticket-42").unwrap()
 }
+
 pub(crate) fn command() -> CommandId {
     CommandId::new("0", "send")
 }
+
 pub(crate) fn key(attempt: u32) -> IdempotencyKey {
     IdempotencyKey::new(&run_id(), &command(), attempt)
 }
+
 pub(crate) fn json(text: &str) -> Payload {
     Payload::from_text(text.to_owned()).unwrap()
 }
+
 /// What a store that answers at once says.
 pub(crate) fn now<T>(answer: impl Future<Output = T>) -> T {
     answer.now_or_never().expect("the memory store answers at once")

@@ -3,23 +3,26 @@
 use std::time::Duration;
 
 use super::*;
-use crate::def::StepOptions;
-use crate::letters::{Letter, Reply};
-use crate::outcome::{EffectClass, FailureClass};
-use crate::perform::stage::{Act, Scene, Stage, command, json, key};
+use crate::definition::def::StepOptions;
+use crate::inbox::letters::{Letter, Reply};
+use crate::perform::tests::stage::{Act, Scene, Stage, command, json, key};
+use crate::vocabulary::outcome::{EffectClass, FailureClass};
 
 fn tool(on_unknown: OnUnknown) -> StepOptions {
     StepOptions { on_unknown, idempotent: true, timeout: None, ..StepOptions::of(EffectClass::Tool) }
 }
+
 /// A stage on which the process died while the body ran.
 fn cut_off(on_unknown: OnUnknown) -> Stage {
     let stage = Stage::new(tool(on_unknown)).acts([Act::Hangs]);
     assert!(stage.play().waits());
     stage
 }
+
 fn invocation() -> InvocationId {
     InvocationId::new(&command(), 0)
 }
+
 /// Every decision, with whoever made it.
 fn decisions(stage: &Stage) -> Vec<(Decision, String)> {
     let decided = |event| match event {
@@ -28,23 +31,28 @@ fn decisions(stage: &Stage) -> Vec<(Decision, String)> {
     };
     stage.events().into_iter().filter_map(decided).collect()
 }
+
 fn decided(decision: Decision, actor: &str) -> (Decision, String) {
     (decision, actor.to_owned())
 }
+
 fn resolve(stage: &Stage, resolution: Resolution) {
     let resolved = Resolved { resolution, actor: "ada".into() };
     stage.send(format!("resolve:{}", invocation()), Payload::encode(&resolved).unwrap());
 }
+
 fn in_doubt(scene: Scene) -> String {
     match scene.error() {
         StepError::InDoubt(failure) => failure.to_string(),
         other => panic!("not in doubt: {other:?}"),
     }
 }
+
 fn row(stage: &Stage, attempt: u32) -> (LedgerStatus, bool) {
     let row = stage.row(attempt);
     (row.status, row.committed)
 }
+
 // fail
 
 #[test]
@@ -68,11 +76,13 @@ fn by_default_the_step_fails_as_in_doubt_and_the_body_is_not_called_again() {
     assert_eq!(in_doubt(stage.play()), why, "the same error every time");
     assert_eq!(stage.calls(), [key(0)]);
 }
+
 #[test]
 fn a_body_that_does_not_know_is_in_doubt_for_the_reason_it_gave() {
     let stage = Stage::new(tool(OnUnknown::Fail)).acts([Act::Fails(FailureClass::Unknown)]);
     assert!(in_doubt(stage.play()).contains("happened: no (invocation"));
 }
+
 #[test]
 fn an_error_in_doubt_may_be_large() {
     let mut stage = cut_off(OnUnknown::Fail);
@@ -81,6 +91,7 @@ fn an_error_in_doubt_may_be_large() {
     assert!(stage.text().contains("\"stored\":{\"error\"") && stage.row(0).error.is_none());
     assert_eq!(in_doubt(stage.play()), why);
 }
+
 // retry
 
 #[test]
@@ -92,6 +103,7 @@ fn retry_sends_the_body_again_under_the_same_key_once_the_decision_is_durable() 
     assert_eq!(row(&stage, 0), (LedgerStatus::Succeeded, true));
     assert_eq!(stage.slept(), [], "the first time without a pause");
 }
+
 #[test]
 fn retry_pauses_longer_each_time_and_gives_up_after_four_sends() {
     let stage = cut_off(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
@@ -103,6 +115,7 @@ fn retry_pauses_longer_each_time_and_gives_up_after_four_sends() {
     let last = decided(Decision::InDoubt, "policy: retry");
     assert_eq!(decisions(&stage), [vec![decided(Decision::Retry, "policy: retry"); 4], vec![last]].concat());
 }
+
 // probe
 
 #[test]
@@ -113,12 +126,17 @@ fn what_a_probe_found_is_the_outcome() {
     assert_eq!(row(&stage, 0), (LedgerStatus::Succeeded, true));
     assert_eq!(stage.calls(), [key(0)]);
 }
+
 #[test]
 fn a_probe_that_cannot_tell_or_fails_or_is_missing_leaves_the_call_in_doubt() {
     let broken = json("1").decode::<String>().unwrap_err();
     let found = [
         (Some(Ok(Ok(Probe::Unknown))), "its probe cannot tell", "probe"),
-        (Some(Ok(Err(crate::failure::Failure::new("no line")))), "its probe failed: no line", "probe"),
+        (
+            Some(Ok(Err(crate::vocabulary::failure::Failure::new("no line")))),
+            "its probe failed: no line",
+            "probe",
+        ),
         (Some(Err(broken)), "its probe failed: ", "probe"),
         (None, "the step has no probe", "policy: probe"),
     ];
@@ -129,6 +147,7 @@ fn a_probe_that_cannot_tell_or_fails_or_is_missing_leaves_the_call_in_doubt() {
         assert_eq!(decisions(&stage), [decided(Decision::InDoubt, actor)]);
     }
 }
+
 #[test]
 fn a_denied_attempt_is_made_again_under_a_new_key() {
     let stage = cut_off(OnUnknown::Probe).probes([Ok(Ok(Probe::DidNotHappen))]);
@@ -142,6 +161,7 @@ fn a_denied_attempt_is_made_again_under_a_new_key() {
     );
     assert_eq!(stage.slept(), [], "the first denial costs no pause");
 }
+
 #[test]
 fn a_probe_that_denies_every_attempt_ends_after_five_with_growing_pauses() {
     let stage = cut_off(OnUnknown::Probe).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
@@ -154,6 +174,7 @@ fn a_probe_that_denies_every_attempt_ends_after_five_with_growing_pauses() {
     assert_eq!(decisions(&stage), vec![decided(Decision::DidNotHappen, "probe"); 5]);
     assert_eq!(row(&stage, 4), (LedgerStatus::Failed, true));
 }
+
 #[test]
 fn a_step_that_may_retry_more_often_is_denied_as_often() {
     let mut stage = cut_off(OnUnknown::Probe).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
@@ -162,6 +183,7 @@ fn a_step_that_may_retry_more_often_is_denied_as_often() {
     stage.play().error();
     assert_eq!(stage.calls().len(), 6);
 }
+
 #[test]
 fn the_sends_of_a_new_attempt_are_counted_anew() {
     let mut stage = cut_off(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 3]);
@@ -172,6 +194,7 @@ fn the_sends_of_a_new_attempt_are_counted_anew() {
     assert_eq!(stage.play().value(), "\"sent\"");
     assert_eq!(stage.calls(), [vec![key(0); 5], vec![key(1); 4]].concat());
 }
+
 // ask
 
 #[test]
@@ -183,6 +206,7 @@ fn ask_waits_for_an_operator_and_asks_once() {
     assert_eq!(row(&stage, 0), (LedgerStatus::InDoubt, false));
     assert_eq!(stage.calls(), [key(0)]);
 }
+
 #[test]
 fn a_question_that_was_asked_stays_one_under_another_policy() {
     let mut stage = cut_off(OnUnknown::Ask);
@@ -191,6 +215,7 @@ fn a_question_that_was_asked_stays_one_under_another_policy() {
     assert!(stage.play().waits());
     assert_eq!(stage.calls(), [key(0)]);
 }
+
 #[test]
 fn what_an_operator_says_happened_is_the_outcome() {
     let stage = cut_off(OnUnknown::Ask);
@@ -203,6 +228,7 @@ fn what_an_operator_says_happened_is_the_outcome() {
     );
     assert_eq!((row(&stage, 0), stage.unread()), ((LedgerStatus::Succeeded, true), 0));
 }
+
 #[test]
 fn an_operator_who_spoke_before_the_question_is_not_asked() {
     let stage = cut_off(OnUnknown::Ask);
@@ -210,6 +236,7 @@ fn an_operator_who_spoke_before_the_question_is_not_asked() {
     assert_eq!(stage.play().value(), "\"by post\"");
     assert_eq!(decisions(&stage), [decided(Decision::Happened, "ada")]);
 }
+
 #[test]
 fn an_operators_value_that_does_not_fit_is_taken_in_and_the_run_waits_on() {
     let stage = cut_off(OnUnknown::Ask);
@@ -219,6 +246,7 @@ fn an_operators_value_that_does_not_fit_is_taken_in_and_the_run_waits_on() {
     resolve(&stage, Resolution::Happened(json("\"by post\"")));
     assert_eq!(stage.play().value(), "\"by post\"");
 }
+
 #[test]
 fn a_call_that_an_operator_denies_is_made_again_under_a_new_key() {
     let stage = cut_off(OnUnknown::Ask).acts([Act::Returns("\"sent\"")]);
@@ -228,6 +256,7 @@ fn a_call_that_an_operator_denies_is_made_again_under_a_new_key() {
     assert_eq!(decisions(&stage), [decided(Decision::DidNotHappen, "ada")]);
     assert_eq!(row(&stage, 0), (LedgerStatus::Failed, true));
 }
+
 #[test]
 fn a_call_that_an_operator_gives_up_is_in_doubt() {
     let stage = cut_off(OnUnknown::Ask);
@@ -236,6 +265,7 @@ fn a_call_that_an_operator_gives_up_is_in_doubt() {
     assert!(why.contains("an operator gave it up"), "{why}");
     assert_eq!((decisions(&stage), stage.unread()), (vec![decided(Decision::InDoubt, "ada")], 0));
 }
+
 #[test]
 fn a_resolution_that_cannot_be_read_leaves_the_call_in_doubt() {
     let stage = cut_off(OnUnknown::Ask);
@@ -244,6 +274,7 @@ fn a_resolution_that_cannot_be_read_leaves_the_call_in_doubt() {
     assert!(why.contains("the resolution is unreadable"), "{why}");
     assert_eq!((decisions(&stage), stage.unread()), (vec![decided(Decision::InDoubt, "operator")], 0));
 }
+
 #[test]
 fn a_report_from_outside_answers_the_question_too() {
     let stage = cut_off(OnUnknown::Ask);
@@ -254,12 +285,14 @@ fn a_report_from_outside_answers_the_question_too() {
     assert_eq!((stage.unread(), row(&stage, 0)), (0, (LedgerStatus::Succeeded, true)));
     assert_eq!(decisions(&stage), [decided(Decision::Ask, "policy: ask")]);
 }
+
 #[test]
 fn an_operator_answers_while_the_run_waits() {
     let stage = cut_off(OnUnknown::Ask);
     let resolved = || resolve(&stage, Resolution::Happened(json("\"by post\"")));
     assert_eq!(stage.play_on(resolved).value(), "\"by post\"");
 }
+
 // denied by the engine
 
 #[test]

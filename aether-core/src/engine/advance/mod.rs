@@ -1,0 +1,9 @@
+//! One run from its claim to its end: loading, polling, ending, undoing, releasing.
+//!
+//! Promise: a fault of one run leaves the others alone. Imports `workflow` and below, and the engine's state.
+
+pub(crate) mod closing;
+pub(crate) mod launch;
+pub(crate) mod load;
+pub(crate) mod turn;
+pub(crate) mod unwinding;

@@ -1,0 +1,9 @@
+//! What is said to a run from outside: topics, messages, decisions.
+//!
+//! Promise: sender and receiver share these types, and neither knows the other. Imports `store` and below.
+
+pub(crate) mod decisions;
+pub(crate) mod letters;
+pub(crate) mod topics;
+
+pub use decisions::{Decision, Resolution};

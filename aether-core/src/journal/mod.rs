@@ -1,0 +1,14 @@
+//! One run's ordered events: their kinds, the frames they are stored in, and what folds over them say.
+//!
+//! Promise: an event is never edited, kinds and numbers are frozen, and nothing in here reads a store. Imports
+//! `vocabulary`.
+
+pub mod event;
+pub(crate) mod frame;
+pub mod history;
+pub(crate) mod large_values;
+pub(crate) mod obligations;
+pub mod resources;
+
+pub use frame::{CHAIN_START, ChainHash, Frame, JournalError, StoredFrame, chain, read_verified};
+pub use large_values::{BlobRef, Kept};

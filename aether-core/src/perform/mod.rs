@@ -1,0 +1,24 @@
+//! The effect gate: how one step call is answered, from history or by its body.
+//!
+//! Promise: a body that may change the world runs only with a `DurableIntent` in hand; an unknown outcome goes to the
+//! step's policy, and every decision is an event. Imports `run` and below.
+
+mod approval;
+pub(crate) mod attempts;
+mod body;
+pub(crate) mod body_end;
+mod business_key;
+pub(crate) mod call;
+mod callback;
+mod catch_up;
+mod commit;
+mod compensation;
+mod confirm;
+mod retry;
+mod silence;
+mod transact;
+pub(crate) mod undo;
+mod unknown;
+
+#[cfg(test)]
+mod tests;

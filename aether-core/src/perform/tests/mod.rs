@@ -1,0 +1,3 @@
+//! What the unit tests of the effect gate share.
+
+pub(crate) mod stage;

@@ -1,0 +1,12 @@
+//! What a program decides beforehand: whether commands may execute, which calls need consent, who looks at resources.
+//!
+//! Promise: a policy can forbid and can ask for more; it cannot lower what a step declares. Imports `definition`,
+//! `journal` and below.
+
+pub(crate) mod approvals;
+pub(crate) mod replay;
+pub(crate) mod verifiers;
+
+pub use approvals::{ApprovalCall, Approvals};
+pub use replay::{Consulted, DefaultPolicy, Mode, ReplayPolicy, Verdict};
+pub use verifiers::{Seen, Verifier};

@@ -1,0 +1,20 @@
+//! One claim of one run: its place in the journal, commands against history, appends, faults, and its end.
+//!
+//! Promise: after the first fault nothing more is appended; nothing in here calls a body. Imports `inbox`, `step` and
+//! below.
+
+pub(crate) mod append;
+pub(crate) mod cancel;
+pub(crate) mod claim;
+pub(crate) mod end;
+pub(crate) mod fault;
+pub(crate) mod letterbox;
+pub(crate) mod matcher;
+pub(crate) mod program;
+pub(crate) mod recovery;
+pub(crate) mod shared;
+
+pub use end::RunEnd;
+pub use fault::{Divergence, Fault, Side, StateName};
+pub use program::{ChildEnd, Completion, RegisteredWorkflow};
+pub use shared::Observed;

@@ -1,0 +1,19 @@
+//! What a program gives to be run: steps, what can be recorded, the context of a body, tools for models.
+//!
+//! Promise: a body reaches the engine only through its context, and the context knows no run. Imports `store` and below.
+
+pub(crate) mod body;
+pub(crate) mod callback;
+pub(crate) mod cancellation;
+pub(crate) mod context;
+pub(crate) mod heartbeat;
+pub(crate) mod interceptor;
+pub(crate) mod recordable;
+pub(crate) mod tool;
+
+pub use body::{Body, BodyError, BodyResult, ProbeResult, RegisteredStep, Step, StepBody, Undo};
+pub use callback::{Callback, CallbackError, CallbackPending};
+pub use context::{Changed, StepCx};
+pub use interceptor::{BodyCall, Interceptor};
+pub use recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
+pub use tool::{Tool, ToolSchema};

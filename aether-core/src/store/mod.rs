@@ -1,0 +1,21 @@
+//! What a store must do, the values that cross its border, reading whole events, and the reference store.
+//!
+//! Promise: a store author needs this room and the conformance suite, and nothing above. Imports `journal` and below.
+
+pub(crate) mod ack;
+pub(crate) mod api;
+pub(crate) mod error;
+pub(crate) mod intent;
+pub mod ledger;
+pub mod memory;
+pub(crate) mod purge;
+pub mod read;
+
+pub use ack::{Ack, Receipt, Reply, Tail};
+pub use api::{
+    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
+    StatusChange, Store, StoredEffect, Undone, Work,
+};
+pub use error::{AppendError, StoreError};
+pub use intent::{DurableIntent, LedgerAnswer};
+pub use purge::{EndedRuns, Purged};

@@ -1,0 +1,20 @@
+//! What a journal tells people.
+//!
+//! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
+//! Every move of a run's and of an execution's status is kept with from, to, trigger, actor and time. Imports `run` and
+//! below.
+
+pub(crate) mod execution;
+mod fold;
+pub(crate) mod levels;
+pub mod pending;
+pub(crate) mod people;
+pub(crate) mod run;
+mod track;
+
+pub use execution::{
+    CALLBACK, CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition,
+};
+pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
+pub use people::{PeopleStep, PeopleView};
+pub use run::{EffectRecord, RunView, StepView};

@@ -1,0 +1,13 @@
+//! The words everything else is said in: names, recorded values, outcomes, failures, limits, and the world outside.
+//!
+//! Promise: plain data and traits; nothing in here knows a journal, a store or a run. Imports no other room.
+
+pub(crate) mod callback_token;
+pub mod contract;
+pub mod deps;
+pub mod failure;
+pub mod id;
+pub mod limits;
+pub mod outcome;
+pub mod payload;
+pub mod world;
