@@ -238,27 +238,29 @@ fn paths(tokens: TokenStream, module: &str, found: &mut BTreeSet<String>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut at = 0;
     while at < tokens.len() {
-        match &tokens[at] {
-            TokenTree::Group(group) => paths(group.stream(), module, found),
-            TokenTree::Ident(ident) if ident == "crate" || ident == "super" => {
-                let mut base: Vec<&str> =
-                    if ident == "crate" { Vec::new() } else { module.split("::").collect() };
-                if ident == "super" {
-                    base.pop();
-                }
-                // `pub(crate)` and `pub(super)` are no paths.
-                if is_colons(&tokens, at + 1) {
-                    tree(&tokens, at + 3, &base.join("::"), found);
-                }
+        let base = match &tokens[at] {
+            TokenTree::Ident(ident) if ident == "crate" => Some(""),
+            TokenTree::Ident(ident) if ident == "super" => Some(parent(module)),
+            TokenTree::Group(group) => {
+                paths(group.stream(), module, found);
+                None
             }
-            _ => {}
-        }
-        at += 1;
+            _ => None,
+        };
+        at = match base {
+            // `pub(crate)` and `pub(super)` are no paths.
+            Some(base) if is_colons(&tokens, at + 1) => tree(&tokens, at + 3, base, found),
+            _ => at + 1,
+        };
     }
 }
 
-/// Reads the rest of a path, from `at` on: names between colons, or a group of such paths.
-fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<String>) {
+fn parent(module: &str) -> &str {
+    module.rsplit_once("::").map_or("", |(parent, _)| parent)
+}
+
+/// Reads the rest of a path, from `at` on: names between colons, or a group of such paths. Returns where it ends.
+fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<String>) -> usize {
     let mut path: Vec<String> = base.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
     while let Some(token) = tokens.get(at) {
         match token {
@@ -266,23 +268,25 @@ fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<St
             TokenTree::Ident(ident) => path.push(ident.to_string()),
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                 let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-                let commas =
+                let comma =
                     |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
-                for part in inner.split(commas).filter(|part| !part.is_empty()) {
+                for part in inner.split(comma).filter(|part| !part.is_empty()) {
                     tree(part, 0, &path.join("::"), found);
                 }
-                return;
+                return at + 1;
             }
             _ => break,
         }
-        if !is_colons(tokens, at + 1) {
+        at += 1;
+        if !is_colons(tokens, at) {
             break;
         }
-        at += 3;
+        at += 2;
     }
     if !path.is_empty() {
         found.insert(path.join("::"));
     }
+    at
 }
 
 fn is_colons(tokens: &[TokenTree], at: usize) -> bool {
