@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::engine::{BuildError, EngineBuilder as CoreBuilder, Retention};
+use aether_core::environment::Environment;
 use aether_core::limits::Limits;
 use aether_core::policy::Approvals;
 use aether_core::policy::ReplayPolicy;
@@ -15,9 +16,8 @@ use aether_core::step::Step;
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{Store, StoreError};
 use aether_core::workflow::Workflow;
-use aether_core::world::World;
+use aether_effects::environment::SystemEnvironment;
 use aether_effects::resource::{self, FileVerifier, HttpVerifier};
-use aether_effects::world::SystemWorld;
 
 /// Starts, advances and recovers runs. Cheap to clone; dropping the last clone gives all runs back to the store.
 ///
@@ -28,7 +28,7 @@ pub struct Engine(aether_core::engine::Engine);
 impl Engine {
     /// Begins to put an engine together.
     pub fn builder() -> EngineBuilder {
-        EngineBuilder::new(Arc::new(SystemWorld))
+        EngineBuilder::new(Arc::new(SystemEnvironment))
     }
 
     /// Lets step bodies that are running finish for at most ten seconds, gives every run back to the store, and waits
@@ -40,7 +40,7 @@ impl Engine {
         self.shutdown_within(Duration::from_secs(10)).await
     }
 
-    /// As [`Engine::shutdown`], with another patience. World-changing bodies that are cut off are in doubt.
+    /// As [`Engine::shutdown`], with another patience. Environment-changing bodies that are cut off are in doubt.
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot be flushed.
@@ -67,7 +67,7 @@ pub struct EngineBuilder {
 
 impl EngineBuilder {
     /// An engine in another world, for tests.
-    pub fn new(world: Arc<dyn World>) -> Self {
+    pub fn new(world: Arc<dyn Environment>) -> Self {
         let core = CoreBuilder::new(world)
             .verifier(resource::FILE, FileVerifier::new())
             .verifier(resource::HTTP, HttpVerifier::default());

@@ -38,10 +38,11 @@ pub use aether_core::definition::def;
 pub use aether_core::definition::def::Probe;
 pub use aether_core::deps::{Deps, MissingDep};
 pub use aether_core::engine::{
-    AnyWorkflow, BuildError, DecideError, Fate, PurgeReport, Retention, Retiring, RunError, RunHandle,
-    StartError, StartRun, Verified, VerifyError,
+    AnyWorkflow, BuildError, DecideError, PurgeCandidate, PurgeDecision, PurgeReport, Retention, RunError,
+    RunHandle, StartError, StartRun, Verified, VerifyError,
 };
-pub use aether_core::failure::{Context, Failure, Holder, Result, StepError, Unconfirmed};
+pub use aether_core::environment::Environment;
+pub use aether_core::failure::{Context, Failure, KeyHolder, Result, StepError, Unconfirmed};
 pub use aether_core::id;
 pub use aether_core::inbox::{Decision, Resolution};
 pub use aether_core::journal;
@@ -50,9 +51,9 @@ pub use aether_core::limits::Limits;
 pub use aether_core::outcome::{Classify, EffectClass, FailureClass, Outcome};
 pub use aether_core::payload::{Digest, Payload, PayloadError};
 pub use aether_core::policy;
-pub use aether_core::policy::{ApprovalCall, Approvals, Seen, Verifier};
+pub use aether_core::policy::{ApprovalCall, Approvals, Inspection, Verifier};
 pub use aether_core::recording::{self, Masking, Recording, RecordingError};
-pub use aether_core::run::{Divergence, Fault, Observed, RunEnd, Side};
+pub use aether_core::run::{CommandSummary, Divergence, Fault, Observed, RunEnd};
 pub use aether_core::step::{
     Callback, CallbackError, CallbackPending, Recordable, RecordableError, Step, StepCx, Tool,
 };
@@ -64,14 +65,13 @@ pub use aether_core::view::pending::{Pending, Waiting};
 pub use aether_core::workflow::{
     ApprovalRequest, BoxEffect, Child, ChildRun, Cx, Each, Effect, Question, Recorded, Signal, Workflow,
 };
-pub use aether_core::world::World;
 pub use aether_effects::agent;
 pub use aether_effects::cassette;
+pub use aether_effects::environment::SystemEnvironment;
 pub use aether_effects::http;
 pub use aether_effects::llm;
 pub use aether_effects::resource;
 pub use aether_effects::secret::Secret;
-pub use aether_effects::world::SystemWorld;
 pub use aether_macros::{step, test, workflow, workflow_mod};
 #[cfg(feature = "sqlite")]
 pub use aether_sqlite::{Sql, SqlError, SqlStep, SqliteOptions, SqliteStore, rusqlite};

@@ -1,6 +1,6 @@
 //! The core of Aether: identity, journal, replay, ledger, contracts, the effect gate, the runner and the engine.
 //!
-//! Promise: no clock, no randomness and no network in here; they come in through a `World`. Positions, statuses and
+//! Promise: no clock, no randomness and no network in here; they come in through a `Environment`. Positions, statuses and
 //! views are folds over one run's journal.
 
 pub mod definition;
@@ -18,4 +18,5 @@ pub mod view;
 pub mod vocabulary;
 pub mod workflow;
 
-pub use vocabulary::{contract, deps, failure, id, limits, outcome, payload, world};
+pub use vocabulary::environment;
+pub use vocabulary::{contract, deps, failure, id, limits, outcome, payload};

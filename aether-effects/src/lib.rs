@@ -5,8 +5,8 @@
 
 pub mod agent;
 pub mod cassette;
+pub mod environment;
 pub mod http;
 pub mod llm;
 pub mod resource;
 pub mod secret;
-pub mod world;

@@ -12,7 +12,7 @@ use aether_core::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use aether_core::journal::Frame;
 use aether_core::payload::{Digest, Payload};
 use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
-use aether_core::store::{Ack, Append, NewRun, StatusChange, Store, Tail};
+use aether_core::store::{Ack, Append, DurableWatermark, NewRun, StatusChange, Store};
 use aether_sqlite::SqliteStore;
 use jiff::Timestamp;
 
@@ -30,7 +30,7 @@ struct Run {
     store: Arc<SqliteStore>,
     id: RunId,
     next: u64,
-    tail: Arc<Tail>,
+    tail: Arc<DurableWatermark>,
     digest: Digest,
 }
 

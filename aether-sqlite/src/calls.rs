@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::contract::Status;
 use aether_core::id::{CommandId, Epoch, RunId, WorkerId};
-use aether_core::journal::Kept;
+use aether_core::journal::LargeValue;
 use aether_core::journal::{CHAIN_START, chain};
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
@@ -226,9 +226,9 @@ impl Batch<'_> {
     }
 
     /// Keeps an outcome under its key, unless there is one, and the values it refers to.
-    pub(crate) fn put_effect(&mut self, effect: &StoredEffect, values: &[Kept]) -> Result<(), Fault> {
+    pub(crate) fn put_effect(&mut self, effect: &StoredEffect, values: &[LargeValue]) -> Result<(), Fault> {
         let head = self.known(&effect.run)?;
-        for Kept { value, at } in values {
+        for LargeValue { value, at } in values {
             self.put_blob(&at.sha256, value.as_str().as_bytes())?;
         }
         let StoredEffect { key, frame, status, .. } = effect;

@@ -18,7 +18,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use aether_core::id::IdempotencyKey;
 use aether_core::store::ledger::Acquired;
-use aether_core::store::{Append, AppendError, StoreError, Undone, Work};
+use aether_core::store::{Append, AppendError, Rollback, StoreError, Work};
 
 use crate::SqliteOptions;
 use crate::batch::Batch;
@@ -80,7 +80,7 @@ impl Lending {
     }
 
     /// Runs the body of `work`, and says whether its changes may be kept.
-    fn run(&self, work: &mut dyn Work) -> Result<bool, Undone> {
+    fn run(&self, work: &mut dyn Work) -> Result<bool, Rollback> {
         self.guard.begin(work.timeout());
         LENT.set(Some(Lent { conn: Rc::clone(&self.conn), key: work.key().clone() }));
         let taken_back = TakenBack;
@@ -88,7 +88,7 @@ impl Lending {
         drop(taken_back);
         match self.guard.end().or_else(|| self.renamed()) {
             Some(undone) => Err(undone),
-            None if keep && self.conn.is_autocommit() => Err(Undone::Refused(
+            None if keep && self.conn.is_autocommit() => Err(Rollback::Refused(
                 "a statement of the step rolled the whole transaction back (`OR ROLLBACK`, `RAISE(ROLLBACK, ..)`, or a full disk)"
                     .into(),
             )),
@@ -97,7 +97,7 @@ impl Lending {
     }
 
     /// A renaming does not tell SQLite's guard the new name.
-    fn renamed(&self) -> Option<Undone> {
+    fn renamed(&self) -> Option<Rollback> {
         if !self.guard.altered.load(Ordering::Acquire) {
             return None;
         }
@@ -111,7 +111,7 @@ impl Lending {
             }
             Err(error) => Some(format!("alter the schema so that it cannot be read: {error}")),
         };
-        refusal.map(|reason| Undone::Refused(format!("the SQL of a transaction step must not {reason}")))
+        refusal.map(|reason| Rollback::Refused(format!("the SQL of a transaction step must not {reason}")))
     }
 }
 
@@ -148,7 +148,7 @@ fn attempt(
             match batch.commit() {
                 Ok(()) => return Ok(acquired),
                 Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                    Some(Undone::Refused(format!("a deferred constraint is violated at the end: {error}")))
+                    Some(Rollback::Refused(format!("a deferred constraint is violated at the end: {error}")))
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -172,7 +172,7 @@ struct Guard {
     altered: AtomicBool,
     own: HashSet<String>,
     deadline: Mutex<Option<Instant>>,
-    undone: Mutex<Option<Undone>>,
+    undone: Mutex<Option<Rollback>>,
 }
 
 impl Guard {
@@ -200,14 +200,14 @@ impl Guard {
     }
 
     /// Why the work must be undone, if it must.
-    fn end(&self) -> Option<Undone> {
+    fn end(&self) -> Option<Rollback> {
         let late = self.is_late();
         self.on.store(false, Ordering::Release);
         let undone = self.undone.lock().unwrap_or_else(PoisonError::into_inner).take();
-        undone.or(late.then_some(Undone::TimedOut))
+        undone.or(late.then_some(Rollback::TimedOut))
     }
 
-    fn undo(&self, why: Undone) {
+    fn undo(&self, why: Rollback) {
         self.undone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
 
@@ -215,7 +215,7 @@ impl Guard {
         let deadline = *self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
         let late = self.is_on() && deadline.is_some_and(|deadline| Instant::now() > deadline);
         if late {
-            self.undo(Undone::TimedOut);
+            self.undo(Rollback::TimedOut);
         }
         late
     }
@@ -230,7 +230,7 @@ impl Guard {
         match self.refusal(&context.action) {
             None => Authorization::Allow,
             Some(reason) => {
-                self.undo(Undone::Refused(format!("the SQL of a transaction step must not {reason}")));
+                self.undo(Rollback::Refused(format!("the SQL of a transaction step must not {reason}")));
                 Authorization::Deny
             }
         }

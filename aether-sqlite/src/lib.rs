@@ -40,7 +40,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
-use aether_core::journal::Kept;
+use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
@@ -348,7 +348,11 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| reader::progress(conn, &run, &command)))
     }
 
-    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        values: Vec<LargeValue>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         self.write(move |batch| batch.put_effect(&effect, &values))
     }
 

@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, ErrorCode, Params, Row, Statement};
 
-use aether_core::failure::{Known, KnownError};
+use aether_core::failure::{ErrorHints, KnownError};
 use aether_core::id::CommandId;
 use aether_core::outcome::{EffectClass, FailureClass};
 use aether_core::step::StepCx;
@@ -122,5 +122,5 @@ inventory::submit!(KnownError(|error| {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => FailureClass::Retryable,
         _ => return None,
     };
-    Some(Known { class, retry_after: None })
+    Some(ErrorHints { class, retry_after: None })
 }));

@@ -13,8 +13,8 @@ use aether_core::journal::{Frame, JournalError, read_verified};
 use aether_core::payload::{Digest, Payload};
 use aether_core::store::ledger::{Acquire, Acquired, LedgerEntry, LedgerStatus};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Message, NewRun, Receipt, Reply, RunFilter, StatusChange, Store,
-    StoreError, Tail,
+    Ack, Append, AppendError, AppendReply, ClaimRequest, DurableWatermark, Message, NewRun, Receipt,
+    RunFilter, StatusChange, Store, StoreError,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use jiff::Timestamp;
@@ -63,7 +63,7 @@ fn append(name: &str, epoch: u64, expected: u64) -> Append {
     }
 }
 
-fn queue(store: &SqliteStore, mut append: Append) -> Reply {
+fn queue(store: &SqliteStore, mut append: Append) -> AppendReply {
     let next = append.expected + u64::from(append.frame.count);
     let (ack, reply) = Ack::awaited(append.run.clone(), next, Arc::default());
     append.ack = ack;
@@ -337,7 +337,7 @@ async fn a_full_disk_fails_every_append_of_its_batch_and_the_writer_goes_on() {
     for name in ["a", "b"] {
         store.create(new_run(name)).await.unwrap();
     }
-    let tails: [Arc<Tail>; 2] = Default::default();
+    let tails: [Arc<DurableWatermark>; 2] = Default::default();
     let silent = |name: &str, tail: usize, frame: Frame| {
         let ack = Ack::silent(id(name), 2, tails[tail].clone());
         store.append(Append { frame, ack, ..append(name, 1, 1) });

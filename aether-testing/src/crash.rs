@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aether_core::contract::Status;
-use aether_core::store::{Ack, Append, AppendError, NewRun, Reply, Store, Tail};
+use aether_core::store::{Ack, Append, AppendError, DurableWatermark, NewRun, Reply, Store};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
@@ -266,7 +266,7 @@ impl Fuse {
         let late = self.late.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut late) = late else { return };
         let next = late.expected + u64::from(late.frame.count);
-        let (ack, answer) = Ack::awaited(late.run.clone(), next, Arc::new(Tail::default()));
+        let (ack, answer) = Ack::awaited(late.run.clone(), next, Arc::new(DurableWatermark::default()));
         drop(std::mem::replace(&mut late.ack, ack));
         inner.append(late);
         *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aether_core::engine::EngineBuilder;
+use aether_core::environment::World;
 use aether_core::id::RunId;
 use aether_core::journal::event::Event;
 use aether_core::journal::history::History;
@@ -23,7 +24,6 @@ use aether_core::step::StepCx;
 use aether_core::step::{BodyCall, Interceptor};
 use aether_core::store::memory::MemoryStore;
 use aether_core::view::RunView;
-use aether_core::world::World;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 

@@ -7,14 +7,14 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
-use aether_core::journal::Kept;
+use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
-    RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Tail,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, Message,
+    NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -108,7 +108,7 @@ impl<G: Gate> Gated<G> {
     /// Lets `append` take effect, with `answer` in place of the store's; `None` for no answer.
     fn append_unheard(&self, mut append: Append, answer: Option<AppendError>) {
         let next = append.expected + Position::from(append.frame.count);
-        let unheard = Ack::silent(append.run.clone(), next, Arc::new(Tail::default()));
+        let unheard = Ack::silent(append.run.clone(), next, Arc::new(DurableWatermark::default()));
         let ack = std::mem::replace(&mut append.ack, unheard);
         self.gate.deliver(&self.inner, append);
         match answer {
@@ -263,7 +263,11 @@ impl<G: Gate> Store for Gated<G> {
         self.ask(Ask::Effect, || self.inner.put_blob(hash, bytes))
     }
 
-    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        values: Vec<LargeValue>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         self.ask(Ask::Effect, || self.inner.put_effect(effect, values))
     }
 

@@ -19,7 +19,7 @@ pub use crash::{Boundary, CrashPoint, CrashStore};
 pub use failing::FailingStore;
 pub use faulty::{Fault, FaultyStore};
 pub use sim::{
-    Comparison, CrashReport, FaultReport, Live, OrderReport, Reply, Sim, SimError, SimReport, SimWorld,
+    Comparison, CrashReport, FaultReport, Live, OrderReport, Reply, Sim, SimEnvironment, SimError, SimReport,
     call_named, call_tool, delayed, say,
 };
 pub use trap::{Door, Trap, TrapHit};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aether_core::journal::Frame;
 use aether_core::store::ledger::Acquired;
-use aether_core::store::{Ack, Append, Store, Tail};
+use aether_core::store::{Ack, Append, DurableWatermark, Store};
 use futures_util::FutureExt as _;
 
 use crate::gated::{Ask, Decision, Gate, Gated};
@@ -46,7 +46,8 @@ impl Gate for Eager {
         if append.acquire.is_none() {
             return inner.append(append);
         }
-        let (next, tail) = (append.expected + u64::from(append.frame.count), Arc::new(Tail::default()));
+        let (next, tail) =
+            (append.expected + u64::from(append.frame.count), Arc::new(DurableWatermark::default()));
         let silent = Ack::silent(append.run.clone(), next, tail);
         std::mem::replace(&mut append.ack, silent).durable(Acquired::Granted);
         *held = Some(append);
@@ -75,7 +76,7 @@ impl Gate for Torn {
             ledger: std::mem::take(&mut append.ledger),
             status: None,
             consumed: Vec::new(),
-            ack: Ack::silent(append.run.clone(), middle, Arc::new(Tail::default())),
+            ack: Ack::silent(append.run.clone(), middle, Arc::new(DurableWatermark::default())),
         };
         append.expected = middle;
         append.frame = tail;

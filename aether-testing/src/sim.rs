@@ -34,6 +34,7 @@ use std::time::Duration;
 use aether_core::definition::def::Probe;
 use aether_core::deps::Deps;
 use aether_core::engine::Engine;
+use aether_core::environment::Environment as _;
 use aether_core::failure::Failure;
 use aether_core::id::RunId;
 use aether_core::limits::Limits;
@@ -43,7 +44,6 @@ use aether_core::step::Step;
 use aether_core::step::StepCx;
 use aether_core::store::{Store, StoreError};
 use aether_core::workflow::Workflow;
-use aether_core::world::World as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
@@ -63,7 +63,7 @@ pub use self::stage::CallRecord;
 pub use self::twice::Comparison;
 pub(crate) use self::twice::sides;
 pub use self::when::When;
-pub use self::world::SimWorld;
+pub use self::world::SimEnvironment;
 use crate::crash::CrashPoint;
 use crate::trap::{Skew, Trap};
 
@@ -455,13 +455,13 @@ impl<W: Workflow> fmt::Debug for Sim<W> {
 pub struct Live {
     engine: Engine,
     run: RunId,
-    world: SimWorld,
+    world: SimEnvironment,
     /// When the simulation began.
     begun: Timestamp,
 }
 
 impl Live {
-    fn new(engine: Engine, run: RunId, world: SimWorld, begun: Timestamp) -> Self {
+    fn new(engine: Engine, run: RunId, world: SimEnvironment, begun: Timestamp) -> Self {
         Self { engine, run, world, begun }
     }
 

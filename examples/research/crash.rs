@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aether::effect_store::{Kept, StoredEffect};
+use aether::effect_store::{LargeValue, StoredEffect};
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::journal::StoredFrame;
 use aether::ledger::LedgerEntry;
 use aether::store::{
-    Ack, Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError, Tail,
+    Ack, Append, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, Message, NewRun,
+    Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError,
 };
 use jiff::Timestamp;
 
@@ -72,7 +72,8 @@ impl Store for CrashingStore {
     fn append(&self, mut append: Append) {
         if self.count() {
             let next = append.expected + u64::from(append.frame.count);
-            let (ack, durable) = Ack::awaited(append.run.clone(), next, Arc::new(Tail::default()));
+            let (ack, durable) =
+                Ack::awaited(append.run.clone(), next, Arc::new(DurableWatermark::default()));
             let kept_back = std::mem::replace(&mut append.ack, ack);
             tokio::spawn(async move {
                 let _durable_or_lost = durable.await;
@@ -146,7 +147,7 @@ impl Store for CrashingStore {
     fn blob(&self, hash: &str) -> Answer<'_, Option<Vec<u8>>> {
         self.inner.blob(hash)
     }
-    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> Answer<'_, ()> {
+    fn put_effect(&self, effect: StoredEffect, values: Vec<LargeValue>) -> Answer<'_, ()> {
         self.inner.put_effect(effect, values)
     }
     fn effects(&self, run: &RunId) -> Answer<'_, Vec<StoredEffect>> {

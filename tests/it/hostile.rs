@@ -15,8 +15,8 @@ use aether::policy::{Consulted, ReplayPolicy, Verdict};
 use aether::prelude::*;
 use aether::store::{ClaimRequest, Sent, Store, StoreError};
 use aether::{
-    DecideError, Engine, EngineBuilder, Fault, Limits, MemoryStore, Payload, Probe, Resolution, RunError,
-    SqliteStore, SystemWorld, World,
+    DecideError, Engine, EngineBuilder, Environment, Fault, Limits, MemoryStore, Payload, Probe, Resolution,
+    RunError, SqliteStore, SystemEnvironment,
 };
 use aether_testing::{CrashPoint, CrashStore, FailingStore};
 use jiff::Timestamp;

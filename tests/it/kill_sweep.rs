@@ -99,7 +99,7 @@ impl Place {
         db.query_row(query, (), |row| row.get(0)).unwrap_or(0)
     }
 
-    /// World-changing calls that were begun and of which the journal does not know the end.
+    /// Environment-changing calls that were begun and of which the journal does not know the end.
     fn open_intents(&self) -> i64 {
         let events = |kind| self.count(&format!("SELECT count(*) FROM history WHERE kind = '{kind}'"));
         events("tool_invocation_started")

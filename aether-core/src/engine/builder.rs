@@ -14,15 +14,15 @@ use crate::policy::approvals::Approvals;
 use crate::policy::replay::{DefaultPolicy, ReplayPolicy};
 use crate::policy::verifiers::{Verifier, Verifiers};
 use crate::run::program::RegisteredWorkflow;
-use crate::run::shared::Host;
+use crate::run::shared::EngineShared;
 use crate::step::body::{RegisteredStep, Step};
 use crate::step::interceptor::Interceptor;
 use crate::store::api::{Durability, Store};
 use crate::store::error::StoreError;
 use crate::vocabulary::deps::Deps;
+use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::WorkerId;
 use crate::vocabulary::limits::Limits;
-use crate::vocabulary::world::World;
 use crate::workflow::definition::Workflow;
 
 /// Why an engine cannot be started.
@@ -74,7 +74,7 @@ pub enum BuildError {
 /// Puts an engine together.
 #[derive(Debug)]
 pub struct EngineBuilder {
-    world: Arc<dyn World>,
+    world: Arc<dyn Environment>,
     store: Option<Arc<dyn Store>>,
     deps: Deps,
     policy: Arc<dyn ReplayPolicy>,
@@ -93,7 +93,7 @@ pub struct EngineBuilder {
 
 impl EngineBuilder {
     /// An engine in `world`, without a store yet.
-    pub fn new(world: Arc<dyn World>) -> Self {
+    pub fn new(world: Arc<dyn Environment>) -> Self {
         Self {
             world,
             store: None,
@@ -244,7 +244,7 @@ impl EngineBuilder {
         }
         let worker = worker_id(&*self.world);
         store.register(&worker).await?;
-        let host = Host {
+        let shared = EngineShared {
             store,
             world: self.world,
             worker,
@@ -259,15 +259,15 @@ impl EngineBuilder {
             steps,
             observers: broadcast::channel(4096).0,
         };
-        let began = host.world.now().as_microsecond();
+        let began = shared.world.now().as_microsecond();
         let inner = Arc::new_cyclic(|inner| Inner {
             children: Arc::new(ChildRuns(Weak::clone(inner))),
             renewed: began.into(),
-            host: Arc::new(host),
+            shared: Arc::new(shared),
             registry: RwLock::new(registry),
             active: Mutex::default(),
             cells: Mutex::default(),
-            kick: Notify::new(),
+            wake_scheduler: Notify::new(),
             stopping: false.into(),
             ended: tokio::sync::OnceCell::new(),
             settings: self.settings,
@@ -304,7 +304,7 @@ fn registry(
     Ok(registry)
 }
 
-fn worker_id(world: &dyn World) -> WorkerId {
+fn worker_id(world: &dyn Environment) -> WorkerId {
     let mut bytes = [0; 16];
     world.fill_random(&mut bytes);
     WorkerId::from(format!("worker-{}", uuid::Builder::from_random_bytes(bytes).into_uuid()))

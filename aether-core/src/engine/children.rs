@@ -90,7 +90,7 @@ impl Children for ChildRuns {
         let inner = self.engine();
         Box::pin(async move {
             let inner = inner?;
-            match inner.host.store.run(&child).await? {
+            match inner.shared.store.run(&child).await? {
                 Some(record) if record.parent.as_ref() == Some(&parent) && !record.status.is_terminal() => {
                     cancel(&inner, &child, &request, at_once).await.map(|_sent| ())
                 }

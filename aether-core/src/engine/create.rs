@@ -13,16 +13,16 @@ use crate::engine::inner::{Inner, now};
 use crate::journal::event::RunCreated;
 use crate::journal::frame::Frame;
 use crate::journal::history::History;
-use crate::journal::large_values::{Kept, large};
+use crate::journal::large_values::{LargeValue, large};
 use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
 use crate::run::claim::Origin;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::api::{Created, NewRun};
 use crate::store::error::StoreError;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::{Digest, Payload, PayloadError, hex};
-use crate::vocabulary::world::later;
 
 /// A run to be created.
 pub(crate) struct NewRunOf {
@@ -52,7 +52,7 @@ pub(crate) async fn create_whole(
         }
     });
     creation.await.unwrap_or_else(|error| {
-        Err(StoreError::Unavailable { store: inner.host.store.describe(), reason: error.to_string() })
+        Err(StoreError::Unavailable { store: inner.shared.store.describe(), reason: error.to_string() })
     })
 }
 
@@ -60,9 +60,9 @@ pub(crate) async fn create_whole(
 async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
     let NewRunOf { workflow, id, input, parent, unique } = new;
     let def = workflow.def;
-    let host = &inner.host;
+    let shared = &inner.shared;
     let mut seed = [0; 16];
-    host.world.fill_random(&mut seed);
+    shared.world.fill_random(&mut seed);
     let seed = hex(&seed);
     let corrupt =
         |error: PayloadError| StoreError::Corrupt { store: "input".into(), reason: error.to_string() };
@@ -80,12 +80,12 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
     let at = now(inner);
     let created: crate::journal::event::Event = created.into();
     let events = std::slice::from_ref(&created);
-    let kept = large(events, host.limits.inline);
-    for Kept { value, at } in &kept {
-        host.store.put_blob(&at.sha256, value.as_str().into()).await?;
+    let kept = large(events, shared.limits.inline);
+    for LargeValue { value, at } in &kept {
+        shared.store.put_blob(&at.sha256, value.as_str().into()).await?;
     }
     let frame = Frame::referring(events, &kept).map_err(corrupt)?;
-    let creation = host.store.create(NewRun {
+    let creation = shared.store.create(NewRun {
         id: id.clone(),
         workflow: def.name.into(),
         version: def.version,
@@ -93,7 +93,7 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
         parent: parent.clone(),
         frame,
         at,
-        owner: Some(host.worker.clone()),
+        owner: Some(shared.worker.clone()),
         lease_until: later(at, inner.settings.lease),
     });
     let launch = || {
@@ -109,7 +109,7 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
             inbox: Vec::new(),
             effects: Vec::new(),
         };
-        host.observe(&origin.id, at, vec![created]);
+        shared.observe(&origin.id, at, vec![created]);
         launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None });
     };
     if unique {

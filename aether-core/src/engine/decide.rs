@@ -5,15 +5,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::inner::{Engine, now, poke};
-use crate::inbox::decisions::{Resolution, Resolved, Ruling, Verdict};
-use crate::inbox::letters::{Letter, Reply, round_id};
-use crate::inbox::topics::{answer_topic, callback_topic, confirm_topic, resolution_topic, ruling_topic};
+use crate::engine::inner::{Engine, notify_run, now};
+use crate::inbox::decisions::{ApprovalOutcome, ConfirmationReply, Resolution, Resolved};
+use crate::inbox::replies::{ExternalReply, Reply, round_id};
+use crate::inbox::topics::{answer_topic, approval_topic, callback_topic, confirm_topic, resolution_topic};
 use crate::journal::event::{ConfirmationDecision, StateConfirmed};
 use crate::step::body::Body;
 use crate::store::api::{Message, RunFilter, RunRecord, Sent};
 use crate::store::error::StoreError;
-use crate::view::pending::{Counter, Counters, Pending, Waiting};
+use crate::view::pending::{Pending, WaitState, WaitStates, Waiting};
 use crate::vocabulary::callback_token::CallbackToken;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
@@ -121,7 +121,7 @@ pub enum DecideError {
 }
 
 /// A word to one wait.
-struct Word<'a> {
+struct OperatorReply<'a> {
     run: &'a RunId,
     command: &'a CommandId,
     waiting: Waiting,
@@ -180,7 +180,7 @@ impl Engine {
     /// [`DecideError`]: nobody said it, there is no such run or command, it does not wait for an approval (or not yet),
     /// somebody else was first, the time limit is over, or the run is.
     pub async fn approve(&self, run: &RunId, command: &CommandId, actor: &str) -> Result<(), DecideError> {
-        self.rule(run, command, Ruling::Approved, actor).await
+        self.rule(run, command, ApprovalOutcome::Approved, actor).await
     }
 
     /// Says yes to a step's call with other arguments, an object with one field per argument. The recorded ones stay
@@ -197,7 +197,7 @@ impl Engine {
         edited: &(impl Serialize + ?Sized),
         actor: &str,
     ) -> Result<(), DecideError> {
-        self.rule(run, command, Ruling::ApprovedWith(Payload::encode(edited)?), actor).await
+        self.rule(run, command, ApprovalOutcome::ApprovedWith(Payload::encode(edited)?), actor).await
     }
 
     /// Says no. The call is not made: its step error is [`StepError::Rejected`](crate::vocabulary::failure::StepError::Rejected).
@@ -211,8 +211,8 @@ impl Engine {
         reason: &str,
         actor: &str,
     ) -> Result<(), DecideError> {
-        self.inner.host.limits.check_text("reason", reason).map_err(StoreError::from)?;
-        self.rule(run, command, Ruling::Rejected(reason.into()), actor).await
+        self.inner.shared.limits.check_text("reason", reason).map_err(StoreError::from)?;
+        self.rule(run, command, ApprovalOutcome::Rejected(reason.into()), actor).await
     }
 
     /// Answers a question that `cx.ask` put to a person. `actor` is recorded. An answer of another type than the
@@ -227,10 +227,11 @@ impl Engine {
         value: &T,
         actor: &str,
     ) -> Result<(), DecideError> {
-        let letter = Letter { reply: Reply::Value(Payload::encode(value)?), actor: actor.into() };
+        let letter = ExternalReply { reply: Reply::Value(Payload::encode(value)?), actor: actor.into() };
         let (payload, topic) = (Payload::encode(&letter)?, answer_topic(question));
-        let word = Word { run, command: question, waiting: Waiting::Question, topic, actor, payload };
-        self.say(&word, |_| Ok(())).await
+        let word =
+            OperatorReply { run, command: question, waiting: Waiting::Question, topic, actor, payload };
+        self.submit(&word, |_| Ok(())).await
     }
 
     /// Says what became of an invocation in doubt, where the step declares `on_unknown = "ask"` and the run waits for
@@ -249,8 +250,8 @@ impl Engine {
         let resolved = Resolved { resolution, actor: actor.into() };
         let (payload, topic) = (Payload::encode(&resolved)?, resolution_topic(invocation));
         let command = &invocation.command();
-        let word = Word { run, command, waiting: Waiting::Resolution, topic, actor, payload };
-        self.say(&word, |open| match (&open.invocation, &resolved.resolution) {
+        let word = OperatorReply { run, command, waiting: Waiting::Resolution, topic, actor, payload };
+        self.submit(&word, |open| match (&open.invocation, &resolved.resolution) {
             (Some(asked), _) if asked != invocation => {
                 Err(word.about_another(format_args!("invocation `{asked}`")))
             }
@@ -274,10 +275,10 @@ impl Engine {
         decision: ConfirmationDecision,
         actor: &str,
     ) -> Result<(), DecideError> {
-        let payload = Payload::encode(&Verdict { decision, actor: actor.into() })?;
+        let payload = Payload::encode(&ConfirmationReply { decision, actor: actor.into() })?;
         let topic = confirm_topic(command, resource, id);
-        let word = Word { run, command, waiting: Waiting::Confirmation, topic, actor, payload };
-        self.say(&word, |open| {
+        let word = OperatorReply { run, command, waiting: Waiting::Confirmation, topic, actor, payload };
+        self.submit(&word, |open| {
             let asked = open.question.as_ref().and_then(|question| question.decode::<StateConfirmed>().ok());
             match asked {
                 Some(asked) if asked.resource != resource || asked.id != id => {
@@ -321,30 +322,30 @@ impl Engine {
         &self,
         run: &RunId,
         command: &CommandId,
-        ruling: Ruling,
+        ruling: ApprovalOutcome,
         actor: &str,
     ) -> Result<(), DecideError> {
-        let letter = Letter { reply: Reply::Value(Payload::encode(&ruling)?), actor: actor.into() };
-        let (payload, topic) = (Payload::encode(&letter)?, ruling_topic(command));
-        let word = Word { run, command, waiting: Waiting::Approval, topic, actor, payload };
-        self.say(&word, |open| match &ruling {
-            Ruling::ApprovedWith(_) if open.class == EffectClass::Human => {
+        let letter = ExternalReply { reply: Reply::Value(Payload::encode(&ruling)?), actor: actor.into() };
+        let (payload, topic) = (Payload::encode(&letter)?, approval_topic(command));
+        let word = OperatorReply { run, command, waiting: Waiting::Approval, topic, actor, payload };
+        self.submit(&word, |open| match &ruling {
+            ApprovalOutcome::ApprovedWith(_) if open.class == EffectClass::Human => {
                 Err(DecideError::NothingToEdit { run: run.clone(), command: command.clone() })
             }
-            Ruling::ApprovedWith(edited) => self.fits(run, command, |body| body.check(edited)),
+            ApprovalOutcome::ApprovedWith(edited) => self.fits(run, command, |body| body.check(edited)),
             _ => Ok(()),
         })
         .await
     }
 
     /// Sends a word to a wait that is open.
-    async fn say(
+    async fn submit(
         &self,
-        word: &Word<'_>,
+        word: &OperatorReply<'_>,
         check: impl Fn(&Pending) -> Result<(), DecideError>,
     ) -> Result<(), DecideError> {
         let (run, command) = (word.run.clone(), word.command.clone());
-        self.inner.host.limits.check_text("actor", word.actor).map_err(StoreError::from)?;
+        self.inner.shared.limits.check_text("actor", word.actor).map_err(StoreError::from)?;
         if word.actor.trim().is_empty() {
             return Err(DecideError::NoActor { run, command });
         }
@@ -361,9 +362,9 @@ impl Engine {
         let (id, topic) = (round_id(&word.topic, counter.round), word.topic.clone());
         let message =
             Message { seq: 0, id: id.clone(), topic, payload: word.payload.clone(), at: now(&self.inner) };
-        match self.inner.host.send(&run, message).await? {
+        match self.inner.shared.send(&run, message).await? {
             Sent::Delivered => {
-                poke(&self.inner, &run).await;
+                notify_run(&self.inner, &run).await;
                 Ok(())
             }
             Sent::Duplicate => Err(self.too_late(word, &id, open.until).await?),
@@ -374,12 +375,12 @@ impl Engine {
     /// Who was first.
     async fn too_late(
         &self,
-        word: &Word<'_>,
+        word: &OperatorReply<'_>,
         message: &str,
         until: Option<jiff::Timestamp>,
     ) -> Result<DecideError, DecideError> {
         let (run, command) = (word.run.clone(), word.command.clone());
-        let inbox = self.inner.host.store.inbox(&run).await?;
+        let inbox = self.inner.shared.store.inbox(&run).await?;
         let first = inbox.iter().find(|known| known.id == message);
         let said = first.and_then(|known| known.payload.decode::<Said>().ok());
         let by = match (said, until) {
@@ -426,21 +427,21 @@ impl Engine {
         }
         counter.open.as_ref().map_or(Ok(()), |open| self.in_time(open))?;
         if let Reply::Error(error) = &reply {
-            self.inner.host.limits.check_error(error.as_str()).map_err(StoreError::from)?;
+            self.inner.shared.limits.check_error(error.as_str()).map_err(StoreError::from)?;
         }
         self.fits(&run, &command, |body| match &reply {
             Reply::Value(value) => body.accepts(value),
             Reply::Error(error) => body.failure(error).map(drop),
             Reply::Expired => Ok(()),
         })?;
-        let letter = Letter { reply, actor: "callback".into() };
+        let letter = ExternalReply { reply, actor: "callback".into() };
         let mut message = letter.message(&callback_topic(&invocation), counter.round, now(&self.inner))?;
         if counter.open.as_ref().is_some_and(|open| open.waiting == Waiting::Resolution) {
             // The time limit may have taken the first id; an operator is asked now, and a report still helps.
             message.id.push('+');
         }
-        let sent = self.inner.host.send(&run, message).await?;
-        poke(&self.inner, &run).await;
+        let sent = self.inner.shared.send(&run, message).await?;
+        notify_run(&self.inner, &run).await;
         match sent {
             Sent::RunEnded(status) => Err(DecideError::RunEnded { run, status }),
             sent => Ok(sent),
@@ -466,7 +467,7 @@ impl Engine {
         check: impl Fn(&dyn Body) -> Result<(), PayloadError>,
     ) -> Result<(), DecideError> {
         let mut misfit = Ok(());
-        let named = self.inner.host.steps.values().filter(|step| step.def.name == command.name());
+        let named = self.inner.shared.steps.values().filter(|step| step.def.name == command.name());
         for step in named {
             match check(&*step.body()) {
                 Ok(()) => return Ok(()),
@@ -478,19 +479,19 @@ impl Engine {
         misfit
     }
 
-    async fn counters(&self, run: &RunId) -> Result<(RunRecord, Counters), StoreError> {
-        let store = &self.inner.host.store;
+    async fn counters(&self, run: &RunId) -> Result<(RunRecord, WaitStates), StoreError> {
+        let store = &self.inner.shared.store;
         let Some(record) = store.run(run).await? else {
             return Err(StoreError::UnknownRun { run: run.clone() });
         };
-        let counters = Counters::load(&**store, run).await?;
+        let counters = WaitStates::load(&**store, run).await?;
         Ok((record, counters))
     }
 }
 
-impl Word<'_> {
+impl OperatorReply<'_> {
     /// The wait that this word is for.
-    fn open<'c>(&self, counter: &'c Counter) -> Result<&'c Pending, DecideError> {
+    fn open<'c>(&self, counter: &'c WaitState) -> Result<&'c Pending, DecideError> {
         let (run, command, wanted) = (self.run.clone(), self.command.clone(), self.waiting);
         match (&counter.open, self.decided(counter)) {
             (Some(open), _) if open.waiting == wanted => Ok(open),
@@ -507,7 +508,7 @@ impl Word<'_> {
     }
 
     /// Who decided, where somebody did.
-    fn decided(&self, counter: &Counter) -> Option<String> {
+    fn decided(&self, counter: &WaitState) -> Option<String> {
         match self.waiting {
             Waiting::Resolution | Waiting::Confirmation => counter.settled.get(&self.waiting).cloned(),
             Waiting::Approval | Waiting::Question | Waiting::Callback => counter.decided.clone(),

@@ -127,7 +127,7 @@ impl<W> RunHandle<W> {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn status(&self) -> Result<Status, StoreError> {
-        match self.inner.host.store.run(&self.id).await? {
+        match self.inner.shared.store.run(&self.id).await? {
             Some(record) => Ok(record.status),
             None => Err(StoreError::UnknownRun { run: self.id.clone() }),
         }
@@ -161,7 +161,7 @@ impl<W> RunHandle<W> {
                 }
             }
             // The run may be advanced elsewhere: look twice in each of the engine's own polls.
-            let tick = self.inner.host.world.sleep(self.inner.settings.poll / 2);
+            let tick = self.inner.shared.world.sleep(self.inner.settings.poll / 2);
             select(Box::pin(changed), tick).await;
         }
     }
@@ -171,7 +171,7 @@ impl<W> RunHandle<W> {
         if self.inner.is_stopping() {
             return Ok(Some(Fault::ShutDown { run: self.id.clone() }));
         }
-        let record = self.inner.host.store.run(&self.id).await?;
+        let record = self.inner.shared.store.run(&self.id).await?;
         let unlinked = record.filter(|record| !self.inner.is_linked(&record.workflow));
         Ok(unlinked.map(|record| not_linked(&self.inner, &self.id, &record.workflow)))
     }

@@ -15,7 +15,7 @@ use crate::definition::def::WorkflowDef;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
-use crate::run::shared::{Host, Observed};
+use crate::run::shared::{EngineShared, Observed};
 use crate::store::api::Store;
 use crate::vocabulary::id::RunId;
 
@@ -28,13 +28,13 @@ pub struct Engine {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(super) host: Arc<Host>,
+    pub(super) shared: Arc<EngineShared>,
     /// What runs of this engine need to have children. Holds the engine weakly, being a part of it.
     pub(super) children: Arc<dyn Children>,
     pub(super) registry: RwLock<HashMap<&'static str, Vec<RegisteredWorkflow>>>,
     pub(super) active: Mutex<HashMap<RunId, Active>>,
     pub(super) cells: Mutex<HashMap<RunId, Weak<Cell>>>,
-    pub(super) kick: Notify,
+    pub(super) wake_scheduler: Notify,
     pub(super) stopping: AtomicBool,
     /// When leases were last renewed, or the engine began; microseconds since 1970.
     pub(super) renewed: AtomicI64,
@@ -84,7 +84,7 @@ pub(super) struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.inner.stopping.store(true, Ordering::Release);
-        self.inner.kick.notify_one();
+        self.inner.wake_scheduler.notify_one();
     }
 }
 
@@ -147,12 +147,12 @@ impl Inner {
 impl Engine {
     /// The store this engine keeps its runs in.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.inner.host.store
+        &self.inner.shared.store
     }
 
     /// Events of all runs from here on, as they are appended. They may not be durable yet; a slow reader misses some.
     pub fn watch(&self) -> broadcast::Receiver<Observed> {
-        self.inner.host.observers.subscribe()
+        self.inner.shared.observers.subscribe()
     }
 
     /// Names of the workflows this engine can advance.
@@ -167,17 +167,17 @@ impl Engine {
 }
 
 /// Tells a run that its inbox has changed, if it is advanced here.
-pub(crate) async fn poke(inner: &Arc<Inner>, run: &RunId) {
+pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
     let active = inner.active().get(run).map(|active| Arc::clone(&active.run));
     if let Some(active) = active
-        && let Ok(inbox) = inner.host.store.inbox(run).await
+        && let Ok(inbox) = inner.shared.store.inbox(run).await
     {
-        active.poke(inbox);
+        active.notify(inbox);
     }
-    inner.kick.notify_one();
+    inner.wake_scheduler.notify_one();
 }
 
 /// The time by the engine's clock.
 pub(crate) fn now(inner: &Inner) -> Timestamp {
-    inner.host.world.now()
+    inner.shared.world.now()
 }

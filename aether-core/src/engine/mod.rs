@@ -20,6 +20,6 @@ pub use builder::{BuildError, EngineBuilder};
 pub use decide::DecideError;
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
-pub use retention::{Fate, PurgeReport, Retention, Retiring};
+pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use start::{StartError, StartRun};
 pub use verify::{Verified, VerifyError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::handle::RunHandle;
-use crate::engine::inner::{Engine, Inner, now, poke};
+use crate::engine::inner::{Engine, Inner, notify_run, now};
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::recording::masking::Masking;
@@ -25,7 +25,7 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
-        self.inner.host.store.runs(filter).await
+        self.inner.shared.store.runs(filter).await
     }
 
     /// One run as its journal tells it. Executes nothing.
@@ -33,7 +33,7 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn view(&self, run: &RunId) -> Result<RunView, StoreError> {
-        RunView::load(&*self.inner.host.store, run).await
+        RunView::load(&*self.inner.shared.store, run).await
     }
 
     /// Every contract that a run made and every move of a status, in order, with trigger, actor and time. Displays as
@@ -68,7 +68,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::export`].
     pub async fn export_with(&self, run: &RunId, masking: &Masking) -> Result<Recording, RecordingError> {
-        Recording::export(&*self.inner.host.store, run, masking).await
+        Recording::export(&*self.inner.shared.store, run, masking).await
     }
 
     /// Loads a recording into this engine's store, and gives the ids of its runs. Executes nothing; see
@@ -77,7 +77,7 @@ impl Engine {
     /// # Errors
     /// [`RecordingError::Exists`] when the store has one of the runs already; others when the store fails.
     pub async fn import(&self, recording: &Recording) -> Result<Vec<RunId>, RecordingError> {
-        recording.import(&*self.inner.host.store).await
+        recording.import(&*self.inner.shared.store).await
     }
 
     /// The ledger rows of a run, with the values that the effect store keeps.
@@ -85,7 +85,7 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when the store fails, or such a value is missing or was altered.
     pub async fn ledger(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError> {
-        let store = &*self.inner.host.store;
+        let store = &*self.inner.shared.store;
         let mut rows = store.entries(run).await?;
         complete(store, run, &mut rows).await?;
         Ok(rows)
@@ -121,7 +121,7 @@ impl Engine {
         id: &str,
         value: &T,
     ) -> Result<Sent, StoreError> {
-        let message = crate::inbox::letters::signal(name, id, encode(value)?, now(&self.inner));
+        let message = crate::inbox::replies::signal(name, id, encode(value)?, now(&self.inner));
         post(&self.inner, run, message).await
     }
 
@@ -141,8 +141,8 @@ fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
 
 /// Puts a message into a run's inbox, and wakes the run if it is advanced here.
 async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, StoreError> {
-    let sent = inner.host.send(run, message).await?;
-    poke(inner, run).await;
+    let sent = inner.shared.send(run, message).await?;
+    notify_run(inner, run).await;
     Ok(sent)
 }
 
@@ -154,8 +154,8 @@ async fn ask_to_end(
     actor: &str,
     at_once: bool,
 ) -> Result<Sent, StoreError> {
-    inner.host.limits.check_text("reason", reason)?;
-    inner.host.limits.check_text("actor", actor)?;
+    inner.shared.limits.check_text("reason", reason)?;
+    inner.shared.limits.check_text("actor", actor)?;
     if actor.trim().is_empty() {
         return Err(StoreError::NoActor { run: run.clone() });
     }

@@ -24,11 +24,11 @@ use crate::vocabulary::contract::Status;
 ///
 /// ```
 /// use std::time::Duration;
-/// use aether_core::engine::retention::{Fate, Retention};
+/// use aether_core::engine::retention::{PurgeDecision, Retention};
 /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// let retention = Retention::new().completed(30 * DAY).failed(90 * DAY).before_purge(|run| async move {
 ///     // Here a program exports what it must keep: `run.journal().await`, `run.view().await`.
-///     if run.record().workflow == "payroll" { Fate::Keep } else { Fate::Delete }
+///     if run.record().workflow == "payroll" { PurgeDecision::Keep } else { PurgeDecision::Delete }
 /// });
 /// ```
 #[derive(Clone)]
@@ -39,11 +39,11 @@ pub struct Retention {
     hook: Option<Hook>,
 }
 
-type Hook = Arc<dyn Fn(Retiring) -> BoxFuture<'static, Fate> + Send + Sync>;
+type Hook = Arc<dyn Fn(PurgeCandidate) -> BoxFuture<'static, PurgeDecision> + Send + Sync>;
 
 /// What a hook says about a run that is about to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum PurgeDecision {
     /// Delete it.
     Delete,
     /// Keep it. It is asked about again the next time.
@@ -52,7 +52,7 @@ pub enum Fate {
 
 /// A run that is about to be deleted.
 #[derive(Clone, Debug)]
-pub struct Retiring {
+pub struct PurgeCandidate {
     record: RunRecord,
     store: Arc<dyn Store>,
 }
@@ -126,9 +126,9 @@ impl Retention {
 
     /// Asks `hook` before each deletion; it may export the run, and it may keep it. A run whose hook panics is kept.
     #[must_use]
-    pub fn before_purge<F>(mut self, hook: impl Fn(Retiring) -> F + Send + Sync + 'static) -> Self
+    pub fn before_purge<F>(mut self, hook: impl Fn(PurgeCandidate) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Fate> + Send + 'static,
+        F: Future<Output = PurgeDecision> + Send + 'static,
     {
         self.hook = Some(Arc::new(move |run| Box::pin(hook(run))));
         self
@@ -140,17 +140,17 @@ impl Retention {
         EndedRuns { before, after: 0, limit: self.batch }
     }
 
-    async fn fate(&self, record: RunRecord, store: &Arc<dyn Store>) -> Fate {
+    async fn fate(&self, record: RunRecord, store: &Arc<dyn Store>) -> PurgeDecision {
         match &self.hook {
             Some(hook) => {
                 let run = record.id.clone();
-                let asked = async { hook(Retiring { record, store: Arc::clone(store) }).await };
+                let asked = async { hook(PurgeCandidate { record, store: Arc::clone(store) }).await };
                 AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| {
                     tracing::error!(%run, "the hook before a purge panicked: the run is kept");
-                    Fate::Keep
+                    PurgeDecision::Keep
                 })
             }
-            None => Fate::Delete,
+            None => PurgeDecision::Delete,
         }
     }
 }
@@ -162,7 +162,7 @@ impl fmt::Debug for Retention {
     }
 }
 
-impl Retiring {
+impl PurgeCandidate {
     /// The run.
     pub fn record(&self) -> &RunRecord {
         &self.record
@@ -197,8 +197,8 @@ impl Engine {
 }
 
 async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, StoreError> {
-    let store = &inner.host.store;
-    let mut query = retention.ended(inner.host.world.now());
+    let store = &inner.shared.store;
+    let mut query = retention.ended(inner.shared.world.now());
     let mut report = PurgeReport::default();
     while !inner.is_stopping() {
         let ended = store.ended(query.clone()).await?;
@@ -206,7 +206,7 @@ async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, Stor
         query.after = *last;
         for (_, record) in ended {
             let id = record.id.clone();
-            if retention.fate(record, store).await == Fate::Keep {
+            if retention.fate(record, store).await == PurgeDecision::Keep {
                 report.kept += 1;
                 continue;
             }
@@ -227,6 +227,6 @@ pub(super) async fn keep_purging(inner: Arc<Inner>, retention: Retention) {
             Ok(report) => tracing::debug!(?report, "ended runs were purged"),
             Err(error) => tracing::warn!(%error, "cannot purge ended runs"),
         }
-        inner.host.world.sleep(retention.every).await;
+        inner.shared.world.sleep(retention.every).await;
     }
 }

@@ -30,7 +30,7 @@ impl Engine {
     /// [`StartError`] when there is no such run.
     pub async fn find(&self, id: impl Into<String>) -> Result<RunHandle<AnyWorkflow>, StartError> {
         let id = RunId::new(id)?;
-        match self.inner.host.store.run(&id).await? {
+        match self.inner.shared.store.run(&id).await? {
             Some(_) => Ok(self.handle_of(id)),
             None => Err(StoreError::UnknownRun { run: id }.into()),
         }
@@ -48,7 +48,7 @@ impl Engine {
     pub async fn handle<W: Workflow>(&self, id: impl Into<String>) -> Result<RunHandle<W>, StartError> {
         let id = RunId::new(id)?;
         self.inner.register(RegisteredWorkflow::of::<W>());
-        let record = self.inner.host.store.run(&id).await?;
+        let record = self.inner.shared.store.run(&id).await?;
         let Some(record) = record else { return Err(StoreError::UnknownRun { run: id }.into()) };
         if record.workflow != W::DEF.name {
             let difference = "another workflow";
@@ -135,7 +135,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             let inner = &self.engine.inner;
             let workflow = W::DEF.name;
             let input = self.input.map_err(|error| StartError::Input { workflow, error })?;
-            let (size, limit) = (input.as_str().len(), inner.host.limits.payload);
+            let (size, limit) = (input.as_str().len(), inner.shared.limits.payload);
             if size > limit {
                 return Err(StartError::TooLarge { workflow, size, limit });
             }
@@ -155,7 +155,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             let handle = self.engine.handle_of(id);
             if let Created::Existing(existing) = create_whole(inner, new, None).await? {
                 same_run(&existing, workflow, &digest)?;
-                inner.kick.notify_one();
+                inner.wake_scheduler.notify_one();
             }
             Ok(handle)
         })
@@ -178,7 +178,7 @@ fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(),
 /// A UUIDv7 from the engine's clock and entropy (RFC 9562, section 5.7).
 fn time_ordered_uuid(inner: &Inner) -> uuid::Uuid {
     let mut random = [0; 10];
-    inner.host.world.fill_random(&mut random);
+    inner.shared.world.fill_random(&mut random);
     let millis = u64::try_from(now(inner).as_millisecond()).unwrap_or(0);
     uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
 }

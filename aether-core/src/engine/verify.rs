@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::engine::advance::closing::terminal;
+use crate::engine::advance::completion::terminal;
+use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::load::{Read, Unwinding, not_linked, read};
-use crate::engine::advance::turn::{TurnEnd, turn};
 use crate::engine::advance::unwinding::unwind;
 use crate::engine::inner::{Engine, Inner};
 use crate::journal::event::Event;
@@ -57,18 +57,18 @@ impl Engine {
         let over = unwinding.as_ref().map(|(over, _)| over).or(end.as_ref());
         let cut_off = over.is_some_and(cuts_off);
         let again = match turned {
-            TurnEnd::Done(completion) => Some(terminal(&replayed, completion)),
+            DriveEnd::Done(completion) => Some(terminal(&replayed, completion)),
             // Code goes on where history was cut off.
-            TurnEnd::Fault(Fault::Unrecorded { .. }) if cut_off => None,
-            TurnEnd::Fault(fault) => return Err(fault.into()),
-            TurnEnd::Panicked(message) => match over.and_then(RunEnd::of) {
+            DriveEnd::Fault(Fault::Unrecorded { .. }) if cut_off => None,
+            DriveEnd::Fault(fault) => return Err(fault.into()),
+            DriveEnd::Panicked(message) => match over.and_then(RunEnd::of) {
                 Some(RunEnd::Failed { message: known, .. }) if known.contains(&message) => None,
                 _ => return Err(VerifyError::Panicked { run: run.clone(), message }),
             },
-            TurnEnd::Cancelled { .. }
-            | TurnEnd::Terminated { .. }
-            | TurnEnd::Condemned(_)
-            | TurnEnd::Suspended { .. } => None,
+            DriveEnd::Cancelled { .. }
+            | DriveEnd::Terminated { .. }
+            | DriveEnd::FailedPermanently(_)
+            | DriveEnd::Suspended { .. } => None,
         };
         if let Some(fault) = replayed.leftover() {
             return Err(fault.into());
@@ -93,11 +93,11 @@ impl Engine {
 
 /// Replays the undoing of a run's steps; returns the numbers of recorded and of matched answers.
 async fn verify_unwinding(run: &Arc<Run>, end: Option<&Event>) -> Result<(u64, u64), VerifyError> {
-    match turn(run, Box::pin(unwind(Arc::clone(run)))).await {
+    match drive(run, Box::pin(unwind(Arc::clone(run)))).await {
         // A termination cut it off.
-        TurnEnd::Fault(Fault::Unrecorded { .. }) if matches!(end, Some(Event::RunTerminated(_))) => {}
-        TurnEnd::Fault(fault) => return Err(fault.into()),
-        TurnEnd::Panicked(message) => return Err(VerifyError::Panicked { run: run.id.clone(), message }),
+        DriveEnd::Fault(Fault::Unrecorded { .. }) if matches!(end, Some(Event::RunTerminated(_))) => {}
+        DriveEnd::Fault(fault) => return Err(fault.into()),
+        DriveEnd::Panicked(message) => return Err(VerifyError::Panicked { run: run.id.clone(), message }),
         _ => {}
     }
     match run.leftover() {
@@ -131,7 +131,7 @@ fn cuts_off(end: &Event) -> bool {
 pub(crate) struct Replayed {
     pub(super) run: Arc<Run>,
     /// How its workflow's turn ended.
-    pub(super) turned: TurnEnd,
+    pub(super) turned: DriveEnd,
     /// The event with which its workflow was over, and the run as of then, where its steps were undone.
     pub(super) unwinding: Option<(Event, Arc<Run>)>,
     /// Its recorded end.
@@ -140,12 +140,12 @@ pub(crate) struct Replayed {
 
 /// Replays one run without executing anything.
 pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, Fault> {
-    let frames = inner.host.store.load(id, 0).await?;
+    let frames = inner.shared.store.load(id, 0).await?;
     if frames.is_empty() {
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
     let Read { created, next, history, obligations, unwinding, end } =
-        read(&*inner.host.store, id, &frames).await?;
+        read(&*inner.shared.store, id, &frames).await?;
     let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
         return Err(not_linked(inner, id, &created.workflow));
     };
@@ -162,7 +162,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
             inbox: Vec::new(),
             effects: Vec::new(),
         };
-        Run::new(Arc::clone(&inner.host), origin)
+        Run::new(Arc::clone(&inner.shared), origin)
     };
     let run = replayed(history);
     // A run of its own: the workflow's code may have gone on where history was cut off.
@@ -174,7 +174,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     let body: BoxFuture<'static, Completion> = workflow
         .run(Arc::clone(&run), None, &created.input)
         .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
-    let turned = turn(&run, body).await;
+    let turned = drive(&run, body).await;
     Ok(Replayed { run, turned, unwinding, end })
 }
 

@@ -15,8 +15,8 @@ use crate::run::fault::Fault;
 use crate::store::api::{ClaimRequest, RunFilter};
 use crate::store::error::StoreError;
 use crate::vocabulary::contract::Status;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::id::RunId;
-use crate::vocabulary::world::later;
 
 /// Starts the engine's own tasks.
 pub(super) fn begin(inner: &Arc<Inner>) {
@@ -26,23 +26,23 @@ pub(super) fn begin(inner: &Arc<Inner>) {
 
 /// Claims what is due, until the engine stops; then lets go of everything.
 async fn schedule(inner: Arc<Inner>) {
-    let host = Arc::clone(&inner.host);
+    let shared = Arc::clone(&inner.shared);
     warn_of_unlinked(&inner).await;
     while !inner.is_stopping() {
-        let kicked = inner.kick.notified();
+        let woken = inner.wake_scheduler.notified();
         // Begun before looking: what comes in between is found by the next look, and not by the one after it.
-        let next_look = host.world.sleep(inner.settings.poll);
+        let next_look = shared.world.sleep(inner.settings.poll);
         match claim(&inner, None).await {
             Ok(0) => {}
             Ok(_) => continue,
             Err(error) => tracing::warn!(%error, "cannot claim runs"),
         }
         look_into_inboxes(&inner).await;
-        let next_due = match host.store.next_wake().await {
-            Ok(Some(due)) if due > host.world.now() => host.world.sleep_until(due),
+        let next_due = match shared.store.next_wake().await {
+            Ok(Some(due)) if due > shared.world.now() => shared.world.sleep_until(due),
             _ => Box::pin(std::future::pending()),
         };
-        select(Box::pin(kicked), select(next_look, next_due)).await;
+        select(Box::pin(woken), select(next_look, next_due)).await;
     }
     if !inner.active().is_empty() {
         let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
@@ -53,7 +53,7 @@ async fn schedule(inner: Arc<Inner>) {
 async fn warn_of_unlinked(inner: &Inner) {
     for status in [Status::Pending, Status::Running, Status::Waiting] {
         let filter = RunFilter { status: Some(status), limit: 1_000, ..RunFilter::default() };
-        for run in inner.host.store.runs(filter).await.unwrap_or_default() {
+        for run in inner.shared.store.runs(filter).await.unwrap_or_default() {
             if !inner.is_linked(&run.workflow) {
                 let fault = not_linked(inner, &run.id, &run.workflow);
                 tracing::warn!(run = %run.id, %fault, "an open run is left alone");
@@ -64,22 +64,22 @@ async fn warn_of_unlinked(inner: &Inner) {
 
 /// Takes due runs (or just `only`) and begins to advance them. Returns how many.
 pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usize, StoreError> {
-    let host = &inner.host;
+    let shared = &inner.shared;
     let room = inner.settings.max_active.saturating_sub(inner.active().len());
     if room == 0 {
         return Ok(0);
     }
-    let now = host.world.now();
+    let now = shared.world.now();
     renew_overdue(inner, now).await;
     let request = ClaimRequest {
-        worker: host.worker.clone(),
+        worker: shared.worker.clone(),
         now,
         lease_until: later(now, inner.settings.lease),
         limit: room.min(256),
         workflows: inner.workflow_names(),
         only,
     };
-    let leases = host.store.claim(request).await?;
+    let leases = shared.store.claim(request).await?;
     let claimed = leases.len();
     for lease in leases {
         recover(inner, lease).await;
@@ -89,12 +89,12 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
 
 /// Messages that other processes sent to runs that wait here.
 async fn look_into_inboxes(inner: &Arc<Inner>) {
-    let looks = |run: &Run| run.lingers() || run.is_waiting();
+    let looks = |run: &Run| run.is_stalled() || run.is_waiting();
     let waiting: Vec<_> =
         inner.active().values().filter(|a| looks(&a.run)).map(|a| Arc::clone(&a.run)).collect();
     for run in waiting {
-        if let Ok(inbox) = inner.host.store.inbox(&run.id).await {
-            run.poke(inbox);
+        if let Ok(inbox) = inner.shared.store.inbox(&run.id).await {
+            run.notify(inbox);
         }
     }
 }
@@ -110,19 +110,19 @@ async fn renew_overdue(inner: &Inner, now: Timestamp) {
 }
 
 async fn renew(inner: &Inner) {
-    let host = &inner.host;
-    let now = host.world.now();
-    match host.store.renew(&host.worker, later(now, inner.settings.lease)).await {
+    let shared = &inner.shared;
+    let now = shared.world.now();
+    match shared.store.renew(&shared.worker, later(now, inner.settings.lease)).await {
         Ok(()) => inner.renewed.store(now.as_microsecond(), Ordering::Release),
         Err(error) => tracing::warn!(%error, "cannot renew leases"),
     }
 }
 
 async fn keep_leases(inner: Arc<Inner>) {
-    let host = Arc::clone(&inner.host);
+    let shared = Arc::clone(&inner.shared);
     let period = inner.settings.lease / 3;
     loop {
-        host.world.sleep(period).await;
+        shared.world.sleep(period).await;
         if inner.is_stopping() {
             return;
         }
@@ -141,10 +141,10 @@ pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<
 
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
     inner.stopping.store(true, Ordering::Release);
-    inner.kick.notify_one();
+    inner.wake_scheduler.notify_one();
     let active: Vec<(Arc<Run>, _)> =
         inner.active().values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect();
-    let world = &inner.host.world;
+    let world = &inner.shared.world;
     let mut ends: Vec<BoxFuture<'_, ()>> = Vec::new();
     for (run, task) in active {
         run.begin_stopping();
@@ -154,14 +154,14 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
             if let Either::Right(((), _)) = select(&mut task, limit).await {
                 task.abort();
                 let _aborted = task.await;
-                let _flushed_or_failed = run.tail().reached(run.next()).await;
+                let _flushed_or_failed = run.watermark().reached(run.next()).await;
                 give_up(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
                 remove_active(inner, &run);
             }
         }));
     }
     join_all(ends).await;
-    let store = &inner.host.store;
+    let store = &inner.shared.store;
     // Whoever else holds the store, such as another engine of this process, goes on using it. What this engine put
     // into it is durable: its runs were given back in the order of their appends.
     if Arc::strong_count(store) > 1 { Ok(()) } else { store.close().await }

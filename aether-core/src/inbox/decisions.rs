@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
 
-use crate::inbox::letters::{Letter, Reply};
+use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::APPROVAL;
 use crate::journal::event::ConfirmationDecision;
 use crate::vocabulary::failure::{Failure, StepError};
@@ -17,7 +17,7 @@ use crate::vocabulary::payload::{Payload, PayloadError};
 /// What a person decided, as it stands in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Ruling {
+pub(crate) enum ApprovalOutcome {
     /// Go ahead.
     Approved,
     /// Go ahead, with these arguments in place of the recorded ones.
@@ -28,9 +28,9 @@ pub(crate) enum Ruling {
     Expired,
 }
 
-impl Ruling {
+impl ApprovalOutcome {
     /// The ruling that a letter holds.
-    pub(crate) fn of(letter: &Letter) -> Result<Self, PayloadError> {
+    pub(crate) fn of(letter: &ExternalReply) -> Result<Self, PayloadError> {
         match &letter.reply {
             Reply::Value(ruling) => ruling.decode(),
             Reply::Error(error) => error.decode().map(Self::Rejected),
@@ -61,11 +61,11 @@ pub enum Decision {
 }
 
 impl Decision {
-    pub(crate) fn of(ruling: Ruling, by: &str) -> Self {
+    pub(crate) fn of(ruling: ApprovalOutcome, by: &str) -> Self {
         match ruling {
-            Ruling::Approved | Ruling::ApprovedWith(_) => Self::Approved { by: by.into() },
-            Ruling::Rejected(reason) => Self::Rejected { by: by.into(), reason },
-            Ruling::Expired => Self::Expired,
+            ApprovalOutcome::Approved | ApprovalOutcome::ApprovedWith(_) => Self::Approved { by: by.into() },
+            ApprovalOutcome::Rejected(reason) => Self::Rejected { by: by.into(), reason },
+            ApprovalOutcome::Expired => Self::Expired,
         }
     }
 
@@ -120,7 +120,7 @@ pub(crate) struct Resolved {
 
 /// An operator's word as it travels through the inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Verdict {
+pub(crate) struct ConfirmationReply {
     pub(crate) decision: ConfirmationDecision,
     pub(crate) actor: String,
 }

@@ -3,7 +3,7 @@
 //! Promise: sender and receiver share these types, and neither knows the other. Imports `store` and below.
 
 pub(crate) mod decisions;
-pub(crate) mod letters;
+pub(crate) mod replies;
 pub(crate) mod topics;
 
 pub use decisions::{Decision, Resolution};

@@ -21,7 +21,7 @@ pub(crate) fn answer_topic(command: &CommandId) -> String {
 }
 
 /// Topic of the inbox under which an approval is decided.
-pub(crate) fn ruling_topic(command: &CommandId) -> String {
+pub(crate) fn approval_topic(command: &CommandId) -> String {
     format!("decide:{command}")
 }
 

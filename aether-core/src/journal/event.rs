@@ -264,7 +264,7 @@ events! {
         /// Name of the invocation.
         invocation: InvocationId,
         /// What was decided.
-        decision: Decision,
+        decision: InvocationDecision,
         /// Who or what decided: a policy, a probe, or an operator's name.
         actor: String,
     }
@@ -541,7 +541,7 @@ events! {
 /// What became of an invocation whose outcome was unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum InvocationDecision {
     /// It happened; its result is known.
     Happened,
     /// It did not happen.

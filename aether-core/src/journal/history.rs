@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use jiff::Timestamp;
 
-use crate::journal::event::{Decision, Event, TransactionFinished};
+use crate::journal::event::{Event, InvocationDecision, TransactionFinished};
 use crate::journal::resources::Resources;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
@@ -16,7 +16,7 @@ use crate::vocabulary::payload::{Digest, Payload};
 
 /// The answer a journal holds for a command.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum RecordedResult {
     /// A step's outcome: its value, or its step error.
     Step(Result<Payload, Payload>),
     /// A clock reading.
@@ -45,7 +45,7 @@ pub struct Invocation {
     /// Its outcome, where the body came back.
     pub finished: Option<(Outcome, Result<Payload, Payload>)>,
     /// What was decided about its unknown outcome.
-    pub decision: Option<Decision>,
+    pub decision: Option<InvocationDecision>,
     /// The ledger refused it.
     pub refused: bool,
 }
@@ -61,7 +61,7 @@ pub struct Asked {
 
 /// What a journal holds about one command.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct CommandRecord {
     /// The command.
     pub command: CommandId,
     /// Its class, where an event tells it.
@@ -101,11 +101,11 @@ pub struct Recorded {
     /// Outcome as committed.
     pub outcome: Option<Outcome>,
     /// The answer.
-    pub answer: Option<Answer>,
+    pub answer: Option<RecordedResult>,
     requested: bool,
 }
 
-impl Recorded {
+impl CommandRecord {
     fn new(command: CommandId) -> Self {
         Self {
             command,
@@ -150,7 +150,7 @@ impl Recorded {
 #[derive(Debug, Default)]
 pub struct History {
     resources: Resources,
-    commands: HashMap<Box<str>, Recorded>,
+    commands: HashMap<Box<str>, CommandRecord>,
     deliveries: Vec<Box<str>>,
     delivered: usize,
     waiting: HashMap<Box<str>, Waker>,
@@ -180,7 +180,7 @@ impl History {
         let Some(command) = event.command().cloned() else { return };
         self.resources.apply(&event);
         let place: Box<str> = command.place().into();
-        let record = self.commands.entry(place.clone()).or_insert_with(|| Recorded::new(command));
+        let record = self.commands.entry(place.clone()).or_insert_with(|| CommandRecord::new(command));
         let answer = match event {
             Event::NodeStarted(e) => {
                 record.started = true;
@@ -205,7 +205,7 @@ impl History {
             Event::CommandCommitted(e) => {
                 record.outcome = Some(e.outcome);
                 let result = committed_result(e.result, e.error).or_else(|| record.result_elsewhere());
-                Some(Answer::Step(result.unwrap_or(Ok(Payload::null()))))
+                Some(RecordedResult::Step(result.unwrap_or(Ok(Payload::null()))))
             }
             Event::StepRetried(e) => {
                 record.failed_attempts = e.attempt.saturating_add(1);
@@ -250,7 +250,7 @@ impl History {
                 if let Some(invocation) = &mut record.invocation {
                     invocation.decision = Some(e.decision);
                 }
-                if e.decision == Decision::DidNotHappen {
+                if e.decision == InvocationDecision::DidNotHappen {
                     record.failed_attempts =
                         record.invocation.take().map_or(1, |i| i.attempt.saturating_add(1));
                 }
@@ -296,13 +296,13 @@ impl History {
                 record.callback = Some((e.invocation, e.until));
                 None
             }
-            Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
-            Event::UuidRecorded(e) => Some(Answer::Uuid(e.value)),
-            Event::RandomRecorded(e) => Some(Answer::Random(e.value)),
-            Event::TimerFired(_) => Some(Answer::Timer),
-            Event::RaceDecided(e) => Some(Answer::Race(e.winner)),
-            Event::WaitCompleted(e) => Some(Answer::Wait(e.value)),
-            Event::PlanGenerated(e) => Some(Answer::Step(Ok(e.plan))),
+            Event::TimeRecorded(e) => Some(RecordedResult::Time(e.value)),
+            Event::UuidRecorded(e) => Some(RecordedResult::Uuid(e.value)),
+            Event::RandomRecorded(e) => Some(RecordedResult::Random(e.value)),
+            Event::TimerFired(_) => Some(RecordedResult::Timer),
+            Event::RaceDecided(e) => Some(RecordedResult::Race(e.winner)),
+            Event::WaitCompleted(e) => Some(RecordedResult::Wait(e.value)),
+            Event::PlanGenerated(e) => Some(RecordedResult::Step(Ok(e.plan))),
             Event::RunCreated(_)
             | Event::RunWaiting(_)
             | Event::RunCompleted(_)
@@ -342,7 +342,7 @@ impl History {
 
     /// Commands other than `but` whose newest invocation was started and has no known end.
     pub fn unsettled<'a>(&'a self, but: &'a CommandId) -> impl Iterator<Item = &'a CommandId> {
-        let open = |record: &&Recorded| {
+        let open = |record: &&CommandRecord| {
             let unfinished = record.invocation.as_ref().is_some_and(|i| i.finished.is_none() && !i.refused);
             unfinished && record.answer.is_none() && record.command != *but
         };
@@ -361,7 +361,7 @@ impl History {
     }
 
     /// What is recorded at `place`; marks it as asked for.
-    pub fn request(&mut self, place: &str) -> Option<&Recorded> {
+    pub fn request(&mut self, place: &str) -> Option<&CommandRecord> {
         let record = self.commands.get_mut(place)?;
         record.requested = true;
         Some(record)
@@ -384,7 +384,7 @@ impl History {
     }
 
     /// Takes the answer at `place` if it is the next one in order; else remembers whom to wake when it is.
-    pub fn take_turn(&mut self, place: &str, waker: &Waker) -> Option<Recorded> {
+    pub fn take_delivery(&mut self, place: &str, waker: &Waker) -> Option<CommandRecord> {
         if self.deliveries.get(self.delivered).is_none_or(|next| **next != *place) {
             self.waiting.insert(place.into(), waker.clone());
             return None;
@@ -415,12 +415,12 @@ impl History {
 
     /// Drops what is recorded inside of `scopes`: of branches that lost a race before they asked for it.
     pub fn forget(&mut self, scopes: &[String]) {
-        let lost = |record: &Recorded| scopes.iter().any(|scope| record.command.is_within(scope));
+        let lost = |record: &CommandRecord| scopes.iter().any(|scope| record.command.is_within(scope));
         self.commands.retain(|_, record| record.requested || !lost(record));
     }
 
     /// The next answer, when nobody asks for it.
-    pub fn stuck_at(&self) -> Option<&Recorded> {
+    pub fn stuck_at(&self) -> Option<&CommandRecord> {
         let next = self.deliveries.get(self.delivered)?;
         if self.waiting.contains_key(next) { None } else { self.commands.get(next) }
     }
@@ -431,7 +431,7 @@ impl History {
     }
 
     /// A command that history holds and nobody asked for.
-    pub fn leftover(&self) -> Option<&Recorded> {
+    pub fn leftover(&self) -> Option<&CommandRecord> {
         self.stuck_at().or_else(|| self.commands.values().find(|record| !record.requested))
     }
 }
@@ -440,13 +440,13 @@ fn committed_result(result: Option<Payload>, error: Option<Payload>) -> Option<R
     error.map(Err).or(result.map(Ok))
 }
 
-fn class_of(answer: &Answer) -> Option<EffectClass> {
+fn class_of(answer: &RecordedResult) -> Option<EffectClass> {
     match answer {
-        Answer::Time(_) | Answer::Timer => Some(EffectClass::Time),
-        Answer::Uuid(_) => Some(EffectClass::Uuid),
-        Answer::Random(_) => Some(EffectClass::Random),
-        Answer::Wait(_) => Some(EffectClass::Human),
-        Answer::Step(_) | Answer::Race(_) => None,
+        RecordedResult::Time(_) | RecordedResult::Timer => Some(EffectClass::Time),
+        RecordedResult::Uuid(_) => Some(EffectClass::Uuid),
+        RecordedResult::Random(_) => Some(EffectClass::Random),
+        RecordedResult::Wait(_) => Some(EffectClass::Human),
+        RecordedResult::Step(_) | RecordedResult::Race(_) => None,
     }
 }
 

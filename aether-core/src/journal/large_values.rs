@@ -37,7 +37,7 @@ impl BlobRef {
 
 /// A large value together with its name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct LargeValue {
     /// The value.
     pub value: Payload,
     /// Its name.
@@ -102,11 +102,11 @@ pub(crate) fn has_large(events: &[Event], inline: usize) -> bool {
 }
 
 /// The values of these events that are over `inline` bytes, each once.
-pub(crate) fn large(events: &[Event], inline: usize) -> Vec<Kept> {
-    let mut kept: Vec<Kept> = Vec::new();
+pub(crate) fn large(events: &[Event], inline: usize) -> Vec<LargeValue> {
+    let mut kept: Vec<LargeValue> = Vec::new();
     for (_, value) in events.iter().flat_map(values).flatten() {
         if value.as_str().len() > inline && kept.iter().all(|known| known.value != *value) {
-            kept.push(Kept { value: value.clone(), at: BlobRef::of(value) });
+            kept.push(LargeValue { value: value.clone(), at: BlobRef::of(value) });
         }
     }
     kept
@@ -117,7 +117,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`PayloadError::Encode`] when an event does not serialize.
-    pub fn referring(events: &[Event], kept: &[Kept]) -> Result<Self, PayloadError> {
+    pub fn referring(events: &[Event], kept: &[LargeValue]) -> Result<Self, PayloadError> {
         if kept.is_empty() {
             return Self::encode(events);
         }
@@ -128,7 +128,7 @@ impl Frame {
 }
 
 /// One event as JSON, with references in place of the values that are `kept`.
-pub(crate) fn refer(event: &Event, kept: &[Kept]) -> Result<String, PayloadError> {
+pub(crate) fn refer(event: &Event, kept: &[LargeValue]) -> Result<String, PayloadError> {
     let encode = |ty, error: serde_json::Error| PayloadError::Encode { ty, reason: error.to_string() };
     let mut stored = BTreeMap::new();
     let mut light = event.clone();

@@ -11,4 +11,4 @@ pub(crate) mod obligations;
 pub mod resources;
 
 pub use frame::{CHAIN_START, ChainHash, Frame, JournalError, StoredFrame, chain, read_verified};
-pub use large_values::{BlobRef, Kept};
+pub use large_values::{BlobRef, LargeValue};

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::journal::event::Uncompensated;
-use crate::journal::event::{ChildStarted, CompensationRecorded, Decision, Event, NodeStarted};
+use crate::journal::event::{ChildStarted, CompensationRecorded, Event, InvocationDecision, NodeStarted};
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
 use crate::vocabulary::outcome::EffectClass;
@@ -20,7 +20,7 @@ pub(crate) const COMPENSATE: &str = "compensate";
 
 /// A step that can be undone.
 #[derive(Clone, Debug)]
-pub(crate) struct Owed {
+pub(crate) struct PendingCompensation {
     /// The command that would be undone.
     pub(crate) undoes: CommandId,
     /// Unique name of the undoing step.
@@ -30,17 +30,17 @@ pub(crate) struct Owed {
     half_way: bool,
     /// The command of `cx.compensate()` that undoes it.
     claimed: Option<CommandId>,
-    state: Undone,
+    state: CompensationState,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Undone {
+enum CompensationState {
     NotYet,
     Yes,
     Failed(Uncompensated),
 }
 
-impl Owed {
+impl PendingCompensation {
     /// The place of the command that undoes this one. One and the same whoever asks for it, so that a compensation
     /// that was cut off in the workflow's code is known to the unwinding.
     pub(crate) fn place(&self) -> String {
@@ -60,7 +60,7 @@ pub(crate) fn undoes_another(command: &CommandId) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Obligations {
     /// In the order in which the steps were committed.
-    stack: Vec<Owed>,
+    stack: Vec<PendingCompensation>,
     /// Where in the stack each of them is.
     places: HashMap<CommandId, usize>,
     /// What the unwinding undoes, in its order; set once it has begun.
@@ -88,7 +88,7 @@ impl Obligations {
         match event {
             Event::CompensationRecorded(e) => self.push(e),
             Event::NodeStarted(e) => self.claim(e),
-            Event::StepCompensated(e) => self.settle(&e.undoes, Undone::Yes),
+            Event::StepCompensated(e) => self.settle(&e.undoes, CompensationState::Yes),
             Event::RunUnwinding(e) => self.plan = self.pending(matches!(*e.end, Event::RunCompleted(_))),
             Event::ChildStarted(e) => self.adopt(e),
             Event::ChildReleased(e) => drop(self.children.remove(&e.child)),
@@ -100,7 +100,7 @@ impl Obligations {
                 self.remember(&e.command, e.error.as_ref());
             }
             Event::TransactionFinished(e) => self.remember(&e.command, e.error.as_ref()),
-            Event::InvocationResolved(e) if e.decision == Decision::Retry => {}
+            Event::InvocationResolved(e) if e.decision == InvocationDecision::Retry => {}
             Event::InvocationResolved(e) => drop(self.invocations.remove(&e.command)),
             Event::InvocationAbandoned(e) => drop(self.invocations.remove(&e.command)),
             Event::StepRetried(e) => drop(self.invocations.remove(&e.command)),
@@ -122,13 +122,13 @@ impl Obligations {
 
     fn push(&mut self, recorded: &CompensationRecorded) {
         let missing = || recorded.problem.clone().unwrap_or_else(|| "its arguments are not recorded".into());
-        let owed = Owed {
+        let owed = PendingCompensation {
             undoes: recorded.command.clone(),
             step: recorded.step.clone(),
             args: recorded.args.clone().ok_or_else(missing),
             half_way: recorded.half_way,
             claimed: None,
-            state: Undone::NotYet,
+            state: CompensationState::NotYet,
         };
         // A crash inside the frame of an outcome makes it be recorded twice.
         if let Some(known) = self.places.remove(&owed.undoes) {
@@ -169,13 +169,13 @@ impl Obligations {
         }
     }
 
-    fn settle(&mut self, undoes: &CommandId, state: Undone) {
+    fn settle(&mut self, undoes: &CommandId, state: CompensationState) {
         if let Some(owed) = self.owed_mut(undoes) {
             owed.state = state;
         }
     }
 
-    fn owed_mut(&mut self, undoes: &CommandId) -> Option<&mut Owed> {
+    fn owed_mut(&mut self, undoes: &CommandId) -> Option<&mut PendingCompensation> {
         self.stack.get_mut(*self.places.get(undoes)?)
     }
 
@@ -200,12 +200,14 @@ impl Obligations {
         };
         let failed =
             Uncompensated { step: undoes.clone(), compensation: compensation.clone(), in_doubt, message };
-        self.settle(undoes, Undone::Failed(failed));
+        self.settle(undoes, CompensationState::Failed(failed));
     }
 
     /// The steps that are to be undone, the last one first; with `half_way` only those that failed half-way.
     pub(crate) fn pending(&self, half_way: bool) -> Vec<CommandId> {
-        let pending = |owed: &&Owed| owed.state == Undone::NotYet && (owed.half_way || !half_way);
+        let pending = |owed: &&PendingCompensation| {
+            owed.state == CompensationState::NotYet && (owed.half_way || !half_way)
+        };
         self.stack.iter().rev().filter(pending).map(|owed| owed.undoes.clone()).collect()
     }
 
@@ -215,20 +217,20 @@ impl Obligations {
     }
 
     /// The compensation of `undoes`.
-    pub(crate) fn owed(&self, undoes: &CommandId) -> Option<&Owed> {
+    pub(crate) fn owed(&self, undoes: &CommandId) -> Option<&PendingCompensation> {
         self.stack.get(*self.places.get(undoes)?)
     }
 
     /// Whether `undoes` was undone.
     pub(crate) fn is_undone(&self, undoes: &CommandId) -> bool {
-        self.owed(undoes).is_some_and(|owed| owed.state == Undone::Yes)
+        self.owed(undoes).is_some_and(|owed| owed.state == CompensationState::Yes)
     }
 
     /// The steps that could not be undone.
     pub(crate) fn uncompensated(&self) -> Vec<Uncompensated> {
-        let failed = |owed: &Owed| match &owed.state {
-            Undone::Failed(failed) => Some(failed.clone()),
-            Undone::NotYet | Undone::Yes => None,
+        let failed = |owed: &PendingCompensation| match &owed.state {
+            CompensationState::Failed(failed) => Some(failed.clone()),
+            CompensationState::NotYet | CompensationState::Yes => None,
         };
         self.stack.iter().filter_map(failed).collect()
     }
@@ -265,16 +267,16 @@ mod tests {
 
     #[test]
     fn the_last_step_is_undone_first_and_once() {
-        let mut owed = Obligations::fold(&[recorded("0:pay", false), recorded("1:book", true)]);
-        assert_eq!(owed.pending(true), [command("1:book")]);
-        assert_eq!(owed.pending(false), [command("1:book"), command("0:pay")]);
+        let mut obligations = Obligations::fold(&[recorded("0:pay", false), recorded("1:book", true)]);
+        assert_eq!(obligations.pending(true), [command("1:book")]);
+        assert_eq!(obligations.pending(false), [command("1:book"), command("0:pay")]);
         let end = RunCancelled { reason: String::new(), actor: String::new(), uncompensated: Vec::new() };
-        owed.apply(&RunUnwinding { end: Box::new(end.into()) }.into());
-        assert_eq!(owed.owed(&command("1:book")).unwrap().place(), "undo.1");
+        obligations.apply(&RunUnwinding { end: Box::new(end.into()) }.into());
+        assert_eq!(obligations.owed(&command("1:book")).unwrap().place(), "undo.1");
         let undone = StepCompensated { command: command("undo.1:refund"), undoes: command("1:book") };
-        owed.apply(&undone.into());
-        assert!(owed.is_undone(&command("1:book")));
+        obligations.apply(&undone.into());
+        assert!(obligations.is_undone(&command("1:book")));
         // The plan stays what it was: a replay follows it.
-        assert_eq!((owed.plan().len(), owed.pending(false)), (2, vec![command("0:pay")]));
+        assert_eq!((obligations.plan().len(), obligations.pending(false)), (2, vec![command("0:pay")]));
     }
 }

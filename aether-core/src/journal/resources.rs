@@ -9,7 +9,7 @@ use crate::vocabulary::id::CommandId;
 
 /// A resource as the run left it last, and what was found out about it since.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
+pub struct ResourceState {
     /// The newest change.
     pub change: StateChanged,
     /// The newest verdict on it.
@@ -18,7 +18,7 @@ pub struct Standing {
     pub accepted: bool,
 }
 
-impl Standing {
+impl ResourceState {
     /// A change that nothing was found out about yet.
     pub fn new(change: StateChanged) -> Self {
         Self { change, verdict: None, accepted: false }
@@ -34,7 +34,7 @@ impl Standing {
 #[derive(Clone, Debug, Default)]
 pub struct Resources {
     /// By the command that changed them last, in the order in which it reported them.
-    standing: HashMap<CommandId, Vec<Standing>>,
+    standing: HashMap<CommandId, Vec<ResourceState>>,
     last: HashMap<(String, String), CommandId>,
 }
 
@@ -64,16 +64,16 @@ impl Resources {
         {
             standing.retain(|known| known.change.resource != change.resource || known.change.id != change.id);
         }
-        self.standing.entry(change.command.clone()).or_default().push(Standing::new(change));
+        self.standing.entry(change.command.clone()).or_default().push(ResourceState::new(change));
     }
 
-    fn find(&mut self, command: &CommandId, resource: &str, id: &str) -> Option<&mut Standing> {
+    fn find(&mut self, command: &CommandId, resource: &str, id: &str) -> Option<&mut ResourceState> {
         let standing = self.standing.get_mut(command)?;
         standing.iter_mut().find(|known| known.change.resource == resource && known.change.id == id)
     }
 
     /// The resources that `command` was the last to change, in the order in which it reported them.
-    pub fn left_by(&self, command: &CommandId) -> &[Standing] {
+    pub fn left_by(&self, command: &CommandId) -> &[ResourceState] {
         self.standing.get(command).map_or(&[], Vec::as_slice)
     }
 }

@@ -9,19 +9,19 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::definition::def::Approval;
-use crate::inbox::decisions::Ruling;
-use crate::inbox::letters::Received;
-use crate::inbox::topics::ruling_topic;
+use crate::inbox::decisions::ApprovalOutcome;
+use crate::inbox::replies::Received;
+use crate::inbox::topics::approval_topic;
 use crate::journal::event::{ApprovalDecided, ApprovalRequested};
-use crate::journal::history::Recorded;
-use crate::perform::call::Performance;
+use crate::journal::history::CommandRecord;
+use crate::perform::call::StepCall;
 use crate::policy::approvals::{ApprovalCall, or_yes};
-use crate::run::append::Riders;
-use crate::run::letterbox::Letterbox;
+use crate::run::append::AppendExtras;
+use crate::run::reply_receiver::ReplyReceiver;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload};
-use crate::vocabulary::world::later;
 
 /// What a person is shown of a call, beside its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,9 +31,9 @@ struct CallShown {
     irreversible: bool,
 }
 
-impl Performance {
+impl StepCall {
     /// Returns when the call may be made; `Err` holds its end where it may not. `record` is what a crash left.
-    pub(crate) async fn permitted(&mut self, record: Option<&Recorded>) -> Result<(), Answered> {
+    pub(crate) async fn permitted(&mut self, record: Option<&CommandRecord>) -> Result<(), Answered> {
         let begun = record
             .is_some_and(|r| r.invocation.is_some() || r.transaction.is_some() || r.failed_attempts > 0);
         self.round = record.map_or(0, |record| record.round);
@@ -50,13 +50,13 @@ impl Performance {
             }
         };
         match ruling {
-            Ruling::Approved => Ok(()),
-            Ruling::ApprovedWith(args) => self.take_edited(args).await,
-            Ruling::Rejected(reason) => {
+            ApprovalOutcome::Approved => Ok(()),
+            ApprovalOutcome::ApprovedWith(args) => self.take_edited(args).await,
+            ApprovalOutcome::Rejected(reason) => {
                 let why = format!("{actor} rejected the call of `{}`: {reason}", self.name);
                 Err(self.close(StepError::Rejected(self.run.failure(&self.command, why))).await)
             }
-            Ruling::Expired => {
+            ApprovalOutcome::Expired => {
                 let why = format!("nobody approved the call of `{}` in time", self.name);
                 Err(self.close(StepError::Cancelled(self.run.failure(&self.command, why))).await)
             }
@@ -73,7 +73,7 @@ impl Performance {
             }
         };
         declared
-            || self.run.host.approvals.ask(&ApprovalCall {
+            || self.run.shared.approvals.ask(&ApprovalCall {
                 name: &self.name,
                 path: &self.path,
                 class: self.options.class,
@@ -94,7 +94,7 @@ impl Performance {
                     .await);
             }
         };
-        let until = self.run.host.approvals.limit().map(|limit| later(self.run.now(), limit));
+        let until = self.run.shared.approvals.limit().map(|limit| later(self.run.now(), limit));
         let mut events = self.start_events();
         events.push(ApprovalRequested { command: self.command.clone(), request, until }.into());
         self.run.append_large_durably(events).await;
@@ -102,22 +102,22 @@ impl Performance {
     }
 
     /// Waits for a person, and records the decision.
-    async fn ruling(&mut self, until: Option<Timestamp>) -> (Ruling, String) {
-        let mut letters = Letterbox {
+    async fn ruling(&mut self, until: Option<Timestamp>) -> (ApprovalOutcome, String) {
+        let mut letters = ReplyReceiver {
             run: Arc::clone(&self.run),
             command: self.command.clone(),
-            topic: ruling_topic(&self.command),
+            topic: approval_topic(&self.command),
             until,
             round: self.round,
         };
         loop {
             let Received { letter, consumed } = letters.letter().await;
-            let read = Ruling::of(&letter).map_err(|error| error.to_string());
+            let read = ApprovalOutcome::of(&letter).map_err(|error| error.to_string());
             match read.and_then(|ruling| self.recorded_form(ruling)) {
                 Ok((ruling, decision)) => {
                     let command = self.command.clone();
                     let decided = ApprovalDecided { command, decision, actor: letter.actor.clone() };
-                    let riders = Riders { consumed, ..Riders::default() };
+                    let riders = AppendExtras { consumed, ..AppendExtras::default() };
                     self.run.append_large(vec![decided.into()], riders).await;
                     self.round = letters.round;
                     return (ruling, letter.actor);
@@ -128,8 +128,8 @@ impl Performance {
     }
 
     /// Checks a ruling, and encodes it.
-    fn recorded_form(&self, ruling: Ruling) -> Result<(Ruling, Payload), String> {
-        if let Ruling::ApprovedWith(edited) = &ruling {
+    fn recorded_form(&self, ruling: ApprovalOutcome) -> Result<(ApprovalOutcome, Payload), String> {
+        if let ApprovalOutcome::ApprovedWith(edited) = &ruling {
             self.body.check(edited).map_err(|error| error.to_string())?;
             if let Some(reason) = self.run.too_large(edited) {
                 return Err(reason);
@@ -159,6 +159,6 @@ impl Performance {
     }
 }
 
-fn unreadable(error: crate::vocabulary::payload::PayloadError) -> Ruling {
-    Ruling::Rejected(format!("the recorded decision is unreadable: {error}"))
+fn unreadable(error: crate::vocabulary::payload::PayloadError) -> ApprovalOutcome {
+    ApprovalOutcome::Rejected(format!("the recorded decision is unreadable: {error}"))
 }

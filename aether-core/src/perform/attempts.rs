@@ -7,28 +7,33 @@ use std::sync::Arc;
 
 use crate::journal::event::{CommandEmitted, NodeFinished, ToolInvocationRefused, ToolInvocationStarted};
 use crate::journal::frame::Frame;
-use crate::journal::history::{Answer, Invocation, Recorded};
-use crate::perform::body_end::{Ended, no_heartbeat};
-use crate::perform::call::{Call, Next, Performance};
-use crate::run::append::Riders;
+use crate::journal::history::{CommandRecord, Invocation, RecordedResult};
+use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
+use crate::perform::call::{CallSpec, Next, StepCall};
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
-use crate::run::fault::Side;
+use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
+use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest};
-use crate::vocabulary::world::later;
 
 /// Answers a step call.
-pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<String>, call: Call) -> Answered {
+pub(crate) async fn execute_step(
+    run: Arc<Run>,
+    command: CommandId,
+    site: Option<String>,
+    call: CallSpec,
+) -> Answered {
     let args = match call.args {
         Ok(args) => args,
         Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error)).recorded()),
     };
-    if let Err(over) = run.host.limits.check_name("step's name", &call.name) {
+    if let Err(over) = run.shared.limits.check_name("step's name", &call.name) {
         return Err(StepError::Unrecordable(run.failure(&command, over)).recorded());
     }
     if let Some(reason) = run.too_large(&args) {
@@ -39,7 +44,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
         Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error)).recorded()),
     };
     let class = call.options.class;
-    let mut performance = Performance {
+    let mut performance = StepCall {
         run: Arc::clone(&run),
         command,
         name: call.name,
@@ -69,7 +74,7 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
     match run.request(command, class, Some(&performance.digest), performance.site.clone()).await {
         Matched::Answered => performance.inject().await,
         Matched::Begun(record) => {
-            run.frontier(command).await;
+            run.wait_for_frontier(command).await;
             let next = performance.resume(*record).await;
             performance.follow(next).await
         }
@@ -77,8 +82,8 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
             if run.has_answer(command) {
                 return performance.inject().await;
             }
-            run.frontier(command).await;
-            run.breathe().await;
+            run.wait_for_frontier(command).await;
+            run.apply_backpressure().await;
             match performance.permitted(None).await {
                 Ok(()) => performance.follow(Next::Again).await,
                 Err(closed) => closed,
@@ -87,10 +92,10 @@ pub(crate) async fn perform(run: Arc<Run>, command: CommandId, site: Option<Stri
     }
 }
 
-impl Performance {
+impl StepCall {
     /// A pure step: no event, runs again on replay.
     async fn compute(&mut self) -> Answered {
-        let side = || Side {
+        let side = || CommandSummary {
             command: self.command.clone(),
             class: EffectClass::Pure,
             digest: Some(self.digest.clone()),
@@ -98,7 +103,7 @@ impl Performance {
         };
         self.run.consult(&self.command, EffectClass::Pure, false, side).await;
         match self.call_safely().await {
-            Ended::Value(value) => Ok(value),
+            BodyOutcome::Value(value) => Ok(value),
             ended => Err(self.error_of(ended, false).recorded()),
         }
     }
@@ -106,8 +111,8 @@ impl Performance {
     /// Hands out what is recorded, in its turn; completes the step's events where a crash cut them off.
     async fn inject(&mut self) -> Answered {
         self.confirm_injected().await;
-        let record = self.run.turn(&self.command).await;
-        let Some(Answer::Step(result)) = record.answer else {
+        let record = self.run.next_delivery(&self.command).await;
+        let Some(RecordedResult::Step(result)) = record.answer else {
             return self.run.mismatched(&self.command, self.options.class, record.answer).await;
         };
         let _recorded_with_the_outcome = self.learn_undo(result.as_ref().ok());
@@ -118,7 +123,7 @@ impl Performance {
             if complete && !record.committed {
                 events.push(self.step_committed(key));
             }
-            self.run.append(events, Riders::default());
+            self.run.append(events, AppendExtras::default());
         }
         result
     }
@@ -137,7 +142,7 @@ impl Performance {
     }
 
     /// Resumes a step that was begun before a crash.
-    async fn resume(&mut self, record: Recorded) -> Next {
+    async fn resume(&mut self, record: CommandRecord) -> Next {
         self.started = record.started;
         self.attempt = record.failed_attempts;
         if let Err(closed) = self.permitted(Some(&record)).await {
@@ -157,15 +162,15 @@ impl Performance {
         self.in_ledger = entry.is_some();
         if let Some((outcome, result)) = invocation.finished.clone() {
             // The journal is the truth: a row that lags behind follows it, a missing one is not needed.
-            return Next::Done(self.catch_up(&invocation, outcome, result, entry.as_ref()).await);
+            return Next::Done(self.commit_known_outcome(&invocation, outcome, result, entry.as_ref()).await);
         }
-        if let Some(effect) = self.cut_off().await {
-            return self.adopt(effect).await;
+        if let Some(effect) = self.take_stored_outcome().await {
+            return self.commit_stored_outcome(effect).await;
         }
         match entry {
             Some(entry) if entry.committed => {
                 let (outcome, result) = self.recorded(&entry).await;
-                Next::Done(self.catch_up(&invocation, outcome, result, Some(&entry)).await)
+                Next::Done(self.commit_known_outcome(&invocation, outcome, result, Some(&entry)).await)
             }
             None if invocation.refused => Next::Done(self.refused_before().await),
             _ => self.left_open(&invocation, record.callback).await,
@@ -174,8 +179,8 @@ impl Performance {
 
     /// Makes one attempt, as far as the call of its body.
     async fn attempt(&mut self) -> Next {
-        if let Some(effect) = self.cut_off().await {
-            return self.adopt(effect).await;
+        if let Some(effect) = self.take_stored_outcome().await {
+            return self.commit_stored_outcome(effect).await;
         }
         self.run.still_open().await;
         if self.options.class == EffectClass::Transaction {
@@ -186,7 +191,7 @@ impl Performance {
             return Next::Settle(self.call_safely().await);
         }
         match self.acquire().await {
-            Next::Call(_) if self.run.is_closing() => self.called_off().await,
+            Next::Call(_) if self.run.is_cancelling() => self.called_off().await,
             next => next,
         }
     }
@@ -200,12 +205,12 @@ impl Performance {
         let mut events = self.start_events();
         let (command, attempt) = (self.command.clone(), self.attempt);
         events.push(CommandEmitted { command, attempt, input: self.args.clone() }.into());
-        self.run.append_large(events, Riders::default()).await;
+        self.run.append_large(events, AppendExtras::default()).await;
     }
 
     /// The run was cancelled between the intent and the body: the body is known not to have been called.
     async fn called_off<T>(&mut self) -> T {
-        self.deny("engine: cancelled");
+        self.record_not_executed("engine: cancelled");
         std::future::pending().await
     }
 
@@ -269,7 +274,8 @@ impl Performance {
             finished_at: None,
         };
         let acquire = Some(Acquire { entry, otherwise });
-        let receipt = self.run.append_durably(events, acquire, Riders { kept, ..Riders::default() }).await;
+        let receipt =
+            self.run.append_durably(events, acquire, AppendExtras { kept, ..AppendExtras::default() }).await;
         self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {
             Some(LedgerAnswer::Execute(intent)) => Next::Call(intent),
@@ -283,7 +289,7 @@ impl Performance {
                     decision: None,
                     refused: false,
                 };
-                Next::Done(self.catch_up(&invocation, outcome, result, Some(&row)).await)
+                Next::Done(self.commit_known_outcome(&invocation, outcome, result, Some(&row)).await)
             }
             Some(LedgerAnswer::InFlight(_)) => Next::Unknown(invocation, key, None),
             Some(LedgerAnswer::Refused(row)) => Next::Done(self.refuse(Some(*row)).await),
@@ -292,30 +298,32 @@ impl Performance {
     }
 
     /// Records what an attempt ended with, or arranges the next one.
-    pub(crate) async fn settle(&mut self, ended: Ended) -> Next {
-        if let Ended::Pending(limit) = ended {
+    pub(crate) async fn settle(&mut self, ended: BodyOutcome) -> Next {
+        if let BodyOutcome::Pending(limit) = ended {
             return self.hand_over(limit).await;
         }
         let changes_world = self.options.class.changes_world();
         let class = match &ended {
-            Ended::Value(_) | Ended::Pending(_) => FailureClass::Unclassified,
-            Ended::Error(error) => error.class,
-            Ended::TimedOut | Ended::Silent if changes_world => FailureClass::Unknown,
-            Ended::TimedOut | Ended::Silent => FailureClass::Retryable,
-            Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) => FailureClass::Permanent,
+            BodyOutcome::Value(_) | BodyOutcome::Pending(_) => FailureClass::Unclassified,
+            BodyOutcome::Error(error) => error.class,
+            BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost if changes_world => FailureClass::Unknown,
+            BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost => FailureClass::Retryable,
+            BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_) | BodyOutcome::Refused(_) => {
+                FailureClass::Permanent
+            }
         };
         let asked = match &ended {
-            Ended::Error(error) => error.retry_after,
+            BodyOutcome::Error(error) => error.retry_after,
             _ => None,
         };
         let ended = match ended {
-            Ended::Value(value) => return Next::Done(self.commit_success(value, Vec::new()).await),
+            BodyOutcome::Value(value) => return Next::Done(self.commit_success(value, Vec::new()).await),
             ended => ended,
         };
         if class == FailureClass::Unknown && changes_world {
             self.lost = Some(match &ended {
-                Ended::Error(error) => error.message.clone(),
-                Ended::Silent => no_heartbeat(&self.options),
+                BodyOutcome::Error(error) => error.message.clone(),
+                BodyOutcome::HeartbeatLost => no_heartbeat(&self.options),
                 _ => format!("no answer within {:?}", self.timeout()),
             });
             return Next::Unknown(self.invocation(), self.key(), None);
@@ -329,7 +337,7 @@ impl Performance {
             }
             _ => {
                 let status = match &ended {
-                    Ended::Panicked(_) | Ended::Unrecordable(_) => LedgerStatus::InDoubt,
+                    BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_) => LedgerStatus::InDoubt,
                     _ => LedgerStatus::Failed,
                 };
                 let error = self.error_of(ended, may_retry && self.options.retry.max > 1);

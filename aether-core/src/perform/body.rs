@@ -10,8 +10,8 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
 
-use crate::perform::body_end::{Ended, ended_with};
-use crate::perform::call::Performance;
+use crate::perform::body_outcome::{BodyOutcome, body_outcome};
+use crate::perform::call::StepCall;
 use crate::run::fault::Fault;
 use crate::step::body::BodyResult;
 use crate::step::context::StepCx;
@@ -20,9 +20,9 @@ use crate::vocabulary::failure::panic_message;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 
-impl Performance {
+impl StepCall {
     /// Runs a body that leaves the world as it is.
-    pub(crate) async fn call_safely(&mut self) -> Ended {
+    pub(crate) async fn call_safely(&mut self) -> BodyOutcome {
         let class = self.options.class;
         // A pure body runs again on replay, where nobody looks at the clock; it has no use for it either.
         let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
@@ -32,7 +32,7 @@ impl Performance {
     }
 
     /// Runs a body that may change the world.
-    pub(crate) async fn call_with(&mut self, intent: DurableIntent) -> Ended {
+    pub(crate) async fn call_with(&mut self, intent: DurableIntent) -> BodyOutcome {
         let started_at = match self.began {
             Some(began) => began,
             None => self.began_before(&intent).await,
@@ -45,8 +45,8 @@ impl Performance {
 
     /// The recorded start of an invocation: a body that is sent again after a crash sees the same clock.
     async fn began_before(&self, intent: &DurableIntent) -> Timestamp {
-        let _busy = self.run.busy();
-        match self.run.host.store.entry(intent.key()).await {
+        let _in_flight = self.run.in_flight();
+        match self.run.shared.store.entry(intent.key()).await {
             Ok(entry) => entry.map_or_else(|| self.run.now(), |entry| entry.started_at),
             Err(error) => self.run.stop(error).await,
         }
@@ -54,7 +54,7 @@ impl Performance {
 
     /// What a test answers in the body's place.
     pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
-        let interceptor = self.run.host.interceptor.as_ref()?;
+        let interceptor = self.run.shared.interceptor.as_ref()?;
         let call = self.body_call();
         Some(interceptor.around(&call, interceptor.intercept(&call, cx)?))
     }
@@ -62,38 +62,38 @@ impl Performance {
     /// The body itself, and what a test puts around it.
     fn real(&self, cx: &StepCx) -> BoxFuture<'static, BodyResult> {
         let body = self.body.call(cx.clone(), &self.args);
-        match &self.run.host.interceptor {
+        match &self.run.shared.interceptor {
             Some(interceptor) => interceptor.around(&self.body_call(), body),
             None => body,
         }
     }
 
-    async fn call(&mut self, cx: StepCx) -> Ended {
-        let busy = self.run.busy();
+    async fn call(&mut self, cx: StepCx) -> BodyOutcome {
+        let in_flight = self.run.in_flight();
         let body = match self.intercepted(&cx) {
             Some(stub) => Ok(stub),
             None => std::panic::catch_unwind(AssertUnwindSafe(|| self.real(&cx))),
         };
         let ended = match body {
-            Ok(body) if self.options.class.changes_world() => self.hear(body, &cx).await,
+            Ok(body) if self.options.class.changes_world() => self.with_heartbeat(body, &cx).await,
             // Nothing is lost with a body that changes nothing: it is dropped when the run is cancelled.
-            Ok(body) => match select(pin!(self.hear(body, &cx)), pin!(cx.cancelled())).await {
+            Ok(body) => match select(pin!(self.with_heartbeat(body, &cx)), pin!(cx.cancelled())).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right(_) => {
-                    drop(busy);
+                    drop(in_flight);
                     return std::future::pending().await;
                 }
             },
-            Err(panic) => Ended::Panicked(panic_message(&*panic)),
+            Err(panic) => BodyOutcome::Panicked(panic_message(&*panic)),
         };
         self.notes.append(&mut cx.take_notes());
-        if !matches!(ended, Ended::Value(_)) {
+        if !matches!(ended, BodyOutcome::Value(_)) {
             self.save_progress(cx.heartbeats()).await;
             self.progress = cx.heartbeats().newest();
         }
         match (cx.missing(), cx.handed_over(), ended) {
-            (Some(missing), _, Ended::Error(_)) => self.unprovided(missing).await,
-            (None, Some(limit), Ended::Error(_)) => Ended::Pending(limit),
+            (Some(missing), _, BodyOutcome::Error(_)) => self.unprovided(missing).await,
+            (None, Some(limit), BodyOutcome::Error(_)) => BodyOutcome::Pending(limit),
             (_, _, ended) => ended,
         }
     }
@@ -102,19 +102,19 @@ impl Performance {
     /// which goes on when the program is whole. The attempt definitely failed, so that the next one gets a new key.
     async fn unprovided<T>(&mut self, missing: crate::vocabulary::deps::MissingDep) -> T {
         if self.options.class.changes_world() {
-            self.deny("engine: not provided");
+            self.record_not_executed("engine: not provided");
         }
         let (run, command) = (self.run.id.clone(), self.command.clone());
         self.run.stop(Fault::NotProvided { run, command, missing }).await
     }
 
     /// Watches a body, and listens to its heartbeats where its step declares them.
-    async fn hear(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> Ended {
-        let Some(limit) = self.options.heartbeat else { return self.watch(body).await };
-        let silence = self.silence(cx.heartbeats(), limit);
-        match select(pin!(self.watch(body)), pin!(silence)).await {
+    async fn with_heartbeat(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> BodyOutcome {
+        let Some(limit) = self.options.heartbeat else { return self.with_timeout(body).await };
+        let silence = self.heartbeat_timeout(cx.heartbeats(), limit);
+        match select(pin!(self.with_timeout(body)), pin!(silence)).await {
             Either::Left((ended, _)) => ended,
-            Either::Right(_) => Ended::Silent,
+            Either::Right(_) => BodyOutcome::HeartbeatLost,
         }
     }
 
@@ -122,8 +122,8 @@ impl Performance {
     async fn progress(&mut self) -> Option<Payload> {
         self.options.heartbeat?;
         if self.progress.is_none() {
-            let _busy = self.run.busy();
-            self.progress = match self.run.host.store.progress(&self.run.id, &self.command).await {
+            let _in_flight = self.run.in_flight();
+            self.progress = match self.run.shared.store.progress(&self.run.id, &self.command).await {
                 Ok(progress) => progress,
                 Err(error) => return self.run.stop(error).await,
             };
@@ -132,19 +132,19 @@ impl Performance {
     }
 
     /// Polls a body under its timeout, and catches its panic.
-    pub(crate) async fn watch(&self, body: BoxFuture<'static, BodyResult>) -> Ended {
+    pub(crate) async fn with_timeout(&self, body: BoxFuture<'static, BodyResult>) -> BodyOutcome {
         let mut body = AssertUnwindSafe(body).catch_unwind();
         let ended = match (self.options.timeout, (&mut body).now_or_never()) {
             (_, Some(ended)) => ended,
             (None, None) => body.await,
             (Some(timeout), None) => {
-                let deadline = self.run.host.world.sleep(timeout);
+                let deadline = self.run.shared.world.sleep(timeout);
                 match select(body, deadline).await {
                     Either::Left((ended, _)) => ended,
-                    Either::Right(((), _)) => return Ended::TimedOut,
+                    Either::Right(((), _)) => return BodyOutcome::TimedOut,
                 }
             }
         };
-        ended_with(&self.run, ended)
+        body_outcome(&self.run, ended)
     }
 }

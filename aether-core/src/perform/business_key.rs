@@ -4,13 +4,13 @@
 //! not make a call another one.
 
 use crate::definition::def::KeyScope;
-use crate::perform::call::Performance;
+use crate::perform::call::StepCall;
 use crate::store::ledger::{LedgerEntry, STORE_WIDE};
-use crate::vocabulary::failure::{Holder, StepError};
+use crate::vocabulary::failure::{KeyHolder, StepError};
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::{Answered, Digest, PayloadError};
 
-impl Performance {
+impl StepCall {
     /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run or the store.
     pub(crate) fn business_key(&self) -> Result<Option<String>, PayloadError> {
         if !self.options.irreversible {
@@ -19,7 +19,7 @@ impl Performance {
         let key = match self.body.business_key(&self.args)? {
             Some(key) => key,
             // Of what the step takes, and nothing else: a model must not make a call new by an argument of its own.
-            None => Digest::of(&self.body.normal(&self.args)?)?.as_str().to_owned(),
+            None => Digest::of(&self.body.canonical_args(&self.args)?)?.as_str().to_owned(),
         };
         Ok(Some(match self.options.scope {
             KeyScope::Run => format!("{}/{}:{key}", self.run.id, self.path),
@@ -31,8 +31,8 @@ impl Performance {
     pub(crate) async fn refused_before(&mut self) -> Answered {
         let holder = match self.business_key() {
             Ok(Some(key)) => {
-                let _busy = self.run.busy();
-                match self.run.host.store.holder(&key).await {
+                let _in_flight = self.run.in_flight();
+                match self.run.shared.store.holder(&key).await {
                     Ok(holder) => holder,
                     Err(error) => return self.run.stop(error).await,
                 }
@@ -46,7 +46,7 @@ impl Performance {
     pub(crate) async fn refuse(&mut self, holder: Option<LedgerEntry>) -> Answered {
         let holder = holder.map(|row| {
             let in_doubt = !row.committed;
-            Holder { step: self.name.to_string(), run: row.run, command: row.command, in_doubt }
+            KeyHolder { step: self.name.to_string(), run: row.run, command: row.command, in_doubt }
         });
         let error = match holder {
             Some(holder) => StepError::Taken(holder),

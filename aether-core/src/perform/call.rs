@@ -10,10 +10,10 @@ use jiff::Timestamp;
 
 use crate::definition::def::StepOptions;
 use crate::journal::event::{
-    CommandCommitted, Decision, Event, NodeStarted, StepCommitted, ToolInvocationFinished,
+    CommandCommitted, Event, InvocationDecision, NodeStarted, StepCommitted, ToolInvocationFinished,
 };
-use crate::perform::body_end::{Ended, error_of};
-use crate::run::append::Riders;
+use crate::perform::body_outcome::{BodyOutcome, error_of};
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::step::body::Body;
 use crate::step::context::{Given, StepCx};
@@ -25,7 +25,7 @@ use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 
-impl Performance {
+impl StepCall {
     /// `node_started`, once; then what bodies reported since.
     pub(crate) fn start_events(&mut self) -> Vec<Event> {
         let mut events = Vec::with_capacity(6);
@@ -68,8 +68,8 @@ impl Performance {
     /// The context of this attempt's body.
     pub(crate) fn step_cx(&self, started_at: Timestamp, intent: Option<DurableIntent>) -> StepCx {
         StepCx::new(Given {
-            deps: Arc::clone(&self.run.host.deps),
-            payload_limit: self.run.host.limits.payload,
+            deps: Arc::clone(&self.run.shared.deps),
+            payload_limit: self.run.shared.limits.payload,
             run: self.run.id.clone(),
             command: self.command.clone(),
             options: self.options,
@@ -85,19 +85,19 @@ impl Performance {
         self.options.timeout.unwrap_or_default()
     }
 
-    pub(crate) fn error_of(&self, ended: Ended, exhausted: bool) -> StepError<Payload> {
+    pub(crate) fn error_of(&self, ended: BodyOutcome, exhausted: bool) -> StepError<Payload> {
         error_of(&self.run, &self.command, &self.options, ended, exhausted)
     }
 
     /// What rides with the next append: the messages it takes in.
-    pub(crate) fn riders(&mut self) -> Riders {
-        Riders { consumed: std::mem::take(&mut self.consumed), ..Riders::default() }
+    pub(crate) fn riders(&mut self) -> AppendExtras {
+        AppendExtras { consumed: std::mem::take(&mut self.consumed), ..AppendExtras::default() }
     }
 
     /// The ledger's row under `key`.
     pub(crate) async fn row(&self, key: &IdempotencyKey) -> Option<LedgerEntry> {
-        let _busy = self.run.busy();
-        match self.run.host.store.entry(key).await {
+        let _in_flight = self.run.in_flight();
+        match self.run.shared.store.entry(key).await {
             Ok(row) => row,
             Err(error) => self.run.stop(error).await,
         }
@@ -105,10 +105,10 @@ impl Performance {
 
     /// The outcome that a committed ledger row holds; its value may be in the effect store.
     pub(crate) async fn recorded(&self, row: &LedgerEntry) -> (Outcome, Answered) {
-        let _busy = self.run.busy();
+        let _in_flight = self.run.in_flight();
         let mut row = row.clone();
         let rows = std::slice::from_mut(&mut row);
-        match crate::store::read::complete(&*self.run.host.store, &self.run.id, rows).await {
+        match crate::store::read::complete(&*self.run.shared.store, &self.run.id, rows).await {
             Ok(()) => recorded_outcome(row),
             Err(error) => self.run.stop(error).await,
         }
@@ -154,13 +154,13 @@ impl Performance {
     pub(crate) async fn wait_until(&self, due: Timestamp) {
         if due > self.run.now() {
             let _waiting = self.run.wait(self.command.clone(), Some(due));
-            self.run.host.world.sleep_until(due).await;
+            self.run.shared.world.sleep_until(due).await;
         }
     }
 }
 
 /// A step call, ready to be answered.
-pub(crate) struct Call {
+pub(crate) struct CallSpec {
     /// Name in the journal.
     pub(crate) name: Cow<'static, str>,
     /// Unique name in the program.
@@ -173,7 +173,7 @@ pub(crate) struct Call {
     pub(crate) body: Arc<dyn Body>,
 }
 
-impl Call {
+impl CallSpec {
     /// Makes a call that changes the world irreversible; lowers nothing.
     pub(crate) fn raise(&mut self, raised: bool) {
         self.options.irreversible |= raised && self.options.class.changes_world();
@@ -187,15 +187,15 @@ pub(crate) enum Next {
     /// Another attempt is made.
     Again,
     /// A body came back: what it ended with is recorded.
-    Settle(Ended),
+    Settle(BodyOutcome),
     /// The outcome of this invocation is unknown: the step's policy decides, unless a decision was recorded already.
-    Unknown(InvocationId, IdempotencyKey, Option<Decision>),
+    Unknown(InvocationId, IdempotencyKey, Option<InvocationDecision>),
     /// The body is called under this intent.
     Call(DurableIntent),
 }
 
 /// One step call while it is being answered.
-pub(crate) struct Performance {
+pub(crate) struct StepCall {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
     pub(crate) name: Cow<'static, str>,

@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::inbox::letters::{Letter, Received, Reply};
+use crate::inbox::replies::{ExternalReply, Received, Reply};
 use crate::inbox::topics::callback_topic;
 use crate::journal::event::{CallbackAwaited, CallbackReceived};
 use crate::journal::history::Invocation;
-use crate::perform::body_end::Ended;
-use crate::perform::call::{Next, Performance};
-use crate::run::letterbox::Letterbox;
+use crate::perform::body_outcome::BodyOutcome;
+use crate::perform::call::{Next, StepCall};
+use crate::run::reply_receiver::ReplyReceiver;
 use crate::store::api::Message;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::id::InvocationId;
-use crate::vocabulary::world::later;
 
-impl Performance {
+impl StepCall {
     /// An invocation that was started and has no outcome: somebody may report it, or may have done so.
     pub(crate) async fn left_open(
         &mut self,
@@ -79,7 +79,7 @@ impl Performance {
     }
 
     /// Takes in a message that reports the outcome; `None` when it was refused.
-    async fn late_callback(&mut self, message: &Message, letters: &mut Letterbox) -> Option<Next> {
+    async fn late_callback(&mut self, message: &Message, letters: &mut ReplyReceiver) -> Option<Next> {
         match Received::read(message) {
             Ok(received) => self.reported(received, letters).await,
             Err(reason) => {
@@ -100,8 +100,8 @@ impl Performance {
         self.late_callback(message, &mut letters).await
     }
 
-    fn callbacks(&self, invocation: &InvocationId, until: Option<Timestamp>) -> Letterbox {
-        Letterbox {
+    fn callbacks(&self, invocation: &InvocationId, until: Option<Timestamp>) -> ReplyReceiver {
+        ReplyReceiver {
             run: Arc::clone(&self.run),
             command: self.command.clone(),
             topic: callback_topic(invocation),
@@ -111,16 +111,16 @@ impl Performance {
     }
 
     /// Takes a report in; `None` when it was refused.
-    async fn reported(&mut self, received: Received, letters: &mut Letterbox) -> Option<Next> {
-        let Received { letter: Letter { reply, actor }, consumed } = received;
+    async fn reported(&mut self, received: Received, letters: &mut ReplyReceiver) -> Option<Next> {
+        let Received { letter: ExternalReply { reply, actor }, consumed } = received;
         let ended = match reply {
-            Reply::Value(value) => self.body.accepts(&value).map(|()| Ended::Value(value)),
-            Reply::Error(error) => self.body.failure(&error).map(Ended::Error),
+            Reply::Value(value) => self.body.accepts(&value).map(|()| BodyOutcome::Value(value)),
+            Reply::Error(error) => self.body.failure(&error).map(BodyOutcome::Error),
             Reply::Expired => return None,
         };
         let too_large = match &ended {
-            Ok(Ended::Value(value)) => self.run.too_large(value),
-            Ok(Ended::Error(error)) => self.run.error_too_large(error),
+            Ok(BodyOutcome::Value(value)) => self.run.too_large(value),
+            Ok(BodyOutcome::Error(error)) => self.run.error_too_large(error),
             _ => None,
         };
         match (ended, too_large) {
@@ -138,7 +138,7 @@ impl Performance {
 
     fn refuse_report(
         &mut self,
-        letters: &mut Letterbox,
+        letters: &mut ReplyReceiver,
         actor: &str,
         reason: String,
         consumed: Vec<u64>,

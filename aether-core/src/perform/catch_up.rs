@@ -4,22 +4,22 @@
 
 use crate::journal::event::{CommandCommitted, Event, NodeFinished, ToolInvocationFinished};
 use crate::journal::history::Invocation;
-use crate::journal::large_values::{Kept, final_outcome, returned};
-use crate::perform::call::{Next, Performance};
+use crate::journal::large_values::{LargeValue, final_outcome, returned};
+use crate::perform::call::{Next, StepCall};
 use crate::perform::confirm::Recovered;
-use crate::run::append::Riders;
+use crate::run::append::AppendExtras;
 use crate::store::api::StoredEffect;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::read::effect_events;
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Answered;
 
-impl Performance {
+impl StepCall {
     /// The outcome that the effect store held for this attempt when the run was taken up, if it is this call's.
-    pub(crate) async fn cut_off(&self) -> Option<(StoredEffect, Vec<Event>, Vec<Kept>)> {
+    pub(crate) async fn take_stored_outcome(&self) -> Option<(StoredEffect, Vec<Event>, Vec<LargeValue>)> {
         let effect = self.run.take_effect(|| self.key())?;
-        let _busy = self.run.busy();
-        match effect_events(&*self.run.host.store, &effect).await {
+        let _in_flight = self.run.in_flight();
+        match effect_events(&*self.run.shared.store, &effect).await {
             Ok((events, kept)) => self.is_of_this_call(&events).then_some((effect, events, kept)),
             Err(error) => self.run.stop(error).await,
         }
@@ -33,9 +33,9 @@ impl Performance {
     }
 
     /// Phase two, after a crash between the two: appends an outcome that the effect store held. The body is not called.
-    pub(crate) async fn adopt(
+    pub(crate) async fn commit_stored_outcome(
         &mut self,
-        (effect, mut events, kept): (StoredEffect, Vec<Event>, Vec<Kept>),
+        (effect, mut events, kept): (StoredEffect, Vec<Event>, Vec<LargeValue>),
     ) -> Next {
         let answered = final_outcome(&events);
         let row = if effect.status.is_some() { self.row(&effect.key).await } else { None };
@@ -43,7 +43,7 @@ impl Performance {
         let confirmed = matches!(answered, Some(Ok(_))) && self.confirm(&recovered).await;
         events.retain(|event| !(self.started && matches!(event, Event::NodeStarted(_))));
         events.iter_mut().for_each(mark_caught_up);
-        let mut riders = Riders { kept, ..Riders::default() };
+        let mut riders = AppendExtras { kept, ..AppendExtras::default() };
         if let (Some(status), Some(_)) = (effect.status, row) {
             let (result, error) = match returned(&events) {
                 Some(Ok(value)) => (Some(value), None),
@@ -53,7 +53,7 @@ impl Performance {
             let committed = status != LedgerStatus::InDoubt;
             let status = if confirmed { LedgerStatus::Confirmed } else { status };
             riders.ledger.push(LedgerUpdate { key: effect.key, status, result, error, committed });
-            riders.lighten();
+            riders.drop_stored_values();
         }
         let due = events.iter().find_map(|event| match event {
             Event::StepRetried(e) => Some(e.due),
@@ -73,7 +73,7 @@ impl Performance {
 
     /// Takes over an outcome that was known before the crash; the body is not called. `row` is the ledger's, which may
     /// lag behind.
-    pub(crate) async fn catch_up(
+    pub(crate) async fn commit_known_outcome(
         &mut self,
         invocation: &Invocation,
         outcome: Outcome,
@@ -86,7 +86,7 @@ impl Performance {
             Err(error) => (None, Some(error.clone())),
         };
         let mut events = self.start_events();
-        let mut riders = Riders::default();
+        let mut riders = AppendExtras::default();
         if invocation.finished.is_none() {
             events.push(
                 ToolInvocationFinished {

@@ -7,9 +7,9 @@
 use crate::journal::event::{CommandCommitted, Event, NodeFinished};
 use crate::journal::frame::Frame;
 use crate::journal::large_values::{has_large, large};
-use crate::perform::call::Performance;
+use crate::perform::call::StepCall;
 use crate::policy::replay::Mode;
-use crate::run::append::Riders;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::store::api::StoredEffect;
 use crate::store::error::StoreError;
@@ -18,7 +18,7 @@ use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::{Answered, Payload};
 
-impl Performance {
+impl StepCall {
     /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
     pub(crate) async fn commit_success(&mut self, value: Payload, consumed: Vec<u64>) -> Answered {
         let outcome = Outcome::of_success(self.options.class);
@@ -70,21 +70,21 @@ impl Performance {
 
     /// Appends what an attempt ended with. With a large value in it, phase one comes first: the outcome is durable in
     /// the effect store under the attempt's key, and from then on a crash does not lose it.
-    pub(crate) async fn end_attempt(&mut self, events: Vec<Event>, mut riders: Riders) {
+    pub(crate) async fn end_attempt(&mut self, events: Vec<Event>, mut riders: AppendExtras) {
         let run = &self.run;
-        if run.mode != Mode::Verify && has_large(&events, run.host.limits.inline) {
-            let _busy = run.busy();
-            riders.kept = large(&events, run.host.limits.inline);
+        if run.mode != Mode::Verify && has_large(&events, run.shared.limits.inline) {
+            let _in_flight = run.in_flight();
+            riders.kept = large(&events, run.shared.limits.inline);
             let frame = match Frame::referring(&events, &riders.kept) {
                 Ok(frame) => frame,
                 Err(error) => return run.stop(unwritable(run, error)).await,
             };
             let status = riders.ledger.first().map(|update| update.status);
             let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
-            if let Err(error) = run.host.store.put_effect(effect, riders.kept.clone()).await {
+            if let Err(error) = run.shared.store.put_effect(effect, riders.kept.clone()).await {
                 return run.stop(error).await;
             }
-            riders.lighten();
+            riders.drop_stored_values();
         }
         self.run.append(events, riders);
     }

@@ -4,12 +4,12 @@
 
 use crate::journal::event::{CompensationRecorded, Event};
 use crate::journal::obligations::undoes_another;
-use crate::perform::call::Performance;
+use crate::perform::call::StepCall;
 use crate::step::body::Undo;
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Payload;
 
-impl Performance {
+impl StepCall {
     /// Keeps the call that would undo this one, and says so in the journal.
     pub(crate) fn compensation(&self, outcome: Outcome, value: Option<&Payload>) -> Option<Event> {
         let half_way = outcome == Outcome::CompensatableFailure;

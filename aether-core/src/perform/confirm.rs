@@ -17,17 +17,17 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
 use crate::definition::def::{Confirm, Retry};
-use crate::inbox::decisions::Verdict;
+use crate::inbox::decisions::ConfirmationReply;
 use crate::inbox::topics::confirm_topic;
 use crate::journal::event::{
     ConfirmationDecided, ConfirmationDecision, Event, StateChanged, StateConfirmed, StateVerdict,
 };
-use crate::journal::history::{Answer, History};
-use crate::journal::resources::{Resources, Standing};
-use crate::perform::call::Performance;
+use crate::journal::history::{History, RecordedResult};
+use crate::journal::resources::{ResourceState, Resources};
+use crate::perform::call::StepCall;
 use crate::policy::replay::Mode;
-use crate::policy::verifiers::{Seen, Verifier};
-use crate::run::append::Riders;
+use crate::policy::verifiers::{Inspection, Verifier};
+use crate::run::append::AppendExtras;
 use crate::run::fault::Fault;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::failure::{Failure, Unconfirmed, panic_message};
@@ -46,7 +46,7 @@ pub(crate) struct Recovered<'a> {
     pub(crate) row: Option<&'a LedgerEntry>,
 }
 
-impl Performance {
+impl StepCall {
     /// Confirms an answer of the journal while it is its turn, before it is taken.
     pub(crate) async fn confirm_injected(&mut self) {
         let changed = |history: &mut History| !history.resources().left_by(&self.command).is_empty();
@@ -57,7 +57,7 @@ impl Performance {
         let key = self.run.history(|history| {
             let record = history.request(self.command.place())?;
             let complete = record.outcome.is_none_or(Outcome::is_complete);
-            let worked = complete && matches!(record.answer, Some(Answer::Step(Ok(_))));
+            let worked = complete && matches!(record.answer, Some(RecordedResult::Step(Ok(_))));
             worked.then(|| record.invocation.as_ref().map(|invocation| invocation.key.clone()))
         });
         let Some(key) = key else { return };
@@ -71,7 +71,7 @@ impl Performance {
             let LedgerEntry { key, result, error, .. } = row;
             let status = LedgerStatus::Confirmed;
             let ledger = vec![LedgerUpdate { key, status, result, error, committed: true }];
-            self.run.append(Vec::new(), Riders { ledger, ..Riders::default() });
+            self.run.append(Vec::new(), AppendExtras { ledger, ..AppendExtras::default() });
         }
     }
 
@@ -103,7 +103,7 @@ impl Performance {
     }
 
     /// The resources that this command was the last to change.
-    fn standing(&self, reported: &[Event]) -> Vec<Standing> {
+    fn standing(&self, reported: &[Event]) -> Vec<ResourceState> {
         let unrecorded = reported.iter().any(|event| matches!(event, Event::StateChanged(_)));
         if unrecorded {
             let mut resources = Resources::default();
@@ -115,16 +115,16 @@ impl Performance {
 
     /// Whether another call of the run may be changing resources of this kind, for all that is known.
     fn is_unsettled(&self, kind: &str) -> bool {
-        let verifiers = &self.run.host.verifiers;
+        let verifiers = &self.run.shared.verifiers;
         self.run.history(|history| {
             history.unsettled(&self.command).any(|command| verifiers.may_change(command.name(), kind))
         })
     }
 
     /// Looks at one resource. Returns whether it is as it was left.
-    async fn confirm_one(&mut self, standing: &Standing, was_confirmed: bool) -> bool {
+    async fn confirm_one(&mut self, standing: &ResourceState, was_confirmed: bool) -> bool {
         let change = &standing.change;
-        let Some(verifier) = self.run.host.verifiers.get(&change.resource) else {
+        let Some(verifier) = self.run.shared.verifiers.get(&change.resource) else {
             let (run, command) = (self.run.id.clone(), self.command.clone());
             return self.run.stop(Fault::NoVerifier { run, command, kind: change.resource.clone() }).await;
         };
@@ -150,11 +150,11 @@ impl Performance {
             asks: false,
         };
         match self.look(&*verifier, change).await {
-            Ok(Seen::AsLeft) => {
+            Ok(Inspection::Unchanged) => {
                 self.journal(&found);
                 true
             }
-            Ok(Seen::Differs { expected, found: instead }) => {
+            Ok(Inspection::Differs { expected, found: instead }) => {
                 found.verdict = StateVerdict::Differs;
                 found.asks = self.options.confirm == Confirm::Ask;
                 (found.expected, found.found) = (Some(expected), Some(instead));
@@ -170,13 +170,13 @@ impl Performance {
     }
 
     fn journal(&self, found: &StateConfirmed) {
-        self.run.append(vec![found.clone().into()], Riders::default());
+        self.run.append(vec![found.clone().into()], AppendExtras::default());
     }
 
     /// Asks the verifier, again where it fails, within bounds.
-    async fn look(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Seen, Failure> {
-        let _busy = self.run.busy();
-        let world = &self.run.host.world;
+    async fn look(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Inspection, Failure> {
+        let _in_flight = self.run.in_flight();
+        let world = &self.run.shared.world;
         let mut looks = 0;
         loop {
             let failure = match self.look_once(verifier, change).await {
@@ -194,9 +194,9 @@ impl Performance {
     }
 
     /// A verifier that panics or hangs has failed.
-    async fn look_once(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Seen, Failure> {
+    async fn look_once(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Inspection, Failure> {
         let look = AssertUnwindSafe(async { verifier.look(&self.run.id, change).await }).catch_unwind();
-        let deadline = self.run.host.world.sleep(LOOK_TIMEOUT);
+        let deadline = self.run.shared.world.sleep(LOOK_TIMEOUT);
         match select(Box::pin(look), deadline).await {
             Either::Left((Ok(seen), _)) => seen,
             Either::Left((Err(panic), _)) => {
@@ -235,22 +235,22 @@ impl Performance {
 
     /// Waits, as long as it takes, until an operator has decided. The run may be suspended meanwhile, although not all
     /// of its history was handed out.
-    async fn wait_for_word(&self, topic: &str) -> (Verdict, u64) {
-        self.run.hold(true);
+    async fn wait_for_word(&self, topic: &str) -> (ConfirmationReply, u64) {
+        self.run.pause_for_operator(true);
         let _waiting = self.run.wait(self.command.clone(), None);
         let word = loop {
-            let poked = self.run.poked();
+            let notified = self.run.notified();
             if let Some(word) = self.word(topic) {
                 break word;
             }
-            poked.await;
+            notified.await;
         };
-        self.run.hold(false);
+        self.run.pause_for_operator(false);
         word
     }
 
     /// The first decision in the inbox, and its number. What cannot be read is no decision.
-    fn word(&self, topic: &str) -> Option<(Verdict, u64)> {
+    fn word(&self, topic: &str) -> Option<(ConfirmationReply, u64)> {
         loop {
             let message = self.run.take_message(topic)?;
             match message.payload.decode() {
@@ -258,7 +258,7 @@ impl Performance {
                 Err(error) => {
                     tracing::warn!(run = %self.run.id, %error, "an unreadable decision was ignored");
                     let consumed = vec![message.seq];
-                    self.run.append(Vec::new(), Riders { consumed, ..Riders::default() });
+                    self.run.append(Vec::new(), AppendExtras { consumed, ..AppendExtras::default() });
                 }
             }
         }
@@ -268,12 +268,12 @@ impl Performance {
     async fn follow_word(
         &self,
         found: StateConfirmed,
-        (Verdict { decision, actor }, seq): (Verdict, u64),
+        (ConfirmationReply { decision, actor }, seq): (ConfirmationReply, u64),
     ) -> bool {
         let (command, resource, id) = (found.command.clone(), found.resource.clone(), found.id.clone());
         let decided = ConfirmationDecided { command, resource, id, decision, actor: actor.clone() };
         let consumed = vec![seq];
-        self.run.append(vec![decided.into()], Riders { consumed, ..Riders::default() });
+        self.run.append(vec![decided.into()], AppendExtras { consumed, ..AppendExtras::default() });
         match decision {
             ConfirmationDecision::Accept => false,
             ConfirmationDecision::Fail => {
@@ -292,6 +292,6 @@ impl Performance {
             self.run.id
         );
         let about = Unconfirmed { command, resource, id, expected, found: instead };
-        self.run.condemn(Failure::unconfirmed_resource(why, about)).await
+        self.run.fail_permanently(Failure::unconfirmed_resource(why, about)).await
     }
 }

@@ -6,7 +6,7 @@
 mod approval;
 pub(crate) mod attempts;
 mod body;
-pub(crate) mod body_end;
+pub(crate) mod body_outcome;
 mod business_key;
 pub(crate) mod call;
 mod callback;
@@ -14,8 +14,8 @@ mod catch_up;
 mod commit;
 mod compensation;
 mod confirm;
+mod heartbeat;
 mod retry;
-mod silence;
 mod transact;
 pub(crate) mod undo;
 mod unknown;

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use crate::journal::event::StepRetried;
-use crate::perform::call::Performance;
+use crate::perform::call::StepCall;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Payload;
 
-impl Performance {
+impl StepCall {
     /// The wait after `attempt` failed, if another one is left: as the retry policy says, shortened by chance, and not
     /// shorter than the error asks for. The chance is the same whenever the same attempt fails.
     pub(crate) fn wait_after(&self, attempt: u32, asked: Option<Duration>) -> Option<Duration> {

@@ -15,20 +15,20 @@ use crate::journal::event::{
     CommandCommitted, Event, NodeFinished, StateChanged, TransactionFinished, TransactionRolledBack,
 };
 use crate::journal::frame::Frame;
-use crate::perform::body_end::{Ended, ended_with, error_of};
-use crate::perform::call::{Next, Performance};
+use crate::perform::body_outcome::{BodyOutcome, body_outcome, error_of};
+use crate::perform::call::{Next, StepCall};
 use crate::perform::confirm::Recovered;
-use crate::run::append::Riders;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::step::body::Body;
 use crate::step::context::StepCx;
-use crate::store::api::{Undone, Work};
+use crate::store::api::{Rollback, Work};
 use crate::store::error::StoreError;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Payload};
-use crate::vocabulary::world::later;
 
 /// Where the event goes that the newest answer of an attempt holds.
 type Told = Arc<Mutex<Option<Event>>>;
@@ -68,14 +68,14 @@ impl Work for Attempt {
             self.body.call(self.cx.clone(), &self.args).now_or_never()
         }));
         let ended = match polled.transpose() {
-            Some(ended) => ended_with(&self.run, ended),
-            None => Ended::Refused(
+            Some(ended) => body_outcome(&self.run, ended),
+            None => BodyOutcome::Refused(
                 "the body of a transaction step awaited something that was not ready: it holds the store's one writer, so it may only use `cx.sql` and what answers at once"
                     .into(),
             ),
         };
         let event = match self.cx.missing() {
-            Some(missing) if !matches!(ended, Ended::Value(_)) => self.rolled_back(missing.to_string()),
+            Some(missing) if !matches!(ended, BodyOutcome::Value(_)) => self.rolled_back(missing.to_string()),
             _ => self.finished(ended),
         };
         let keep = matches!(&event, Event::TransactionFinished(finished) if finished.outcome.is_complete());
@@ -83,10 +83,10 @@ impl Work for Attempt {
         keep
     }
 
-    fn frame(&mut self, undone: Option<Undone>) -> Result<Frame, StoreError> {
+    fn frame(&mut self, undone: Option<Rollback>) -> Result<Frame, StoreError> {
         let event = match (undone, self.event.take()) {
-            (Some(Undone::Refused(reason)), _) => self.finished(Ended::Refused(reason)),
-            (Some(Undone::TimedOut), _) => self.finished(Ended::TimedOut),
+            (Some(Rollback::Refused(reason)), _) => self.finished(BodyOutcome::Refused(reason)),
+            (Some(Rollback::TimedOut), _) => self.finished(BodyOutcome::TimedOut),
             (None, Some(event)) => event,
             (None, None) => self.rolled_back("the store did not call the body".into()),
         };
@@ -104,7 +104,7 @@ impl Attempt {
         TransactionRolledBack { command: self.command.clone(), attempt: self.cx.attempt(), reason }.into()
     }
 
-    fn finished(&self, ended: Ended) -> Event {
+    fn finished(&self, ended: BodyOutcome) -> Event {
         finished(&self.run, &self.command, &self.options, &self.cx, ended).into()
     }
 }
@@ -115,7 +115,7 @@ fn finished(
     command: &CommandId,
     options: &StepOptions,
     cx: &StepCx,
-    ended: Ended,
+    ended: BodyOutcome,
 ) -> TransactionFinished {
     let (command, attempt) = (command.clone(), cx.attempt());
     let changed = cx.take_notes().into_iter().filter_map(|note| match note {
@@ -124,7 +124,7 @@ fn finished(
     });
     let changed: Vec<StateChanged> = changed.collect();
     let class = match ended {
-        Ended::Value(value) => {
+        BodyOutcome::Value(value) => {
             let outcome = Outcome::SideEffectCommitted;
             return TransactionFinished {
                 command,
@@ -135,11 +135,12 @@ fn finished(
                 changed,
             };
         }
-        Ended::Error(ref error) => error.class,
-        Ended::TimedOut | Ended::Silent => FailureClass::Retryable,
-        Ended::Panicked(_) | Ended::Unrecordable(_) | Ended::Refused(_) | Ended::Pending(_) => {
-            FailureClass::Permanent
-        }
+        BodyOutcome::Error(ref error) => error.class,
+        BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost => FailureClass::Retryable,
+        BodyOutcome::Panicked(_)
+        | BodyOutcome::Unrecordable(_)
+        | BodyOutcome::Refused(_)
+        | BodyOutcome::Pending(_) => FailureClass::Permanent,
     };
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
     let again = may_retry && options.retry.wait_after(attempt).is_some();
@@ -149,20 +150,20 @@ fn finished(
     TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
 }
 
-impl Performance {
+impl StepCall {
     /// Makes one attempt at a transaction step.
     pub(crate) async fn transact(&mut self) -> Next {
         let cx = self.step_cx(self.run.now(), None);
         let told = match self.intercepted(&cx) {
             Some(stub) => {
                 let ended = {
-                    let _busy = self.run.busy();
-                    self.watch(stub).await
+                    let _in_flight = self.run.in_flight();
+                    self.with_timeout(stub).await
                 };
                 let finished = finished(&self.run, &self.command, &self.options, &cx, ended);
                 let mut events = self.start_events();
                 events.push(finished.clone().into());
-                self.run.append(events, Riders::default());
+                self.run.append(events, AppendExtras::default());
                 return self.settle_transaction(finished, false).await;
             }
             None => self.hand_to_store(&cx).await,
@@ -175,7 +176,7 @@ impl Performance {
             }
             (_, None) => {
                 let reason = format!("the store acknowledged step `{}` without calling it", self.command);
-                let store = self.run.host.store.describe();
+                let store = self.run.shared.store.describe();
                 self.run.stop(StoreError::Corrupt { store, reason }).await
             }
         }
@@ -183,9 +184,9 @@ impl Performance {
 
     /// Has the store call the body; gives what the journal then says.
     async fn hand_to_store(&mut self, cx: &StepCx) -> Option<Event> {
-        if !self.run.host.store.runs_transactions() {
+        if !self.run.shared.store.runs_transactions() {
             let (run, command) = (self.run.id.clone(), self.command.clone());
-            let store = self.run.host.store.describe();
+            let store = self.run.shared.store.describe();
             return self.run.stop(Fault::NoTransactions { run, command, store }).await;
         }
         let told = Told::default();
@@ -207,8 +208,8 @@ impl Performance {
         let event = told.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut events = head;
         events.extend(event.clone());
-        self.run.owes(|owes| events.iter().for_each(|event| owes.apply(event)));
-        self.run.host.observe(&self.run.id, self.run.now(), events);
+        self.run.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
+        self.run.shared.observe(&self.run.id, self.run.now(), events);
         event
     }
 
@@ -243,7 +244,7 @@ impl Performance {
         if outcome.is_complete() {
             events.push(self.step_committed(None));
         }
-        self.run.append(events, Riders::default());
+        self.run.append(events, AppendExtras::default());
         Next::Done(answered)
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::definition::def::StepDef;
 use crate::journal::event::StepCompensated;
-use crate::journal::obligations::Owed;
-use crate::perform::attempts::perform;
-use crate::perform::call::Call;
-use crate::run::append::Riders;
+use crate::journal::obligations::PendingCompensation;
+use crate::perform::attempts::execute_step;
+use crate::perform::call::CallSpec;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::step::body::Body;
@@ -19,7 +19,7 @@ use crate::vocabulary::payload::Answered;
 
 /// Undoes one step.
 pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
-    let Some(owed) = run.owes(|owes| owes.owed(undoes).cloned()) else { return };
+    let Some(owed) = run.with_obligations(|obligations| obligations.owed(undoes).cloned()) else { return };
     let (def, body) = match undoing_step(run, &owed) {
         Some(found) => found,
         None if owed.step.is_empty() => {
@@ -33,16 +33,16 @@ pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
     let Ok(args) = owed.args.clone() else { return give_up(run, &owed, def.name) };
     let command = CommandId::new(&owed.place(), def.name);
     let call =
-        Call { name: def.name.into(), path: def.path.into(), options: def.options, args: Ok(args), body };
-    let answered: Answered = perform(Arc::clone(run), command.clone(), None, call).await;
+        CallSpec { name: def.name.into(), path: def.path.into(), options: def.options, args: Ok(args), body };
+    let answered: Answered = execute_step(Arc::clone(run), command.clone(), None, call).await;
     match answered {
-        Ok(_) if run.owes(|owes| owes.is_undone(undoes)) => {}
+        Ok(_) if run.with_obligations(|obligations| obligations.is_undone(undoes)) => {}
         Ok(_) => {
             let undone = StepCompensated { command, undoes: undoes.clone() };
-            run.append(vec![undone.into()], Riders::default());
+            run.append(vec![undone.into()], AppendExtras::default());
         }
         // Also where nothing was recorded: the arguments were refused.
-        Err(error) => run.owes(|owes| owes.give_up(undoes, &command, &error)),
+        Err(error) => run.with_obligations(|obligations| obligations.give_up(undoes, &command, &error)),
     }
 }
 
@@ -50,16 +50,16 @@ pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
 const UNKNOWN: &str = "compensation";
 
 /// A step whose undoing call could not be recorded when it was committed.
-fn give_up(run: &Run, owed: &Owed, name: &str) {
+fn give_up(run: &Run, owed: &PendingCompensation, name: &str) {
     let problem = owed.args.as_ref().err().cloned().unwrap_or_default();
     let command = CommandId::new(&owed.place(), name);
     let error = StepError::Unrecordable(run.failure(&command, problem)).recorded();
-    run.owes(|owes| owes.give_up(&owed.undoes, &command, &error));
+    run.with_obligations(|obligations| obligations.give_up(&owed.undoes, &command, &error));
 }
 
-fn undoing_step(run: &Run, owed: &Owed) -> Option<(&'static StepDef, Arc<dyn Body>)> {
+fn undoing_step(run: &Run, owed: &PendingCompensation) -> Option<(&'static StepDef, Arc<dyn Body>)> {
     match run.undo_of(&owed.undoes) {
         Some(undo) => Some((undo.def, undo.body)),
-        None => run.host.steps.get(owed.step.as_str()).map(|step| (step.def, step.body())),
+        None => run.shared.steps.get(owed.step.as_str()).map(|step| (step.def, step.body())),
     }
 }

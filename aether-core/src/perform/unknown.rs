@@ -8,10 +8,10 @@ use futures_util::future::BoxFuture;
 use crate::definition::def::{OnUnknown, Probe, Retry};
 use crate::inbox::decisions::{Resolution, Resolved};
 use crate::inbox::topics::{callback_topic, resolution_topic};
-use crate::journal::event::{Decision, Event, InvocationResolved, NodeFinished};
-use crate::perform::call::{Next, Performance};
-use crate::run::append::Riders;
-use crate::run::letterbox::refuse;
+use crate::journal::event::{Event, InvocationDecision, InvocationResolved, NodeFinished};
+use crate::perform::call::{Next, StepCall};
+use crate::run::append::AppendExtras;
+use crate::run::reply_receiver::refuse;
 use crate::step::body::ProbeResult;
 use crate::step::context::StepCx;
 use crate::store::api::Message;
@@ -25,17 +25,17 @@ use crate::vocabulary::payload::Payload;
 /// Sends of one invocation under one key before its outcome is left unknown.
 const MAX_SENDS: u32 = 5;
 
-impl Performance {
+impl StepCall {
     /// Decides about an invocation of unknown outcome. `decided` is what a crash cut off.
     pub(crate) async fn unknown(
         &mut self,
         invocation: &InvocationId,
         key: &IdempotencyKey,
-        decided: Option<Decision>,
+        decided: Option<InvocationDecision>,
     ) -> Next {
         match (self.options.on_unknown, decided) {
-            (OnUnknown::Ask, _) | (_, Some(Decision::Ask)) => {
-                self.ask(invocation, decided == Some(Decision::Ask)).await
+            (OnUnknown::Ask, _) | (_, Some(InvocationDecision::Ask)) => {
+                self.ask(invocation, decided == Some(InvocationDecision::Ask)).await
             }
             (OnUnknown::Fail, _) => {
                 let why = self.lost.take().unwrap_or_else(|| "it was started and never came back".into());
@@ -46,7 +46,7 @@ impl Performance {
         }
     }
 
-    fn decision(&self, invocation: &InvocationId, decision: Decision, actor: &str) -> Event {
+    fn decision(&self, invocation: &InvocationId, decision: InvocationDecision, actor: &str) -> Event {
         let command = self.command.clone();
         InvocationResolved { command, invocation: invocation.clone(), decision, actor: actor.into() }.into()
     }
@@ -63,7 +63,7 @@ impl Performance {
             format!("nobody knows whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
         let error = StepError::InDoubt(self.run.failure(&self.command, reason)).recorded();
         let mut events = self.start_events();
-        events.push(self.decision(invocation, Decision::InDoubt, actor));
+        events.push(self.decision(invocation, InvocationDecision::InDoubt, actor));
         events.push(self.failed(Outcome::PermanentFailure, Some(error.clone())));
         events.push(NodeFinished { command: self.command.clone() }.into());
         let mut riders = self.riders();
@@ -89,11 +89,11 @@ impl Performance {
         if let Some(wait) = Retry::READ.wait_after(self.unknown_tries.saturating_sub(2))
             && self.unknown_tries > 1
         {
-            let _busy = self.run.busy();
-            self.run.host.world.sleep(wait).await;
+            let _in_flight = self.run.in_flight();
+            self.run.shared.world.sleep(wait).await;
         }
         let mut events = self.start_events();
-        events.push(self.decision(invocation, Decision::Retry, "policy: retry"));
+        events.push(self.decision(invocation, InvocationDecision::Retry, "policy: retry"));
         let riders = self.riders();
         let receipt = self.run.append_durably(events, None, riders).await;
         Next::Call(DurableIntent::reissued(key.clone(), &receipt))
@@ -106,7 +106,7 @@ impl Performance {
             return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new()).await;
         };
         let found = {
-            let _busy = self.run.busy();
+            let _in_flight = self.run.in_flight();
             probe.await
         };
         match found {
@@ -135,7 +135,7 @@ impl Performance {
 
     /// The step's probe, or what a test answers in its place; `None` where the step has none.
     fn probing(&self, cx: StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
-        let interceptor = self.run.host.interceptor.as_ref();
+        let interceptor = self.run.shared.interceptor.as_ref();
         let answered = interceptor.and_then(|interceptor| interceptor.probe(&self.body_call(), &cx));
         answered.or_else(|| self.body.probe(cx, &self.args))
     }
@@ -145,8 +145,8 @@ impl Performance {
         if let Some(wait) = Retry::READ.wait_after(self.attempt.saturating_sub(1).min(2))
             && self.attempt > 1
         {
-            let _busy = self.run.busy();
-            self.run.host.world.sleep(wait).await;
+            let _in_flight = self.run.in_flight();
+            self.run.shared.world.sleep(wait).await;
         }
     }
 
@@ -158,9 +158,9 @@ impl Performance {
         );
         let error = StepError::TimedOut(self.run.failure(&self.command, reason));
         let mut events = self.start_events();
-        events.push(self.decision(invocation, Decision::DidNotHappen, "probe"));
+        events.push(self.decision(invocation, InvocationDecision::DidNotHappen, "probe"));
         let ledger = self.ledger_update(LedgerStatus::Failed, None, None).into_iter().collect();
-        self.run.append(events, Riders { ledger, ..Riders::default() });
+        self.run.append(events, AppendExtras { ledger, ..AppendExtras::default() });
         Next::Done(self.commit_failure(Outcome::PermanentFailure, &error, None).await)
     }
 
@@ -194,7 +194,7 @@ impl Performance {
     /// Puts the question on record.
     fn ask_operator(&mut self, invocation: &InvocationId) {
         let mut events = self.start_events();
-        events.push(self.decision(invocation, Decision::Ask, "policy: ask"));
+        events.push(self.decision(invocation, InvocationDecision::Ask, "policy: ask"));
         let why = self.lost.take();
         let why = why.map(|why| StepError::InDoubt(self.run.failure(&self.command, why)).recorded());
         let mut riders = self.riders();
@@ -235,13 +235,13 @@ impl Performance {
         consumed: Vec<u64>,
     ) -> Next {
         // In the append of the outcome: a decision without its value could not be taken up again.
-        let decision = self.decision(invocation, Decision::Happened, actor);
+        let decision = self.decision(invocation, InvocationDecision::Happened, actor);
         self.notes.push(decision);
         Next::Done(self.commit_success(value, consumed).await)
     }
 
     /// Says that the newest attempt definitely did not happen, and ends it.
-    pub(crate) fn deny(&mut self, actor: &str) {
+    pub(crate) fn record_not_executed(&mut self, actor: &str) {
         let invocation = self.invocation();
         let _the_next_attempt_is_made_by_another_program =
             self.did_not_happen(&invocation, actor, Vec::new());
@@ -250,7 +250,7 @@ impl Performance {
     /// A definite failure: the next attempt gets a new key.
     fn did_not_happen(&mut self, invocation: &InvocationId, actor: &str, consumed: Vec<u64>) -> Next {
         let mut events = self.start_events();
-        events.push(self.decision(invocation, Decision::DidNotHappen, actor));
+        events.push(self.decision(invocation, InvocationDecision::DidNotHappen, actor));
         let mut riders = self.riders();
         riders.consumed.extend(consumed);
         riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, None));

@@ -9,4 +9,4 @@ pub(crate) mod verifiers;
 
 pub use approvals::{ApprovalCall, Approvals};
 pub use replay::{Consulted, DefaultPolicy, Mode, ReplayPolicy, Verdict};
-pub use verifiers::{Seen, Verifier};
+pub use verifiers::{Inspection, Verifier};

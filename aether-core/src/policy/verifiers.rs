@@ -15,9 +15,9 @@ use crate::vocabulary::id::RunId;
 
 /// What a verifier saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum Inspection {
     /// The resource is as it was left.
-    AsLeft,
+    Unchanged,
     /// It is not.
     Differs {
         /// How it was left.
@@ -30,7 +30,7 @@ pub enum Seen {
 /// Looks at resources of one kind. Registered with `Engine::builder().verifier(kind, verifier)`.
 ///
 /// ```
-/// use aether_core::policy::verifiers::{Seen, Verifier};
+/// use aether_core::policy::verifiers::{Inspection, Verifier};
 /// use aether_core::journal::frame::event::StateChanged;
 /// use aether_core::vocabulary::failure::Failure;
 /// use aether_core::vocabulary::id::RunId;
@@ -44,12 +44,12 @@ pub enum Seen {
 ///     fn name(&self) -> &str {
 ///         "issues"
 ///     }
-///     fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
+///     fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Inspection, Failure>> {
 ///         let there = self.0.contains(&change.id);
 ///         let seen = if there {
-///             Seen::AsLeft
+///             Inspection::Unchanged
 ///         } else {
-///             Seen::Differs { expected: "an open issue".into(), found: "no such issue".into() }
+///             Inspection::Differs { expected: "an open issue".into(), found: "no such issue".into() }
 ///         };
 ///         Box::pin(std::future::ready(Ok(seen)))
 ///     }
@@ -64,7 +64,11 @@ pub trait Verifier: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     /// Why nothing could be seen. Unless the failure is permanent, three more looks are made before the run fails.
-    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>>;
+    fn look<'a>(
+        &'a self,
+        run: &'a RunId,
+        change: &'a StateChanged,
+    ) -> BoxFuture<'a, Result<Inspection, Failure>>;
 
     /// Whether a resource that was once found as it was left is not looked at again.
     fn skips_confirmed(&self) -> bool {
@@ -77,7 +81,11 @@ impl<V: Verifier + ?Sized> Verifier for Arc<V> {
         (**self).name()
     }
 
-    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
+    fn look<'a>(
+        &'a self,
+        run: &'a RunId,
+        change: &'a StateChanged,
+    ) -> BoxFuture<'a, Result<Inspection, Failure>> {
         (**self).look(run, change)
     }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::journal::event::Event;
 use crate::journal::frame::Frame;
 use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError};
-use crate::store::ack::{Ack, Tail};
+use crate::store::ack::{Ack, DurableWatermark};
 use crate::store::api::{Append, Created, NewRun, StatusChange, Store};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
@@ -148,7 +148,7 @@ impl Loading<'_> {
     ) -> Result<(), RecordingError> {
         let (run, expected) = (self.run.run.clone(), self.next);
         self.next += Position::from(frame.count);
-        let (ack, reply) = Ack::awaited(run.clone(), self.next, Arc::new(Tail::default()));
+        let (ack, reply) = Ack::awaited(run.clone(), self.next, Arc::new(DurableWatermark::default()));
         let consumed = Vec::new();
         self.store.append(Append {
             run,

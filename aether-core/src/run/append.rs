@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::journal::event::Event;
 use crate::journal::frame::Frame;
-use crate::journal::large_values::{Kept, has_large, large};
+use crate::journal::large_values::{LargeValue, has_large, large};
 use crate::policy::replay::Mode;
 use crate::run::claim::Run;
-use crate::store::ack::{Ack, Reply};
+use crate::store::ack::{Ack, AppendReply};
 use crate::store::api::{Append, StatusChange, Work};
 use crate::store::error::AppendError;
 use crate::store::ledger::{Acquire, LedgerUpdate};
@@ -18,7 +18,7 @@ use crate::vocabulary::payload::Payload;
 
 impl Run {
     /// Appends without waiting. Errors surface as the run's fault, through its tail.
-    pub(crate) fn append(&self, events: Vec<Event>, riders: Riders) {
+    pub(crate) fn append(&self, events: Vec<Event>, riders: AppendExtras) {
         self.push(events, None, riders, false);
     }
 
@@ -27,9 +27,9 @@ impl Run {
         &self,
         events: Vec<Event>,
         acquire: Option<Acquire>,
-        riders: Riders,
+        riders: AppendExtras,
     ) -> crate::store::ack::Receipt {
-        let _busy = self.occupied();
+        let _in_flight = self.in_flight_here();
         match self.push(events, acquire, riders, true) {
             Some(reply) => self.receipt(reply).await,
             None => self.halted().await,
@@ -38,18 +38,18 @@ impl Run {
 
     /// Has `work` done in the transaction of an append of `count` events, and waits until that is durable.
     pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::ack::Receipt {
-        let _busy = self.occupied();
+        let _in_flight = self.in_flight_here();
         if self.is_halted() {
             return self.halted().await;
         }
         let frame = Frame { count, text: String::new() };
-        match self.queue(frame, Some(work), None, Riders::default(), true) {
+        match self.queue(frame, Some(work), None, AppendExtras::default(), true) {
             Some(reply) => self.receipt(reply).await,
             None => self.halted().await,
         }
     }
 
-    async fn receipt(&self, reply: Reply) -> crate::store::ack::Receipt {
+    async fn receipt(&self, reply: AppendReply) -> crate::store::ack::Receipt {
         match reply.await {
             Ok(Ok(receipt)) => receipt,
             Ok(Err(error)) => self.stop(error).await,
@@ -72,9 +72,9 @@ impl Run {
         &self,
         events: Vec<Event>,
         acquire: Option<Acquire>,
-        riders: Riders,
+        riders: AppendExtras,
         awaited: bool,
-    ) -> Option<Reply> {
+    ) -> Option<AppendReply> {
         if self.is_halted() {
             self.root.wake();
             return None;
@@ -90,9 +90,9 @@ impl Run {
                 return None;
             }
         };
-        self.owes(|owes| events.iter().for_each(|event| owes.apply(event)));
+        self.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
         let reply = self.queue(frame, None, acquire, riders, awaited);
-        self.host.observe(&self.id, self.now(), events);
+        self.shared.observe(&self.id, self.now(), events);
         reply
     }
 
@@ -102,21 +102,21 @@ impl Run {
         frame: Frame,
         work: Option<Box<dyn Work>>,
         acquire: Option<Acquire>,
-        riders: Riders,
+        riders: AppendExtras,
         awaited: bool,
-    ) -> Option<Reply> {
+    ) -> Option<AppendReply> {
         let at = self.now();
         let mut state = self.lock();
         let expected = state.next;
         state.next += Position::from(frame.count);
         let (ack, reply) = if awaited {
-            let (ack, reply) = Ack::awaited(self.id.clone(), state.next, Arc::clone(&self.tail));
+            let (ack, reply) = Ack::awaited(self.id.clone(), state.next, Arc::clone(&self.watermark));
             (ack, Some(reply))
         } else {
-            (Ack::silent(self.id.clone(), state.next, Arc::clone(&self.tail)), None)
+            (Ack::silent(self.id.clone(), state.next, Arc::clone(&self.watermark)), None)
         };
         // Under the lock: the order of positions is the order in the store's queue.
-        self.host.store.append(Append {
+        self.shared.store.append(Append {
             run: self.id.clone(),
             epoch: self.epoch,
             expected,
@@ -134,47 +134,47 @@ impl Run {
     }
 
     /// Waits while too much is on its way to the disk, and stops a run whose journal is over the limit.
-    pub(crate) async fn breathe(&self) {
+    pub(crate) async fn apply_backpressure(&self) {
         let next = self.next();
-        if next >= self.host.limits.history {
+        if next >= self.shared.limits.history {
             let reason = format!(
                 "the journal of run `{}` has reached the limit of {} events: split the work into child runs",
-                self.id, self.host.limits.history
+                self.id, self.shared.limits.history
             );
             return self
-                .stop(crate::store::error::StoreError::Full { store: self.host.store.describe(), reason })
+                .stop(crate::store::error::StoreError::Full { store: self.shared.store.describe(), reason })
                 .await;
         }
-        let durable = self.tail.durable();
+        let durable = self.watermark.durable();
         if next.saturating_sub(durable) > BACKPRESSURE {
-            let _failure_is_the_runs_fault = self.tail.reached(next - BACKPRESSURE / 2).await;
+            let _failure_is_the_runs_fault = self.watermark.reached(next - BACKPRESSURE / 2).await;
         }
     }
 
     /// Appends; large values go to the effect store first.
-    pub(crate) async fn append_large(&self, events: Vec<Event>, mut riders: Riders) {
+    pub(crate) async fn append_large(&self, events: Vec<Event>, mut riders: AppendExtras) {
         riders.kept = self.keep(&events).await;
         if !riders.kept.is_empty() {
-            riders.lighten();
+            riders.drop_stored_values();
         }
         self.append(events, riders);
     }
 
     /// As [`Run::append_large`], and waits until it is durable.
     pub(crate) async fn append_large_durably(&self, events: Vec<Event>) {
-        let riders = Riders { kept: self.keep(&events).await, ..Riders::default() };
+        let riders = AppendExtras { kept: self.keep(&events).await, ..AppendExtras::default() };
         self.append_durably(events, None, riders).await;
     }
 
     /// Puts the large values of `events` into the effect store.
-    pub(crate) async fn keep(&self, events: &[Event]) -> Vec<Kept> {
-        if self.mode == Mode::Verify || !has_large(events, self.host.limits.inline) {
+    pub(crate) async fn keep(&self, events: &[Event]) -> Vec<LargeValue> {
+        if self.mode == Mode::Verify || !has_large(events, self.shared.limits.inline) {
             return Vec::new();
         }
-        let kept = large(events, self.host.limits.inline);
-        for Kept { value, at } in &kept {
-            let _busy = self.occupied();
-            if let Err(error) = self.host.store.put_blob(&at.sha256, value.as_str().into()).await {
+        let kept = large(events, self.shared.limits.inline);
+        for LargeValue { value, at } in &kept {
+            let _in_flight = self.in_flight_here();
+            if let Err(error) = self.shared.store.put_blob(&at.sha256, value.as_str().into()).await {
                 return self.stop(error).await;
             }
         }
@@ -187,17 +187,17 @@ const BACKPRESSURE: Position = 20_000;
 
 /// What rides with an append.
 #[derive(Debug, Default)]
-pub(crate) struct Riders {
+pub(crate) struct AppendExtras {
     pub(crate) ledger: Vec<LedgerUpdate>,
     pub(crate) status: Option<StatusChange>,
     pub(crate) consumed: Vec<u64>,
     /// Values of the events that are in the effect store.
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<LargeValue>,
 }
 
-impl Riders {
+impl AppendExtras {
     /// A value that is in the effect store is not repeated in the ledger: it is found there under the row's key.
-    pub(crate) fn lighten(&mut self) {
+    pub(crate) fn drop_stored_values(&mut self) {
         let kept = |value: &Option<Payload>| {
             value.as_ref().is_some_and(|value| self.kept.iter().any(|known| known.value == *value))
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::journal::event::{Event, InvocationAbandoned};
 use crate::journal::history::History;
-use crate::run::append::Riders;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::step::body::Undo;
@@ -20,19 +20,22 @@ impl Run {
     ///
     /// # Errors
     /// [`Fault`] when the store fails.
-    pub(crate) async fn abandon(&self, scopes: Option<&[String]>) -> Result<(Vec<Event>, Riders), Fault> {
-        let _busy = self.occupied();
+    pub(crate) async fn abandon(
+        &self,
+        scopes: Option<&[String]>,
+    ) -> Result<(Vec<Event>, AppendExtras), Fault> {
+        let _in_flight = self.in_flight_here();
         let given_up = |command: &CommandId| scopes.is_none_or(|s| s.iter().any(|s| command.is_within(s)));
-        let mut open = self.owes(|owes| owes.invocations());
+        let mut open = self.with_obligations(|obligations| obligations.invocations());
         open.retain(|(command, _)| given_up(command));
         if !open.is_empty() {
             // An intent that is on its way has a row when it has arrived.
-            self.tail.reached(self.next()).await?;
+            self.watermark.reached(self.next()).await?;
         }
-        let (mut events, mut riders) = (Vec::new(), Riders::default());
+        let (mut events, mut riders) = (Vec::new(), AppendExtras::default());
         for (command, invocation) in open {
             let update = self.in_doubt(&invocation);
-            let row = self.host.store.entry(&update.key).await?;
+            let row = self.shared.store.entry(&update.key).await?;
             // A row that is missing is not needed; one that holds the outcome is kept.
             riders.ledger.extend(row.filter(|row| !row.committed).map(|_| update));
             events.push(InvocationAbandoned { command, invocation }.into());
@@ -41,17 +44,17 @@ impl Run {
     }
 
     /// Tells bodies that the run is being cancelled, lets them end, and begins nothing more.
-    pub(crate) fn begin_closing(&self) {
+    pub(crate) fn begin_cancelling(&self) {
         let mut state = self.lock();
-        state.closing = true;
+        state.cancelling = true;
         let cancellation = Arc::clone(&state.cancellation);
         drop(state);
         cancellation.cancel();
     }
 
     /// Whether live work goes on.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.lock().busy > 0
+    pub(crate) fn has_in_flight(&self) -> bool {
+        self.lock().in_flight > 0
     }
 
     /// What bodies that begin now are told about cancellation.
@@ -62,7 +65,7 @@ impl Run {
     /// The workflow is over: from here on only its compensations are replayed, from `history`, and run.
     pub(crate) fn begin_unwinding(&self, history: History) {
         let mut state = self.lock();
-        state.closing = false;
+        state.cancelling = false;
         state.unwinding = true;
         state.cancellation = Arc::default();
         state.history = history;
@@ -90,7 +93,7 @@ impl Run {
     }
 
     /// Whether the run is where it was when this was asked last: then its inbox is worth a look.
-    pub(crate) fn lingers(&self) -> bool {
+    pub(crate) fn is_stalled(&self) -> bool {
         let mut state = self.lock();
         let next = state.next;
         std::mem::replace(&mut state.looked_at, next) == next

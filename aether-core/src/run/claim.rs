@@ -14,11 +14,11 @@ use crate::definition::def::WorkflowDef;
 use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
-use crate::run::fault::{Fault, Side};
-use crate::run::shared::Host;
+use crate::run::fault::{CommandSummary, Fault};
+use crate::run::shared::EngineShared;
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
-use crate::store::ack::Tail;
+use crate::store::ack::DurableWatermark;
 use crate::store::api::{Message, StoredEffect};
 use crate::store::ledger::{LedgerStatus, LedgerUpdate};
 use crate::vocabulary::failure::Failure;
@@ -33,13 +33,13 @@ pub(crate) struct Run {
     pub(crate) epoch: Epoch,
     pub(crate) mode: Mode,
     pub(crate) seed: String,
-    pub(crate) host: Arc<Host>,
+    pub(crate) shared: Arc<EngineShared>,
     pub(super) state: Mutex<State>,
-    pub(super) tail: Arc<Tail>,
+    pub(super) watermark: Arc<DurableWatermark>,
     pub(super) fault: OnceLock<Fault>,
-    pub(super) condemned: OnceLock<Failure>,
+    pub(super) permanent_failure: OnceLock<Failure>,
     pub(super) root: Arc<AtomicWaker>,
-    pub(super) poked: Notify,
+    pub(super) notified: Notify,
     /// Held by each start of a child until the child exists.
     pub(super) starting: Arc<RwLock<()>>,
 }
@@ -49,10 +49,10 @@ pub(super) struct State {
     pub(super) next: Position,
     pub(super) history: History,
     pub(super) matched: u64,
-    pub(super) busy: usize,
+    pub(super) in_flight: usize,
     pub(super) stopping: bool,
     /// The run is being cancelled: what is in flight may end, and nothing begins.
-    pub(super) closing: bool,
+    pub(super) cancelling: bool,
     /// The workflow is over, and its steps are being undone.
     pub(super) unwinding: bool,
     pub(super) cancellation: Arc<Cancellation>,
@@ -64,11 +64,11 @@ pub(super) struct State {
     pub(super) inbox: Vec<Message>,
     pub(super) seen: u64,
     /// What was asked for in a replay before its turn, to be told if nothing moves any more.
-    pub(super) ahead: Vec<Side>,
+    pub(super) ahead: Vec<CommandSummary>,
     /// Outcomes that the effect store held when the run was taken up.
     pub(super) effects: HashMap<IdempotencyKey, StoredEffect>,
     /// Replay waits for a person.
-    pub(super) held: bool,
+    pub(super) paused_for_operator: bool,
 }
 
 /// Everything a run starts from.
@@ -86,14 +86,14 @@ pub(crate) struct Origin {
 }
 
 impl Run {
-    pub(crate) fn new(host: Arc<Host>, origin: Origin) -> Arc<Self> {
+    pub(crate) fn new(shared: Arc<EngineShared>, origin: Origin) -> Arc<Self> {
         Arc::new(Self {
             id: origin.id,
             def: origin.def,
             epoch: origin.epoch,
             mode: origin.mode,
             seed: origin.seed,
-            host,
+            shared,
             state: Mutex::new(State {
                 next: origin.next,
                 history: origin.history,
@@ -103,11 +103,11 @@ impl Run {
                 effects: origin.effects.into_iter().map(|effect| (effect.key.clone(), effect)).collect(),
                 ..State::default()
             }),
-            tail: Arc::new(Tail::from(origin.next)),
+            watermark: Arc::new(DurableWatermark::from(origin.next)),
             fault: OnceLock::new(),
-            condemned: OnceLock::new(),
+            permanent_failure: OnceLock::new(),
             root: Arc::default(),
-            poked: Notify::new(),
+            notified: Notify::new(),
             starting: Arc::default(),
         })
     }
@@ -130,11 +130,11 @@ impl Run {
 
     /// Why the run stopped.
     pub(crate) fn fault(&self) -> Option<Fault> {
-        self.fault.get().cloned().or_else(|| self.tail.failure().cloned().map(Fault::Append))
+        self.fault.get().cloned().or_else(|| self.watermark.failure().cloned().map(Fault::Append))
     }
 
-    pub(crate) fn tail(&self) -> &Arc<Tail> {
-        &self.tail
+    pub(crate) fn watermark(&self) -> &Arc<DurableWatermark> {
+        &self.watermark
     }
 
     pub(crate) fn root(&self) -> &Arc<AtomicWaker> {
@@ -148,7 +148,7 @@ impl Run {
 
     /// The time now, in whole microseconds: what every store keeps.
     pub(crate) fn now(&self) -> Timestamp {
-        let now = self.host.world.now();
+        let now = self.shared.world.now();
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
@@ -177,21 +177,21 @@ impl Run {
     }
 
     /// Marks live work until the guard is dropped; the run is not suspended meanwhile.
-    pub(crate) fn busy(self: &Arc<Self>) -> Busy<Arc<Self>> {
-        self.lock().busy += 1;
-        Busy(Arc::clone(self))
+    pub(crate) fn in_flight(self: &Arc<Self>) -> InFlightGuard<Arc<Self>> {
+        self.lock().in_flight += 1;
+        InFlightGuard(Arc::clone(self))
     }
 
-    /// As [`Run::busy`], for as long as the run is borrowed.
-    pub(crate) fn occupied(&self) -> Busy<&Self> {
-        self.lock().busy += 1;
-        Busy(self)
+    /// As [`Run::in_flight`], for as long as the run is borrowed.
+    pub(crate) fn in_flight_here(&self) -> InFlightGuard<&Self> {
+        self.lock().in_flight += 1;
+        InFlightGuard(self)
     }
 
     /// Marks a durable wait until the guard is dropped; the run may be suspended meanwhile.
-    pub(crate) fn wait(self: &Arc<Self>, command: CommandId, until: Option<Timestamp>) -> Waiting {
+    pub(crate) fn wait(self: &Arc<Self>, command: CommandId, until: Option<Timestamp>) -> WaitGuard {
         self.lock().waits.insert(command.clone(), until);
-        Waiting(Arc::clone(self), command)
+        WaitGuard(Arc::clone(self), command)
     }
 
     /// Whether something waits durably.
@@ -202,7 +202,10 @@ impl Run {
     /// If only durable waits are left: when the first is due, and the commands that wait.
     pub(crate) fn idle(&self) -> Option<(Option<Timestamp>, Vec<CommandId>)> {
         let state = self.lock();
-        if state.busy > 0 || state.waits.is_empty() || !(state.held || state.history.is_exhausted()) {
+        if state.in_flight > 0
+            || state.waits.is_empty()
+            || !(state.paused_for_operator || state.history.is_exhausted())
+        {
             return None;
         }
         Some((state.waits.values().copied().flatten().min(), state.waits.keys().cloned().collect()))
@@ -211,7 +214,7 @@ impl Run {
     /// Whether the engine wants the run to stop and nothing is in flight.
     pub(crate) fn may_stop(&self) -> bool {
         let state = self.lock();
-        state.stopping && state.busy == 0
+        state.stopping && state.in_flight == 0
     }
 
     /// Drops what history holds of branches that lost a race without asking for it.
@@ -227,18 +230,18 @@ impl Run {
     /// The first message of one of `topics` that was not taken in; waits for it.
     pub(crate) async fn message_of(&self, topics: &[&str]) -> Message {
         loop {
-            let poked = self.poked.notified();
+            let notified = self.notified.notified();
             if let Some(message) = topics.iter().find_map(|topic| self.take_message(topic)) {
                 return message;
             }
-            poked.await;
+            notified.await;
         }
     }
 
     /// Looks into the store's inbox for what other processes sent.
     pub(crate) async fn look_into_inbox(&self) {
-        match self.host.store.inbox(&self.id).await {
-            Ok(inbox) => self.poke(inbox),
+        match self.shared.store.inbox(&self.id).await {
+            Ok(inbox) => self.notify(inbox),
             Err(error) => self.stop(error).await,
         }
     }
@@ -251,7 +254,7 @@ impl Run {
     }
 
     /// The inbox, or something else outside, has changed.
-    pub(crate) fn poke(&self, inbox: Vec<Message>) {
+    pub(crate) fn notify(&self, inbox: Vec<Message>) {
         let mut state = self.lock();
         for message in inbox {
             if message.seq > state.seen {
@@ -260,7 +263,7 @@ impl Run {
             }
         }
         drop(state);
-        self.poked.notify_waiters();
+        self.notified.notify_waiters();
         self.root.wake();
     }
 
@@ -275,8 +278,8 @@ impl Run {
     }
 
     /// Waits until something outside has changed.
-    pub(crate) fn poked(&self) -> tokio::sync::futures::Notified<'_> {
-        self.poked.notified()
+    pub(crate) fn notified(&self) -> tokio::sync::futures::Notified<'_> {
+        self.notified.notified()
     }
 
     /// Number of the newest inbox message this worker has seen.
@@ -286,52 +289,52 @@ impl Run {
 
     /// Checks that a recorded value is not over the limit.
     pub(crate) fn too_large(&self, payload: &Payload) -> Option<String> {
-        let limits = &self.host.limits;
+        let limits = &self.shared.limits;
         let checked = limits.check("bytes of JSON", payload.as_str().len(), limits.payload, "payload");
         checked.err().map(|over| over.to_string())
     }
 
     /// Checks that a recorded error is not over the limit.
     pub(crate) fn error_too_large(&self, error: &BodyError) -> Option<String> {
-        let (limits, size) = (&self.host.limits, error.error.as_str().len().max(error.message.len()));
+        let (limits, size) = (&self.shared.limits, error.error.as_str().len().max(error.message.len()));
         let start: String = error.message.chars().take(120).collect();
         let what = format!("bytes of the error that starts {start:?}");
         limits.check(what, size, limits.error, "error").err().map(|over| over.to_string())
     }
 
     /// What the run owes.
-    pub(crate) fn owes<T>(&self, ask: impl FnOnce(&mut Obligations) -> T) -> T {
+    pub(crate) fn with_obligations<T>(&self, ask: impl FnOnce(&mut Obligations) -> T) -> T {
         ask(&mut self.lock().obligations)
     }
 
     /// Does not return in a run that is being cancelled: nothing begins any more.
     pub(crate) async fn still_open(&self) {
-        if self.is_closing() {
+        if self.is_cancelling() {
             std::future::pending().await
         }
     }
 
     /// Whether the run is being cancelled.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.lock().closing
+    pub(crate) fn is_cancelling(&self) -> bool {
+        self.lock().cancelling
     }
 }
 
-/// Live work; see [`Run::busy`].
+/// Live work; see [`Run::in_flight`].
 #[derive(Debug)]
-pub(crate) struct Busy<R: Deref<Target = Run>>(R);
+pub(crate) struct InFlightGuard<R: Deref<Target = Run>>(R);
 
-impl<R: Deref<Target = Run>> Drop for Busy<R> {
+impl<R: Deref<Target = Run>> Drop for InFlightGuard<R> {
     fn drop(&mut self) {
-        self.0.lock().busy -= 1;
+        self.0.lock().in_flight -= 1;
     }
 }
 
 /// A durable wait; see [`Run::wait`].
 #[derive(Debug)]
-pub(crate) struct Waiting(Arc<Run>, CommandId);
+pub(crate) struct WaitGuard(Arc<Run>, CommandId);
 
-impl Drop for Waiting {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         self.0.lock().waits.remove(&self.1);
     }

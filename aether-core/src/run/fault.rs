@@ -13,14 +13,14 @@ pub struct Divergence {
     /// The run.
     pub run: RunId,
     /// What history holds, if it holds something.
-    pub recorded: Option<Side>,
+    pub recorded: Option<CommandSummary>,
     /// What the code asked for, if it asked for something.
-    pub requested: Option<Side>,
+    pub requested: Option<CommandSummary>,
 }
 
 /// One side of a [`Divergence`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Side {
+pub struct CommandSummary {
     /// The command.
     pub command: CommandId,
     /// Its class.
@@ -31,7 +31,7 @@ pub struct Side {
     pub site: Option<String>,
 }
 
-impl std::fmt::Display for Side {
+impl std::fmt::Display for CommandSummary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` ({}", self.command, self.class)?;
         if let Some(digest) = &self.digest {
@@ -99,7 +99,7 @@ pub enum Fault {
         /// The run.
         run: RunId,
         /// What the code asked for.
-        requested: Box<Side>,
+        requested: Box<CommandSummary>,
     },
     /// The replay policy forbade a command.
     #[error("run `{run}`: command `{command}` is forbidden by the replay policy: {reason}")]

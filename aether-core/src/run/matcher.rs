@@ -5,10 +5,10 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use crate::journal::history::{Answer, Recorded};
+use crate::journal::history::{CommandRecord, RecordedResult};
 use crate::policy::replay::{Consulted, Mode, Verdict};
 use crate::run::claim::Run;
-use crate::run::fault::{Divergence, Fault, Side};
+use crate::run::fault::{CommandSummary, Divergence, Fault};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Digest, Payload};
@@ -22,7 +22,12 @@ impl Run {
         digest: Option<&Digest>,
         site: Option<String>,
     ) -> Matched {
-        let side = || Side { command: command.clone(), class, digest: digest.cloned(), site: site.clone() };
+        let side = || CommandSummary {
+            command: command.clone(),
+            class,
+            digest: digest.cloned(),
+            site: site.clone(),
+        };
         let compared = self.lock().history.request(command.place()).map(|found| {
             let same_class = found.class.is_none_or(|recorded| recorded == class);
             let same_digest = found.digest.is_none() || digest.is_none() || found.digest.as_ref() == digest;
@@ -50,7 +55,7 @@ impl Run {
     }
 
     /// Remembers a command that history does not hold, while there is history left.
-    fn note_ahead(&self, side: impl Fn() -> Side) {
+    fn note_ahead(&self, side: impl Fn() -> CommandSummary) {
         let mut state = self.lock();
         if !state.history.is_exhausted() {
             state.ahead.push(side());
@@ -68,10 +73,10 @@ impl Run {
         command: &CommandId,
         class: EffectClass,
         recorded: bool,
-        side: impl Fn() -> Side,
+        side: impl Fn() -> CommandSummary,
     ) -> Verdict {
         let consulted = Consulted { run: &self.id, command, class, recorded, mode: self.mode };
-        let verdict = self.host.policy.consult(&consulted);
+        let verdict = self.shared.policy.consult(&consulted);
         let unrecorded = match &verdict {
             Verdict::Default | Verdict::Execute => {
                 !recorded && self.mode == Mode::Verify && class != EffectClass::Pure
@@ -85,14 +90,18 @@ impl Run {
         };
         // In a replay that executes nothing, history that is still to come is the better explanation.
         if unrecorded {
-            self.frontier(command).await;
+            self.wait_for_frontier(command).await;
             return self.stop(Fault::Unrecorded { run: self.id.clone(), requested: Box::new(side()) }).await;
         }
         verdict
     }
 
     /// Stops the run with a divergence.
-    pub(crate) async fn diverged<T>(&self, recorded: Option<Side>, requested: Option<Side>) -> T {
+    pub(crate) async fn diverged<T>(
+        &self,
+        recorded: Option<CommandSummary>,
+        requested: Option<CommandSummary>,
+    ) -> T {
         let divergence = Divergence { run: self.id.clone(), recorded, requested };
         self.stop(Fault::Diverged(Box::new(divergence))).await
     }
@@ -103,14 +112,14 @@ impl Run {
     }
 
     /// The recorded answer of a command, without taking its turn.
-    pub(crate) fn peek(&self, command: &CommandId) -> Option<Answer> {
+    pub(crate) fn peek(&self, command: &CommandId) -> Option<RecordedResult> {
         self.lock().history.request(command.place()).and_then(|record| record.answer.clone())
     }
 
     /// Waits until it is this command's turn, and takes its answer.
-    pub(crate) async fn turn(&self, command: &CommandId) -> Recorded {
+    pub(crate) async fn next_delivery(&self, command: &CommandId) -> CommandRecord {
         let taken = poll_fn(|cx| {
-            let taken = self.lock().history.take_turn(command.place(), cx.waker());
+            let taken = self.lock().history.take_delivery(command.place(), cx.waker());
             taken.map_or(Poll::Pending, Poll::Ready)
         })
         .await;
@@ -118,20 +127,20 @@ impl Run {
         taken
     }
 
-    /// The answer of a command that must hold `Answer` of the right kind.
+    /// The answer of a command that must hold `RecordedResult` of the right kind.
     pub(crate) async fn mismatched<T>(
         &self,
         command: &CommandId,
         class: EffectClass,
-        found: Option<Answer>,
+        found: Option<RecordedResult>,
     ) -> T {
         tracing::error!(run = %self.id, %command, ?found, "recorded answer is of another kind");
-        let side = Side { command: command.clone(), class, digest: None, site: None };
+        let side = CommandSummary { command: command.clone(), class, digest: None, site: None };
         self.diverged(Some(side.clone()), Some(side)).await
     }
 
     /// Waits until everything recorded has been handed out. In a shutdown it does not return.
-    pub(crate) async fn frontier(&self, command: &CommandId) {
+    pub(crate) async fn wait_for_frontier(&self, command: &CommandId) {
         poll_fn(|cx| {
             if self.lock().history.pass_frontier(command, cx.waker()) {
                 Poll::Ready(())
@@ -166,8 +175,8 @@ const fn has_body(class: EffectClass) -> bool {
     }
 }
 
-pub(super) fn recorded_side(record: &Recorded, otherwise: EffectClass) -> Side {
-    Side {
+pub(super) fn recorded_side(record: &CommandRecord, otherwise: EffectClass) -> CommandSummary {
+    CommandSummary {
         command: record.command.clone(),
         class: record.class.unwrap_or(otherwise),
         digest: record.digest.clone(),
@@ -181,7 +190,7 @@ pub(crate) enum Matched {
     /// Its answer is recorded.
     Answered,
     /// It was begun, and its answer is not recorded.
-    Begun(Box<Recorded>),
+    Begun(Box<CommandRecord>),
     /// History does not hold it.
     New,
 }

@@ -8,13 +8,13 @@ pub(crate) mod cancel;
 pub(crate) mod claim;
 pub(crate) mod end;
 pub(crate) mod fault;
-pub(crate) mod letterbox;
 pub(crate) mod matcher;
 pub(crate) mod program;
 pub(crate) mod recovery;
+pub(crate) mod reply_receiver;
 pub(crate) mod shared;
 
 pub use end::RunEnd;
-pub use fault::{Divergence, Fault, Side, StateName};
+pub use fault::{CommandSummary, Divergence, Fault, StateName};
 pub use program::{ChildEnd, Completion, RegisteredWorkflow};
 pub use shared::Observed;

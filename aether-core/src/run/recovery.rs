@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use crate::journal::history::History;
 use crate::run::claim::Run;
-use crate::run::fault::{Divergence, Fault, Side};
+use crate::run::fault::{CommandSummary, Divergence, Fault};
 use crate::run::matcher::recorded_side;
 use crate::store::api::StoredEffect;
 use crate::vocabulary::failure::Failure;
@@ -17,15 +17,15 @@ use crate::vocabulary::outcome::EffectClass;
 
 impl Run {
     /// Fails the run for good, and never returns.
-    pub(crate) async fn condemn<T>(&self, failure: Failure) -> T {
-        let _first = self.condemned.set(failure);
+    pub(crate) async fn fail_permanently<T>(&self, failure: Failure) -> T {
+        let _first = self.permanent_failure.set(failure);
         self.root.wake();
         std::future::pending().await
     }
 
     /// The failure that ends the run whatever its workflow does.
-    pub(crate) fn condemned(&self) -> Option<&Failure> {
-        self.condemned.get()
+    pub(crate) fn permanent_failure(&self) -> Option<&Failure> {
+        self.permanent_failure.get()
     }
 
     /// Looks something up in what history still holds.
@@ -49,20 +49,20 @@ impl Run {
     }
 
     /// Whether replay waits for a person: the run may be suspended although history is not used up.
-    pub(crate) fn hold(&self, held: bool) {
-        self.lock().held = held;
+    pub(crate) fn pause_for_operator(&self, paused: bool) {
+        self.lock().paused_for_operator = paused;
     }
 
     /// The divergence of a replay in which nothing moves.
     pub(crate) fn stuck(&self) -> Option<Fault> {
         let state = self.lock();
-        if state.busy > 0 {
+        if state.in_flight > 0 {
             return None;
         }
         let recorded = recorded_side(state.history.stuck_at()?, EffectClass::Pure);
         let requested = state.history.frontier_request().map(|command| {
             let known = state.ahead.iter().find(|side| side.command == *command).cloned();
-            known.unwrap_or_else(|| Side {
+            known.unwrap_or_else(|| CommandSummary {
                 command: command.clone(),
                 class: EffectClass::Pure,
                 digest: None,
@@ -79,7 +79,7 @@ impl Run {
         Some(self.divergence(recorded, None))
     }
 
-    fn divergence(&self, recorded: Side, requested: Option<Side>) -> Fault {
+    fn divergence(&self, recorded: CommandSummary, requested: Option<CommandSummary>) -> Fault {
         Fault::Diverged(Box::new(Divergence { run: self.id.clone(), recorded: Some(recorded), requested }))
     }
 

@@ -18,8 +18,8 @@ use crate::step::interceptor::Interceptor;
 use crate::store::api::{Message, Sent, Store};
 use crate::store::error::StoreError;
 use crate::vocabulary::deps::Deps;
+use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{RunId, WorkerId};
-use crate::vocabulary::world::World;
 
 use crate::vocabulary::limits::Limits;
 
@@ -36,9 +36,9 @@ pub struct Observed {
 
 /// What all runs of one engine share.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct EngineShared {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) world: Arc<dyn World>,
+    pub(crate) world: Arc<dyn Environment>,
     pub(crate) worker: WorkerId,
     pub(crate) deps: Arc<Deps>,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
@@ -54,7 +54,7 @@ pub(crate) struct Host {
     pub(crate) observers: broadcast::Sender<Observed>,
 }
 
-impl Host {
+impl EngineShared {
     /// Puts a message into a run's inbox, within the limits.
     pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, StoreError> {
         self.limits.check_name("topic", &message.topic)?;

@@ -142,7 +142,7 @@ pub trait Body: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`PayloadError`] when the record does not fit the function's signature.
-    fn normal(&self, args: &Payload) -> Result<Payload, PayloadError> {
+    fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
         Ok(args.clone())
     }
 
@@ -242,7 +242,7 @@ impl<S: Step> Body for StepBody<S> {
         Ok(S::business_key(&S::decode(args)?))
     }
 
-    fn normal(&self, args: &Payload) -> Result<Payload, PayloadError> {
+    fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
         S::encode(&S::decode(args)?)
     }
 

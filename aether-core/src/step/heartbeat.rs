@@ -11,36 +11,36 @@ use crate::vocabulary::payload::Payload;
 /// What one execution of a body tells of itself.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeats {
-    /// Progress that an earlier execution told.
+    /// Progress that an earlier execution reported.
     before: OnceLock<Payload>,
-    told: Mutex<Told>,
+    state: Mutex<Progress>,
     beat: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Progress {
     progress: Option<Payload>,
     /// The store does not have it yet.
     unsaved: bool,
 }
 
 impl Heartbeats {
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The body is alive; `progress` is how far it has come.
     pub(crate) fn beat(&self, progress: Option<Payload>) {
-        let mut told = self.told();
+        let mut state = self.lock();
         if progress.is_some() {
-            told.progress = progress;
-            told.unsaved = true;
+            state.progress = progress;
+            state.unsaved = true;
         }
-        drop(told);
+        drop(state);
         self.beat.notify_one();
     }
 
-    /// Says what an earlier execution told.
+    /// Says what an earlier execution reported.
     pub(crate) fn begin_after(&self, progress: Option<Payload>) {
         if let Some(progress) = progress {
             let _first = self.before.set(progress);
@@ -54,18 +54,18 @@ impl Heartbeats {
 
     /// The newest progress, of this execution or of an earlier one.
     pub(crate) fn newest(&self) -> Option<Payload> {
-        self.told().progress.clone().or_else(|| self.before.get().cloned())
+        self.lock().progress.clone().or_else(|| self.before.get().cloned())
     }
 
-    /// Newly told progress, once: the store does not have it yet.
+    /// Newly reported progress, once: the store does not have it yet.
     pub(crate) fn take_unsaved(&self) -> Option<Payload> {
-        let mut told = self.told();
-        if std::mem::take(&mut told.unsaved) { told.progress.clone() } else { None }
+        let mut state = self.lock();
+        if std::mem::take(&mut state.unsaved) { state.progress.clone() } else { None }
     }
 
-    /// Whether the store lacks progress that was told.
+    /// Whether the store lacks progress that was reported.
     pub(crate) fn is_unsaved(&self) -> bool {
-        self.told().unsaved
+        self.lock().unsaved
     }
 
     /// Ends at the next sign of life, or at one that came since this was asked last.

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use futures_util::future::BoxFuture;
 
 use crate::definition::def::StepOptions;
-use crate::journal::history::Answer;
+use crate::journal::history::RecordedResult;
 use crate::step::body::{BodyResult, ProbeResult};
 use crate::step::context::StepCx;
 use crate::vocabulary::id::{CommandId, RunId};
@@ -41,12 +41,12 @@ pub trait Interceptor: Send + Sync + Debug + 'static {
     }
 
     /// The clock reading, UUID or random value that a command of the workflow gets, in place of the world's.
-    fn draw(&self, _run: &RunId, _command: &CommandId) -> Option<Answer> {
+    fn draw(&self, _run: &RunId, _command: &CommandId) -> Option<RecordedResult> {
         None
     }
 
     /// Learns what a command of the workflow got where [`Interceptor::draw`] gave nothing.
-    fn drawn(&self, _run: &RunId, _command: &CommandId, _answer: &Answer) {}
+    fn drawn(&self, _run: &RunId, _command: &CommandId, _answer: &RecordedResult) {}
 
     /// Stands around a body, answered or let through: what is returned runs in its place. Where it is dropped or not
     /// polled to its end, neither is the body.

@@ -22,14 +22,14 @@ pub struct Receipt {
 
 /// How far a run's journal is durable, and whether it broke. Shared by all appends of one claim of one run.
 #[derive(Debug, Default)]
-pub struct Tail {
+pub struct DurableWatermark {
     durable: AtomicU64,
     failure: OnceLock<AppendError>,
     changed: Notify,
     broken: Notify,
 }
 
-impl Tail {
+impl DurableWatermark {
     /// The tail of a claim whose journal already holds every event below `position`.
     pub fn from(position: Position) -> Self {
         Self { durable: position.into(), ..Self::default() }
@@ -79,22 +79,22 @@ impl Tail {
 pub struct Ack {
     run: RunId,
     next: Position,
-    tail: Arc<Tail>,
+    tail: Arc<DurableWatermark>,
     reply: Option<oneshot::Sender<Result<Receipt, AppendError>>>,
     answered: bool,
 }
 
 /// The other end of an [`Ack`] that somebody waits for.
-pub type Reply = oneshot::Receiver<Result<Receipt, AppendError>>;
+pub type AppendReply = oneshot::Receiver<Result<Receipt, AppendError>>;
 
 impl Ack {
     /// An answer that only moves `tail`. `next` is the position after the append.
-    pub fn silent(run: RunId, next: Position, tail: Arc<Tail>) -> Self {
+    pub fn silent(run: RunId, next: Position, tail: Arc<DurableWatermark>) -> Self {
         Self { run, next, tail, reply: None, answered: false }
     }
 
     /// An answer that somebody waits for.
-    pub fn awaited(run: RunId, next: Position, tail: Arc<Tail>) -> (Self, Reply) {
+    pub fn awaited(run: RunId, next: Position, tail: Arc<DurableWatermark>) -> (Self, AppendReply) {
         let (reply, receiver) = oneshot::channel();
         (Self { run, next, tail, reply: Some(reply), answered: false }, receiver)
     }

@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
 use crate::journal::frame::{Frame, StoredFrame};
-use crate::journal::large_values::Kept;
+use crate::journal::large_values::LargeValue;
 use crate::store::error::StoreError;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::contract::Status;
@@ -75,13 +75,13 @@ pub trait Work: Send + Debug {
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] when the events cannot be written as JSON.
-    fn frame(&mut self, undone: Option<Undone>) -> Result<Frame, StoreError>;
+    fn frame(&mut self, undone: Option<Rollback>) -> Result<Frame, StoreError>;
 }
 
 /// Why a store rolled a [`Work`] back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Undone {
+pub enum Rollback {
     /// It did what a transaction step must not do.
     Refused(String),
     /// It took longer than its time.
@@ -352,7 +352,11 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Keeps an outcome under its key, and the values it refers to as [`Store::put_blob`] does, all in one write.
     /// Durable when it answers. The first outcome under a key stays: a second one is dropped, its values are kept.
-    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        values: Vec<LargeValue>,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The outcomes kept for a run, in the order in which they came.
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>>;

@@ -12,7 +12,7 @@ use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 
 use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
-use crate::journal::large_values::Kept;
+use crate::journal::large_values::LargeValue;
 use crate::store::api::{
     Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
     StatusChange, Store, StoredEffect,
@@ -544,13 +544,17 @@ impl Store for MemoryStore {
         self.answer(|content| Ok(content.blobs.get(hash).cloned()))
     }
 
-    fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        values: Vec<LargeValue>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
         self.answer(|content| {
             let effects = &mut content.known(&effect.run)?.effects;
             if effects.iter().all(|known| known.key != effect.key) {
                 effects.push(effect);
             }
-            for Kept { value, at } in values {
+            for LargeValue { value, at } in values {
                 content.blobs.entry(at.sha256).or_insert_with(|| value.as_str().into());
             }
             Ok(())

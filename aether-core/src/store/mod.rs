@@ -11,10 +11,10 @@ pub mod memory;
 pub(crate) mod purge;
 pub mod read;
 
-pub use ack::{Ack, Receipt, Reply, Tail};
+pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
 pub use api::{
-    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
-    StatusChange, Store, StoredEffect, Undone, Work,
+    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, Rollback, RunFilter, RunRecord, Sent,
+    Snapshot, StatusChange, Store, StoredEffect, Work,
 };
 pub use error::{AppendError, StoreError};
 pub use intent::{DurableIntent, LedgerAnswer};

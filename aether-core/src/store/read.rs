@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::journal::event::Event;
 use crate::journal::frame::{JournalError, StoredFrame};
-use crate::journal::large_values::{BlobRef, Kept, put, references, returned};
+use crate::journal::large_values::{BlobRef, LargeValue, put, references, returned};
 use crate::store::api::{Store, StoredEffect};
 use crate::store::error::StoreError;
 use crate::store::ledger::LedgerEntry;
@@ -156,11 +156,11 @@ pub async fn complete(store: &dyn Store, run: &RunId, rows: &mut [LedgerEntry]) 
 pub(crate) async fn effect_events(
     store: &dyn Store,
     effect: &StoredEffect,
-) -> Result<(Vec<Event>, Vec<Kept>), StoreError> {
+) -> Result<(Vec<Event>, Vec<LargeValue>), StoreError> {
     let mut reader = Reader { store, run: &effect.run, known: HashMap::new() };
     let mut events: Vec<Event> = serde_json::from_str(&effect.frame.text).map_err(|e| {
         reader.corrupt(format_args!("the effect stored under `{}` is unreadable: {e}", effect.key))
     })?;
     reader.fill(&effect.frame.text, &mut events).await?;
-    Ok((events, reader.known.into_iter().map(|(at, value)| Kept { value, at }).collect()))
+    Ok((events, reader.known.into_iter().map(|(at, value)| LargeValue { value, at }).collect()))
 }

@@ -24,21 +24,21 @@ pub const CALLBACK: &str = "callback";
 
 /// An event, and when it was appended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Dated {
+pub struct TimedEvent {
     /// When, by the clock of the worker that appended it.
     pub at: Timestamp,
     /// What happened.
     pub event: Event,
 }
 
-impl From<(Timestamp, Event)> for Dated {
+impl From<(Timestamp, Event)> for TimedEvent {
     fn from((at, event): (Timestamp, Event)) -> Self {
         Self { at, event }
     }
 }
 
 /// An event of which nobody knows when it was appended counts as of 1970.
-impl From<Event> for Dated {
+impl From<Event> for TimedEvent {
     fn from(event: Event) -> Self {
         Self { at: Timestamp::UNIX_EPOCH, event }
     }
@@ -46,7 +46,7 @@ impl From<Event> for Dated {
 
 /// Where in a journal something happened, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moment {
+pub struct EventTime {
     /// Number of the event.
     pub position: Position,
     /// When it was appended.
@@ -65,7 +65,7 @@ pub struct Transition {
     /// Who made it move: the engine or a worker, a person, a policy, the clock.
     pub actor: String,
     /// When, and by which event.
-    pub moment: Moment,
+    pub moment: EventTime,
 }
 
 /// A status with the history of its moves.
@@ -74,7 +74,7 @@ pub struct Lifecycle {
     /// Where it stands.
     pub status: Status,
     /// When it became known.
-    pub created: Moment,
+    pub created: EventTime,
     /// When it last moved.
     pub updated_at: Timestamp,
     /// Its moves, oldest first, at most [`HISTORY_CAP`].
@@ -85,7 +85,7 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// Pending, from `created` on.
-    pub fn new(created: Moment) -> Self {
+    pub fn new(created: EventTime) -> Self {
         let updated_at = created.at;
         Self { status: Status::Pending, created, updated_at, transitions: Vec::new(), dropped: 0 }
     }
@@ -94,7 +94,7 @@ impl Lifecycle {
     ///
     /// # Errors
     /// [`IllegalTransition`] when the table has no such move; then nothing changes.
-    pub fn go(&mut self, trigger: Trigger, actor: &str, moment: Moment) -> Result<(), IllegalTransition> {
+    pub fn go(&mut self, trigger: Trigger, actor: &str, moment: EventTime) -> Result<(), IllegalTransition> {
         let (from, to) = (self.status, self.status.after(trigger)?);
         if self.transitions.len() >= HISTORY_CAP {
             self.transitions.remove(0);

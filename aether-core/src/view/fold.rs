@@ -3,15 +3,15 @@
 //! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
 //! Every move of a run's and of an execution's status is kept with from, to, trigger, actor and time.
 
-use crate::view::execution::{Dated, ENGINE, Lifecycle, Moment};
+use crate::view::execution::{ENGINE, EventTime, Lifecycle, TimedEvent};
 use crate::view::run::{EffectRecord, RunView, StepView};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
 use crate::inbox::decisions;
-use crate::inbox::decisions::Ruling;
-use crate::journal::event::{Decision, Event};
+use crate::inbox::decisions::ApprovalOutcome;
+use crate::journal::event::{Event, InvocationDecision};
 use crate::run::end::RunEnd;
 use crate::store::api::{Snapshot, Store};
 use crate::store::error::StoreError;
@@ -33,7 +33,7 @@ impl RunView {
             version: 0,
             input: None,
             status: Status::Pending,
-            lifecycle: Lifecycle::new(Moment { position: 0, at: Timestamp::UNIX_EPOCH }),
+            lifecycle: Lifecycle::new(EventTime { position: 0, at: Timestamp::UNIX_EPOCH }),
             steps: Vec::new(),
             effects: Vec::new(),
             position: 0,
@@ -49,7 +49,7 @@ impl RunView {
     }
 
     /// Folds a whole journal: events with the times of their frames, or events alone.
-    pub fn fold(run: RunId, events: impl IntoIterator<Item = impl Into<Dated>>) -> Self {
+    pub fn fold(run: RunId, events: impl IntoIterator<Item = impl Into<TimedEvent>>) -> Self {
         let mut view = Self::new(run);
         events.into_iter().for_each(|event| view.apply(event));
         view
@@ -97,9 +97,9 @@ impl RunView {
     }
 
     /// Takes in the next event.
-    pub fn apply(&mut self, event: impl Into<Dated>) {
-        let Dated { at, event } = event.into();
-        let now = Moment { position: self.position, at };
+    pub fn apply(&mut self, event: impl Into<TimedEvent>) {
+        let TimedEvent { at, event } = event.into();
+        let now = EventTime { position: self.position, at };
         self.position += 1;
         self.apply_to_run(&event, now);
         let Some(command) = event.command().cloned() else { return };
@@ -141,10 +141,11 @@ impl RunView {
             }
             Event::InvocationResolved(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
-                step.in_doubt = !matches!(e.decision, Decision::Happened | Decision::DidNotHappen);
+                step.in_doubt =
+                    !matches!(e.decision, InvocationDecision::Happened | InvocationDecision::DidNotHappen);
                 match (e.decision, step.status) {
-                    (Decision::Ask, Status::Running) => self.go(&command, Trigger::Suspend),
-                    (Decision::Ask, _) => {}
+                    (InvocationDecision::Ask, Status::Running) => self.go(&command, Trigger::Suspend),
+                    (InvocationDecision::Ask, _) => {}
                     _ => self.resume(&command),
                 }
             }
@@ -197,14 +198,14 @@ impl RunView {
             Event::ApprovalDecided(_) if decisions::is_question(&command, self.class_of(&command)) => {
                 self.resume(&command);
             }
-            Event::ApprovalDecided(e) => match e.decision.decode::<Ruling>() {
+            Event::ApprovalDecided(e) => match e.decision.decode::<ApprovalOutcome>() {
                 // The end of the call or of the wait follows, and says so.
-                Ok(Ruling::Rejected(_) | Ruling::Expired) => {}
-                Ok(Ruling::ApprovedWith(edited)) => {
+                Ok(ApprovalOutcome::Rejected(_) | ApprovalOutcome::Expired) => {}
+                Ok(ApprovalOutcome::ApprovedWith(edited)) => {
                     self.step_mut(&command, EffectClass::Human).edited = Some(edited);
                     self.resume(&command);
                 }
-                Ok(Ruling::Approved) | Err(_) => self.resume(&command),
+                Ok(ApprovalOutcome::Approved) | Err(_) => self.resume(&command),
             },
             Event::CallbackAwaited(_) => self.go(&command, Trigger::Suspend),
             Event::CallbackReceived(_) => self.resume(&command),
@@ -212,7 +213,7 @@ impl RunView {
         }
     }
 
-    pub(super) fn apply_to_run(&mut self, event: &Event, now: Moment) {
+    pub(super) fn apply_to_run(&mut self, event: &Event, now: EventTime) {
         let moved = match event {
             Event::RunCreated(e) => {
                 self.lifecycle = Lifecycle::new(now);
@@ -319,7 +320,7 @@ impl RunView {
 
     pub(super) fn drawn(
         &mut self,
-        now: Moment,
+        now: EventTime,
         command: &CommandId,
         class: EffectClass,
         value: Result<Payload, crate::vocabulary::payload::PayloadError>,
@@ -332,7 +333,7 @@ impl RunView {
     /// A command's final outcome.
     pub(super) fn commit(
         &mut self,
-        now: Moment,
+        now: EventTime,
         command: &CommandId,
         outcome: Outcome,
         given: Option<Result<Payload, Payload>>,
@@ -346,7 +347,7 @@ impl RunView {
     /// A command's final outcome, and the move that it makes.
     pub(super) fn finish(
         &mut self,
-        now: Moment,
+        now: EventTime,
         command: &CommandId,
         outcome: Outcome,
         result: Result<Payload, Payload>,

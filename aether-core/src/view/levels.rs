@@ -7,7 +7,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::view::execution::{ENGINE, Execution, Lifecycle, Moment, Purpose, Transition};
+use crate::view::execution::{ENGINE, EventTime, Execution, Lifecycle, Purpose, Transition};
 use crate::view::people::error_text;
 use crate::view::run::{RunView, StepView};
 use crate::vocabulary::contract::{Constraints, Status, Trigger};
@@ -38,7 +38,7 @@ pub struct StepResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEntry {
     /// When, and by which event.
-    pub moment: Moment,
+    pub moment: EventTime,
     /// The step; absent for the run itself.
     pub step: Option<CommandId>,
     /// The contract of the execution; absent for the run itself.
@@ -236,7 +236,7 @@ impl RunView {
     }
 
     fn entries_of(&self, execution: &Execution) -> Vec<TraceEntry> {
-        let entry = |moment: Moment, moved: Option<&Transition>| {
+        let entry = |moment: EventTime, moved: Option<&Transition>| {
             let ended = moved.filter(|moved| moved.to.is_terminal());
             let refused = ended.filter(|moved| moved.to != Status::Completed);
             TraceEntry {

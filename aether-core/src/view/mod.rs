@@ -13,7 +13,7 @@ pub(crate) mod run;
 mod track;
 
 pub use execution::{
-    CALLBACK, CLOCK, Dated, ENGINE, Execution, HISTORY_CAP, Lifecycle, Moment, Purpose, Transition,
+    CALLBACK, CLOCK, ENGINE, EventTime, Execution, HISTORY_CAP, Lifecycle, Purpose, TimedEvent, Transition,
 };
 pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
 pub use people::{PeopleStep, PeopleView};

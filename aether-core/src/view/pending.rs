@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::inbox::decisions::is_question;
-use crate::journal::event::{Decision, Event};
+use crate::journal::event::{Event, InvocationDecision};
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
@@ -71,13 +71,13 @@ pub struct Pending {
 
 /// What a journal tells about one command to whoever wants to answer it.
 #[derive(Clone, Debug)]
-pub(crate) struct Counter {
+pub(crate) struct WaitState {
     pub(crate) open: Option<Pending>,
     /// Who decided, where it was decided.
     pub(crate) decided: Option<String>,
     /// Who said the last word about an invocation in doubt, and about a resource that is not as it was left.
     pub(crate) settled: BTreeMap<Waiting, String>,
-    /// Which round of words from outside it is in; see [`crate::journal::history::Recorded::round`].
+    /// Which round of words from outside it is in; see [`crate::journal::history::CommandRecord::round`].
     pub(crate) round: u32,
     handed_over: bool,
     /// The newest invocation, and whether its outcome is open.
@@ -90,14 +90,14 @@ pub(crate) struct Counter {
 
 /// All counters of one run.
 #[derive(Clone, Debug)]
-pub(crate) struct Counters {
+pub(crate) struct WaitStates {
     run: RunId,
     workflow: String,
     pub(crate) seed: String,
-    pub(crate) commands: BTreeMap<CommandId, Counter>,
+    pub(crate) commands: BTreeMap<CommandId, WaitState>,
 }
 
-impl Counters {
+impl WaitStates {
     /// Folds a whole journal.
     ///
     /// # Errors
@@ -152,11 +152,11 @@ impl Counters {
             until: None,
             refused: Vec::new(),
         };
-        self.commands.entry(command).or_insert_with(Counter::new).apply(event, about);
+        self.commands.entry(command).or_insert_with(WaitState::new).apply(event, about);
     }
 }
 
-impl Counter {
+impl WaitState {
     fn new() -> Self {
         Self {
             open: None,
@@ -215,13 +215,13 @@ impl Counter {
                 self.open = None;
                 self.settled.insert(Waiting::Confirmation, e.actor);
             }
-            Event::InvocationResolved(e) if e.decision == Decision::Ask => {
+            Event::InvocationResolved(e) if e.decision == InvocationDecision::Ask => {
                 let invocation = Some(e.invocation);
                 self.open = Some(Pending { waiting: Waiting::Resolution, invocation, ..about });
             }
             Event::InvocationResolved(e) => {
                 self.open = None;
-                if e.decision != Decision::Retry {
+                if e.decision != InvocationDecision::Retry {
                     self.close_invocation();
                 }
                 self.settled.insert(Waiting::Resolution, e.actor);

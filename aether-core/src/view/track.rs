@@ -4,9 +4,9 @@
 //! was still open in it is cancelled.
 
 use crate::inbox::decisions;
-use crate::inbox::decisions::Ruling;
-use crate::journal::event::{Decision, Event};
-use crate::view::execution::{CALLBACK, CLOCK, Execution, Lifecycle, Moment, Purpose};
+use crate::inbox::decisions::ApprovalOutcome;
+use crate::journal::event::{Event, InvocationDecision};
+use crate::view::execution::{CALLBACK, CLOCK, EventTime, Execution, Lifecycle, Purpose};
 use crate::view::people::error_text;
 use crate::view::run::RunView;
 use crate::vocabulary::contract::{Constraints, Status, Trigger};
@@ -15,7 +15,7 @@ use crate::vocabulary::outcome::{EffectClass, Outcome};
 
 impl RunView {
     /// Takes the next event of a command into the executions. Outcomes come through [`RunView::conclude`].
-    pub(super) fn track(&mut self, command: &CommandId, event: &Event, now: Moment) {
+    pub(super) fn track(&mut self, command: &CommandId, event: &Event, now: EventTime) {
         match event {
             Event::NodeStarted(e) => {
                 let at = self.begin(command, 0, e.class, now);
@@ -79,9 +79,9 @@ impl RunView {
                 let at = self.asked(command, now);
                 self.decided(at, &e.actor);
                 let question = decisions::is_question(command, self.class_of(command));
-                match e.decision.decode::<Ruling>() {
-                    Ok(Ruling::Rejected(_)) if !question => self.end(at, Trigger::Reject, now),
-                    Ok(Ruling::Expired) if !question => self.end(at, Trigger::Timeout, now),
+                match e.decision.decode::<ApprovalOutcome>() {
+                    Ok(ApprovalOutcome::Rejected(_)) if !question => self.end(at, Trigger::Reject, now),
+                    Ok(ApprovalOutcome::Expired) if !question => self.end(at, Trigger::Timeout, now),
                     _ => self.resume_execution(at, &e.actor, now),
                 }
                 if self.executions.get(at).is_some_and(|asked| asked.purpose == Purpose::Approval) {
@@ -106,7 +106,13 @@ impl RunView {
     }
 
     /// The outcome of a command ends its newest execution.
-    pub(super) fn conclude(&mut self, command: &CommandId, outcome: Outcome, trigger: Trigger, now: Moment) {
+    pub(super) fn conclude(
+        &mut self,
+        command: &CommandId,
+        outcome: Outcome,
+        trigger: Trigger,
+        now: EventTime,
+    ) {
         let class = self.step(command).map_or(EffectClass::Pure, |step| step.class);
         let at = self.begin_newest(command, class, now);
         if let Some(execution) = self.executions.get_mut(at) {
@@ -116,7 +122,7 @@ impl RunView {
     }
 
     /// Cancels every open execution and step for which `lost` holds.
-    pub(super) fn close(&mut self, lost: impl Fn(&CommandId) -> bool, actor: &str, now: Moment) {
+    pub(super) fn close(&mut self, lost: impl Fn(&CommandId) -> bool, actor: &str, now: EventTime) {
         let open: Vec<usize> = self.open.iter().copied().collect();
         for at in open {
             let Some(command) = self.executions.get(at).map(|execution| execution.command.clone()) else {
@@ -132,7 +138,7 @@ impl RunView {
     }
 
     /// The execution of `attempt` at `command`; made where there is none.
-    fn begin(&mut self, command: &CommandId, attempt: u32, class: EffectClass, now: Moment) -> usize {
+    fn begin(&mut self, command: &CommandId, attempt: u32, class: EffectClass, now: EventTime) -> usize {
         let id = InvocationId::new(command, attempt);
         let former = self.newest.get(command.as_str()).copied();
         let former = former.and_then(|at| self.executions.get(at).map(|execution| (at, execution)));
@@ -147,7 +153,7 @@ impl RunView {
     }
 
     /// The newest execution of `command`; made where there is none.
-    fn begin_newest(&mut self, command: &CommandId, class: EffectClass, now: Moment) -> usize {
+    fn begin_newest(&mut self, command: &CommandId, class: EffectClass, now: EventTime) -> usize {
         match self.newest.get(command.as_str()) {
             Some(at) => *at,
             None => self.begin(command, 0, class, now),
@@ -155,7 +161,7 @@ impl RunView {
     }
 
     /// The execution that a person is asked about: a question of its own, or the approval of a step's call.
-    fn asked(&mut self, command: &CommandId, now: Moment) -> usize {
+    fn asked(&mut self, command: &CommandId, now: EventTime) -> usize {
         let id = Execution::approval_id(command);
         if let Some(at) = self.newest.get(id.as_str()) {
             return *at;
@@ -177,7 +183,7 @@ impl RunView {
         purpose: Purpose,
         class: EffectClass,
         constraints: Constraints,
-        now: Moment,
+        now: EventTime,
     ) -> usize {
         let at = self.executions.len();
         self.executions.push(Execution {
@@ -207,7 +213,7 @@ impl RunView {
     }
 
     /// One move of one execution.
-    fn shift(&mut self, at: usize, trigger: Trigger, actor: &str, now: Moment) {
+    fn shift(&mut self, at: usize, trigger: Trigger, actor: &str, now: EventTime) {
         let Some(execution) = self.executions.get_mut(at) else { return };
         match execution.lifecycle.go(trigger, actor, now) {
             Ok(()) if execution.lifecycle.status.is_terminal() => {
@@ -218,14 +224,14 @@ impl RunView {
         }
     }
 
-    fn start(&mut self, at: usize, now: Moment) {
+    fn start(&mut self, at: usize, now: EventTime) {
         if self.status_of(at) == Some(Status::Pending) {
             let worker = self.worker.clone();
             self.shift(at, Trigger::Start, &worker, now);
         }
     }
 
-    fn suspend_execution(&mut self, at: usize, now: Moment) {
+    fn suspend_execution(&mut self, at: usize, now: EventTime) {
         self.start(at, now);
         if self.status_of(at) == Some(Status::Running) {
             let worker = self.worker.clone();
@@ -233,14 +239,14 @@ impl RunView {
         }
     }
 
-    fn resume_execution(&mut self, at: usize, actor: &str, now: Moment) {
+    fn resume_execution(&mut self, at: usize, actor: &str, now: EventTime) {
         if self.status_of(at) == Some(Status::Waiting) {
             self.shift(at, Trigger::Resume, actor, now);
         }
     }
 
     /// A definite failure of one attempt.
-    fn fail(&mut self, at: usize, why: String, now: Moment) {
+    fn fail(&mut self, at: usize, why: String, now: EventTime) {
         if let Some(execution) = self.executions.get_mut(at) {
             execution.error = Some(why);
         }
@@ -248,21 +254,21 @@ impl RunView {
     }
 
     /// A decision about an unknown outcome.
-    fn decide(&mut self, at: usize, decision: Decision, actor: &str, now: Moment) {
-        if decision == Decision::Ask {
+    fn decide(&mut self, at: usize, decision: InvocationDecision, actor: &str, now: EventTime) {
+        if decision == InvocationDecision::Ask {
             return self.suspend_execution(at, now);
         }
         self.resume_execution(at, actor, now);
-        if decision != Decision::Retry {
+        if decision != InvocationDecision::Retry {
             self.decided(at, actor);
         }
-        if decision == Decision::DidNotHappen {
+        if decision == InvocationDecision::DidNotHappen {
             self.fail(at, "it did not happen".into(), now);
         }
     }
 
     /// The last move of an execution, by whoever decided about it. An ended one stays as it is.
-    fn end(&mut self, at: usize, trigger: Trigger, now: Moment) {
+    fn end(&mut self, at: usize, trigger: Trigger, now: EventTime) {
         let Some(execution) = self.executions.get(at) else { return };
         let actor = execution.decided_by.clone().unwrap_or_else(|| self.worker.clone());
         match (execution.lifecycle.status, trigger) {

@@ -185,7 +185,7 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
             known = known.or_else(|| self::known(source));
             next = source.source();
         }
-        let Known { class, retry_after } = known.unwrap_or_default();
+        let ErrorHints { class, retry_after } = known.unwrap_or_default();
         let failure = Self { sources, ..Self::with_class(class, error) };
         match retry_after {
             Some(wait) => failure.not_before(wait),
@@ -196,14 +196,14 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
 
 /// What is known of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct ErrorHints {
     /// Its class.
     pub class: FailureClass,
     /// The least wait before the next attempt.
     pub retry_after: Option<Duration>,
 }
 
-impl Known {
+impl ErrorHints {
     /// What an error says of itself.
     pub fn of(error: &impl Classify) -> Self {
         Self { class: error.class(), retry_after: error.retry_after() }
@@ -213,14 +213,14 @@ impl Known {
 /// Tells what is known of an error type of another crate, so that `?` keeps it. Register one with
 /// `inventory::submit!`.
 #[derive(Clone, Copy, Debug)]
-pub struct KnownError(pub fn(&(dyn StdError + 'static)) -> Option<Known>);
+pub struct KnownError(pub fn(&(dyn StdError + 'static)) -> Option<ErrorHints>);
 
 inventory::collect!(KnownError);
 
 /// What an error says of itself; the nearest in a chain of sources counts.
-fn known(error: &(dyn StdError + 'static)) -> Option<Known> {
+fn known(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
     if let Some(error) = error.downcast_ref::<StepError<Failure>>() {
-        return Some(Known::of(error));
+        return Some(ErrorHints::of(error));
     }
     inventory::iter::<KnownError>.into_iter().find_map(|known| known.0(error))
 }
@@ -241,7 +241,7 @@ pub enum StepError<E = Failure> {
     /// A person or a rule refused the call.
     Rejected(Failure),
     /// The call is irreversible, and another one with the same business key was made before. Nothing was done.
-    Taken(Holder),
+    Taken(KeyHolder),
     /// The body was started and nobody knows whether it changed the world.
     InDoubt(Failure),
     /// The run was cancelled.
@@ -254,7 +254,7 @@ pub enum StepError<E = Failure> {
 
 /// The call that holds a business key. Only its definite failure frees the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct KeyHolder {
     /// Name of the step.
     pub step: String,
     /// The run that made the call.
@@ -266,7 +266,7 @@ pub struct Holder {
     pub in_doubt: bool,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for KeyHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { step, run, command, in_doubt } = self;
         write!(

@@ -5,9 +5,9 @@
 pub(crate) mod callback_token;
 pub mod contract;
 pub mod deps;
+pub mod environment;
 pub mod failure;
 pub mod id;
 pub mod limits;
 pub mod outcome;
 pub mod payload;
-pub mod world;

@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::inbox::decisions::{Decision, Ruling};
-use crate::inbox::letters::{Letter, Received, Reply};
-use crate::inbox::topics::{APPROVAL, answer_topic, ruling_topic};
+use crate::inbox::decisions::{ApprovalOutcome, Decision};
+use crate::inbox::replies::{ExternalReply, Received, Reply};
+use crate::inbox::topics::{APPROVAL, answer_topic, approval_topic};
 use crate::journal::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
-use crate::journal::history::Answer;
-use crate::run::append::Riders;
+use crate::journal::history::RecordedResult;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
-use crate::run::letterbox::Letterbox;
 use crate::run::matcher::Matched;
+use crate::run::reply_receiver::ReplyReceiver;
 use crate::step::recordable::Recordable;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
-use crate::vocabulary::world::later;
 use crate::workflow::context::Cx;
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
@@ -122,7 +122,7 @@ impl Cx {
     /// ```
     pub fn approval(&mut self, what: impl Into<String>) -> ApprovalRequest<'_> {
         let ticket = self.ticket(APPROVAL);
-        let topic = ruling_topic(&ticket.command);
+        let topic = approval_topic(&ticket.command);
         let what = what.into();
         ApprovalRequest(Wait::new(move |terms| {
             Box::pin(async move {
@@ -130,8 +130,9 @@ impl Cx {
                 let request =
                     terms.details.transpose().and_then(|details| Payload::encode(&Shown { what, details }));
                 let asked = Asking { ticket, request, topic, limit: terms.limit };
-                let answer =
-                    asked.answer(|letter| Payload::encode(&Decision::of(Ruling::of(letter)?, &letter.actor)));
+                let answer = asked.answer(|letter| {
+                    Payload::encode(&Decision::of(ApprovalOutcome::of(letter)?, &letter.actor))
+                });
                 match answer.await? {
                     Some(value) => {
                         value.decode().map_err(|e| StepError::Unrecordable(run.failure(&command, e)))
@@ -155,24 +156,24 @@ impl Asking<'_> {
     /// The recorded value that `accept` made of the answer; `None` where the question expired.
     async fn answer(
         mut self,
-        accept: impl Fn(&Letter) -> Result<Payload, PayloadError>,
+        accept: impl Fn(&ExternalReply) -> Result<Payload, PayloadError>,
     ) -> Result<Option<Payload>, StepError<Failure>> {
         let site = self.ticket.enter().await;
         let (run, command) = (Arc::clone(&self.ticket.run), self.ticket.command.clone());
         let class = EffectClass::Human;
         let (until, round) = match run.request(&command, class, None, site).await {
             Matched::Answered => {
-                return match run.turn(&command).await.answer {
-                    Some(Answer::Wait(value)) => Ok(value),
+                return match run.next_delivery(&command).await.answer {
+                    Some(RecordedResult::Wait(value)) => Ok(value),
                     answer => run.mismatched(&command, class, answer).await,
                 };
             }
             Matched::Begun(record) => {
-                run.frontier(&command).await;
+                run.wait_for_frontier(&command).await;
                 let asked =
                     record.asked.unwrap_or(crate::journal::history::Asked { until: None, decided: None });
                 if let Some((decision, actor)) = asked.decided {
-                    let letter = Letter { reply: Reply::Value(decision), actor };
+                    let letter = ExternalReply { reply: Reply::Value(decision), actor };
                     if let Ok(value) = accept(&letter) {
                         return Ok(complete(&run, &command, None, Some(value), Vec::new()).await);
                     }
@@ -180,8 +181,8 @@ impl Asking<'_> {
                 (asked.until, record.round)
             }
             Matched::New => {
-                run.frontier(&command).await;
-                run.breathe().await;
+                run.wait_for_frontier(&command).await;
+                run.apply_backpressure().await;
                 let request = match self.request {
                     Ok(request) => request,
                     Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error))),
@@ -196,7 +197,8 @@ impl Asking<'_> {
             }
         };
         let topic = self.topic;
-        let mut letters = Letterbox { run: Arc::clone(&run), command: command.clone(), topic, until, round };
+        let mut letters =
+            ReplyReceiver { run: Arc::clone(&run), command: command.clone(), topic, until, round };
         loop {
             let Received { letter, consumed } = letters.letter().await;
             match (accept(&letter), &letter.reply) {
@@ -227,6 +229,6 @@ async fn complete(
 ) -> Option<Payload> {
     let completed = WaitCompleted { command: command.clone(), value: value.clone() };
     let events = decided.map(Into::into).into_iter().chain([completed.into()]).collect();
-    run.append_large(events, Riders { consumed, ..Riders::default() }).await;
+    run.append_large(events, AppendExtras { consumed, ..AppendExtras::default() }).await;
     value
 }

@@ -14,7 +14,7 @@ use futures_util::future::maybe_done;
 use futures_util::stream::FuturesUnordered;
 
 use crate::journal::event::RaceDecided;
-use crate::journal::history::Answer;
+use crate::journal::history::RecordedResult;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
 use crate::vocabulary::id::CommandId;
@@ -142,7 +142,7 @@ tuples! {
 impl Cx {
     pub(crate) fn fork(&mut self, name: &str) -> (Ticket<'_>, Fork) {
         let def = self.def();
-        let limit = self.run.host.limits.depth;
+        let limit = self.run.shared.limits.depth;
         let run = Arc::clone(&self.run);
         let ticket = self.ticket(name);
         let path = ticket.command.place().to_owned();
@@ -180,12 +180,12 @@ impl Cx {
                     let winner = recorded_winner(&run, &command).await;
                     let (_, value) = racers.run(fork, Some(winner)).await;
                     // The race's own answer comes after the winner's effects: its turn is now.
-                    run.turn(&command).await;
+                    run.next_delivery(&command).await;
                     value
                 }
                 Matched::Begun(_) | Matched::New => {
                     let (winner, value) = racers.run(fork, None).await;
-                    run.frontier(&command).await;
+                    run.wait_for_frontier(&command).await;
                     decide(&run, &command, winner, R::COUNT).await;
                     value
                 }
@@ -237,7 +237,9 @@ impl Cx {
 async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
     let answer = run.peek(command);
     let number = match &answer {
-        Some(Answer::Race(winner)) => winner.rsplit_once(".b").and_then(|(_, number)| number.parse().ok()),
+        Some(RecordedResult::Race(winner)) => {
+            winner.rsplit_once(".b").and_then(|(_, number)| number.parse().ok())
+        }
         _ => None,
     };
     match number {

@@ -14,10 +14,10 @@ use std::task::{Context, Poll};
 use crate::journal::event::{
     ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted,
 };
-use crate::journal::history::{Answer, Recorded};
-use crate::run::append::Riders;
+use crate::journal::history::{CommandRecord, RecordedResult};
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
-use crate::run::fault::Side;
+use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
 use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
 use crate::step::recordable::{Recordable, RecordableError};
@@ -232,15 +232,15 @@ async fn about_child(
     let name = command.name();
     match run.request(&command, class, Some(&digest), site.clone()).await {
         Matched::Answered => {
-            let record = run.turn(&command).await;
+            let record = run.next_delivery(&command).await;
             return match record.answer.clone() {
-                Some(Answer::Step(result)) => Ok(inject(&run, &command, name, &record, result)?),
+                Some(RecordedResult::Step(result)) => Ok(inject(&run, &command, name, &record, result)?),
                 answer => run.mismatched(&command, class, answer).await,
             };
         }
-        Matched::Begun(_) => run.frontier(&command).await,
+        Matched::Begun(_) => run.wait_for_frontier(&command).await,
         Matched::New => {
-            run.frontier(&command).await;
+            run.wait_for_frontier(&command).await;
             let started = NodeStarted {
                 command: command.clone(),
                 class,
@@ -249,7 +249,7 @@ async fn about_child(
                 site,
                 constraints: Constraints::default(),
             };
-            run.append(vec![started.into()], Riders::default());
+            run.append(vec![started.into()], AppendExtras::default());
         }
     }
     let answered = answer(&run, &command).await;
@@ -288,10 +288,10 @@ impl ChildCall<'_> {
         let class = EffectClass::Workflow;
         match self.run.request(self.command, class, Some(&self.digest), self.site.clone()).await {
             Matched::Answered => {
-                let record = self.run.turn(self.command).await;
+                let record = self.run.next_delivery(self.command).await;
                 self.same_child(&record).await;
                 match record.answer.clone() {
-                    Some(Answer::Step(result)) => {
+                    Some(RecordedResult::Step(result)) => {
                         inject(self.run, self.command, self.workflow.def.name, &record, result)
                     }
                     answer => self.run.mismatched(self.command, class, answer).await,
@@ -306,9 +306,9 @@ impl ChildCall<'_> {
     }
 
     /// The child's id is part of what is asked for.
-    async fn same_child(&self, record: &Recorded) {
+    async fn same_child(&self, record: &CommandRecord) {
         if record.child.as_ref().is_some_and(|child| *child != self.child) {
-            let side = |child: &RunId| Side {
+            let side = |child: &RunId| CommandSummary {
                 command: CommandId::from(format!("{} as run {child}", self.command)),
                 class: EffectClass::Workflow,
                 digest: Some(self.digest.clone()),
@@ -322,7 +322,7 @@ impl ChildCall<'_> {
     /// Starts the child unless it exists, and waits for its end where that is asked for.
     async fn follow(self, linked: bool) -> Answered {
         let (run, command) = (self.run, self.command);
-        run.frontier(command).await;
+        run.wait_for_frontier(command).await;
         let Some(children) = self.children else {
             return Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded());
         };
@@ -341,9 +341,10 @@ impl ChildCall<'_> {
 
     async fn start(&self, children: &dyn Children, linked: bool) -> ChildStart {
         let run = self.run;
-        let _busy = run.busy();
+        let _in_flight = run.in_flight();
         if !linked {
-            if let Some(other) = run.owes(|owes| owes.starter(&self.child).cloned()) {
+            if let Some(other) = run.with_obligations(|obligations| obligations.starter(&self.child).cloned())
+            {
                 return ChildStart::Taken(format!("the child of command `{other}`"));
             }
             self.link().await;
@@ -385,11 +386,11 @@ fn answer_of(end: ChildEnd) -> Answered {
 }
 
 /// Hands out what is recorded; completes the step's events where they were cut off.
-fn inject(run: &Run, command: &CommandId, name: &str, record: &Recorded, result: Answered) -> Answered {
+fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, result: Answered) -> Answered {
     if !record.finished {
         let mut events = ending(command, name, &result);
         events.retain(|event| !(record.committed && matches!(event, Event::StepCommitted(_))));
-        run.append(events, Riders::default());
+        run.append(events, AppendExtras::default());
     }
     result
 }
@@ -398,15 +399,15 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
     loop {
         let waiting = run.wait(command.clone(), None);
         // Registered before looking, so that an end in between is not missed.
-        let poked = run.poked();
+        let notified = run.notified();
         // Not suspended while looking: what is seen may have happened before this worker claimed the run.
         let looked = {
-            let _busy = run.busy();
+            let _in_flight = run.in_flight();
             children.ended(child.clone()).await
         };
         match looked {
             Ok(Some(end)) => return end,
-            Ok(None) => poked.await,
+            Ok(None) => notified.await,
             Err(error) => return run.stop(error).await,
         }
         drop(waiting);
@@ -422,7 +423,7 @@ async fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered,
     let mut events = vec![committed.into()];
     events.append(&mut ending(command, name, answered));
     events.extend(also);
-    run.append_large(events, Riders::default()).await;
+    run.append_large(events, AppendExtras::default()).await;
 }
 
 /// The events after the outcome.

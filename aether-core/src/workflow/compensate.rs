@@ -8,7 +8,7 @@ use crate::journal::event::Uncompensated;
 use crate::journal::event::{CommandCommitted, NodeFinished, NodeStarted, StepCommitted};
 use crate::journal::obligations::COMPENSATE;
 use crate::perform::undo::undo;
-use crate::run::append::Riders;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
 use crate::store::error::StoreError;
@@ -45,7 +45,7 @@ impl Cx {
                 Some(Ok(listed)) => listed,
                 Some(Err(_)) => return run.mismatched(&command, EffectClass::Pure, None).await,
                 None => {
-                    run.frontier(&command).await;
+                    run.wait_for_frontier(&command).await;
                     list(&run, &command, site).await
                 }
             };
@@ -55,9 +55,9 @@ impl Cx {
             let left = left_of(&run, &listed);
             if answered {
                 // Its answer comes after those of the compensations.
-                run.turn(&command).await;
+                run.next_delivery(&command).await;
             } else {
-                run.frontier(&command).await;
+                run.wait_for_frontier(&command).await;
                 end(&run, &command, &left);
             }
             left
@@ -67,24 +67,24 @@ impl Cx {
 
 /// Records which steps are to be undone.
 async fn list(run: &Run, command: &CommandId, site: Option<String>) -> Vec<CommandId> {
-    let listed = run.owes(|owes| owes.pending(false));
+    let listed = run.with_obligations(|obligations| obligations.pending(false));
     let recorded = Payload::encode(&listed).and_then(|input| Ok((Digest::of(&input)?, input)));
     let (digest, input) = match recorded {
         Ok(recorded) => recorded,
         Err(error) => {
-            let store = run.host.store.describe();
+            let store = run.shared.store.describe();
             return run.stop(StoreError::Corrupt { store, reason: error.to_string() }).await;
         }
     };
     let (command, class) = (command.clone(), EffectClass::Pure);
     let started =
         NodeStarted { command, class, digest, input: Some(input), site, constraints: Constraints::default() };
-    run.append(vec![started.into()], Riders::default());
+    run.append(vec![started.into()], AppendExtras::default());
     listed
 }
 
 fn left_of(run: &Run, listed: &[CommandId]) -> Vec<Uncompensated> {
-    let left = run.owes(|owes| owes.uncompensated());
+    let left = run.with_obligations(|obligations| obligations.uncompensated());
     left.into_iter().filter(|left| listed.contains(&left.step)).collect()
 }
 
@@ -100,5 +100,5 @@ pub(crate) fn end(run: &Run, command: &CommandId, left: &[Uncompensated]) {
     };
     let finished = NodeFinished { command: command.clone() };
     let complete = StepCommitted { command, step: COMPENSATE.into(), key: None };
-    run.append(vec![committed.into(), finished.into(), complete.into()], Riders::default());
+    run.append(vec![committed.into(), finished.into(), complete.into()], AppendExtras::default());
 }

@@ -12,20 +12,20 @@ use jiff::Timestamp;
 
 use crate::definition::def::{START, StepOptions, WorkflowDef};
 use crate::journal::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
-use crate::journal::history::Answer;
-use crate::perform::attempts::perform;
-use crate::perform::call::Call;
-use crate::run::append::Riders;
+use crate::journal::history::RecordedResult;
+use crate::perform::attempts::execute_step;
+use crate::perform::call::CallSpec;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
 use crate::run::program::Children;
 use crate::step::body::{Body, Step, StepBody};
 use crate::step::tool::Tool;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Answered, Payload, PayloadError};
-use crate::vocabulary::world::later;
 use crate::workflow::gate::{BoxEffect, WorkflowCode};
 use crate::workflow::ticket::Ticket;
 
@@ -39,12 +39,12 @@ pub struct Cx {
     path: String,
     next: u32,
     state: u16,
-    raise: Raise,
+    raise: Irreversibility,
 }
 
 /// What is raised to irreversible, besides what declares itself so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Raise {
+pub(crate) enum Irreversibility {
     Nothing,
     Next,
     Everything,
@@ -53,7 +53,15 @@ pub(crate) enum Raise {
 impl Cx {
     pub(crate) fn root(run: Arc<Run>, children: Option<Arc<dyn Children>>) -> Self {
         let def = run.def;
-        Self { run, children, def, path: String::new(), next: 0, state: START, raise: Raise::Nothing }
+        Self {
+            run,
+            children,
+            def,
+            path: String::new(),
+            next: 0,
+            state: START,
+            raise: Irreversibility::Nothing,
+        }
     }
 
     /// The run this workflow is executed as.
@@ -93,19 +101,19 @@ impl Cx {
         path: String,
         raised: bool,
     ) -> Self {
-        let raise = if raised { Raise::Everything } else { Raise::Nothing };
+        let raise = if raised { Irreversibility::Everything } else { Irreversibility::Nothing };
         Self { run, children, def, path, next: 0, state: START, raise }
     }
 
     /// Whether everything in this scope is raised.
     pub(crate) fn is_raised(&self) -> bool {
-        self.raise == Raise::Everything
+        self.raise == Irreversibility::Everything
     }
 
     fn take_raise(&mut self) -> bool {
-        let raised = self.raise != Raise::Nothing;
-        if self.raise == Raise::Next {
-            self.raise = Raise::Nothing;
+        let raised = self.raise != Irreversibility::Nothing;
+        if self.raise == Irreversibility::Next {
+            self.raise = Irreversibility::Nothing;
         }
         raised
     }
@@ -122,8 +130,8 @@ impl Cx {
     /// # }
     /// ```
     pub fn irreversible(&mut self) -> &mut Self {
-        if self.raise == Raise::Nothing {
-            self.raise = Raise::Next;
+        if self.raise == Irreversibility::Nothing {
+            self.raise = Irreversibility::Next;
         }
         self
     }
@@ -154,7 +162,7 @@ impl Cx {
         let command = ticket.command.clone();
         BoxEffect::boxed(ticket.draw(
             EffectClass::Time,
-            |answer| if let Answer::Time(value) = answer { Some(value) } else { None },
+            |answer| if let RecordedResult::Time(value) = answer { Some(value) } else { None },
             |run| {
                 let value = run.now();
                 (value, TimeRecorded { command, value }.into())
@@ -168,10 +176,10 @@ impl Cx {
         let command = ticket.command.clone();
         BoxEffect::boxed(ticket.draw(
             EffectClass::Uuid,
-            |answer| if let Answer::Uuid(value) = answer { Some(value) } else { None },
+            |answer| if let RecordedResult::Uuid(value) = answer { Some(value) } else { None },
             |run| {
                 let mut bytes = [0; 16];
-                run.host.world.fill_random(&mut bytes);
+                run.shared.world.fill_random(&mut bytes);
                 let value = uuid::Builder::from_random_bytes(bytes).into_uuid();
                 (value, UuidRecorded { command, value }.into())
             },
@@ -182,7 +190,7 @@ impl Cx {
     pub fn random(&mut self) -> BoxEffect<'_, u64> {
         self.random_value("random", |run| {
             let mut bytes = [0; 8];
-            run.host.world.fill_random(&mut bytes);
+            run.shared.world.fill_random(&mut bytes);
             u64::from_be_bytes(bytes)
         })
     }
@@ -191,7 +199,7 @@ impl Cx {
     pub fn seed(&mut self) -> BoxEffect<'_, [u8; 32]> {
         self.random_value("seed", |run| {
             let mut bytes = [0; 32];
-            run.host.world.fill_random(&mut bytes);
+            run.shared.world.fill_random(&mut bytes);
             bytes
         })
     }
@@ -204,7 +212,7 @@ impl Cx {
         let command = ticket.command.clone();
         BoxEffect::boxed(ticket.draw(
             EffectClass::Random,
-            |answer| if let Answer::Random(value) = answer { value.decode().ok() } else { None },
+            |answer| if let RecordedResult::Random(value) = answer { value.decode().ok() } else { None },
             move |run| {
                 let value = draw(run);
                 let recorded = Payload::encode(&value).unwrap_or_else(|_| Payload::null());
@@ -235,30 +243,30 @@ impl Cx {
             let (run, command) = (&ticket.run, &ticket.command);
             let due = match run.request(command, EffectClass::Time, None, site).await {
                 Matched::Answered => {
-                    let answer = run.turn(command).await.answer;
+                    let answer = run.next_delivery(command).await.answer;
                     return match answer {
-                        Some(Answer::Timer) => (),
+                        Some(RecordedResult::Timer) => (),
                         answer => run.mismatched(command, EffectClass::Time, answer).await,
                     };
                 }
                 Matched::Begun(record) => {
-                    run.frontier(command).await;
+                    run.wait_for_frontier(command).await;
                     record.due.unwrap_or_else(|| run.now())
                 }
                 Matched::New => {
-                    run.frontier(command).await;
-                    run.breathe().await;
+                    run.wait_for_frontier(command).await;
+                    run.apply_backpressure().await;
                     let due = due(run.now());
                     let scheduled = TimerScheduled { command: command.clone(), due };
-                    run.append(vec![scheduled.into()], Riders::default());
+                    run.append(vec![scheduled.into()], AppendExtras::default());
                     due
                 }
             };
             {
                 let _waiting = run.wait(command.clone(), Some(due));
-                run.host.world.sleep_until(due).await;
+                run.shared.world.sleep_until(due).await;
             }
-            run.append(vec![TimerFired { command: command.clone() }.into()], Riders::default());
+            run.append(vec![TimerFired { command: command.clone() }.into()], AppendExtras::default());
         })
     }
 
@@ -275,10 +283,10 @@ impl Cx {
         E: crate::step::recordable::RecordableError,
     {
         let name = name.into();
-        self.call(Call { path: name.clone(), name, options, args, body })
+        self.call(CallSpec { path: name.clone(), name, options, args, body })
     }
 
-    pub(crate) fn call<O, E>(&mut self, mut call: Call) -> BoxEffect<'_, Result<O, StepError<E>>>
+    pub(crate) fn call<O, E>(&mut self, mut call: CallSpec) -> BoxEffect<'_, Result<O, StepError<E>>>
     where
         O: crate::step::recordable::Recordable,
         E: crate::step::recordable::RecordableError,
@@ -287,7 +295,7 @@ impl Cx {
         call.raise(ticket.raised);
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
-            let answered = perform(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
+            let answered = execute_step(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
             hand_out(&ticket, &answered)
         })
     }
@@ -317,7 +325,7 @@ impl Cx {
         tool: &Tool,
         args: Payload,
     ) -> BoxEffect<'_, Result<Payload, StepError<Payload>>> {
-        let mut call = Call {
+        let mut call = CallSpec {
             name: tool.def.name.into(),
             path: tool.def.path.into(),
             options: tool.def.options,
@@ -328,7 +336,7 @@ impl Cx {
         call.raise(ticket.raised || says_irreversible(&call.args));
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
-            let answered = perform(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
+            let answered = execute_step(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
             answered.map_err(|error| error.decode().unwrap_or_else(|e| unreadable(&ticket, &e)))
         })
     }
@@ -337,10 +345,13 @@ impl Cx {
 /// Whether a model says of its own call that it cannot be taken back.
 fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
     #[derive(serde::Deserialize)]
-    struct Said {
+    struct ClaimsIrreversible {
         irreversible: bool,
     }
-    args.as_ref().ok().and_then(|args| args.decode::<Said>().ok()).is_some_and(|said| said.irreversible)
+    args.as_ref()
+        .ok()
+        .and_then(|args| args.decode::<ClaimsIrreversible>().ok())
+        .is_some_and(|said| said.irreversible)
 }
 
 /// Decodes an answer: on the first run from the same bytes as on every replay.
@@ -366,7 +377,7 @@ pub fn call_step<S: Step>(
     cx: &mut Cx,
     args: Result<Payload, PayloadError>,
 ) -> BoxEffect<'_, Result<S::Output, StepError<S::Error>>> {
-    cx.call(Call {
+    cx.call(CallSpec {
         name: S::DEF.name.into(),
         path: S::DEF.path.into(),
         options: S::DEF.options,
@@ -388,7 +399,7 @@ where
     let path = cx.place();
     let raised = cx.take_raise();
     let scope = cx.scope(path, def, raised);
-    let too_deep = scope.depth() > scope.run.host.limits.depth;
+    let too_deep = scope.depth() > scope.run.shared.limits.depth;
     let run = Arc::clone(&scope.run);
     let body = WorkflowCode::new(body(scope));
     let (command, children) = (CommandId::new("", ""), &cx.children);
@@ -404,9 +415,9 @@ where
 
 /// Stops a run whose scopes are nested too deep.
 pub(crate) async fn too_deep_fault<T>(run: &Run) -> T {
-    let limit = run.host.limits.depth;
+    let limit = run.shared.limits.depth;
     let reason = format!("run `{}` nests scopes deeper than the limit of {limit} (`Limits::depth`)", run.id);
-    let store = run.host.store.describe();
+    let store = run.shared.store.describe();
     run.stop(crate::store::error::StoreError::Full { store, reason }).await
 }
 

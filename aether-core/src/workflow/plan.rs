@@ -7,10 +7,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::journal::event::PlanGenerated;
-use crate::journal::history::Answer;
+use crate::journal::history::RecordedResult;
 use crate::policy::replay::Mode;
-use crate::run::append::Riders;
-use crate::run::fault::{Fault, Side};
+use crate::run::append::AppendExtras;
+use crate::run::fault::{CommandSummary, Fault};
 use crate::run::matcher::Matched;
 use crate::step::recordable::Recordable;
 use crate::vocabulary::failure::{Failure, StepError};
@@ -52,17 +52,17 @@ impl Cx {
             // Pure, so that policies let it pass: what the planner does is asked about by itself.
             let class = EffectClass::Pure;
             if let Matched::Answered = run.request(&command, class, None, site.clone()).await {
-                return match run.turn(&command).await.answer {
-                    Some(Answer::Step(Ok(plan))) => Ok(read(&ticket, &plan)?),
+                return match run.next_delivery(&command).await.answer {
+                    Some(RecordedResult::Step(Ok(plan))) => Ok(read(&ticket, &plan)?),
                     answer => run.mismatched(&command, class, answer).await,
                 };
             }
             fork.check().await;
             let mut cx = fork.branch('p', 0);
             let plan = WorkflowCode::new(async move { planner(&mut cx).await }).await?;
-            run.frontier(&command).await;
+            run.wait_for_frontier(&command).await;
             if run.mode == Mode::Verify {
-                let requested = Box::new(Side { command, class, digest: None, site });
+                let requested = Box::new(CommandSummary { command, class, digest: None, site });
                 return run.stop(Fault::Unrecorded { run: run.id.clone(), requested }).await;
             }
             let plan = Payload::encode(&plan).map_err(|error| unrecordable(&ticket, &error))?;
@@ -71,7 +71,7 @@ impl Cx {
             }
             // Read before it is recorded: a plan that does not round-trip must not stand in a journal for good.
             let read = read(&ticket, &plan)?;
-            run.append_large(vec![PlanGenerated { command, plan }.into()], Riders::default()).await;
+            run.append_large(vec![PlanGenerated { command, plan }.into()], AppendExtras::default()).await;
             Ok(read)
         })
     }

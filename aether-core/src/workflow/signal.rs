@@ -1,4 +1,4 @@
-//! Durable waits for messages: the letterbox that a single answer ends, and signals.
+//! Durable waits for messages: the reply_receiver that a single answer ends, and signals.
 //!
 //! Promise: a message that was sent before its wait is kept; a message ends one wait; an answer that does not fit is
 //! refused on the record, and the wait goes on; of two answers, or of an answer and the time limit, one wins, across
@@ -11,17 +11,17 @@ use jiff::Timestamp;
 
 use crate::inbox::topics::signal_topic;
 use crate::journal::event::{Event, SignalReceived, WaitCompleted, WaitStarted};
-use crate::journal::history::Answer;
-use crate::run::append::Riders;
+use crate::journal::history::RecordedResult;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
-use crate::run::letterbox::message_before;
 use crate::run::matcher::Matched;
+use crate::run::reply_receiver::message_before;
 use crate::step::recordable::Recordable;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
-use crate::vocabulary::world::later;
 use crate::workflow::context::Cx;
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
@@ -69,25 +69,25 @@ async fn receive<T: Recordable>(
 ) -> Result<T, StepError<Failure>> {
     let site = ticket.enter().await;
     let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
-    if let Err(over) = run.host.limits.check_name("signal's name", &name) {
+    if let Err(over) = run.shared.limits.check_name("signal's name", &name) {
         return Err(StepError::Unrecordable(run.failure(&command, over)));
     }
     let class = EffectClass::Human;
     let value = match run.request(&command, class, None, site).await {
-        Matched::Answered => match run.turn(&command).await.answer {
-            Some(Answer::Wait(value)) => value,
+        Matched::Answered => match run.next_delivery(&command).await.answer {
+            Some(RecordedResult::Wait(value)) => value,
             answer => return run.mismatched(&command, class, answer).await,
         },
         Matched::Begun(record) => {
-            run.frontier(&command).await;
+            run.wait_for_frontier(&command).await;
             take(&run, &command, &name, record.due).await
         }
         Matched::New => {
-            run.frontier(&command).await;
-            run.breathe().await;
+            run.wait_for_frontier(&command).await;
+            run.apply_backpressure().await;
             let until = limit.map(|limit| later(run.now(), limit));
             let started = WaitStarted { command: command.clone(), name: name.clone(), until };
-            run.append(vec![started.into()], Riders::default());
+            run.append(vec![started.into()], AppendExtras::default());
             take(&run, &command, &name, until).await
         }
     };
@@ -106,13 +106,13 @@ async fn take(run: &Arc<Run>, command: &CommandId, name: &str, until: Option<Tim
     let message = match message_before(run, command, &topic, until).await {
         Some(message) => Some(message),
         None => {
-            let _busy = run.busy();
+            let _in_flight = run.in_flight();
             run.look_into_inbox().await;
             run.take_message(&topic)
         }
     };
     let mut events: Vec<Event> = Vec::with_capacity(2);
-    let mut riders = Riders::default();
+    let mut riders = AppendExtras::default();
     let value = message.map(|message| {
         riders.consumed.push(message.seq);
         let value = message.payload;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::definition::def::WorkflowDef;
 use crate::journal::event::{Event, RandomRecorded, TimeRecorded, UuidRecorded};
-use crate::journal::history::Answer;
-use crate::run::append::Riders;
+use crate::journal::history::RecordedResult;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::{Fault, StateName};
 use crate::run::matcher::Matched;
@@ -48,22 +48,22 @@ impl Ticket<'_> {
     pub(crate) async fn draw<T>(
         mut self,
         class: EffectClass,
-        read: impl Fn(Answer) -> Option<T>,
+        read: impl Fn(RecordedResult) -> Option<T>,
         fresh: impl FnOnce(&Run) -> (T, Event),
     ) -> T {
         let site = self.enter().await;
         match self.run.request(&self.command, class, None, site).await {
             Matched::Answered => {
-                let answer = self.run.turn(&self.command).await.answer;
+                let answer = self.run.next_delivery(&self.command).await.answer;
                 match answer.clone().and_then(read) {
                     Some(value) => value,
                     None => self.run.mismatched(&self.command, class, answer).await,
                 }
             }
             Matched::Begun(_) | Matched::New => {
-                self.run.frontier(&self.command).await;
-                self.run.breathe().await;
-                let interceptor = self.run.host.interceptor.as_ref();
+                self.run.wait_for_frontier(&self.command).await;
+                self.run.apply_backpressure().await;
+                let interceptor = self.run.shared.interceptor.as_ref();
                 let given = interceptor.and_then(|given| given.draw(&self.run.id, &self.command));
                 let given =
                     given.and_then(|answer| Some((read(answer.clone())?, drawn(&self.command, answer)?)));
@@ -71,7 +71,7 @@ impl Ticket<'_> {
                 if let (Some(interceptor), Some(answer)) = (interceptor, drawn_answer(&event)) {
                     interceptor.drawn(&self.run.id, &self.command, &answer);
                 }
-                self.run.append(vec![event], Riders::default());
+                self.run.append(vec![event], AppendExtras::default());
                 value
             }
         }
@@ -79,22 +79,25 @@ impl Ticket<'_> {
 }
 
 /// The event that records a draw.
-fn drawn(command: &CommandId, answer: Answer) -> Option<Event> {
+fn drawn(command: &CommandId, answer: RecordedResult) -> Option<Event> {
     let command = command.clone();
     match answer {
-        Answer::Time(value) => Some(TimeRecorded { command, value }.into()),
-        Answer::Uuid(value) => Some(UuidRecorded { command, value }.into()),
-        Answer::Random(value) => Some(RandomRecorded { command, value }.into()),
-        Answer::Step(_) | Answer::Timer | Answer::Race(_) | Answer::Wait(_) => None,
+        RecordedResult::Time(value) => Some(TimeRecorded { command, value }.into()),
+        RecordedResult::Uuid(value) => Some(UuidRecorded { command, value }.into()),
+        RecordedResult::Random(value) => Some(RandomRecorded { command, value }.into()),
+        RecordedResult::Step(_)
+        | RecordedResult::Timer
+        | RecordedResult::Race(_)
+        | RecordedResult::Wait(_) => None,
     }
 }
 
 /// The answer that a drawing's event holds.
-fn drawn_answer(event: &Event) -> Option<Answer> {
+fn drawn_answer(event: &Event) -> Option<RecordedResult> {
     match event {
-        Event::TimeRecorded(e) => Some(Answer::Time(e.value)),
-        Event::UuidRecorded(e) => Some(Answer::Uuid(e.value)),
-        Event::RandomRecorded(e) => Some(Answer::Random(e.value.clone())),
+        Event::TimeRecorded(e) => Some(RecordedResult::Time(e.value)),
+        Event::UuidRecorded(e) => Some(RecordedResult::Uuid(e.value)),
+        Event::RandomRecorded(e) => Some(RecordedResult::Random(e.value.clone())),
         _ => None,
     }
 }

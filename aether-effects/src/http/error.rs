@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use aether_core::failure::{Known, KnownError};
+use aether_core::failure::{ErrorHints, KnownError};
 use aether_core::outcome::{Classify, FailureClass};
 
 /// Which exchange: method and masked URL.
@@ -157,7 +157,7 @@ impl Classify for HttpError {
 }
 
 inventory::submit! {
-    KnownError(|error| error.downcast_ref::<HttpError>().map(Known::of))
+    KnownError(|error| error.downcast_ref::<HttpError>().map(ErrorHints::of))
 }
 
 /// What an error of the transport says, with its causes.

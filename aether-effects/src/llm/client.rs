@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::failure::{Known, KnownError};
+use aether_core::failure::{ErrorHints, KnownError};
 use aether_core::outcome::{Classify, FailureClass};
 use futures_util::future::BoxFuture;
 
@@ -154,7 +154,7 @@ impl Classify for ModelError {
 }
 
 inventory::submit! {
-    KnownError(|error| error.downcast_ref::<ModelError>().map(Known::of))
+    KnownError(|error| error.downcast_ref::<ModelError>().map(ErrorHints::of))
 }
 
 /// The clients of a program, by the name of the call. Give it to the engine with `.provide(..)`.

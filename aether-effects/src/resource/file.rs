@@ -8,7 +8,7 @@ use aether_core::failure::{Failure, Result};
 use aether_core::id::RunId;
 use aether_core::journal::event::StateChanged;
 use aether_core::payload::hex;
-use aether_core::policy::{Seen, Verifier};
+use aether_core::policy::{Inspection, Verifier};
 use aether_core::step::StepCx;
 use futures_util::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
@@ -47,16 +47,16 @@ impl Verifier for FileVerifier {
         "file"
     }
 
-    fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen>> {
+    fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Inspection>> {
         let path = change.id.clone();
         Box::pin(async move {
             let looked = tokio::task::spawn_blocking(move || version(Path::new(&path))).await;
             let found = looked.map_err(Failure::from)?.map_err(|error| unreadable(&change.id, &error))?;
             Ok(match &change.version {
-                Some(expected) if *expected == found => Seen::AsLeft,
-                None if found != ABSENT => Seen::AsLeft,
-                Some(expected) => Seen::Differs { expected: expected.clone(), found },
-                None => Seen::Differs { expected: "a file".into(), found },
+                Some(expected) if *expected == found => Inspection::Unchanged,
+                None if found != ABSENT => Inspection::Unchanged,
+                Some(expected) => Inspection::Differs { expected: expected.clone(), found },
+                None => Inspection::Differs { expected: "a file".into(), found },
             })
         })
     }

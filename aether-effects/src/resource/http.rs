@@ -4,7 +4,7 @@ use aether_core::failure::{Failure, Result};
 use aether_core::id::RunId;
 use aether_core::journal::event::StateChanged;
 use aether_core::payload::hex;
-use aether_core::policy::{Seen, Verifier};
+use aether_core::policy::{Inspection, Verifier};
 use aether_core::step::StepCx;
 use futures_util::future::BoxFuture;
 use reqwest::{Method, Url};
@@ -67,7 +67,7 @@ impl HttpVerifier {
         if matches!(response.status, 405 | 501) { self.ask(Method::GET, url).await } else { Ok(response) }
     }
 
-    async fn see(&self, change: &StateChanged) -> Result<Seen> {
+    async fn see(&self, change: &StateChanged) -> Result<Inspection> {
         let digest = change.version.as_deref().filter(|version| *version != ABSENT);
         let (expected, found) = match (&change.etag, digest) {
             _ if change.version.as_deref() == Some(ABSENT) => {
@@ -89,7 +89,7 @@ impl HttpVerifier {
                 ("a successful status".into(), state(&response, Some("a successful status")))
             }
         };
-        Ok(if expected == found { Seen::AsLeft } else { Seen::Differs { expected, found } })
+        Ok(if expected == found { Inspection::Unchanged } else { Inspection::Differs { expected, found } })
     }
 }
 
@@ -98,7 +98,7 @@ impl Verifier for HttpVerifier {
         "http"
     }
 
-    fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen>> {
+    fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Inspection>> {
         Box::pin(self.see(change))
     }
 

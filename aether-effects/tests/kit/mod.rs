@@ -11,9 +11,9 @@ use aether_core::id::{RunId, WorkerId};
 use aether_core::journal::event::Event;
 use aether_core::journal::{Frame, StoredFrame, read_verified};
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{Ack, Append, Created, NewRun, Store, Tail};
+use aether_core::store::{Ack, Append, Created, DurableWatermark, NewRun, Store};
+use aether_effects::environment::SystemEnvironment;
 use aether_effects::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, ToolCall, Usage};
-use aether_effects::world::SystemWorld;
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -103,7 +103,7 @@ macro_rules! step {
 
 /// A builder over `store` in the real world.
 pub(crate) fn builder(store: &MemoryStore) -> EngineBuilder {
-    EngineBuilder::new(Arc::new(SystemWorld)).store(Arc::new(store.clone()))
+    EngineBuilder::new(Arc::new(SystemEnvironment)).store(Arc::new(store.clone()))
 }
 
 /// The events of a run, their hash chain checked.
@@ -231,7 +231,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
     };
     assert_eq!(to.create(new).await.unwrap(), Created::New);
     for stored in &kept[1..] {
-        let (ack, reply) = Ack::awaited(run.clone(), 0, Arc::new(Tail::default()));
+        let (ack, reply) = Ack::awaited(run.clone(), 0, Arc::new(DurableWatermark::default()));
         to.append(Append {
             run: run.clone(),
             epoch: 1,

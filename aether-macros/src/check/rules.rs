@@ -134,7 +134,7 @@ pub(super) enum Verdict {
 
 enum Fit {
     /// The last names of the path.
-    Tail,
+    DurableWatermark,
     /// What lies in a module, under its full name or its last.
     Under,
     /// What lies in a module, under its full name.
@@ -181,7 +181,7 @@ fn rule(pattern: &str, verdict: Option<Verdict>) -> Rule {
     } else if let Some(name) = pattern.strip_prefix('=') {
         (name, Fit::Whole)
     } else {
-        (pattern.strip_prefix("..").unwrap_or(pattern), Fit::Tail)
+        (pattern.strip_prefix("..").unwrap_or(pattern), Fit::DurableWatermark)
     };
     Rule { verdict, names: names.split("::").map(str::to_owned).collect(), fit }
 }
@@ -189,14 +189,14 @@ fn rule(pattern: &str, verdict: Option<Verdict>) -> Rule {
 impl Rule {
     /// Of several rules that fit, the most precise one is told.
     fn precision(&self) -> usize {
-        2 * self.names.len() + usize::from(matches!(self.fit, Fit::Tail | Fit::Whole))
+        2 * self.names.len() + usize::from(matches!(self.fit, Fit::DurableWatermark | Fit::Whole))
     }
 
     /// `at` is where the path has the rule's last name.
     fn fits(&self, path: &[String], at: usize) -> bool {
         let names = &self.names;
         match self.fit {
-            Fit::Tail => at + 1 == path.len() && path.ends_with(names),
+            Fit::DurableWatermark => at + 1 == path.len() && path.ends_with(names),
             Fit::Whole => path == names.as_slice(),
             Fit::Inside => at + 1 < path.len() && path.starts_with(names),
             Fit::Under if names.len() == 1 && is_type(&names[0]) => at + 2 == path.len(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aether_core::id::{CommandId, IdempotencyKey};
 use aether_core::journal::Frame;
-use aether_core::journal::{BlobRef, Kept};
+use aether_core::journal::{BlobRef, LargeValue};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerStatus;
 use aether_core::store::{Snapshot, Store, StoreError};
@@ -39,7 +39,7 @@ pub async fn effects_are_kept(store: &Arc<dyn Store>) {
     Hand::create(store, "b").await;
     assert_eq!(store.effects(&run_id("a")).await, Ok(Vec::new()));
     let value = json(&format!("\"{}\"", "é".repeat(50_000)));
-    let kept = Kept { at: BlobRef::of(&value), value };
+    let kept = LargeValue { at: BlobRef::of(&value), value };
     let (first, second) = (effect("a", 0, r#"[{"x":{ "a": 1.50 }}]"#), effect("a", 1, "[]"));
     store.put_effect(first.clone(), vec![kept.clone()]).await.unwrap();
     store.put_effect(second.clone(), vec![kept.clone()]).await.unwrap();

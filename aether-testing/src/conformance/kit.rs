@@ -10,7 +10,8 @@ use aether_core::journal::event::NodeFinished;
 use aether_core::payload::{Digest, Payload};
 use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Lease, Message, NewRun, Receipt, Reply, StatusChange, Store, Tail,
+    Ack, Append, AppendError, AppendReply, ClaimRequest, DurableWatermark, Lease, Message, NewRun, Receipt,
+    StatusChange, Store,
 };
 use jiff::Timestamp;
 
@@ -122,7 +123,7 @@ pub(super) struct Hand {
     pub(super) run: RunId,
     pub(super) epoch: Epoch,
     pub(super) next: Position,
-    pub(super) tail: Arc<Tail>,
+    pub(super) tail: Arc<DurableWatermark>,
 }
 
 impl Hand {
@@ -164,7 +165,7 @@ impl Hand {
     }
 
     /// Queues an append that somebody waits for.
-    pub(super) fn queue(&mut self, change: impl FnOnce(&mut Append)) -> Reply {
+    pub(super) fn queue(&mut self, change: impl FnOnce(&mut Append)) -> AppendReply {
         let mut append = self.make(change);
         let (ack, reply) = Ack::awaited(self.run.clone(), self.next, self.tail.clone());
         append.ack = ack;

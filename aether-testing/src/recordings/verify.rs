@@ -12,7 +12,7 @@ use aether_core::store::memory::MemoryStore;
 use jiff::Timestamp;
 
 use super::{Counts, RecordingFailure};
-use crate::sim::{SimWorld, runtime, sides, trusting};
+use crate::sim::{SimEnvironment, runtime, sides, trusting};
 
 /// Virtual time after which a replay is said to hang; a replay waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -40,7 +40,7 @@ async fn replay(
 ) -> Result<Counts, RecordingFailure> {
     let store = Arc::new(MemoryStore::new());
     recording.import(&*store).await?;
-    let world = Arc::new(SimWorld::new(Timestamp::UNIX_EPOCH, 0));
+    let world = Arc::new(SimEnvironment::new(Timestamp::UNIX_EPOCH, 0));
     let engine = trusting(EngineBuilder::new(world).store(store)).start().await;
     let engine = engine.map_err(|error| broken(error.to_string()))?;
     let mut counts = Counts::default();

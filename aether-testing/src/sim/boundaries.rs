@@ -19,7 +19,7 @@ use futures_util::future::BoxFuture;
 use super::life::{Simulated, runtime, verifying};
 use super::orders::{is_lost, races};
 use super::stage::Stage;
-use super::{CrashReport, Running, Settings, Sim, SimError, SimWorld, crashes};
+use super::{CrashReport, Running, Settings, Sim, SimEnvironment, SimError, crashes};
 use crate::crash::CrashPoint;
 use crate::trap::LastCommands;
 
@@ -91,7 +91,7 @@ async fn replays_as<W: Workflow>(
 ) -> Result<bool, SimError> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     store.create(copy(record, events)?).await?;
-    let world = SimWorld::new(settings.at, settings.seed);
+    let world = SimEnvironment::new(settings.at, settings.seed);
     let engine = verifying(EngineBuilder::new(Arc::new(world)), settings)
         .store(store)
         .deps(settings.deps.clone())

@@ -10,6 +10,7 @@ use std::time::Duration;
 use aether_core::contract::Status;
 use aether_core::deps::Deps;
 use aether_core::engine::{Engine, EngineBuilder, RunError, RunHandle, VerifyError};
+use aether_core::environment::Environment as _;
 use aether_core::failure::Failure;
 use aether_core::id::{CommandId, InvocationId, RunId};
 use aether_core::journal::event::{
@@ -25,7 +26,6 @@ use aether_core::store::read;
 use aether_core::store::{RunFilter, Store, StoreError};
 use aether_core::view::RunView;
 use aether_core::workflow::Workflow;
-use aether_core::world::World as _;
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
@@ -33,7 +33,7 @@ use tokio::runtime::Runtime;
 use super::audit::audit;
 use super::stage::Stage;
 use super::world::Entropy;
-use super::{Live, Settings, SimError, SimReport, SimWorld, model, people};
+use super::{Live, Settings, SimEnvironment, SimError, SimReport, model, people};
 use crate::crash::{Boundary, CrashStore};
 use crate::trap::{Armed, LastCommands};
 
@@ -204,7 +204,7 @@ impl Verifier for Trusting {
     }
 
     fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
-        Box::pin(ready(Ok(Seen::AsLeft)))
+        Box::pin(ready(Ok(Inspection::Unchanged)))
     }
 }
 
@@ -254,7 +254,7 @@ struct Life<'a, W> {
 
 impl<W: Workflow> Life<'_, W> {
     async fn live(&self) -> Result<End<W>, SimError> {
-        let world = SimWorld::with_entropy(self.at, self.entropy.clone());
+        let world = SimEnvironment::with_entropy(self.at, self.entropy.clone());
         self.stage.begin_life(&self.store);
         tokio::select! {
             biased;
@@ -276,7 +276,7 @@ impl<W: Workflow> Life<'_, W> {
     }
 
     /// Dies half-way through the suspension that is the crash point; else never returns.
-    async fn die_waiting(&self, world: &SimWorld) {
+    async fn die_waiting(&self, world: &SimEnvironment) {
         let (now, until) = match self.store.suspended().await {
             Some(until) => (world.now(), until),
             None => (world.now(), world.now().saturating_add(WAIT).unwrap_or(Timestamp::MAX)),
@@ -294,7 +294,7 @@ impl<W: Workflow> Life<'_, W> {
         }
     }
 
-    async fn run(&self, world: &SimWorld) -> Result<(SimReport<W>, Vec<Boundary>), SimError> {
+    async fn run(&self, world: &SimEnvironment) -> Result<(SimReport<W>, Vec<Boundary>), SimError> {
         let engine = self.engine(world).await?;
         let input = W::decode(self.input).map_err(SimError::Input)?;
         let handle = engine.start::<W>(input).id(self.settings.id.as_str()).await?;
@@ -316,7 +316,7 @@ impl<W: Workflow> Life<'_, W> {
         Ok((self.report(world, &engine, handle.id(), result).await?, passed))
     }
 
-    async fn engine(&self, world: &SimWorld) -> Result<Engine, SimError> {
+    async fn engine(&self, world: &SimEnvironment) -> Result<Engine, SimError> {
         let settings = self.settings;
         let store: Arc<dyn Store> = self.store.clone();
         let store =
@@ -356,7 +356,7 @@ impl<W: Workflow> Life<'_, W> {
 
     async fn report(
         &self,
-        world: &SimWorld,
+        world: &SimEnvironment,
         engine: &Engine,
         run: &RunId,
         result: Result<W::Output, RunError<W::Error>>,

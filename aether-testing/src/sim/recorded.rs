@@ -10,7 +10,7 @@ use std::sync::Arc;
 use aether_core::failure::{Failure, StepError};
 use aether_core::id::{CommandId, RunId};
 use aether_core::journal::event::{Event, SignalReceived};
-use aether_core::journal::history::{Answer, History, Recorded};
+use aether_core::journal::history::{CommandRecord, History, RecordedResult};
 use aether_core::outcome::{FailureClass, Outcome};
 use aether_core::payload::{Digest, Payload};
 use aether_core::recording::{Recording, RecordingError};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use aether_core::definition::def::{Probe, StepOptions};
 use aether_core::id::{CommandId, IdempotencyKey, RunId};
-use aether_core::journal::history::Answer;
+use aether_core::journal::history::RecordedResult;
 use aether_core::outcome::{EffectClass, FailureClass};
 use aether_core::payload::Payload;
 use aether_core::step::StepCx;

@@ -18,7 +18,7 @@ use aether_core::workflow::Workflow;
 use super::journal::{event_text, journal_text};
 use super::life::{runtime, simulate, verifying};
 use super::stage::{Stage, Tape};
-use super::{Settings, SimError, SimReport, SimWorld};
+use super::{Settings, SimEnvironment, SimError, SimReport};
 use crate::trap::{Armed, LastCommands, Skew};
 
 /// How much later the second world is past the context: another year, month, day, hour, minute, second and fraction.
@@ -115,7 +115,7 @@ fn replay_elsewhere<W: Workflow>(
     });
     let at = settings.at.saturating_add(LATER).unwrap_or(settings.at);
     runtime()?.block_on(async {
-        let world = SimWorld::new(at, settings.seed.wrapping_add(1));
+        let world = SimEnvironment::new(at, settings.seed.wrapping_add(1));
         let store: Arc<dyn Store> = Arc::clone(first.store);
         let engine = verifying(EngineBuilder::new(Arc::new(world)), settings)
             .store(store)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aether_core::world::World;
+use aether_core::environment::Environment;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -46,13 +46,13 @@ impl fmt::Debug for Entropy {
 
 /// A clock on tokio's, and entropy from a seed. On a runtime with paused time, waiting takes none.
 #[derive(Clone, Debug)]
-pub struct SimWorld {
+pub struct SimEnvironment {
     base: Timestamp,
     start: Instant,
     entropy: Entropy,
 }
 
-impl SimWorld {
+impl SimEnvironment {
     /// A world in which it is `at` now.
     pub fn new(at: Timestamp, seed: u64) -> Self {
         Self::with_entropy(at, Entropy::new(seed))
@@ -63,7 +63,7 @@ impl SimWorld {
     }
 }
 
-impl World for SimWorld {
+impl Environment for SimEnvironment {
     fn now(&self) -> Timestamp {
         self.base.saturating_add(self.start.elapsed()).unwrap_or(Timestamp::MAX)
     }

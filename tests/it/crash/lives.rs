@@ -18,8 +18,8 @@ use aether::{
     EngineBuilder, Limits, MemoryStore, Payload, Pending, Resolution, RunError, SqliteStore, Waiting,
     effect_store, rusqlite,
 };
-use aether_core::world::World as _;
-use aether_testing::{CrashPoint, CrashStore, SimWorld};
+use aether_core::environment::Environment as _;
+use aether_testing::{CrashPoint, CrashStore, SimEnvironment};
 use jiff::Timestamp;
 
 use super::interpret::interpret;
@@ -240,7 +240,7 @@ impl<'a> One<'a> {
     }
 
     pub(crate) async fn live(&self) -> std::result::Result<End, String> {
-        let world = Arc::new(SimWorld::new(self.at, self.seed));
+        let world = Arc::new(SimEnvironment::new(self.at, self.seed));
         let builder = match self.keeping {
             Keeping::Memory => EngineBuilder::new(world.clone()).lease(LEASE).poll_interval(LEASE),
             Keeping::Sqlite => {

@@ -115,7 +115,7 @@ impl Scope {
     }
 }
 
-type Seen = std::result::Result<Vec<String>, String>;
+type Inspection = std::result::Result<Vec<String>, String>;
 
 struct Model<'a> {
     facts: &'a Facts,
@@ -134,7 +134,7 @@ struct Owed {
 }
 
 impl Model<'_> {
-    fn run(&mut self, run: String, part: &Part) -> Seen {
+    fn run(&mut self, run: String, part: &Part) -> Inspection {
         self.prediction.runs.insert(run.clone());
         let others = std::mem::take(&mut self.owed);
         let mut scope = Scope { run, path: String::new(), next: 0 };
@@ -167,16 +167,16 @@ impl Model<'_> {
         self.prediction.commands.insert((scope.run.clone(), command), Expected { outcome, call });
     }
 
-    fn inline(&mut self, scope: &mut Scope, part: &Part) -> Seen {
+    fn inline(&mut self, scope: &mut Scope, part: &Part) -> Inspection {
         let path = scope.place();
         self.block(&mut scope.below(path), part)
     }
 
-    fn branch(&mut self, scope: &Scope, path: String, part: &Part) -> Seen {
+    fn branch(&mut self, scope: &Scope, path: String, part: &Part) -> Inspection {
         self.inline(&mut scope.below(path), part)
     }
 
-    fn block(&mut self, scope: &mut Scope, part: &Part) -> Seen {
+    fn block(&mut self, scope: &mut Scope, part: &Part) -> Inspection {
         let mut seen = Vec::new();
         let mut last = i64::from(part.salt);
         for node in &part.block {
@@ -242,7 +242,7 @@ impl Model<'_> {
                 Node::Race(a, b) => seen.extend(self.race(scope, &[part.of(a), part.of(b)])?),
                 Node::Each(items, _, block) => {
                     let place = scope.place();
-                    let turns: Vec<Seen> = (0..*items)
+                    let turns: Vec<Inspection> = (0..*items)
                         .map(|turn| self.branch(scope, format!("{place}.i{turn}"), &part.turn(block, turn)))
                         .collect();
                     for turn in turns {
@@ -282,14 +282,14 @@ impl Model<'_> {
     }
 
     /// A child that nobody waits for yet; how it ends.
-    fn started(&mut self, scope: &mut Scope, part: &Part) -> Seen {
+    fn started(&mut self, scope: &mut Scope, part: &Part) -> Inspection {
         let command = format!("{}:interpret", scope.place());
         let seen = self.run(format!("{}/{command}", scope.run), part);
         self.expect(scope, command, Outcome::Success, None);
         seen
     }
 
-    fn child_ended(&mut self, scope: &Scope, command: String, seen: Seen) -> String {
+    fn child_ended(&mut self, scope: &Scope, command: String, seen: Inspection) -> String {
         let outcome = if seen.is_ok() { Outcome::Success } else { Outcome::PermanentFailure };
         self.expect(scope, command, outcome, None);
         match seen {
@@ -298,7 +298,7 @@ impl Model<'_> {
         }
     }
 
-    fn race(&mut self, scope: &mut Scope, parts: &[Part; 2]) -> Seen {
+    fn race(&mut self, scope: &mut Scope, parts: &[Part; 2]) -> Inspection {
         let place = scope.place();
         let Some(winner) = self.facts.winners.get(&(scope.run.clone(), place.clone())).copied() else {
             self.prediction.gaps.push(format!("the race at {place} of {} was not decided", scope.run));

@@ -25,10 +25,10 @@ pub(crate) struct Deeds {
 
 /// The world. Clones are the same one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stage(Arc<Mutex<World>>);
+pub(crate) struct Stage(Arc<Mutex<Environment>>);
 
 #[derive(Debug, Default)]
-struct World {
+struct Environment {
     deeds: BTreeMap<String, Deeds>,
     /// What bodies gave to whoever reports for them, by idempotency key.
     tokens: BTreeMap<String, String>,
@@ -37,7 +37,7 @@ struct World {
     life: Option<Life>,
 }
 
-impl World {
+impl Environment {
     fn note(&mut self, deed: Deed, key: &str) {
         self.write(&format!("{deed:?} {key}\n"));
         self.add(deed, key);
@@ -95,13 +95,13 @@ struct Visit {
 }
 
 impl Stage {
-    fn world(&self) -> MutexGuard<'_, World> {
+    fn world(&self) -> MutexGuard<'_, Environment> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The world as `file` tells of it, which goes on telling.
     pub(crate) fn on(file: &Path) -> Self {
-        let mut world = World { file: Some(file.to_owned()), ..World::default() };
+        let mut world = Environment { file: Some(file.to_owned()), ..Environment::default() };
         for line in std::fs::read_to_string(file).unwrap_or_default().lines() {
             match line.split_once(' ') {
                 Some(("Call", key)) => world.add(Deed::Call, key),

@@ -7,7 +7,7 @@ use aether::def::{OnUnknown, StepDef};
 use aether::event::StateChanged;
 use aether::id::RunId;
 use aether::prelude::*;
-use aether::{EffectClass, Seen, Step, Verifier};
+use aether::{EffectClass, Inspection, Step, Verifier};
 use serde::{Deserialize, Serialize};
 
 use super::program::{Call, Word};
@@ -128,7 +128,7 @@ async fn look(cx: &mut StepCx, call: Call) -> Result<Probe<i64>> {
     }
 }
 
-type Looking<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Seen>> + Send + 'a>>;
+type Looking<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Inspection>> + Send + 'a>>;
 
 /// Finds every file as it was left.
 #[derive(Debug)]
@@ -140,6 +140,6 @@ impl Verifier for AsLeft {
     }
 
     fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> Looking<'a> {
-        Box::pin(std::future::ready(Ok(Seen::AsLeft)))
+        Box::pin(std::future::ready(Ok(Inspection::Unchanged)))
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aether::contract::Status;
 use aether::prelude::*;
-use aether::{DecideError, Engine, EngineBuilder, SystemWorld, Waiting, World};
+use aether::{DecideError, Engine, EngineBuilder, Environment, SystemEnvironment, Waiting};
 use jiff::Timestamp;
 
 use super::inputs::{Token, in_ask, in_paying, serves_another, waits};
@@ -29,14 +29,14 @@ impl SetClock {
     }
 }
 
-impl World for SetClock {
+impl Environment for SetClock {
     fn now(&self) -> Timestamp {
-        let now = SystemWorld.now().as_microsecond() + self.0.load(Ordering::SeqCst);
+        let now = SystemEnvironment.now().as_microsecond() + self.0.load(Ordering::SeqCst);
         Timestamp::from_microsecond(now).unwrap()
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
-        SystemWorld.fill_random(bytes);
+        SystemEnvironment.fill_random(bytes);
     }
 
     fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -49,15 +49,15 @@ impl World for SetClock {
     }
 
     fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        SystemWorld.sleep(span)
+        SystemEnvironment.sleep(span)
     }
 }
 
 /// What bodies tell the tests.
 #[derive(Clone, Debug, Default)]
-struct Seen(Arc<AtomicU32>);
+struct Inspection(Arc<AtomicU32>);
 
-impl Seen {
+impl Inspection {
     async fn at_least(&self, count: u32) {
         in_time(async {
             while self.0.load(Ordering::SeqCst) < count {
@@ -68,7 +68,7 @@ impl Seen {
     }
 }
 
-fn set_by_hand(place: &Place, clock: &SetClock, seen: &Seen) -> EngineBuilder {
+fn set_by_hand(place: &Place, clock: &SetClock, seen: &Inspection) -> EngineBuilder {
     EngineBuilder::new(Arc::new(clock.clone()))
         .store(place.store.clone())
         .provide(Calls::default())
@@ -98,7 +98,7 @@ async fn clock_expiring(cx: &mut Cx) -> Result<String> {
 /// Hang.
 #[step(effect = "read", timeout = "50ms", retry(max = 2, delay = "1ms"))]
 async fn clock_hang(cx: &mut StepCx) -> Result<u32> {
-    cx.dep::<Seen>()?.0.fetch_add(1, Ordering::SeqCst);
+    cx.dep::<Inspection>()?.0.fetch_add(1, Ordering::SeqCst);
     std::future::pending().await
 }
 
@@ -110,7 +110,7 @@ async fn clock_hanging(cx: &mut Cx) -> Result<u32> {
 /// Beat for a while.
 #[step(effect = "tool", heartbeat = "5s", timeout = "1h")]
 async fn clock_beat(cx: &mut StepCx) -> Result<u32> {
-    let seen = cx.dep::<Seen>()?;
+    let seen = cx.dep::<Inspection>()?;
     for beat in 0..60 {
         cx.heartbeat(beat);
         seen.0.fetch_add(1, Ordering::SeqCst);
@@ -136,7 +136,7 @@ async fn suspended(engine: &Engine, run: &str) {
 #[tokio::test]
 async fn a_clock_that_is_set_back_does_not_deafen_an_engine() {
     for place in STORES {
-        let (place, clock, seen) = (place(), SetClock::default(), Seen::default());
+        let (place, clock, seen) = (place(), SetClock::default(), Inspection::default());
         clock.set(YEARS);
         let engine = set_by_hand(&place, &clock, &seen).start().await.unwrap();
         let listening = engine.start::<clock_listening>(()).id("listening").await.unwrap();
@@ -170,7 +170,7 @@ async fn a_clock_that_is_set_back_does_not_deafen_an_engine() {
 #[tokio::test]
 async fn a_clock_that_leaps_years_ahead_costs_no_body_its_lease_and_ends_what_is_due() {
     for place in STORES {
-        let (place, clock, seen) = (place(), SetClock::default(), Seen::default());
+        let (place, clock, seen) = (place(), SetClock::default(), Inspection::default());
         let engine = set_by_hand(&place, &clock, &seen).start().await.unwrap();
         let beating = engine.start::<clock_beating>(()).id("beating").await.unwrap();
         let expiring = engine.start::<clock_expiring>(()).id("expiring").await.unwrap();
@@ -200,7 +200,7 @@ async fn a_clock_that_leaps_years_ahead_costs_no_body_its_lease_and_ends_what_is
 #[tokio::test]
 async fn an_approval_stays_open_when_the_clock_is_set_back() {
     for place in STORES {
-        let (place, clock, seen) = (place(), SetClock::default(), Seen::default());
+        let (place, clock, seen) = (place(), SetClock::default(), Inspection::default());
         let engine = set_by_hand(&place, &clock, &seen).start().await.unwrap();
         let run = engine.start::<clock_expiring>(()).id("expiring").await.unwrap();
         let open = waits(&engine, "expiring", Waiting::Approval).await;

@@ -6,14 +6,14 @@ use super::*;
 #[derive(Clone, Debug, Default)]
 struct Shifted(Arc<AtomicI64>);
 
-impl World for Shifted {
+impl Environment for Shifted {
     fn now(&self) -> Timestamp {
         let millis = self.0.load(Ordering::SeqCst);
         Timestamp::now().checked_add(jiff::SignedDuration::from_millis(millis)).unwrap()
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
-        SystemWorld.fill_random(bytes);
+        SystemEnvironment.fill_random(bytes);
     }
 
     fn sleep_until(&self, until: Timestamp) -> aether_futures::BoxFuture<'static, ()> {

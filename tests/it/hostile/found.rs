@@ -6,7 +6,7 @@ use std::time::Duration;
 use aether::prelude::*;
 use aether::recording::Masking;
 use aether::store::{Message, Store, StoreError};
-use aether::{Fate, Fault, Resolution, Retention, RunEnd, SqliteStore, Waiting};
+use aether::{Fault, PurgeDecision, Resolution, Retention, RunEnd, SqliteStore, Waiting};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
@@ -92,7 +92,7 @@ async fn a_hook_that_panics_keeps_its_run_and_purging_goes_on() {
         }
         let retention = Retention::new().completed(Duration::ZERO).before_purge(|run| async move {
             assert!(run.record().id.as_str() != "bad", "the hook does not like it");
-            Fate::Delete
+            PurgeDecision::Delete
         });
         let report = in_time(async {
             loop {

@@ -13,8 +13,8 @@ use aether::id::{CommandId, InvocationId, RunId};
 use aether::prelude::*;
 use aether::store::{Message, Sent, StoreError};
 use aether::{
-    DecideError, EngineBuilder, Limits, Payload, Pending, Resolution, RunError, Seen, StartError, Verifier,
-    VerifyError, Waiting,
+    DecideError, EngineBuilder, Inspection, Limits, Payload, Pending, Resolution, RunError, StartError,
+    Verifier, VerifyError, Waiting,
 };
 use jiff::Timestamp;
 
@@ -118,8 +118,8 @@ impl Verifier for Suspicious {
         &'a self,
         _run: &'a RunId,
         _change: &'a aether::event::StateChanged,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Seen>> + Send + 'a>> {
-        let seen = Seen::Differs { expected: "1".into(), found: "2".into() };
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Inspection>> + Send + 'a>> {
+        let seen = Inspection::Differs { expected: "1".into(), found: "2".into() };
         Box::pin(std::future::ready(Ok(seen)))
     }
 }

@@ -8,7 +8,9 @@ use aether::contract::{Status, Trigger};
 use aether::id::{CommandId, RunId};
 use aether::prelude::*;
 use aether::store::{Message, Sent};
-use aether::{Approvals, DecideError, EffectClass, EngineBuilder, RunEnd, SystemWorld, Waiting, World};
+use aether::{
+    Approvals, DecideError, EffectClass, EngineBuilder, Environment, RunEnd, SystemEnvironment, Waiting,
+};
 use aether_testing::{CrashPoint, Live, Sim};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -464,21 +466,21 @@ async fn s088_in_one_process_a_message_wakes_the_run_without_polling() {
 
 /// A clock that moves when it is told to.
 #[derive(Clone, Debug)]
-struct ManualWorld(Arc<watch::Sender<Timestamp>>);
+struct ManualEnvironment(Arc<watch::Sender<Timestamp>>);
 
-impl ManualWorld {
+impl ManualEnvironment {
     fn advance(&self, by: Duration) {
         self.0.send_modify(|now| *now += by);
     }
 }
 
-impl World for ManualWorld {
+impl Environment for ManualEnvironment {
     fn now(&self) -> Timestamp {
         *self.0.borrow()
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
-        SystemWorld.fill_random(bytes);
+        SystemEnvironment.fill_random(bytes);
     }
 
     fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -496,7 +498,7 @@ async fn s088_across_processes_a_message_is_found_within_250_ms() {
     for place in STORES {
         for in_memory in [true, false] {
             let (place, calls) = (place(), Calls::default());
-            let world = ManualWorld(Arc::new(watch::Sender::new(Timestamp::now())));
+            let world = ManualEnvironment(Arc::new(watch::Sender::new(Timestamp::now())));
             let engine = EngineBuilder::new(Arc::new(world.clone())).store(place.store.clone());
             let engine = engine.provide(calls).start().await.unwrap();
             let run = engine.start::<seed_words>(()).id("words").await.unwrap();

@@ -12,7 +12,7 @@ use aether::ledger::LedgerStatus;
 use aether::prelude::*;
 use aether::store::Store;
 use aether::{
-    BuildError, EffectClass, EngineBuilder, Payload, PayloadError, RunError, Seen, Step, Unconfirmed,
+    BuildError, EffectClass, EngineBuilder, Inspection, Payload, PayloadError, RunError, Step, Unconfirmed,
     Verifier, Waiting, Workflow,
 };
 
@@ -25,12 +25,12 @@ type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Clone, Debug, Default)]
 struct Witness {
     asked: Arc<Mutex<Vec<(RunId, StateChanged)>>>,
-    answers: Arc<Mutex<VecDeque<Result<Seen>>>>,
+    answers: Arc<Mutex<VecDeque<Result<Inspection>>>>,
     once: bool,
 }
 
 impl Witness {
-    fn told(answers: impl IntoIterator<Item = Result<Seen>>) -> Self {
+    fn told(answers: impl IntoIterator<Item = Result<Inspection>>) -> Self {
         let witness = Self::default();
         witness.answers.lock().unwrap().extend(answers);
         witness
@@ -51,9 +51,9 @@ impl Verifier for Witness {
         "witness"
     }
 
-    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Seen>> {
+    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Inspection>> {
         self.asked.lock().unwrap().push((run.clone(), change.clone()));
-        let answer = self.answers.lock().unwrap().pop_front().unwrap_or(Ok(Seen::AsLeft));
+        let answer = self.answers.lock().unwrap().pop_front().unwrap_or(Ok(Inspection::Unchanged));
         Box::pin(std::future::ready(answer))
     }
 
@@ -62,8 +62,8 @@ impl Verifier for Witness {
     }
 }
 
-fn differs() -> Result<Seen> {
-    Ok(Seen::Differs { expected: "v1".into(), found: "v9".into() })
+fn differs() -> Result<Inspection> {
+    Ok(Inspection::Differs { expected: "v1".into(), found: "v9".into() })
 }
 
 /// Both kinds are looked at by `witness`.
@@ -206,7 +206,7 @@ async fn s029_one_mismatch_fails_the_run_for_good_and_injects_nothing() {
     for place in STORES {
         for rows in [Rows::Follow, Rows::Absent] {
             let (place, calls, witness) =
-                (place(), Calls::default(), Witness::told([Ok(Seen::AsLeft), differs()]));
+                (place(), Calls::default(), Witness::told([Ok(Inspection::Unchanged), differs()]));
             journal.plant(&place.store, rows).await;
             let engine = witnessed(&place, &calls, &witness).start().await.unwrap();
             let failure = failed(finish::<seed_changes>(&engine, "changes").await);
@@ -263,7 +263,7 @@ impl Verifier for Broken {
         "broken"
     }
 
-    fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> BoxFuture<'a, Result<Seen>> {
+    fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> BoxFuture<'a, Result<Inspection>> {
         panic!("no glasses")
     }
 }

@@ -87,8 +87,8 @@ impl aether::Verifier for AsLeft {
         &'a self,
         _: &'a aether::id::RunId,
         _: &'a aether::event::StateChanged,
-    ) -> aether::__private::BoxFuture<'a, Result<aether::Seen>> {
-        Box::pin(std::future::ready(Ok(aether::Seen::AsLeft)))
+    ) -> aether::__private::BoxFuture<'a, Result<aether::Inspection>> {
+        Box::pin(std::future::ready(Ok(aether::Inspection::Unchanged)))
     }
 }
 

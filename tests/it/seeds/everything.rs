@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aether::prelude::*;
-use aether::{EngineBuilder, SystemWorld, World};
+use aether::{EngineBuilder, Environment, SystemEnvironment};
 use aether_effects::http::CxHttp;
 use aether_effects::llm::{ChatRequest, ChatResponse, CxLlm, ModelClient, ModelError, Models};
 use futures_core_free::BoxFuture;
@@ -98,38 +98,38 @@ impl ModelClient for Planner {
 
 /// A world that counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CountingWorld {
+pub(crate) struct CountingEnvironment {
     readings: Arc<AtomicU64>,
     draws: Arc<AtomicU64>,
 }
 
-impl CountingWorld {
+impl CountingEnvironment {
     /// Clock readings, and draws of random bytes.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.readings.load(Ordering::SeqCst), self.draws.load(Ordering::SeqCst))
     }
 }
 
-impl World for CountingWorld {
+impl Environment for CountingEnvironment {
     fn now(&self) -> Timestamp {
         self.readings.fetch_add(1, Ordering::SeqCst);
-        SystemWorld.now()
+        SystemEnvironment.now()
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
         self.draws.fetch_add(1, Ordering::SeqCst);
-        SystemWorld.fill_random(bytes);
+        SystemEnvironment.fill_random(bytes);
     }
 
     fn sleep_until(&self, until: Timestamp) -> BoxFuture<'static, ()> {
-        SystemWorld.sleep_until(until)
+        SystemEnvironment.sleep_until(until)
     }
 }
 
 /// Everything outside, counted.
 pub(crate) struct Outside {
     pub(crate) calls: Calls,
-    pub(crate) world: CountingWorld,
+    pub(crate) world: CountingEnvironment,
     pub(crate) server: MockServer,
 }
 
@@ -139,7 +139,7 @@ impl Outside {
         let item = ResponseTemplate::new(200).set_body_string("an item");
         Mock::given(method("GET")).respond_with(item).mount(&server).await;
         Mock::given(method("POST")).respond_with(ResponseTemplate::new(201)).mount(&server).await;
-        Self { calls: Calls::default(), world: CountingWorld::default(), server }
+        Self { calls: Calls::default(), world: CountingEnvironment::default(), server }
     }
 
     /// Calls of bodies and models, and requests to the server.

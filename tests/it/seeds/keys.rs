@@ -7,7 +7,7 @@ use aether::agent::CxAgent;
 use aether::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, ToolCall};
 use aether::prelude::*;
 use aether::store::Store;
-use aether::{Holder, Retention, Tool};
+use aether::{KeyHolder, Retention, Tool};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn pay(cx: &mut StepCx, invoice: &str, how: &str) -> Result<String> {
 async fn seed_pay(cx: &mut Cx, invoice: String, how: String) -> Result<std::result::Result<String, String>> {
     Ok(match pay(cx, &invoice, &how).await {
         Ok(paid) => Ok(paid),
-        Err(StepError::Taken(Holder { run, command, in_doubt, .. })) => {
+        Err(StepError::Taken(KeyHolder { run, command, in_doubt, .. })) => {
             Err(format!("{run} {command} {in_doubt}"))
         }
         Err(other) => Err(other.to_string()),

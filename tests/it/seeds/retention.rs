@@ -6,7 +6,7 @@ use std::time::Duration;
 use aether::contract::Status;
 use aether::prelude::*;
 use aether::store::RunFilter;
-use aether::{Fate, PurgeReport, Retention};
+use aether::{PurgeDecision, PurgeReport, Retention};
 
 use super::chain::{act, look};
 use super::kit::{Calls, STORES, builder, in_time};
@@ -127,7 +127,7 @@ async fn s102_a_hook_is_called_before_each_deletion_and_can_keep_a_run() {
                     let (frames, view) = (run.journal().await.unwrap(), run.view().await.unwrap());
                     let name = run.record().id.to_string();
                     archive.lock().unwrap().push((name, frames.len(), view.status));
-                    if view.status == Status::Failed { Fate::Keep } else { Fate::Delete }
+                    if view.status == Status::Failed { PurgeDecision::Keep } else { PurgeDecision::Delete }
                 }
             })
         };

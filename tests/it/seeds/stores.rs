@@ -9,7 +9,7 @@ use aether::event::Event;
 use aether::journal::Frame;
 use aether::prelude::*;
 use aether::view::Purpose;
-use aether::{EngineBuilder, MemoryStore, SqliteStore, SystemWorld, World};
+use aether::{EngineBuilder, Environment, MemoryStore, SqliteStore, SystemEnvironment};
 use aether_testing::conformance::Fixture;
 use jiff::Timestamp;
 
@@ -29,14 +29,14 @@ impl Calendar {
     }
 }
 
-impl World for Calendar {
+impl Environment for Calendar {
     fn now(&self) -> Timestamp {
-        let now = SystemWorld.now().as_microsecond() + self.0.load(Ordering::SeqCst);
+        let now = SystemEnvironment.now().as_microsecond() + self.0.load(Ordering::SeqCst);
         Timestamp::from_microsecond(now).unwrap()
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
-        SystemWorld.fill_random(bytes);
+        SystemEnvironment.fill_random(bytes);
     }
 
     fn sleep_until(&self, until: Timestamp) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'static>> {

@@ -10,7 +10,7 @@ use aether::id::{Epoch, WorkerId};
 use aether::ledger::{LedgerStatus, LedgerUpdate};
 use aether::prelude::*;
 use aether::store::{Ack, Append, AppendError, ClaimRequest, Store};
-use aether::{EngineBuilder, RunEnd, RunError, SystemWorld, World};
+use aether::{EngineBuilder, Environment, RunEnd, RunError, SystemEnvironment};
 use aether_core::journal::Frame;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
@@ -141,19 +141,19 @@ async fn s014_a_stale_owners_append_is_rejected() {
 #[derive(Clone, Debug, Default)]
 struct Frozen(Arc<AtomicBool>);
 
-impl World for Frozen {
+impl Environment for Frozen {
     fn now(&self) -> Timestamp {
-        SystemWorld.now()
+        SystemEnvironment.now()
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
-        SystemWorld.fill_random(bytes);
+        SystemEnvironment.fill_random(bytes);
     }
 
     fn sleep_until(&self, until: Timestamp) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'static>> {
         let frozen = self.0.clone();
         Box::pin(async move {
-            SystemWorld.sleep_until(until).await;
+            SystemEnvironment.sleep_until(until).await;
             while frozen.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }

@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::engine::advance::closing::{Closing, suspend};
+use crate::engine::advance::completion::{RunCompletion, suspend};
+use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::load::{Launch, Unwinding, load};
-use crate::engine::advance::turn::{TurnEnd, turn};
-use crate::engine::inner::{Active, Inner, poke};
+use crate::engine::inner::{Active, Inner, notify_run};
 use crate::journal::event::RunRequeued;
-use crate::run::append::Riders;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::store::api::{Lease, StatusChange};
 use crate::store::error::AppendError;
 use crate::vocabulary::contract::Status;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::PayloadError;
-use crate::vocabulary::world::later;
 
 /// How long a run that could not be advanced is left alone.
 const AFTER_FAULT: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
     let Launch { origin, workflow, input, parent, unwinding } = launch;
     let taken_up = origin.epoch > 1;
-    let run = Run::new(Arc::clone(&inner.host), origin);
+    let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
     cell.set(None);
     if taken_up {
@@ -58,9 +58,9 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
             let children = Some(Arc::clone(&inner.children));
             let body = || workflow.run(Arc::clone(&run), children, &input);
             let closing = match unwinding {
-                Some(Unwinding { end, history }) => Ok(Closing::resumed(&run, end, history)),
+                Some(Unwinding { end, history }) => Ok(RunCompletion::resumed(&run, end, history)),
                 None => match body() {
-                    Ok(body) => Closing::of(&run, turn(&run, body).await),
+                    Ok(body) => RunCompletion::of(&run, drive(&run, body).await),
                     Err(error) => Err(unfit(&run, error)),
                 },
             };
@@ -86,27 +86,27 @@ pub(crate) fn remove_active(inner: &Inner, run: &Run) {
         active.remove(&run.id);
     }
     drop(active);
-    inner.kick.notify_one();
+    inner.wake_scheduler.notify_one();
 }
 
 /// Says in the journal that another worker goes on.
 fn note_takeover(run: &Run) {
-    let event = RunRequeued { worker: run.host.worker.clone(), reason: format!("epoch {}", run.epoch) };
+    let event = RunRequeued { worker: run.shared.worker.clone(), reason: format!("epoch {}", run.epoch) };
     let wake_at = Some(run.now());
     let status =
         StatusChange { status: Status::Running, wake_at, release: false, seen: run.seen(), notify: None };
-    run.append(vec![event.into()], Riders { status: Some(status), ..Riders::default() });
+    run.append(vec![event.into()], AppendExtras { status: Some(status), ..AppendExtras::default() });
 }
 
-fn unfit(run: &Run, error: PayloadError) -> TurnEnd {
-    TurnEnd::Fault(Fault::Input { run: run.id.clone(), workflow: run.def.name.into(), error })
+fn unfit(run: &Run, error: PayloadError) -> DriveEnd {
+    DriveEnd::Fault(Fault::Input { run: run.id.clone(), workflow: run.def.name.into(), error })
 }
 
 /// Brings a run that was polled to its end, if it has one, or gives it back. `None` when it was suspended.
 async fn conclude(
     inner: &Arc<Inner>,
     run: &Arc<Run>,
-    closing: Result<Closing, TurnEnd>,
+    closing: Result<RunCompletion, DriveEnd>,
     parent: Option<RunId>,
 ) -> Option<RunEnd> {
     let parent_id = parent.clone();
@@ -117,30 +117,30 @@ async fn conclude(
     let fault = match ended {
         Ok(end) => {
             if let Some(parent) = parent_id {
-                poke(inner, &parent).await;
+                notify_run(inner, &parent).await;
             }
             return Some(end);
         }
-        Err(TurnEnd::Suspended { until, on }) => match suspend(run, until, on).await {
+        Err(DriveEnd::Suspended { until, on }) => match suspend(run, until, on).await {
             Ok(()) => return None,
-            Err(TurnEnd::Fault(fault)) => fault,
+            Err(DriveEnd::Fault(fault)) => fault,
             Err(_) => return None,
         },
-        Err(TurnEnd::Fault(fault)) => fault,
+        Err(DriveEnd::Fault(fault)) => fault,
         Err(_) => return None,
     };
     if matches!(fault, Fault::Append(AppendError::StaleEpoch { .. })) {
         // Its new owner will end it; handles learn of that from the store.
         return None;
     }
-    let _flushed_or_failed = run.tail().reached(run.next()).await;
+    let _flushed_or_failed = run.watermark().reached(run.next()).await;
     give_up(inner, &run.id, run.epoch, fault.clone()).await;
     Some(RunEnd::Stopped(fault))
 }
 
 /// Gives a run back that cannot be advanced here and now.
 pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault: Fault) {
-    let now = inner.host.world.now();
+    let now = inner.shared.world.now();
     let wake_at = match &fault {
         Fault::ShutDown { .. } => now,
         Fault::Append(_) | Fault::Store(_) => later(now, AFTER_FAULT),
@@ -151,7 +151,7 @@ pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault
         fault => tracing::error!(%run, %fault, "run stopped; nothing of it was lost"),
     }
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
-    if let Err(error) = inner.host.store.release(run, epoch, wake_at).await {
+    if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await {
         tracing::warn!(%run, %error, "cannot give a run back yet");
         if error.is_retryable() {
             tokio::spawn(give_back_later(Arc::clone(inner), run.clone(), epoch, wake_at));
@@ -161,10 +161,10 @@ pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault
 
 /// This worker goes on renewing all its leases, so a run that it could not give back would be nobody's for ever.
 async fn give_back_later(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Timestamp) {
-    let host = &inner.host;
+    let shared = &inner.shared;
     while !inner.is_stopping() {
-        host.world.sleep(inner.settings.poll).await;
-        match host.store.release(&run, epoch, wake_at).await {
+        shared.world.sleep(inner.settings.poll).await;
+        match shared.store.release(&run, epoch, wake_at).await {
             Err(error) if error.is_retryable() => {}
             _ => return,
         }

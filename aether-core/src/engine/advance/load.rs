@@ -21,7 +21,7 @@ use crate::vocabulary::payload::Payload;
 
 /// How a run ended, from the store.
 pub(crate) async fn stored_end(inner: &Inner, run: &RunId) -> Result<Option<RunEnd>, StoreError> {
-    let store = &inner.host.store;
+    let store = &inner.shared.store;
     match store.run(run).await? {
         None => Err(StoreError::UnknownRun { run: run.clone() }),
         Some(record) if !record.status.is_terminal() => Ok(None),
@@ -44,7 +44,7 @@ pub(crate) struct Launch {
 }
 
 pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
-    let (record, store) = (lease.run, &inner.host.store);
+    let (record, store) = (lease.run, &inner.shared.store);
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id).await?;
     let effects = store.effects(&record.id).await?;

@@ -2,8 +2,8 @@
 //!
 //! Promise: a fault of one run leaves the others alone. Imports `workflow` and below, and the engine's state.
 
-pub(crate) mod closing;
+pub(crate) mod completion;
+pub(crate) mod drive;
 pub(crate) mod launch;
 pub(crate) mod load;
-pub(crate) mod turn;
 pub(crate) mod unwinding;

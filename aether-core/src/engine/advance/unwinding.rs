@@ -12,7 +12,7 @@ use crate::vocabulary::payload::Payload;
 
 /// Undoes what the run's end asks for: in place of the workflow, in a turn of its own.
 pub(crate) async fn unwind(run: Arc<Run>) -> Completion {
-    for undoes in run.owes(|owed| owed.plan()) {
+    for undoes in run.with_obligations(|obligations| obligations.plan()) {
         undo(&run, &undoes).await;
     }
     Ok(Ok(Payload::null()))

@@ -85,7 +85,7 @@ fn refused(id: &str) -> Event {
     .into()
 }
 
-fn resolved(id: &str, decision: Decision) -> Event {
+fn resolved(id: &str, decision: InvocationDecision) -> Event {
     InvocationResolved {
         invocation: InvocationId::new(&command(id), 0),
         command: command(id),
@@ -124,12 +124,12 @@ fn race(id: &str, winner: &str) -> Event {
 }
 
 /// What a journal holds at `place`.
-fn record(events: impl IntoIterator<Item = Event>, place: &str) -> Recorded {
+fn record(events: impl IntoIterator<Item = Event>, place: &str) -> CommandRecord {
     History::fold(events).request(place).expect("something is recorded").clone()
 }
 
-fn value(text: &str) -> Option<Answer> {
-    Some(Answer::Step(Ok(json(text))))
+fn value(text: &str) -> Option<RecordedResult> {
+    Some(RecordedResult::Step(Ok(json(text))))
 }
 
 /// Counts how often it was woken.
@@ -157,7 +157,7 @@ fn order(history: &mut History, places: &[&str]) -> Vec<String> {
     while !history.is_exhausted() {
         let (before, _) = history.progress();
         for place in places {
-            if history.take_turn(place, Waker::noop()).is_some() {
+            if history.take_delivery(place, Waker::noop()).is_some() {
                 given.push((*place).to_owned());
             }
         }
@@ -202,7 +202,7 @@ fn a_prompt_is_the_input_where_the_start_does_not_hold_it() {
 #[test]
 fn an_error_goes_before_a_value_and_a_commit_without_either_is_null() {
     let failed = record([committed("0:look", Some("7"), Some("\"no\""))], "0");
-    assert_eq!(failed.answer, Some(Answer::Step(Err(json("\"no\"")))));
+    assert_eq!(failed.answer, Some(RecordedResult::Step(Err(json("\"no\"")))));
     assert_eq!(record([committed("0:look", None, None)], "0").answer, value("null"));
 }
 
@@ -213,7 +213,7 @@ fn a_commit_takes_a_value_that_stands_elsewhere_in_the_journal() {
     let transaction = [transacted("0:book", Some("2"), None), committed("0:book", None, None)];
     assert_eq!(record(transaction, "0").answer, value("2"));
     let rolled_back = [transacted("0:book", None, Some("\"full\"")), committed("0:book", None, None)];
-    assert_eq!(record(rolled_back, "0").answer, Some(Answer::Step(Err(json("\"full\"")))));
+    assert_eq!(record(rolled_back, "0").answer, Some(RecordedResult::Step(Err(json("\"full\"")))));
     let fetched = [exchange("0:get", "0"), exchange("0:get", "3"), committed("0:get", None, None)];
     assert_eq!(record(fetched, "0").answer, value("3"));
     let posted = [intent("0:post", 0), exchange("0:post", "4"), returned("0:post", None)];
@@ -249,11 +249,16 @@ fn an_invocation_carries_its_name_key_and_attempt() {
 
 #[test]
 fn only_a_denial_ends_an_invocation_of_unknown_outcome() {
-    let denied = record([intent("0:send", 3), resolved("0:send", Decision::DidNotHappen)], "0");
+    let denied = record([intent("0:send", 3), resolved("0:send", InvocationDecision::DidNotHappen)], "0");
     assert_eq!((denied.invocation, denied.failed_attempts), (None, 4));
-    let unseen = record([resolved("0:send", Decision::DidNotHappen)], "0");
+    let unseen = record([resolved("0:send", InvocationDecision::DidNotHappen)], "0");
     assert_eq!(unseen.failed_attempts, 1);
-    for decision in [Decision::Happened, Decision::InDoubt, Decision::Retry, Decision::Ask] {
+    for decision in [
+        InvocationDecision::Happened,
+        InvocationDecision::InDoubt,
+        InvocationDecision::Retry,
+        InvocationDecision::Ask,
+    ] {
         let kept = record([intent("0:send", 3), resolved("0:send", decision)], "0");
         assert_eq!((kept.invocation.unwrap().decision, kept.failed_attempts), (Some(decision), 0));
     }
@@ -302,18 +307,30 @@ fn a_refused_answer_and_another_callback_begin_a_round() {
 fn every_recorded_effect_is_an_answer_of_its_class() {
     let id = || command("0:effect");
     let uuid = uuid::Uuid::from_u128(7);
-    let cases: [(Event, Answer, Option<EffectClass>); 7] = [
-        (time("0:effect", 3), Answer::Time(second(3)), Some(EffectClass::Time)),
-        (TimerFired { command: id() }.into(), Answer::Timer, Some(EffectClass::Time)),
-        (UuidRecorded { command: id(), value: uuid }.into(), Answer::Uuid(uuid), Some(EffectClass::Uuid)),
+    let cases: [(Event, RecordedResult, Option<EffectClass>); 7] = [
+        (time("0:effect", 3), RecordedResult::Time(second(3)), Some(EffectClass::Time)),
+        (TimerFired { command: id() }.into(), RecordedResult::Timer, Some(EffectClass::Time)),
+        (
+            UuidRecorded { command: id(), value: uuid }.into(),
+            RecordedResult::Uuid(uuid),
+            Some(EffectClass::Uuid),
+        ),
         (
             RandomRecorded { command: id(), value: json("9") }.into(),
-            Answer::Random(json("9")),
+            RecordedResult::Random(json("9")),
             Some(EffectClass::Random),
         ),
-        (WaitCompleted { command: id(), value: None }.into(), Answer::Wait(None), Some(EffectClass::Human)),
-        (race("0:effect", "0.b1"), Answer::Race("0.b1".into()), None),
-        (PlanGenerated { command: id(), plan: json("[]") }.into(), Answer::Step(Ok(json("[]"))), None),
+        (
+            WaitCompleted { command: id(), value: None }.into(),
+            RecordedResult::Wait(None),
+            Some(EffectClass::Human),
+        ),
+        (race("0:effect", "0.b1"), RecordedResult::Race("0.b1".into()), None),
+        (
+            PlanGenerated { command: id(), plan: json("[]") }.into(),
+            RecordedResult::Step(Ok(json("[]"))),
+            None,
+        ),
     ];
     for (event, answer, class) in cases {
         let kind = event.kind();
@@ -328,7 +345,10 @@ fn the_class_that_was_requested_is_kept_and_the_first_answer_counts() {
         History::fold([started("0:now", EffectClass::Human), time("0:now", 1), time("0:now", 2)]);
     assert_eq!(history.progress(), (0, 1));
     let known = history.request("0").unwrap();
-    assert_eq!((known.class, &known.answer), (Some(EffectClass::Human), &Some(Answer::Time(second(1)))));
+    assert_eq!(
+        (known.class, &known.answer),
+        (Some(EffectClass::Human), &Some(RecordedResult::Time(second(1))))
+    );
 }
 
 #[test]
@@ -385,14 +405,14 @@ fn what_was_asked_for_inside_a_recorded_plan_is_not_replayed() {
 fn answers_are_handed_out_once_in_the_order_of_the_first_delivery() {
     let mut history = History::fold([time("1:now", 1), time("0:now", 2), time("2:now", 3)]);
     assert_eq!((history.progress(), history.is_exhausted()), ((0, 3), false));
-    assert!(history.take_turn("0", Waker::noop()).is_none());
-    let first = history.take_turn("1", Waker::noop()).unwrap();
-    assert_eq!(first.answer, Some(Answer::Time(second(1))));
+    assert!(history.take_delivery("0", Waker::noop()).is_none());
+    let first = history.take_delivery("1", Waker::noop()).unwrap();
+    assert_eq!(first.answer, Some(RecordedResult::Time(second(1))));
     assert_eq!((history.progress(), history.is_exhausted()), ((1, 3), false));
-    assert!(history.take_turn("1", Waker::noop()).is_none());
+    assert!(history.take_delivery("1", Waker::noop()).is_none());
     assert_eq!(order(&mut history, &["2", "0"]), ["0", "2"]);
     assert_eq!((history.progress(), history.is_exhausted()), ((3, 3), true));
-    assert!(history.take_turn("3", Waker::noop()).is_none());
+    assert!(history.take_delivery("3", Waker::noop()).is_none());
 }
 
 #[test]
@@ -400,12 +420,12 @@ fn whoever_waits_for_the_next_answer_is_woken_and_nobody_else() {
     let mut history = History::fold([time("0:now", 1), time("1:now", 2), time("2:now", 3)]);
     let (one, waker_of_one) = alarm();
     let (two, waker_of_two) = alarm();
-    assert!(history.take_turn("1", &waker_of_one).is_none());
+    assert!(history.take_delivery("1", &waker_of_one).is_none());
     assert!(!history.is_due("2", &waker_of_two));
     assert!(history.is_due("0", Waker::noop()), "to look is not to take");
-    assert!(history.take_turn("0", Waker::noop()).is_some());
+    assert!(history.take_delivery("0", Waker::noop()).is_some());
     assert_eq!((rings(&one), rings(&two)), (1, 0));
-    assert!(history.take_turn("1", &waker_of_one).is_some());
+    assert!(history.take_delivery("1", &waker_of_one).is_some());
     assert_eq!((rings(&one), rings(&two)), (1, 1));
     assert!(history.is_due("2", &waker_of_two) && !history.is_due("1", &waker_of_one));
 }
@@ -421,9 +441,9 @@ fn live_effects_wait_until_every_recorded_answer_is_handed_out() {
     assert!(!history.pass_frontier(&command("3:send"), &former_waker_of_two));
     assert!(!history.pass_frontier(&command("3:send"), &waker_of_two));
     assert_eq!(history.frontier_request(), Some(&command("2:send")));
-    assert!(history.take_turn("0", Waker::noop()).is_some());
+    assert!(history.take_delivery("0", Waker::noop()).is_some());
     assert_eq!((rings(&one), rings(&two)), (0, 0));
-    assert!(history.take_turn("1", Waker::noop()).is_some());
+    assert!(history.take_delivery("1", Waker::noop()).is_some());
     assert_eq!((rings(&one), rings(&stale), rings(&two)), (1, 0, 1), "the newest waker of each");
     assert!(history.pass_frontier(&command("2:send"), &waker_of_one));
     assert_eq!(history.frontier_request(), None);
@@ -455,7 +475,7 @@ fn a_step_that_was_begun_and_never_asked_for_is_left_over() {
     assert!(history.leftover().is_none());
 }
 
-// World-changing calls whose end is not known.
+// Environment-changing calls whose end is not known.
 
 #[test]
 fn unsettled_is_what_was_started_and_has_no_known_end() {
@@ -484,9 +504,9 @@ fn of_lost_branches_only_what_was_asked_for_is_kept() {
         returned("0.b0.1:returned", None),
         refused("0.b0.2:refused"),
         intent("0.b0.3:sent_again", 0),
-        resolved("0.b0.3:sent_again", Decision::Retry),
+        resolved("0.b0.3:sent_again", InvocationDecision::Retry),
         intent("0.b0.4:given_up", 0),
-        resolved("0.b0.4:given_up", Decision::InDoubt),
+        resolved("0.b0.4:given_up", InvocationDecision::InDoubt),
         started("0.b0.5:look", EffectClass::Read),
         intent("0.b0.6:asked_for", 0),
         intent("0.b2.0:winner", 0),

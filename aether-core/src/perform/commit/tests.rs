@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::definition::def::{Retry, StepOptions};
-use crate::inbox::letters::{Letter, Reply};
+use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::callback_topic;
 use crate::perform::tests::stage::{Act, Stage, command, json, key, now, run_id};
 use crate::store::api::Store;
@@ -59,7 +59,7 @@ fn append_finished(stage: &Stage, outcome: Outcome, result: Option<&str>, error:
     let invocation = InvocationId::new(&command(), 0);
     let finished =
         ToolInvocationFinished { command: command(), invocation, outcome, result, error, caught_up: false };
-    stage.take_up().append(vec![finished.into()], Riders::default());
+    stage.take_up().append(vec![finished.into()], AppendExtras::default());
 }
 
 const LARGE: &str = "\"a value that is large here\"";
@@ -126,7 +126,7 @@ fn a_final_failure_is_no_step_committed_and_stands_once() {
 fn the_messages_that_completed_a_call_are_taken_in_with_its_outcome() {
     let stage = stage(EffectClass::Tool, [Act::Hangs]);
     assert!(stage.play().waits());
-    let letter = Letter { reply: Reply::Value(json("\"paid\"")), actor: "bank".into() };
+    let letter = ExternalReply { reply: Reply::Value(json("\"paid\"")), actor: "bank".into() };
     stage.send(callback_topic(&InvocationId::new(&command(), 0)), Payload::encode(&letter).unwrap());
     assert_eq!((stage.play().value(), stage.unread()), ("\"paid\"".into(), 0));
 }
@@ -325,7 +325,7 @@ fn append_written(stage: &Stage) {
         etag: None,
         external_ref: None,
     };
-    stage.take_up().append(vec![change.into()], Riders::default());
+    stage.take_up().append(vec![change.into()], AppendExtras::default());
     append_finished(stage, Outcome::SideEffectCommitted, Some("true"), None);
 }
 
@@ -355,7 +355,7 @@ fn a_recovered_change_that_is_not_as_it_was_left_is_not_handed_out() {
     append_written(&stage);
     let row = stage.row(0);
     stage.as_left = false;
-    assert!(stage.play().waits(), "the run is condemned");
+    assert!(stage.play().waits(), "the run is permanent_failure");
     assert_eq!((stage.row(0), stage.calls().len()), (row, 1));
     assert!(!stage.kinds().contains(&"command_committed".to_owned()));
 }

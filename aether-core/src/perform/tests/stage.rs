@@ -18,24 +18,24 @@ use crate::journal::event::{Event, RunCreated, StateChanged};
 use crate::journal::frame::Frame;
 use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
-use crate::perform::attempts::perform;
-use crate::perform::call::Call;
+use crate::perform::attempts::execute_step;
+use crate::perform::call::CallSpec;
 use crate::policy::replay::{DefaultPolicy, Mode};
-use crate::policy::verifiers::{Seen, Verifier, Verifiers};
+use crate::policy::verifiers::{Inspection, Verifier, Verifiers};
 use crate::run::claim::{Origin, Run};
-use crate::run::shared::Host;
+use crate::run::shared::EngineShared;
 use crate::step::body::{Body, BodyError, BodyResult, ProbeResult};
 use crate::step::context::StepCx;
 use crate::store::api::{ClaimRequest, Message, NewRun, Store};
 use crate::store::ledger::LedgerEntry;
 use crate::store::memory::MemoryStore;
+use crate::vocabulary::environment::Environment;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, RunId};
 use crate::vocabulary::limits::Limits;
 use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::Answered;
 use crate::vocabulary::payload::{Digest, Payload, PayloadError};
-use crate::vocabulary::world::World;
 
 static FLOW: WorkflowDef = WorkflowDef {
     name: "flow",
@@ -56,7 +56,7 @@ pub(crate) struct Clock {
     slept: Mutex<Vec<Duration>>,
 }
 
-impl World for Clock {
+impl Environment for Clock {
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH + self.slept.lock().unwrap().iter().sum::<Duration>()
     }
@@ -158,9 +158,9 @@ impl Verifier for Files {
         "files"
     }
 
-    fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> BoxFuture<'a, Result<Seen, Failure>> {
-        let differs = || Seen::Differs { expected: "a file".into(), found: "nothing".into() };
-        Box::pin(ready(Ok(if self.as_left { Seen::AsLeft } else { differs() })))
+    fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> BoxFuture<'a, Result<Inspection, Failure>> {
+        let differs = || Inspection::Differs { expected: "a file".into(), found: "nothing".into() };
+        Box::pin(ready(Ok(if self.as_left { Inspection::Unchanged } else { differs() })))
     }
 }
 
@@ -272,14 +272,14 @@ impl Stage {
     /// As [`Stage::play`]; where the call waits, `meanwhile` happens, and it goes on.
     pub(crate) fn play_on(&self, meanwhile: impl FnOnce()) -> Scene {
         let run = self.take_up();
-        let call = Call {
+        let call = CallSpec {
             name: "send".into(),
             path: "stage::send".into(),
             options: self.options,
             args: Ok(json(self.args)),
             body: Arc::clone(&self.body) as Arc<dyn Body>,
         };
-        let mut performance = pin!(perform(Arc::clone(&run), command(), None, call));
+        let mut performance = pin!(execute_step(Arc::clone(&run), command(), None, call));
         let mut answered = performance.as_mut().now_or_never();
         if answered.is_none() {
             meanwhile();
@@ -319,10 +319,10 @@ impl Stage {
             inbox: now(self.store.inbox(&run_id())).unwrap(),
             effects: now(self.store.effects(&run_id())).unwrap(),
         };
-        Run::new(Arc::new(self.host()), origin)
+        Run::new(Arc::new(self.shared()), origin)
     }
 
-    fn host(&self) -> Host {
+    fn shared(&self) -> EngineShared {
         let mut verifiers = Verifiers::default();
         verifiers.insert("file".into(), Arc::new(Files { as_left: self.as_left }));
         let def: &'static StepDef = Box::leak(Box::new(StepDef {
@@ -335,9 +335,9 @@ impl Stage {
             allows: &[],
         }));
         verifiers.know(def);
-        Host {
+        EngineShared {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
-            world: Arc::clone(&self.clock) as Arc<dyn World>,
+            world: Arc::clone(&self.clock) as Arc<dyn Environment>,
             worker: "worker".to_owned().into(),
             deps: Default::default(),
             policy: Arc::new(DefaultPolicy),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::definition::def::StepOptions;
-use crate::inbox::letters::{Letter, Reply};
+use crate::inbox::replies::{ExternalReply, Reply};
 use crate::perform::tests::stage::{Act, Scene, Stage, command, json, key};
 use crate::vocabulary::outcome::{EffectClass, FailureClass};
 
@@ -13,7 +13,7 @@ fn tool(on_unknown: OnUnknown) -> StepOptions {
 }
 
 /// A stage on which the process died while the body ran.
-fn cut_off(on_unknown: OnUnknown) -> Stage {
+fn take_stored_outcome(on_unknown: OnUnknown) -> Stage {
     let stage = Stage::new(tool(on_unknown)).acts([Act::Hangs]);
     assert!(stage.play().waits());
     stage
@@ -24,7 +24,7 @@ fn invocation() -> InvocationId {
 }
 
 /// Every decision, with whoever made it.
-fn decisions(stage: &Stage) -> Vec<(Decision, String)> {
+fn decisions(stage: &Stage) -> Vec<(InvocationDecision, String)> {
     let decided = |event| match event {
         Event::InvocationResolved(e) => Some((e.decision, e.actor)),
         _ => None,
@@ -32,7 +32,7 @@ fn decisions(stage: &Stage) -> Vec<(Decision, String)> {
     stage.events().into_iter().filter_map(decided).collect()
 }
 
-fn decided(decision: Decision, actor: &str) -> (Decision, String) {
+fn decided(decision: InvocationDecision, actor: &str) -> (InvocationDecision, String) {
     (decision, actor.to_owned())
 }
 
@@ -57,10 +57,10 @@ fn row(stage: &Stage, attempt: u32) -> (LedgerStatus, bool) {
 
 #[test]
 fn by_default_the_step_fails_as_in_doubt_and_the_body_is_not_called_again() {
-    let stage = cut_off(OnUnknown::Fail);
+    let stage = take_stored_outcome(OnUnknown::Fail);
     let why = in_doubt(stage.play());
     assert!(why.contains("it was started and never came back (invocation `0:send#0`)"), "{why}");
-    assert_eq!(decisions(&stage), [decided(Decision::InDoubt, "policy: fail")]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::InDoubt, "policy: fail")]);
     assert_eq!(row(&stage, 0), (LedgerStatus::InDoubt, false));
     assert!(stage.row(0).error.is_some());
     assert_eq!(
@@ -85,7 +85,7 @@ fn a_body_that_does_not_know_is_in_doubt_for_the_reason_it_gave() {
 
 #[test]
 fn an_error_in_doubt_may_be_large() {
-    let mut stage = cut_off(OnUnknown::Fail);
+    let mut stage = take_stored_outcome(OnUnknown::Fail);
     stage.limits.inline = 10;
     let why = in_doubt(stage.play());
     assert!(stage.text().contains("\"stored\":{\"error\"") && stage.row(0).error.is_none());
@@ -96,33 +96,36 @@ fn an_error_in_doubt_may_be_large() {
 
 #[test]
 fn retry_sends_the_body_again_under_the_same_key_once_the_decision_is_durable() {
-    let stage = cut_off(OnUnknown::Retry).acts([Act::Returns("\"sent\"")]);
+    let stage = take_stored_outcome(OnUnknown::Retry).acts([Act::Returns("\"sent\"")]);
     assert_eq!(stage.play().value(), "\"sent\"");
     assert_eq!(stage.calls(), [key(0), key(0)]);
-    assert_eq!(decisions(&stage), [decided(Decision::Retry, "policy: retry")]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::Retry, "policy: retry")]);
     assert_eq!(row(&stage, 0), (LedgerStatus::Succeeded, true));
     assert_eq!(stage.slept(), [], "the first time without a pause");
 }
 
 #[test]
 fn retry_pauses_longer_each_time_and_gives_up_after_four_sends() {
-    let stage = cut_off(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
+    let stage = take_stored_outcome(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
     let why = in_doubt(stage.play());
     assert!(why.contains("it was sent several times without an answer"), "{why}");
     assert_eq!(stage.calls(), vec![key(0); 5]);
     let millis = Duration::from_millis;
     assert_eq!(stage.slept(), [millis(200), millis(400), millis(800)]);
-    let last = decided(Decision::InDoubt, "policy: retry");
-    assert_eq!(decisions(&stage), [vec![decided(Decision::Retry, "policy: retry"); 4], vec![last]].concat());
+    let last = decided(InvocationDecision::InDoubt, "policy: retry");
+    assert_eq!(
+        decisions(&stage),
+        [vec![decided(InvocationDecision::Retry, "policy: retry"); 4], vec![last]].concat()
+    );
 }
 
 // probe
 
 #[test]
 fn what_a_probe_found_is_the_outcome() {
-    let stage = cut_off(OnUnknown::Probe).probes([Stage::happened("\"found\"")]);
+    let stage = take_stored_outcome(OnUnknown::Probe).probes([Stage::happened("\"found\"")]);
     assert_eq!(stage.play().value(), "\"found\"");
-    assert_eq!(decisions(&stage), [decided(Decision::Happened, "probe")]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::Happened, "probe")]);
     assert_eq!(row(&stage, 0), (LedgerStatus::Succeeded, true));
     assert_eq!(stage.calls(), [key(0)]);
 }
@@ -141,20 +144,20 @@ fn a_probe_that_cannot_tell_or_fails_or_is_missing_leaves_the_call_in_doubt() {
         (None, "the step has no probe", "policy: probe"),
     ];
     for (found, expected, actor) in found {
-        let stage = cut_off(OnUnknown::Probe).probes(found);
+        let stage = take_stored_outcome(OnUnknown::Probe).probes(found);
         let why = in_doubt(stage.play());
         assert!(why.contains(expected), "{why}");
-        assert_eq!(decisions(&stage), [decided(Decision::InDoubt, actor)]);
+        assert_eq!(decisions(&stage), [decided(InvocationDecision::InDoubt, actor)]);
     }
 }
 
 #[test]
 fn a_denied_attempt_is_made_again_under_a_new_key() {
-    let stage = cut_off(OnUnknown::Probe).probes([Ok(Ok(Probe::DidNotHappen))]);
+    let stage = take_stored_outcome(OnUnknown::Probe).probes([Ok(Ok(Probe::DidNotHappen))]);
     let stage = stage.acts([Act::Returns("\"sent\"")]);
     assert_eq!(stage.play().value(), "\"sent\"");
     assert_eq!(stage.calls(), [key(0), key(1)]);
-    assert_eq!(decisions(&stage), [decided(Decision::DidNotHappen, "probe")]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::DidNotHappen, "probe")]);
     assert_eq!(
         (row(&stage, 0), row(&stage, 1)),
         ((LedgerStatus::Failed, true), (LedgerStatus::Succeeded, true))
@@ -164,20 +167,20 @@ fn a_denied_attempt_is_made_again_under_a_new_key() {
 
 #[test]
 fn a_probe_that_denies_every_attempt_ends_after_five_with_growing_pauses() {
-    let stage = cut_off(OnUnknown::Probe).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
+    let stage = take_stored_outcome(OnUnknown::Probe).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
     let stage = stage.probes((0..9).map(|_| Ok(Ok(Probe::DidNotHappen))));
     let StepError::TimedOut(failure) = stage.play().error() else { panic!("not a definite failure") };
     assert!(failure.to_string().contains("5 attempts were made"), "{failure}");
     assert_eq!(stage.calls(), [0, 1, 2, 3, 4].map(key));
     let millis = Duration::from_millis;
     assert_eq!(stage.slept(), [millis(400), millis(800), millis(800)]);
-    assert_eq!(decisions(&stage), vec![decided(Decision::DidNotHappen, "probe"); 5]);
+    assert_eq!(decisions(&stage), vec![decided(InvocationDecision::DidNotHappen, "probe"); 5]);
     assert_eq!(row(&stage, 4), (LedgerStatus::Failed, true));
 }
 
 #[test]
 fn a_step_that_may_retry_more_often_is_denied_as_often() {
-    let mut stage = cut_off(OnUnknown::Probe).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
+    let mut stage = take_stored_outcome(OnUnknown::Probe).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
     stage.options.retry.max = 6;
     let stage = stage.probes((0..9).map(|_| Ok(Ok(Probe::DidNotHappen))));
     stage.play().error();
@@ -186,7 +189,7 @@ fn a_step_that_may_retry_more_often_is_denied_as_often() {
 
 #[test]
 fn the_sends_of_a_new_attempt_are_counted_anew() {
-    let mut stage = cut_off(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 3]);
+    let mut stage = take_stored_outcome(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 3]);
     stage.options.retry = Retry { max: 2, delay: Duration::ZERO, ..Retry::NONE };
     let stage = stage.acts([Act::Fails(FailureClass::Retryable)]);
     let stage = stage.acts(vec![Act::Fails(FailureClass::Unknown); 3]);
@@ -199,17 +202,17 @@ fn the_sends_of_a_new_attempt_are_counted_anew() {
 
 #[test]
 fn ask_waits_for_an_operator_and_asks_once() {
-    let stage = cut_off(OnUnknown::Ask);
+    let stage = take_stored_outcome(OnUnknown::Ask);
     assert!(stage.play().waits());
     assert!(stage.play().waits());
-    assert_eq!(decisions(&stage), [decided(Decision::Ask, "policy: ask")]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::Ask, "policy: ask")]);
     assert_eq!(row(&stage, 0), (LedgerStatus::InDoubt, false));
     assert_eq!(stage.calls(), [key(0)]);
 }
 
 #[test]
 fn a_question_that_was_asked_stays_one_under_another_policy() {
-    let mut stage = cut_off(OnUnknown::Ask);
+    let mut stage = take_stored_outcome(OnUnknown::Ask);
     assert!(stage.play().waits());
     stage.options.on_unknown = OnUnknown::Retry;
     assert!(stage.play().waits());
@@ -218,28 +221,28 @@ fn a_question_that_was_asked_stays_one_under_another_policy() {
 
 #[test]
 fn what_an_operator_says_happened_is_the_outcome() {
-    let stage = cut_off(OnUnknown::Ask);
+    let stage = take_stored_outcome(OnUnknown::Ask);
     assert!(stage.play().waits());
     resolve(&stage, Resolution::Happened(json("\"by post\"")));
     assert_eq!(stage.play().value(), "\"by post\"");
     assert_eq!(
         decisions(&stage),
-        [decided(Decision::Ask, "policy: ask"), decided(Decision::Happened, "ada")]
+        [decided(InvocationDecision::Ask, "policy: ask"), decided(InvocationDecision::Happened, "ada")]
     );
     assert_eq!((row(&stage, 0), stage.unread()), ((LedgerStatus::Succeeded, true), 0));
 }
 
 #[test]
 fn an_operator_who_spoke_before_the_question_is_not_asked() {
-    let stage = cut_off(OnUnknown::Ask);
+    let stage = take_stored_outcome(OnUnknown::Ask);
     resolve(&stage, Resolution::Happened(json("\"by post\"")));
     assert_eq!(stage.play().value(), "\"by post\"");
-    assert_eq!(decisions(&stage), [decided(Decision::Happened, "ada")]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::Happened, "ada")]);
 }
 
 #[test]
 fn an_operators_value_that_does_not_fit_is_taken_in_and_the_run_waits_on() {
-    let stage = cut_off(OnUnknown::Ask);
+    let stage = take_stored_outcome(OnUnknown::Ask);
     resolve(&stage, Resolution::Happened(json("7")));
     assert!(stage.play().waits());
     assert_eq!(stage.unread(), 0);
@@ -249,46 +252,49 @@ fn an_operators_value_that_does_not_fit_is_taken_in_and_the_run_waits_on() {
 
 #[test]
 fn a_call_that_an_operator_denies_is_made_again_under_a_new_key() {
-    let stage = cut_off(OnUnknown::Ask).acts([Act::Returns("\"sent\"")]);
+    let stage = take_stored_outcome(OnUnknown::Ask).acts([Act::Returns("\"sent\"")]);
     resolve(&stage, Resolution::DidNotHappen);
     assert_eq!(stage.play().value(), "\"sent\"");
     assert_eq!((stage.calls(), stage.unread()), (vec![key(0), key(1)], 0));
-    assert_eq!(decisions(&stage), [decided(Decision::DidNotHappen, "ada")]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::DidNotHappen, "ada")]);
     assert_eq!(row(&stage, 0), (LedgerStatus::Failed, true));
 }
 
 #[test]
 fn a_call_that_an_operator_gives_up_is_in_doubt() {
-    let stage = cut_off(OnUnknown::Ask);
+    let stage = take_stored_outcome(OnUnknown::Ask);
     resolve(&stage, Resolution::Abandon);
     let why = in_doubt(stage.play());
     assert!(why.contains("an operator gave it up"), "{why}");
-    assert_eq!((decisions(&stage), stage.unread()), (vec![decided(Decision::InDoubt, "ada")], 0));
+    assert_eq!((decisions(&stage), stage.unread()), (vec![decided(InvocationDecision::InDoubt, "ada")], 0));
 }
 
 #[test]
 fn a_resolution_that_cannot_be_read_leaves_the_call_in_doubt() {
-    let stage = cut_off(OnUnknown::Ask);
+    let stage = take_stored_outcome(OnUnknown::Ask);
     stage.send("resolve:0:send#0".into(), json("{}"));
     let why = in_doubt(stage.play());
     assert!(why.contains("the resolution is unreadable"), "{why}");
-    assert_eq!((decisions(&stage), stage.unread()), (vec![decided(Decision::InDoubt, "operator")], 0));
+    assert_eq!(
+        (decisions(&stage), stage.unread()),
+        (vec![decided(InvocationDecision::InDoubt, "operator")], 0)
+    );
 }
 
 #[test]
 fn a_report_from_outside_answers_the_question_too() {
-    let stage = cut_off(OnUnknown::Ask);
-    let letter = |value| Letter { reply: Reply::Value(json(value)), actor: "bank".into() };
+    let stage = take_stored_outcome(OnUnknown::Ask);
+    let letter = |value| ExternalReply { reply: Reply::Value(json(value)), actor: "bank".into() };
     let send = |value| stage.send(callback_topic(&invocation()), Payload::encode(&letter(value)).unwrap());
     assert!(stage.play_on(|| send("7")).waits(), "a report that does not fit is refused");
     assert_eq!(stage.play_on(|| send("\"by wire\"")).value(), "\"by wire\"");
     assert_eq!((stage.unread(), row(&stage, 0)), (0, (LedgerStatus::Succeeded, true)));
-    assert_eq!(decisions(&stage), [decided(Decision::Ask, "policy: ask")]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::Ask, "policy: ask")]);
 }
 
 #[test]
 fn an_operator_answers_while_the_run_waits() {
-    let stage = cut_off(OnUnknown::Ask);
+    let stage = take_stored_outcome(OnUnknown::Ask);
     let resolved = || resolve(&stage, Resolution::Happened(json("\"by post\"")));
     assert_eq!(stage.play_on(resolved).value(), "\"by post\"");
 }
@@ -300,7 +306,7 @@ fn a_body_that_lacks_what_it_needs_did_not_happen_and_is_called_again_under_a_ne
     let stage = Stage::new(tool(OnUnknown::Fail)).acts([Act::Lacks, Act::Returns("\"sent\"")]);
     let Scene::Stopped(fault) = stage.play() else { panic!("not stopped") };
     assert!(fault.contains("Script"), "{fault}");
-    assert_eq!(decisions(&stage), [decided(Decision::DidNotHappen, "engine: not provided")]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::DidNotHappen, "engine: not provided")]);
     assert_eq!(row(&stage, 0), (LedgerStatus::Failed, true));
     assert_eq!(stage.play().value(), "\"sent\"");
     assert_eq!(stage.calls(), [key(0), key(1)]);

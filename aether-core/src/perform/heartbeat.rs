@@ -9,25 +9,25 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
 
-use crate::perform::call::Performance;
+use crate::perform::call::StepCall;
 use crate::step::heartbeat::Heartbeats;
 
 /// Shortest time between two writes of the progress of one body.
 const THROTTLE: Duration = Duration::from_secs(1);
 
-impl Performance {
+impl StepCall {
     /// Gives newly told progress to the store.
     pub(crate) async fn save_progress(&self, heartbeats: &Heartbeats) {
         let Some(progress) = heartbeats.take_unsaved() else { return };
         let (run, command) = (&self.run, &self.command);
-        if let Err(error) = run.host.store.save_progress(&run.id, run.epoch, command, progress).await {
+        if let Err(error) = run.shared.store.save_progress(&run.id, run.epoch, command, progress).await {
             tracing::warn!(run = %run.id, %command, %error, "the progress of a step was not kept");
         }
     }
 
     /// Ends when the body was silent for `limit`. Keeps its progress meanwhile.
-    pub(crate) async fn silence(&self, heartbeats: &Heartbeats, limit: Duration) {
-        let world = &self.run.host.world;
+    pub(crate) async fn heartbeat_timeout(&self, heartbeats: &Heartbeats, limit: Duration) {
+        let world = &self.run.shared.world;
         let mut quiet = world.sleep(limit);
         let mut rested: BoxFuture<'static, ()> = Box::pin(ready(()));
         loop {

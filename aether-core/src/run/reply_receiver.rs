@@ -10,15 +10,15 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 use jiff::Timestamp;
 
-use crate::inbox::letters::{Letter, Received, Reply};
+use crate::inbox::replies::{ExternalReply, Received, Reply};
 use crate::journal::event::AnswerRefused;
-use crate::run::append::Riders;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::store::api::Message;
 use crate::vocabulary::id::CommandId;
 
 /// Where the letters to one wait arrive.
-pub(crate) struct Letterbox {
+pub(crate) struct ReplyReceiver {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
     pub(crate) topic: String,
@@ -26,7 +26,7 @@ pub(crate) struct Letterbox {
     pub(crate) round: u32,
 }
 
-impl Letterbox {
+impl ReplyReceiver {
     /// Waits durably for the next letter. The time limit sends one too.
     pub(crate) async fn letter(&mut self) -> Received {
         loop {
@@ -52,9 +52,9 @@ impl Letterbox {
 
     /// The time is over: whose letter is there first, the limit's or a person's, decides.
     async fn expire(&self) -> Option<Message> {
-        let _busy = self.run.busy();
+        let _in_flight = self.run.in_flight();
         let sent = match expired().message(&self.topic, self.round, self.run.now()) {
-            Ok(message) => self.run.host.store.send(&self.run.id, message).await,
+            Ok(message) => self.run.shared.store.send(&self.run.id, message).await,
             Err(_) => return None,
         };
         if let Err(error) = sent {
@@ -76,11 +76,11 @@ pub(crate) fn refuse(
     tracing::warn!(run = %run.id, %command, actor, %reason, "an answer was refused; the wait goes on");
     let (command, reason) = (command.clone(), reason.to_string());
     let refused = AnswerRefused { command, reason, actor: actor.into() };
-    run.append(vec![refused.into()], Riders { consumed, ..Riders::default() });
+    run.append(vec![refused.into()], AppendExtras { consumed, ..AppendExtras::default() });
 }
 
-fn expired() -> Letter {
-    Letter { reply: Reply::Expired, actor: "time limit".into() }
+fn expired() -> ExternalReply {
+    ExternalReply { reply: Reply::Expired, actor: "time limit".into() }
 }
 
 /// Waits durably for the first message of `topic`; `None` when `until` came first.
@@ -93,7 +93,7 @@ pub(crate) async fn message_before(
     let _waiting = run.wait(command.clone(), until);
     let message = pin!(run.message(topic));
     let Some(until) = until else { return Some(message.await) };
-    match select(message, run.host.world.sleep_until(until)).await {
+    match select(message, run.shared.world.sleep_until(until)).await {
         Either::Left((message, _)) => Some(message),
         Either::Right(((), _)) => None,
     }

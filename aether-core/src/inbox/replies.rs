@@ -29,7 +29,7 @@ pub(crate) enum Reply {
 
 /// A reply as it travels through the inbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Letter {
+pub(crate) struct ExternalReply {
     pub(crate) reply: Reply,
     pub(crate) actor: String,
 }
@@ -39,7 +39,7 @@ pub(crate) fn round_id(topic: &str, round: u32) -> String {
     format!("{topic}#{round}")
 }
 
-impl Letter {
+impl ExternalReply {
     /// The message that this letter travels as. All letters to one round of one wait have one id, so that the first one
     /// wins; a refusal begins a new round.
     pub(crate) fn message(
@@ -56,7 +56,7 @@ impl Letter {
 /// A letter that was received, and the messages that are to be taken in with its effect.
 #[derive(Debug)]
 pub(crate) struct Received {
-    pub(crate) letter: Letter,
+    pub(crate) letter: ExternalReply,
     pub(crate) consumed: Vec<u64>,
 }
 

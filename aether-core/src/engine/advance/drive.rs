@@ -21,14 +21,14 @@ use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::run::program::Completion;
 use crate::store::api::Message;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, panic_message};
 use crate::vocabulary::id::CommandId;
-use crate::vocabulary::world::later;
 use crate::workflow::gate::PolledRun;
 
 /// Why a turn ended.
 #[derive(Debug)]
-pub(crate) enum TurnEnd {
+pub(crate) enum DriveEnd {
     Done(Completion),
     Panicked(String),
     Cancelled {
@@ -40,7 +40,7 @@ pub(crate) enum TurnEnd {
         message: u64,
     },
     /// The run fails for good, whatever its workflow would do.
-    Condemned(Failure),
+    FailedPermanently(Failure),
     Suspended {
         until: Option<Timestamp>,
         on: Vec<CommandId>,
@@ -63,8 +63,8 @@ impl Wake for Woken {
 }
 
 /// Polls `body` until the turn ends.
-pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion>) -> TurnEnd {
-    let mut broken = pin!(run.tail().failed());
+pub(crate) async fn drive(run: &Arc<Run>, mut body: BoxFuture<'static, Completion>) -> DriveEnd {
+    let mut broken = pin!(run.watermark().failed());
     let mut grace: Option<BoxFuture<'static, ()>> = None;
     let mut cancelling: Option<Cancelling> = None;
     let woken = Arc::new(Woken(AtomicBool::new(false), Arc::clone(run.root())));
@@ -72,7 +72,7 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
     poll_fn(|cx| {
         run.root().register(cx.waker());
         if let Poll::Ready(error) = broken.as_mut().poll(cx) {
-            return Poll::Ready(TurnEnd::Fault(run.fault().unwrap_or(Fault::Append(error))));
+            return Poll::Ready(DriveEnd::Fault(run.fault().unwrap_or(Fault::Append(error))));
         }
         // Before replay: a run that does not fit its code any more can still be cancelled.
         if run.fault().is_none()
@@ -90,10 +90,10 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
             }
         };
         if let Some(fault) = run.fault() {
-            return Poll::Ready(TurnEnd::Fault(fault));
+            return Poll::Ready(DriveEnd::Fault(fault));
         }
-        if let Some(failure) = run.condemned() {
-            return Poll::Ready(TurnEnd::Condemned(failure.clone()));
+        if let Some(failure) = run.permanent_failure() {
+            return Poll::Ready(DriveEnd::FailedPermanently(failure.clone()));
         }
         if let Some(cancelling) = &mut cancelling {
             // Whatever the workflow makes of it: it was cancelled before.
@@ -101,24 +101,25 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
             return cancelling.poll(run, ended, cx);
         }
         match polled {
-            Ok(Poll::Ready(completion)) => return Poll::Ready(TurnEnd::Done(completion)),
+            Ok(Poll::Ready(completion)) => return Poll::Ready(DriveEnd::Done(completion)),
             Ok(Poll::Pending) => {}
-            Err(panic) => return Poll::Ready(TurnEnd::Panicked(panic_message(&*panic))),
+            Err(panic) => return Poll::Ready(DriveEnd::Panicked(panic_message(&*panic))),
         }
         // Part of the workflow wants to be polled again, or was not reached yet: nothing can be said of the whole.
         if woken.0.load(Ordering::Acquire) {
             return Poll::Pending;
         }
         if let Some(fault) = run.stuck() {
-            return Poll::Ready(TurnEnd::Fault(fault));
+            return Poll::Ready(DriveEnd::Fault(fault));
         }
         if let Some(end) = asked_to_end(run, &mut cancelling, cx) {
             return Poll::Ready(end);
         }
         match run.idle() {
-            Some((until, on)) if far(run, until) => {
-                let waited = grace.get_or_insert_with(|| run.host.world.sleep(run.host.grace)).poll_unpin(cx);
-                waited.map(|()| TurnEnd::Suspended { until, on })
+            Some((until, on)) if is_long_wait(run, until) => {
+                let waited =
+                    grace.get_or_insert_with(|| run.shared.world.sleep(run.shared.grace)).poll_unpin(cx);
+                waited.map(|()| DriveEnd::Suspended { until, on })
             }
             _ => {
                 grace = None;
@@ -130,8 +131,8 @@ pub(crate) async fn turn(run: &Arc<Run>, mut body: BoxFuture<'static, Completion
 }
 
 /// Whether a wait is long enough to give up the memory.
-fn far(run: &Run, until: Option<Timestamp>) -> bool {
-    until.is_none_or(|until| until > later(run.now(), run.host.grace))
+fn is_long_wait(run: &Run, until: Option<Timestamp>) -> bool {
+    until.is_none_or(|until| until > later(run.now(), run.shared.grace))
 }
 
 /// A run that was asked to end, while what it has in flight may come back.
@@ -143,27 +144,27 @@ struct Cancelling {
 
 impl Cancelling {
     /// Ends the turn when nothing is in flight any more, or patience is.
-    fn poll(&mut self, run: &Run, ended: bool, cx: &mut Context<'_>) -> Poll<TurnEnd> {
-        if !ended && run.is_busy() && self.patience.poll_unpin(cx).is_pending() {
+    fn poll(&mut self, run: &Run, ended: bool, cx: &mut Context<'_>) -> Poll<DriveEnd> {
+        if !ended && run.has_in_flight() && self.patience.poll_unpin(cx).is_pending() {
             return Poll::Pending;
         }
-        Poll::Ready(TurnEnd::Cancelled { request: self.request.clone(), message: self.message })
+        Poll::Ready(DriveEnd::Cancelled { request: self.request.clone(), message: self.message })
     }
 }
 
 /// What the inbox and the engine ask for. A request to cancel is noted, and ends the turn at once if nothing is in
 /// flight; a run that is being unwound is past it.
-fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context<'_>) -> Option<TurnEnd> {
+fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context<'_>) -> Option<DriveEnd> {
     if run.may_stop() {
-        return Some(TurnEnd::Fault(Fault::ShutDown { run: run.id.clone() }));
+        return Some(DriveEnd::Fault(Fault::ShutDown { run: run.id.clone() }));
     }
     if let Some(message) = run.take_message(TERMINATE) {
-        return Some(TurnEnd::Terminated { request: request_in(&message), message: message.seq });
+        return Some(DriveEnd::Terminated { request: request_in(&message), message: message.seq });
     }
     if cancelling.is_none() && !run.is_unwinding() {
         let message = run.take_message(CANCEL)?;
-        run.begin_closing();
-        let patience = run.host.world.sleep(run.host.cancel_grace);
+        run.begin_cancelling();
+        let patience = run.shared.world.sleep(run.shared.cancel_grace);
         let request = request_in(&message);
         let noted = cancelling.insert(Cancelling { request, message: message.seq, patience });
         return match noted.poll(run, false, cx) {

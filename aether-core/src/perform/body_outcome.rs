@@ -10,13 +10,13 @@ use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Payload;
 
 /// How a body came back.
-pub(crate) enum Ended {
+pub(crate) enum BodyOutcome {
     Value(Payload),
     Error(BodyError),
     Unrecordable(String),
     TimedOut,
     /// It gave no sign of life.
-    Silent,
+    HeartbeatLost,
     Panicked(String),
     /// It did what a body of its class must not do, and nothing of it is left.
     Refused(String),
@@ -29,22 +29,22 @@ pub(crate) fn error_of(
     run: &Run,
     command: &CommandId,
     options: &StepOptions,
-    ended: Ended,
+    ended: BodyOutcome,
     exhausted: bool,
 ) -> StepError<Payload> {
     let failure = |reason: String| run.failure(command, reason);
     match ended {
-        Ended::Error(error) if exhausted => StepError::Exhausted(error.error),
-        Ended::Error(error) => StepError::App(error.error),
-        Ended::Silent => StepError::TimedOut(failure(no_heartbeat(options))),
-        Ended::TimedOut => {
+        BodyOutcome::Error(error) if exhausted => StepError::Exhausted(error.error),
+        BodyOutcome::Error(error) => StepError::App(error.error),
+        BodyOutcome::HeartbeatLost => StepError::TimedOut(failure(no_heartbeat(options))),
+        BodyOutcome::TimedOut => {
             let limit = options.timeout.unwrap_or_default();
             StepError::TimedOut(failure(format!("no answer within {limit:?}")))
         }
-        Ended::Panicked(message) => StepError::Panicked(failure(message)),
-        Ended::Refused(reason) => StepError::Rejected(failure(reason)),
-        Ended::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
-        Ended::Value(_) | Ended::Pending(_) => {
+        BodyOutcome::Panicked(message) => StepError::Panicked(failure(message)),
+        BodyOutcome::Refused(reason) => StepError::Rejected(failure(reason)),
+        BodyOutcome::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
+        BodyOutcome::Value(_) | BodyOutcome::Pending(_) => {
             StepError::Unrecordable(failure("the body gave no error".into()))
         }
     }
@@ -56,17 +56,20 @@ pub(crate) fn no_heartbeat(options: &StepOptions) -> String {
 }
 
 /// What a body came back with, as far as it can be recorded.
-pub(crate) fn ended_with(run: &Run, ended: Result<BodyResult, Box<dyn std::any::Any + Send>>) -> Ended {
+pub(crate) fn body_outcome(
+    run: &Run,
+    ended: Result<BodyResult, Box<dyn std::any::Any + Send>>,
+) -> BodyOutcome {
     match ended {
         Ok(Ok(Ok(value))) => match run.too_large(&value) {
-            Some(reason) => Ended::Unrecordable(reason),
-            None => Ended::Value(value),
+            Some(reason) => BodyOutcome::Unrecordable(reason),
+            None => BodyOutcome::Value(value),
         },
         Ok(Ok(Err(error))) => match run.error_too_large(&error) {
-            Some(reason) => Ended::Unrecordable(reason),
-            None => Ended::Error(error),
+            Some(reason) => BodyOutcome::Unrecordable(reason),
+            None => BodyOutcome::Error(error),
         },
-        Ok(Err(error)) => Ended::Unrecordable(error.to_string()),
-        Err(panic) => Ended::Panicked(panic_message(&*panic)),
+        Ok(Err(error)) => BodyOutcome::Unrecordable(error.to_string()),
+        Err(panic) => BodyOutcome::Panicked(panic_message(&*panic)),
     }
 }

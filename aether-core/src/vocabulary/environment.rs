@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
 /// Clock and entropy of an engine.
-pub trait World: Send + Sync + Debug + 'static {
+pub trait Environment: Send + Sync + Debug + 'static {
     /// The time now.
     fn now(&self) -> Timestamp;
 

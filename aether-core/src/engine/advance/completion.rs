@@ -7,14 +7,14 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
-use crate::engine::advance::turn::{TurnEnd, turn};
+use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::unwinding::unwind;
 use crate::inbox::decisions::EndRequest;
 use crate::journal::event::{
     Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting,
 };
 use crate::journal::history::History;
-use crate::run::append::Riders;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
@@ -26,7 +26,7 @@ use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::payload::Payload;
 
 /// A run on its way to its end.
-pub(crate) struct Closing {
+pub(crate) struct RunCompletion {
     /// The terminal event.
     end: Event,
     /// Inbox messages that asked for it.
@@ -35,24 +35,24 @@ pub(crate) struct Closing {
     unwinding: bool,
 }
 
-impl Closing {
+impl RunCompletion {
     /// What the end of a workflow's turn means for the run; `Err` where it does not end the run.
-    pub(crate) fn of(run: &Run, end: TurnEnd) -> Result<Self, TurnEnd> {
+    pub(crate) fn of(run: &Run, end: DriveEnd) -> Result<Self, DriveEnd> {
         let (end, consumed) = match end {
-            TurnEnd::Done(completion) => match run.leftover() {
-                Some(fault) => return Err(TurnEnd::Fault(fault)),
+            DriveEnd::Done(completion) => match run.leftover() {
+                Some(fault) => return Err(DriveEnd::Fault(fault)),
                 None => (terminal(run, completion), Vec::new()),
             },
-            TurnEnd::Panicked(message) => {
+            DriveEnd::Panicked(message) => {
                 let what = format_args!("workflow `{}` panicked: {message}", run.def.name);
                 (failed(&Failure::permanent(what)), Vec::new())
             }
-            TurnEnd::Cancelled { request: EndRequest { reason, actor }, message } => {
+            DriveEnd::Cancelled { request: EndRequest { reason, actor }, message } => {
                 (RunCancelled { reason, actor, uncompensated: Vec::new() }.into(), vec![message])
             }
-            TurnEnd::Terminated { request, message } => (terminated(request), vec![message]),
-            TurnEnd::Condemned(failure) => (failed(&failure), Vec::new()),
-            other @ (TurnEnd::Suspended { .. } | TurnEnd::Fault(_)) => return Err(other),
+            DriveEnd::Terminated { request, message } => (terminated(request), vec![message]),
+            DriveEnd::FailedPermanently(failure) => (failed(&failure), Vec::new()),
+            other @ (DriveEnd::Suspended { .. } | DriveEnd::Fault(_)) => return Err(other),
         };
         Ok(Self { end, consumed, unwinding: false })
     }
@@ -69,7 +69,7 @@ impl Closing {
         run: &Arc<Run>,
         children: &dyn Children,
         parent: Option<RunId>,
-    ) -> Result<RunEnd, TurnEnd> {
+    ) -> Result<RunEnd, DriveEnd> {
         if !self.unwinding && self.must_unwind(run) {
             let (mut events, mut riders) = abandon(run).await?;
             events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
@@ -80,9 +80,9 @@ impl Closing {
         }
         self.tell_children(run, children).await?;
         if self.unwinding {
-            match turn(run, Box::pin(unwind(Arc::clone(run)))).await {
-                TurnEnd::Done(_) => {}
-                TurnEnd::Terminated { request, message } => {
+            match drive(run, Box::pin(unwind(Arc::clone(run)))).await {
+                DriveEnd::Done(_) => {}
+                DriveEnd::Terminated { request, message } => {
                     self.end = terminated(request);
                     self.consumed.push(message);
                     self.tell_children(run, children).await?;
@@ -103,7 +103,7 @@ impl Closing {
         let end = RunEnd::of(&event);
         events.push(event);
         durable_or_fault(run, events, riders).await?;
-        end.ok_or_else(|| TurnEnd::Panicked("not a terminal event".into()))
+        end.ok_or_else(|| DriveEnd::Panicked("not a terminal event".into()))
     }
 
     /// Whether something must be undone before the run is over.
@@ -112,13 +112,13 @@ impl Closing {
             Event::RunTerminated(_) => false,
             end => {
                 let half_way = matches!(end, Event::RunCompleted(_));
-                run.owes(|owes| !owes.pending(half_way).is_empty())
+                run.with_obligations(|obligations| !obligations.pending(half_way).is_empty())
             }
         }
     }
 
     /// Asks the children that do not outlive this run to end, too; durable when it returns.
-    async fn tell_children(&self, run: &Run, children: &dyn Children) -> Result<(), TurnEnd> {
+    async fn tell_children(&self, run: &Run, children: &dyn Children) -> Result<(), DriveEnd> {
         let at_once = matches!(self.end, Event::RunTerminated(_));
         let (reason, actor) = match &self.end {
             Event::RunCancelled(e) => (e.reason.clone(), e.actor.clone()),
@@ -126,18 +126,18 @@ impl Closing {
             _ => (format!("its parent `{}` has ended", run.id), "engine".to_owned()),
         };
         run.children_are_started().await;
-        for child in run.owes(|owes| owes.children()) {
+        for child in run.with_obligations(|obligations| obligations.children()) {
             let request = EndRequest { reason: reason.clone(), actor: actor.clone() };
             let told = or_broken(run, children.end(run.id.clone(), child, request, at_once)).await?;
-            told.map_err(|error| TurnEnd::Fault(error.into()))?;
+            told.map_err(|error| DriveEnd::Fault(error.into()))?;
         }
         Ok(())
     }
 }
 
 /// Names the invocations that are in flight; their outcome is unknown from here on.
-async fn abandon(run: &Run) -> Result<(Vec<Event>, Riders), TurnEnd> {
-    or_broken(run, run.abandon(None)).await?.map_err(TurnEnd::Fault)
+async fn abandon(run: &Run) -> Result<(Vec<Event>, AppendExtras), DriveEnd> {
+    or_broken(run, run.abandon(None)).await?.map_err(DriveEnd::Fault)
 }
 
 /// The terminal event of a workflow that returned.
@@ -174,7 +174,7 @@ fn status_of(event: &Event) -> Status {
 }
 
 fn with_uncompensated(mut event: Event, run: &Run) -> Event {
-    let left = run.owes(|owes| owes.uncompensated());
+    let left = run.with_obligations(|obligations| obligations.uncompensated());
     for one in &left {
         tracing::error!(run = %run.id, %one, "a step could not be undone");
     }
@@ -192,7 +192,7 @@ pub(crate) async fn suspend(
     run: &Run,
     until: Option<jiff::Timestamp>,
     on: Vec<CommandId>,
-) -> Result<(), TurnEnd> {
+) -> Result<(), DriveEnd> {
     let status = StatusChange {
         status: Status::Waiting,
         wake_at: until,
@@ -200,24 +200,24 @@ pub(crate) async fn suspend(
         seen: run.seen(),
         notify: None,
     };
-    let riders = Riders { status: Some(status), ..Riders::default() };
+    let riders = AppendExtras { status: Some(status), ..AppendExtras::default() };
     durable_or_fault(run, vec![RunWaiting { until, on }.into()], riders).await
 }
 
 /// An append outside of a turn: a fault ends the wait.
-async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: Riders) -> Result<(), TurnEnd> {
+async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: AppendExtras) -> Result<(), DriveEnd> {
     let append = async {
-        let riders = Riders { kept: run.keep(&events).await, ..riders };
+        let riders = AppendExtras { kept: run.keep(&events).await, ..riders };
         run.append_durably(events, None, riders).await
     };
     or_broken(run, append).await.map(drop)
 }
 
 /// Waits for `work` unless an append fails meanwhile.
-async fn or_broken<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, TurnEnd> {
-    let (work, broken) = (pin!(work), pin!(run.tail().failed()));
+async fn or_broken<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, DriveEnd> {
+    let (work, broken) = (pin!(work), pin!(run.watermark().failed()));
     match futures_util::future::select(work, broken).await {
         futures_util::future::Either::Left((done, _)) => Ok(done),
-        futures_util::future::Either::Right((error, _)) => Err(TurnEnd::Fault(Fault::Append(error))),
+        futures_util::future::Either::Right((error, _)) => Err(DriveEnd::Fault(Fault::Append(error))),
     }
 }

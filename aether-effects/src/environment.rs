@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aether_core::world::World;
+use aether_core::environment::Environment;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
@@ -11,9 +11,9 @@ const LONGEST_NAP: Duration = Duration::from_secs(60);
 
 /// The system's clock and entropy. Waiting needs a tokio runtime with timers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SystemWorld;
+pub struct SystemEnvironment;
 
-impl World for SystemWorld {
+impl Environment for SystemEnvironment {
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
