@@ -1,6 +1,7 @@
 //! Putting an engine together.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::step::body::{RegisteredStep, Step};
 use crate::step::interceptor::Interceptor;
 use crate::store::api::{Durability, Store};
 use crate::store::error::StoreError;
+use crate::store::memory::MemoryStore;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::WorkerId;
@@ -45,7 +47,7 @@ pub enum BuildError {
     },
     /// Production needs a store that survives a crash.
     #[error(
-        "store {store} keeps nothing over a restart, and this engine was told to run in production: use SQLite or Postgres"
+        "store {store} keeps nothing over a restart, and this engine was told to run in production: call `.sqlite(path)`, or give it another store that survives a crash"
     )]
     NotDurable {
         /// The store.
@@ -66,16 +68,50 @@ pub enum BuildError {
     /// No store was given.
     #[error("no store was given: call `.sqlite(path)`, `.memory()` or `.store(store)`")]
     NoStore,
+    /// Nothing tells the time.
+    #[error(
+        "no clock and entropy are linked into this program: call `.environment(..)`, or depend on a crate that has them, such as `aether`"
+    )]
+    NoEnvironment,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Puts an engine together.
-#[derive(Debug)]
+/// What an engine is made with where its program says nothing else. The crate that has them submits them with
+/// `inventory::submit!`, as `aether-effects` does; the last one that was linked counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// The clock and entropy.
+    pub environment: fn() -> Arc<dyn Environment>,
+    /// Verifiers by the kind of resource they look at.
+    pub verifiers: fn() -> Vec<(&'static str, Arc<dyn Verifier>)>,
+}
+
+inventory::collect!(Defaults);
+
+/// Puts an [`Engine`] together: where it keeps its runs, what step bodies get, and how it works.
+///
+/// Most programs begin with [`Engine::builder`]. Every setting has a default but the store.
+///
+/// ```
+/// # use aether_core::engine::EngineBuilder;
+/// # async fn start(builder: EngineBuilder) -> Result<(), Box<dyn std::error::Error>> {
+/// # struct Archive;
+/// use std::time::Duration;
+///
+/// let engine = builder
+///     .memory()
+///     .provide(Archive)
+///     .lease(Duration::from_secs(30))
+///     .start()
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "an engine runs when `.start().await` is called"]
 pub struct EngineBuilder {
-    world: Arc<dyn Environment>,
-    store: Option<Arc<dyn Store>>,
+    environment: Option<Arc<dyn Environment>>,
+    store: Option<OpenStore>,
     deps: Deps,
     policy: Arc<dyn ReplayPolicy>,
     interceptor: Option<Arc<dyn Interceptor>>,
@@ -91,11 +127,45 @@ pub struct EngineBuilder {
     retention: Option<Retention>,
 }
 
+/// Opens a store when the engine starts.
+type OpenStore = Box<dyn FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send>;
+
+impl fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineBuilder")
+            .field("deps", &self.deps)
+            .field("approvals", &self.approvals)
+            .field("limits", &self.limits)
+            .field("settings", &self.settings)
+            .field("production", &self.production)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for EngineBuilder {
+    /// With the [`Defaults`] that are linked into the program.
+    fn default() -> Self {
+        let mut builder = Self::bare(None);
+        for defaults in inventory::iter::<Defaults> {
+            builder.environment = Some((defaults.environment)());
+            for (kind, verifier) in (defaults.verifiers)() {
+                builder.verifiers.insert(kind.into(), verifier);
+            }
+        }
+        builder
+    }
+}
+
 impl EngineBuilder {
-    /// An engine in `world`, without a store yet.
-    pub fn new(world: Arc<dyn Environment>) -> Self {
+    /// An engine in `environment`, and with none of the linked [`Defaults`]: for tests, and for programs that bring
+    /// everything themselves.
+    pub fn new(environment: Arc<dyn Environment>) -> Self {
+        Self::bare(Some(environment))
+    }
+
+    fn bare(environment: Option<Arc<dyn Environment>>) -> Self {
         Self {
-            world,
+            environment,
             store: None,
             deps: Deps::default(),
             policy: Arc::new(DefaultPolicy),
@@ -117,10 +187,40 @@ impl EngineBuilder {
         }
     }
 
-    /// Keeps runs in `store`.
-    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = Some(store);
+    /// Takes the time and randomness from `environment` in place of the system's.
+    pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
+        self.environment = Some(environment);
         self
+    }
+
+    /// Keeps runs in `store`.
+    ///
+    /// ```
+    /// # use aether_core::engine::EngineBuilder;
+    /// # fn with(builder: EngineBuilder) -> EngineBuilder {
+    /// use aether_core::store::memory::MemoryStore;
+    /// use std::sync::Arc;
+    ///
+    /// builder.store(Arc::new(MemoryStore::default()))
+    /// # }
+    /// ```
+    pub fn store(self, store: Arc<dyn Store>) -> Self {
+        self.store_with(|| Ok(store))
+    }
+
+    /// Keeps runs in the store that `open` gives when the engine starts: for crates that add a method for their store.
+    /// Its error ends the start.
+    pub fn store_with(
+        mut self,
+        open: impl FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send + 'static,
+    ) -> Self {
+        self.store = Some(Box::new(open));
+        self
+    }
+
+    /// Keeps runs in memory: nothing survives the process.
+    pub fn memory(self) -> Self {
+        self.store(Arc::new(MemoryStore::default()))
     }
 
     /// Gives step bodies a value, which they get with `cx.dep::<T>()`. One value per type.
@@ -229,7 +329,8 @@ impl EngineBuilder {
     /// [`BuildError`] when two workflows share a name, a step declares a kind of resource without a verifier, or the
     /// store cannot be used.
     pub async fn start(self) -> Result<Engine, BuildError> {
-        let store = self.store.ok_or(BuildError::NoStore)?;
+        let environment = self.environment.ok_or(BuildError::NoEnvironment)?;
+        let store = self.store.ok_or(BuildError::NoStore)?()?;
         if self.production && store.durability() == Durability::Volatile {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
@@ -242,11 +343,11 @@ impl EngineBuilder {
             let place = format!("{}:{}", step.file, step.line);
             return Err(BuildError::NoVerifier { step: step.path, place, kind });
         }
-        let worker = worker_id(&*self.world);
+        let worker = worker_id(&*environment);
         store.register(&worker).await?;
         let shared = EngineShared {
             store,
-            world: self.world,
+            environment,
             worker,
             deps: Arc::new(self.deps),
             policy: self.policy,
@@ -259,7 +360,7 @@ impl EngineBuilder {
             steps,
             observers: broadcast::channel(4096).0,
         };
-        let began = shared.world.now().as_microsecond();
+        let began = shared.environment.now().as_microsecond();
         let inner = Arc::new_cyclic(|inner| Inner {
             children: Arc::new(ChildRuns(Weak::clone(inner))),
             renewed: began.into(),
@@ -304,8 +405,8 @@ fn registry(
     Ok(registry)
 }
 
-fn worker_id(world: &dyn Environment) -> WorkerId {
+fn worker_id(environment: &dyn Environment) -> WorkerId {
     let mut bytes = [0; 16];
-    world.fill_random(&mut bytes);
+    environment.fill_random(&mut bytes);
     WorkerId::from(format!("worker-{}", uuid::Builder::from_random_bytes(bytes).into_uuid()))
 }

@@ -2,6 +2,7 @@
 //!
 //! Promise: a run that is not this parent's child is neither taken for one nor told anything.
 
+use crate::inbox::error::SendError;
 use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
@@ -43,8 +44,8 @@ impl Children for ChildRuns {
         let inner = self.engine();
         Box::pin(async move {
             let inner = inner?;
-            let corrupt = |error: crate::vocabulary::payload::PayloadError| StoreError::Corrupt {
-                store: "input".into(),
+            let corrupt = |error: crate::vocabulary::payload::PayloadError| StoreError::Unencodable {
+                what: format!("the input of run `{child}`"),
                 reason: error.to_string(),
             };
             let digest = Digest::of(&input).map_err(corrupt)?;
@@ -86,7 +87,7 @@ impl Children for ChildRuns {
         child: RunId,
         request: EndRequest,
         at_once: bool,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
+    ) -> BoxFuture<'static, Result<(), SendError>> {
         let inner = self.engine();
         Box::pin(async move {
             let inner = inner?;

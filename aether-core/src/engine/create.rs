@@ -62,10 +62,12 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
     let def = workflow.def;
     let shared = &inner.shared;
     let mut seed = [0; 16];
-    shared.world.fill_random(&mut seed);
+    shared.environment.fill_random(&mut seed);
     let seed = hex(&seed);
-    let corrupt =
-        |error: PayloadError| StoreError::Corrupt { store: "input".into(), reason: error.to_string() };
+    let corrupt = |error: PayloadError| StoreError::Unencodable {
+        what: format!("the input of run `{id}`"),
+        reason: error.to_string(),
+    };
     let digest = Digest::of(&input).map_err(corrupt)?;
     let created = RunCreated {
         workflow: def.name.into(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::inner::{Engine, notify_run, now};
 use crate::inbox::decisions::{ApprovalOutcome, ConfirmationReply, Resolution, Resolved};
+use crate::inbox::error::SendError;
 use crate::inbox::replies::{ExternalReply, Reply, round_id};
 use crate::inbox::topics::{answer_topic, approval_topic, callback_topic, confirm_topic, resolution_topic};
 use crate::journal::event::{ConfirmationDecision, StateConfirmed};
@@ -115,6 +116,9 @@ pub enum DecideError {
     /// The value cannot be recorded.
     #[error("what was given cannot be recorded: {0}")]
     Unrecordable(#[from] PayloadError),
+    /// It is over a limit of the engine, or could not be sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
     /// The store failed, or has no such run.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -211,7 +215,7 @@ impl Engine {
         reason: &str,
         actor: &str,
     ) -> Result<(), DecideError> {
-        self.inner.shared.limits.check_text("reason", reason).map_err(StoreError::from)?;
+        self.inner.shared.limits.check_text("reason", reason).map_err(SendError::from)?;
         self.rule(run, command, ApprovalOutcome::Rejected(reason.into()), actor).await
     }
 
@@ -345,7 +349,7 @@ impl Engine {
         check: impl Fn(&Pending) -> Result<(), DecideError>,
     ) -> Result<(), DecideError> {
         let (run, command) = (word.run.clone(), word.command.clone());
-        self.inner.shared.limits.check_text("actor", word.actor).map_err(StoreError::from)?;
+        self.inner.shared.limits.check_text("actor", word.actor).map_err(SendError::from)?;
         if word.actor.trim().is_empty() {
             return Err(DecideError::NoActor { run, command });
         }
@@ -427,7 +431,7 @@ impl Engine {
         }
         counter.open.as_ref().map_or(Ok(()), |open| self.in_time(open))?;
         if let Reply::Error(error) = &reply {
-            self.inner.shared.limits.check_error(error.as_str()).map_err(StoreError::from)?;
+            self.inner.shared.limits.check_error(error.as_str()).map_err(SendError::from)?;
         }
         self.fits(&run, &command, |body| match &reply {
             Reply::Value(value) => body.accepts(value),

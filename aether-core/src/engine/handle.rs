@@ -161,7 +161,7 @@ impl<W> RunHandle<W> {
                 }
             }
             // The run may be advanced elsewhere: look twice in each of the engine's own polls.
-            let tick = self.inner.shared.world.sleep(self.inner.settings.poll / 2);
+            let tick = self.inner.shared.environment.sleep(self.inner.settings.poll / 2);
             select(Box::pin(changed), tick).await;
         }
     }

@@ -179,5 +179,5 @@ pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
 
 /// The time by the engine's clock.
 pub(crate) fn now(inner: &Inner) -> Timestamp {
-    inner.shared.world.now()
+    inner.shared.environment.now()
 }

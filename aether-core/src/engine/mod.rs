@@ -16,7 +16,7 @@ mod start;
 mod verify;
 mod worker;
 
-pub use builder::{BuildError, EngineBuilder};
+pub use builder::{BuildError, Defaults, EngineBuilder};
 pub use decide::DecideError;
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;

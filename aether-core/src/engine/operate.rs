@@ -7,6 +7,8 @@ use std::time::Duration;
 use crate::engine::handle::RunHandle;
 use crate::engine::inner::{Engine, Inner, notify_run, now};
 use crate::inbox::decisions::EndRequest;
+use crate::inbox::error::SendError;
+use crate::inbox::replies::signal;
 use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::recording::masking::Masking;
 use crate::recording::recorded::{Recording, RecordingError};
@@ -18,6 +20,9 @@ use crate::view::levels::Trace;
 use crate::view::run::RunView;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
+
+/// How long a shutdown waits for bodies in flight.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Runs in the store, newest first.
@@ -95,8 +100,8 @@ impl Engine {
     /// (`cancel_grace`) to come back; then its compensated steps are undone, and its attached children are cancelled.
     ///
     /// # Errors
-    /// [`StoreError`] when nobody asks (`actor` is blank), there is no such run, or the store fails.
-    pub async fn cancel(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+    /// [`SendError`] when `actor` is blank, a text is over a limit, there is no such run, or the store fails.
+    pub async fn cancel(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, SendError> {
         ask_to_end(&self.inner, run, reason, actor, false).await
     }
 
@@ -105,7 +110,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::cancel`].
-    pub async fn terminate(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+    pub async fn terminate(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, SendError> {
         ask_to_end(&self.inner, run, reason, actor, true).await
     }
 
@@ -113,34 +118,46 @@ impl Engine {
     /// the same run is dropped.
     ///
     /// # Errors
-    /// [`StoreError`] when there is no such run, the value does not serialize, or the store fails.
+    /// [`SendError`] when the value does not serialize or is over a limit, there is no such run, or the store fails.
     pub async fn signal<T: serde::Serialize>(
         &self,
         run: &RunId,
         name: &str,
         id: &str,
         value: &T,
-    ) -> Result<Sent, StoreError> {
-        let message = crate::inbox::replies::signal(name, id, encode(value)?, now(&self.inner));
+    ) -> Result<Sent, SendError> {
+        let payload = encode(run, format!("signal `{name}`"), value)?;
+        let message = signal(name, id, payload, now(&self.inner));
         post(&self.inner, run, message).await
     }
 
-    /// Stops taking up work, lets step bodies that are running finish for at most `patience`, gives every run back
-    /// to the store, and waits until everything is durable. Cancels nothing: the runs go on at the next start.
+    /// Stops claiming runs, lets step bodies in flight finish for at most ten seconds, releases every run, and waits
+    /// until everything is durable. It cancels nothing: the runs resume at the next start. World-changing bodies that
+    /// are cut off are in doubt.
     ///
-    /// Closes the store, unless somebody else in this process holds it, such as another engine.
-    pub async fn shutdown(self, patience: Duration) -> Result<(), crate::store::error::StoreError> {
+    /// Closes the store, unless something else in this process holds it, such as another engine.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot be flushed.
+    pub async fn shutdown(self) -> Result<(), StoreError> {
+        self.shutdown_within(PATIENCE).await
+    }
+
+    /// As [`Engine::shutdown`], with another `patience` for bodies in flight.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot be flushed.
+    pub async fn shutdown_within(self, patience: Duration) -> Result<(), StoreError> {
         worker::shut_down(&self.inner, patience).await
     }
 }
 
-fn encode<T: serde::Serialize>(value: &T) -> Result<Payload, StoreError> {
-    Payload::encode(value)
-        .map_err(|error| StoreError::Corrupt { store: "message".into(), reason: error.to_string() })
+fn encode<T: serde::Serialize>(run: &RunId, what: String, value: &T) -> Result<Payload, SendError> {
+    Payload::encode(value).map_err(|error| SendError::Unrecordable { run: run.clone(), what, error })
 }
 
 /// Puts a message into a run's inbox, and wakes the run if it is advanced here.
-async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, StoreError> {
+async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, SendError> {
     let sent = inner.shared.send(run, message).await?;
     notify_run(inner, run).await;
     Ok(sent)
@@ -153,11 +170,11 @@ async fn ask_to_end(
     reason: &str,
     actor: &str,
     at_once: bool,
-) -> Result<Sent, StoreError> {
+) -> Result<Sent, SendError> {
     inner.shared.limits.check_text("reason", reason)?;
     inner.shared.limits.check_text("actor", actor)?;
     if actor.trim().is_empty() {
-        return Err(StoreError::NoActor { run: run.clone() });
+        return Err(SendError::NoActor { run: run.clone() });
     }
     let request = EndRequest { reason: reason.into(), actor: actor.into() };
     cancel(inner, run, &request, at_once).await
@@ -170,9 +187,9 @@ pub(super) async fn cancel(
     run: &RunId,
     request: &EndRequest,
     at_once: bool,
-) -> Result<Sent, StoreError> {
+) -> Result<Sent, SendError> {
     let topic = if at_once { TERMINATE } else { CANCEL };
-    let (id, topic, payload) = (topic.into(), topic.into(), encode(request)?);
+    let (id, topic, payload) = (topic.into(), topic.into(), encode(run, format!("`{topic}`"), request)?);
     post(inner, run, Message { seq: 0, id, topic, payload, at: now(inner) }).await
 }
 
@@ -181,7 +198,7 @@ impl<W> RunHandle<W> {
     ///
     /// # Errors
     /// As [`Engine::cancel`].
-    pub async fn cancel(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+    pub async fn cancel(&self, reason: &str, actor: &str) -> Result<Sent, SendError> {
         ask_to_end(&self.inner, &self.id, reason, actor, false).await
     }
 
@@ -189,7 +206,7 @@ impl<W> RunHandle<W> {
     ///
     /// # Errors
     /// As [`Engine::cancel`].
-    pub async fn terminate(&self, reason: &str, actor: &str) -> Result<Sent, StoreError> {
+    pub async fn terminate(&self, reason: &str, actor: &str) -> Result<Sent, SendError> {
         ask_to_end(&self.inner, &self.id, reason, actor, true).await
     }
 }

@@ -198,7 +198,7 @@ impl Engine {
 
 async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, StoreError> {
     let store = &inner.shared.store;
-    let mut query = retention.ended(inner.shared.world.now());
+    let mut query = retention.ended(inner.shared.environment.now());
     let mut report = PurgeReport::default();
     while !inner.is_stopping() {
         let ended = store.ended(query.clone()).await?;
@@ -227,6 +227,6 @@ pub(super) async fn keep_purging(inner: Arc<Inner>, retention: Retention) {
             Ok(report) => tracing::debug!(?report, "ended runs were purged"),
             Err(error) => tracing::warn!(%error, "cannot purge ended runs"),
         }
-        inner.shared.world.sleep(retention.every).await;
+        inner.shared.environment.sleep(retention.every).await;
     }
 }

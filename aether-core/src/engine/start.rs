@@ -178,7 +178,7 @@ fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(),
 /// A UUIDv7 from the engine's clock and entropy (RFC 9562, section 5.7).
 fn time_ordered_uuid(inner: &Inner) -> uuid::Uuid {
     let mut random = [0; 10];
-    inner.shared.world.fill_random(&mut random);
+    inner.shared.environment.fill_random(&mut random);
     let millis = u64::try_from(now(inner).as_millisecond()).unwrap_or(0);
     uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
 }

@@ -31,7 +31,7 @@ async fn schedule(inner: Arc<Inner>) {
     while !inner.is_stopping() {
         let woken = inner.wake_scheduler.notified();
         // Begun before looking: what comes in between is found by the next look, and not by the one after it.
-        let next_look = shared.world.sleep(inner.settings.poll);
+        let next_look = shared.environment.sleep(inner.settings.poll);
         match claim(&inner, None).await {
             Ok(0) => {}
             Ok(_) => continue,
@@ -39,7 +39,7 @@ async fn schedule(inner: Arc<Inner>) {
         }
         look_into_inboxes(&inner).await;
         let next_due = match shared.store.next_wake().await {
-            Ok(Some(due)) if due > shared.world.now() => shared.world.sleep_until(due),
+            Ok(Some(due)) if due > shared.environment.now() => shared.environment.sleep_until(due),
             _ => Box::pin(std::future::pending()),
         };
         select(Box::pin(woken), select(next_look, next_due)).await;
@@ -69,7 +69,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     if room == 0 {
         return Ok(0);
     }
-    let now = shared.world.now();
+    let now = shared.environment.now();
     renew_overdue(inner, now).await;
     let request = ClaimRequest {
         worker: shared.worker.clone(),
@@ -111,7 +111,7 @@ async fn renew_overdue(inner: &Inner, now: Timestamp) {
 
 async fn renew(inner: &Inner) {
     let shared = &inner.shared;
-    let now = shared.world.now();
+    let now = shared.environment.now();
     match shared.store.renew(&shared.worker, later(now, inner.settings.lease)).await {
         Ok(()) => inner.renewed.store(now.as_microsecond(), Ordering::Release),
         Err(error) => tracing::warn!(%error, "cannot renew leases"),
@@ -122,7 +122,7 @@ async fn keep_leases(inner: Arc<Inner>) {
     let shared = Arc::clone(&inner.shared);
     let period = inner.settings.lease / 3;
     loop {
-        shared.world.sleep(period).await;
+        shared.environment.sleep(period).await;
         if inner.is_stopping() {
             return;
         }
@@ -144,13 +144,13 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     inner.wake_scheduler.notify_one();
     let active: Vec<(Arc<Run>, _)> =
         inner.active().values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect();
-    let world = &inner.shared.world;
+    let environment = &inner.shared.environment;
     let mut ends: Vec<BoxFuture<'_, ()>> = Vec::new();
     for (run, task) in active {
         run.begin_stopping();
         ends.push(Box::pin(async move {
             let Some(mut task) = task else { return };
-            let limit = world.sleep(patience);
+            let limit = environment.sleep(patience);
             if let Either::Right(((), _)) = select(&mut task, limit).await {
                 task.abort();
                 let _aborted = task.await;

@@ -138,7 +138,7 @@ impl StepCall {
             (_, Some(ended)) => ended,
             (None, None) => body.await,
             (Some(timeout), None) => {
-                let deadline = self.run.shared.world.sleep(timeout);
+                let deadline = self.run.shared.environment.sleep(timeout);
                 match select(body, deadline).await {
                     Either::Left((ended, _)) => ended,
                     Either::Right(((), _)) => return BodyOutcome::TimedOut,

@@ -154,7 +154,7 @@ impl StepCall {
     pub(crate) async fn wait_until(&self, due: Timestamp) {
         if due > self.run.now() {
             let _waiting = self.run.wait(self.command.clone(), Some(due));
-            self.run.shared.world.sleep_until(due).await;
+            self.run.shared.environment.sleep_until(due).await;
         }
     }
 }

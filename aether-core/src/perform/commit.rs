@@ -10,9 +10,8 @@ use crate::journal::large_values::{has_large, large};
 use crate::perform::call::StepCall;
 use crate::policy::replay::Mode;
 use crate::run::append::AppendExtras;
-use crate::run::claim::Run;
+use crate::run::append::unencodable;
 use crate::store::api::StoredEffect;
-use crate::store::error::StoreError;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::Outcome;
@@ -77,7 +76,7 @@ impl StepCall {
             riders.kept = large(&events, run.shared.limits.inline);
             let frame = match Frame::referring(&events, &riders.kept) {
                 Ok(frame) => frame,
-                Err(error) => return run.stop(unwritable(run, error)).await,
+                Err(error) => return run.stop(unencodable(run, error)).await,
             };
             let status = riders.ledger.first().map(|update| update.status);
             let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
@@ -88,10 +87,6 @@ impl StepCall {
         }
         self.run.append(events, riders);
     }
-}
-
-fn unwritable(run: &Run, error: impl std::fmt::Display) -> StoreError {
-    StoreError::Corrupt { store: "journal".into(), reason: format!("run `{}`: {error}", run.id) }
 }
 
 #[cfg(test)]

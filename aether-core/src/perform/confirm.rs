@@ -176,7 +176,7 @@ impl StepCall {
     /// Asks the verifier, again where it fails, within bounds.
     async fn look(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Inspection, Failure> {
         let _in_flight = self.run.in_flight();
-        let world = &self.run.shared.world;
+        let environment = &self.run.shared.environment;
         let mut looks = 0;
         loop {
             let failure = match self.look_once(verifier, change).await {
@@ -189,14 +189,14 @@ impl StepCall {
             };
             tracing::warn!(run = %self.run.id, command = %self.command, %failure, "a verifier failed");
             looks += 1;
-            world.sleep(wait).await;
+            environment.sleep(wait).await;
         }
     }
 
     /// A verifier that panics or hangs has failed.
     async fn look_once(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Inspection, Failure> {
         let look = AssertUnwindSafe(async { verifier.look(&self.run.id, change).await }).catch_unwind();
-        let deadline = self.run.shared.world.sleep(LOOK_TIMEOUT);
+        let deadline = self.run.shared.environment.sleep(LOOK_TIMEOUT);
         match select(Box::pin(look), deadline).await {
             Either::Left((Ok(seen), _)) => seen,
             Either::Left((Err(panic), _)) => {

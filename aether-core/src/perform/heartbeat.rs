@@ -27,18 +27,18 @@ impl StepCall {
 
     /// Ends when the body was silent for `limit`. Keeps its progress meanwhile.
     pub(crate) async fn heartbeat_timeout(&self, heartbeats: &Heartbeats, limit: Duration) {
-        let world = &self.run.shared.world;
-        let mut quiet = world.sleep(limit);
+        let environment = &self.run.shared.environment;
+        let mut quiet = environment.sleep(limit);
         let mut rested: BoxFuture<'static, ()> = Box::pin(ready(()));
         loop {
             let unsaved = heartbeats.is_unsaved();
             let save = pin!(async { if unsaved { (&mut rested).await } else { pending().await } });
             match select(pin!(heartbeats.next_beat()), select(&mut quiet, save)).await {
-                Either::Left(_) => quiet = world.sleep(limit),
+                Either::Left(_) => quiet = environment.sleep(limit),
                 Either::Right((Either::Left(_), _)) => return,
                 Either::Right((Either::Right(_), _)) => {
                     self.save_progress(heartbeats).await;
-                    rested = world.sleep(THROTTLE.min(limit));
+                    rested = environment.sleep(THROTTLE.min(limit));
                 }
             }
         }

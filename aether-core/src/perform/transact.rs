@@ -4,6 +4,7 @@
 //! effect happened exactly once. A body that fails, panics or waits leaves nothing behind. Where a crash cut off what
 //! follows that event, recovery writes it and does not call the body.
 
+use crate::run::append::unencodable;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -94,8 +95,7 @@ impl Work for Attempt {
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(event.clone());
         let mut events = self.head.clone();
         events.push(event);
-        Frame::encode(&events)
-            .map_err(|error| StoreError::Corrupt { store: "journal".into(), reason: error.to_string() })
+        Frame::encode(&events).map_err(|error| unencodable(&self.run, error))
     }
 }
 
@@ -177,7 +177,7 @@ impl StepCall {
             (_, None) => {
                 let reason = format!("the store acknowledged step `{}` without calling it", self.command);
                 let store = self.run.shared.store.describe();
-                self.run.stop(StoreError::Corrupt { store, reason }).await
+                self.run.stop(StoreError::ContractBroken { store, reason }).await
             }
         }
     }

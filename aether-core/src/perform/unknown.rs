@@ -90,7 +90,7 @@ impl StepCall {
             && self.unknown_tries > 1
         {
             let _in_flight = self.run.in_flight();
-            self.run.shared.world.sleep(wait).await;
+            self.run.shared.environment.sleep(wait).await;
         }
         let mut events = self.start_events();
         events.push(self.decision(invocation, InvocationDecision::Retry, "policy: retry"));
@@ -146,7 +146,7 @@ impl StepCall {
             && self.attempt > 1
         {
             let _in_flight = self.run.in_flight();
-            self.run.shared.world.sleep(wait).await;
+            self.run.shared.environment.sleep(wait).await;
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Promise: appends leave in the order in which their events happened.
 
+use crate::run::fault::Fault;
+use crate::store::error::StoreError;
 use std::sync::Arc;
 
 use crate::journal::event::Event;
@@ -11,7 +13,6 @@ use crate::policy::replay::Mode;
 use crate::run::claim::Run;
 use crate::store::ack::{Ack, AppendReply};
 use crate::store::api::{Append, StatusChange, Work};
-use crate::store::error::AppendError;
 use crate::store::ledger::{Acquire, LedgerUpdate};
 use crate::vocabulary::id::Position;
 use crate::vocabulary::payload::Payload;
@@ -83,10 +84,7 @@ impl Run {
             Ok(frame) => frame,
             Err(error) => {
                 let reason = error.to_string();
-                self.fail(AppendError::Store(crate::store::error::StoreError::Corrupt {
-                    store: "journal".into(),
-                    reason,
-                }));
+                self.fail(unencodable(self, reason));
                 return None;
             }
         };
@@ -135,15 +133,13 @@ impl Run {
 
     /// Waits while too much is on its way to the disk, and stops a run whose journal is over the limit.
     pub(crate) async fn apply_backpressure(&self) {
-        let next = self.next();
-        if next >= self.shared.limits.history {
-            let reason = format!(
-                "the journal of run `{}` has reached the limit of {} events: split the work into child runs",
-                self.id, self.shared.limits.history
-            );
-            return self
-                .stop(crate::store::error::StoreError::Full { store: self.shared.store.describe(), reason })
-                .await;
+        let (next, limits) = (self.next(), &self.shared.limits);
+        let events = usize::try_from(next).unwrap_or(usize::MAX);
+        let limit = usize::try_from(limits.history).unwrap_or(usize::MAX);
+        // The next event is one more.
+        if let Err(over) = limits.check("events in the journal", events.saturating_add(1), limit, "history") {
+            let (run, advice) = (self.id.clone(), "split the work into child runs");
+            return self.stop(Fault::OverLimit { run, over, advice }).await;
         }
         let durable = self.watermark.durable();
         if next.saturating_sub(durable) > BACKPRESSURE {
@@ -207,4 +203,9 @@ impl AppendExtras {
             row.error.take_if(|_| error);
         }
     }
+}
+
+/// An event of `run` that cannot be written.
+pub(crate) fn unencodable(run: &Run, error: impl std::fmt::Display) -> StoreError {
+    StoreError::Unencodable { what: format!("an event of run `{}`", run.id), reason: error.to_string() }
 }

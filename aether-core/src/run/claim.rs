@@ -148,7 +148,7 @@ impl Run {
 
     /// The time now, in whole microseconds: what every store keeps.
     pub(crate) fn now(&self) -> Timestamp {
-        let now = self.shared.world.now();
+        let now = self.shared.environment.now();
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 

@@ -1,9 +1,11 @@
 //! Why a run stopped being advanced without having ended. Never seen by workflow code.
 
 use crate::definition::def::END;
+use crate::inbox::error::SendError;
 use crate::journal::frame::JournalError;
 use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::limits::OverLimit;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Digest, PayloadError};
 
@@ -82,6 +84,16 @@ pub enum Fault {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The run would exceed a limit of the engine. Under a higher limit it resumes where it was.
+    #[error("run `{run}`: {over}; {advice}")]
+    OverLimit {
+        /// The run.
+        run: RunId,
+        /// What is too large, and which limit it is over.
+        over: OverLimit,
+        /// What to do.
+        advice: &'static str,
+    },
     /// The journal cannot be read.
     #[error("run `{run}`: {error}")]
     Journal {
@@ -202,6 +214,18 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// A message that run `run` had to send was not sent.
+    pub(crate) fn not_sent(run: RunId, error: SendError) -> Self {
+        match error {
+            SendError::Store(error) => Self::Store(error),
+            SendError::OverLimit(over) => Self::OverLimit { run, over, advice: "raise the limit" },
+            error => Self::Store(StoreError::Unencodable {
+                what: format!("a message of run `{run}`"),
+                reason: error.to_string(),
+            }),
+        }
+    }
+
     /// Whether the store failed in a way that may pass: the engine takes the run up again by itself.
     pub fn is_transient(&self) -> bool {
         match self {

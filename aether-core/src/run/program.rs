@@ -2,6 +2,7 @@
 //!
 //! Promise: nothing here knows how a workflow reaches its effects; it is given a claim of a run.
 
+use crate::inbox::error::SendError;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -107,5 +108,5 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
         child: RunId,
         request: EndRequest,
         at_once: bool,
-    ) -> BoxFuture<'static, Result<(), StoreError>>;
+    ) -> BoxFuture<'static, Result<(), SendError>>;
 }

@@ -93,7 +93,7 @@ pub(crate) async fn message_before(
     let _waiting = run.wait(command.clone(), until);
     let message = pin!(run.message(topic));
     let Some(until) = until else { return Some(message.await) };
-    match select(message, run.shared.world.sleep_until(until)).await {
+    match select(message, run.shared.environment.sleep_until(until)).await {
         Either::Left((message, _)) => Some(message),
         Either::Right(((), _)) => None,
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
+use crate::inbox::error::SendError;
 use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::journal::event::Event;
 use crate::policy::approvals::Approvals;
@@ -16,7 +17,6 @@ use crate::policy::verifiers::Verifiers;
 use crate::step::body::RegisteredStep;
 use crate::step::interceptor::Interceptor;
 use crate::store::api::{Message, Sent, Store};
-use crate::store::error::StoreError;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{RunId, WorkerId};
@@ -38,7 +38,7 @@ pub struct Observed {
 #[derive(Debug)]
 pub(crate) struct EngineShared {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) world: Arc<dyn Environment>,
+    pub(crate) environment: Arc<dyn Environment>,
     pub(crate) worker: WorkerId,
     pub(crate) deps: Arc<Deps>,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
@@ -56,7 +56,7 @@ pub(crate) struct EngineShared {
 
 impl EngineShared {
     /// Puts a message into a run's inbox, within the limits.
-    pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, StoreError> {
+    pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, SendError> {
         self.limits.check_name("topic", &message.topic)?;
         self.limits.check_name("message id", &message.id)?;
         let what = format!("bytes of JSON in message `{}`", message.topic);
@@ -72,7 +72,7 @@ impl EngineShared {
                 "inbox",
             )?;
         }
-        self.store.send(run, message).await
+        Ok(self.store.send(run, message).await?)
     }
 
     /// Tells whoever listens.

@@ -77,14 +77,21 @@ pub enum StoreError {
         /// Which store.
         store: String,
     },
-    /// What was to be stored is over a limit of the engine.
-    #[error(transparent)]
-    OverLimit(#[from] crate::vocabulary::limits::OverLimit),
-    /// Nobody asked for the end of a run.
-    #[error("run `{run}`: say who asks for its end; the actor is recorded and must not be empty")]
-    NoActor {
-        /// The run.
-        run: RunId,
+    /// What was to be stored cannot be written as JSON.
+    #[error("{what} cannot be written as JSON: {reason}")]
+    Unencodable {
+        /// What was to be stored, and of which run.
+        what: String,
+        /// What the encoder said.
+        reason: String,
+    },
+    /// The store did something that the conformance suite forbids.
+    #[error("store {store} does not keep its contract: {reason}")]
+    ContractBroken {
+        /// Which store.
+        store: String,
+        /// What it did.
+        reason: String,
     },
     /// No such run.
     #[error("there is no run `{run}` in this store")]

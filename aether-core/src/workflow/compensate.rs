@@ -2,6 +2,7 @@
 //!
 //! Promise: steps are undone in the reverse order of their commitment, each by a recorded step of its own.
 
+use crate::run::append::unencodable;
 use std::sync::Arc;
 
 use crate::journal::event::Uncompensated;
@@ -11,7 +12,6 @@ use crate::perform::undo::undo;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
-use crate::store::error::StoreError;
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
@@ -72,8 +72,7 @@ async fn list(run: &Run, command: &CommandId, site: Option<String>) -> Vec<Comma
     let (digest, input) = match recorded {
         Ok(recorded) => recorded,
         Err(error) => {
-            let store = run.shared.store.describe();
-            return run.stop(StoreError::Corrupt { store, reason: error.to_string() }).await;
+            return run.stop(unencodable(run, error)).await;
         }
     };
     let (command, class) = (command.clone(), EffectClass::Pure);

@@ -17,6 +17,7 @@ use crate::perform::attempts::execute_step;
 use crate::perform::call::CallSpec;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
+use crate::run::fault::Fault;
 use crate::run::matcher::Matched;
 use crate::run::program::Children;
 use crate::step::body::{Body, Step, StepBody};
@@ -24,6 +25,7 @@ use crate::step::tool::Tool;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::limits::OverLimit;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Answered, Payload, PayloadError};
 use crate::workflow::gate::{BoxEffect, WorkflowCode};
@@ -179,7 +181,7 @@ impl Cx {
             |answer| if let RecordedResult::Uuid(value) = answer { Some(value) } else { None },
             |run| {
                 let mut bytes = [0; 16];
-                run.shared.world.fill_random(&mut bytes);
+                run.shared.environment.fill_random(&mut bytes);
                 let value = uuid::Builder::from_random_bytes(bytes).into_uuid();
                 (value, UuidRecorded { command, value }.into())
             },
@@ -190,7 +192,7 @@ impl Cx {
     pub fn random(&mut self) -> BoxEffect<'_, u64> {
         self.random_value("random", |run| {
             let mut bytes = [0; 8];
-            run.shared.world.fill_random(&mut bytes);
+            run.shared.environment.fill_random(&mut bytes);
             u64::from_be_bytes(bytes)
         })
     }
@@ -199,7 +201,7 @@ impl Cx {
     pub fn seed(&mut self) -> BoxEffect<'_, [u8; 32]> {
         self.random_value("seed", |run| {
             let mut bytes = [0; 32];
-            run.shared.world.fill_random(&mut bytes);
+            run.shared.environment.fill_random(&mut bytes);
             bytes
         })
     }
@@ -264,7 +266,7 @@ impl Cx {
             };
             {
                 let _waiting = run.wait(command.clone(), Some(due));
-                run.shared.world.sleep_until(due).await;
+                run.shared.environment.sleep_until(due).await;
             }
             run.append(vec![TimerFired { command: command.clone() }.into()], AppendExtras::default());
         })
@@ -416,9 +418,14 @@ where
 /// Stops a run whose scopes are nested too deep.
 pub(crate) async fn too_deep_fault<T>(run: &Run) -> T {
     let limit = run.shared.limits.depth;
-    let reason = format!("run `{}` nests scopes deeper than the limit of {limit} (`Limits::depth`)", run.id);
-    let store = run.shared.store.describe();
-    run.stop(crate::store::error::StoreError::Full { store, reason }).await
+    let over = OverLimit {
+        what: "depth of nested scopes".into(),
+        size: limit.saturating_add(1),
+        limit,
+        name: "depth",
+    };
+    let (run_id, advice) = (run.id.clone(), "split the work into child runs");
+    run.stop(Fault::OverLimit { run: run_id, over, advice }).await
 }
 
 /// Marks what `future` does between effects as workflow code. Generated code.

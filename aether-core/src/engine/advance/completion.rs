@@ -129,7 +129,7 @@ impl RunCompletion {
         for child in run.with_obligations(|obligations| obligations.children()) {
             let request = EndRequest { reason: reason.clone(), actor: actor.clone() };
             let told = or_broken(run, children.end(run.id.clone(), child, request, at_once)).await?;
-            told.map_err(|error| DriveEnd::Fault(error.into()))?;
+            told.map_err(|error| DriveEnd::Fault(Fault::not_sent(run.id.clone(), error)))?;
         }
         Ok(())
     }

@@ -117,8 +117,9 @@ pub(crate) async fn drive(run: &Arc<Run>, mut body: BoxFuture<'static, Completio
         }
         match run.idle() {
             Some((until, on)) if is_long_wait(run, until) => {
-                let waited =
-                    grace.get_or_insert_with(|| run.shared.world.sleep(run.shared.grace)).poll_unpin(cx);
+                let waited = grace
+                    .get_or_insert_with(|| run.shared.environment.sleep(run.shared.grace))
+                    .poll_unpin(cx);
                 waited.map(|()| DriveEnd::Suspended { until, on })
             }
             _ => {
@@ -164,7 +165,7 @@ fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context
     if cancelling.is_none() && !run.is_unwinding() {
         let message = run.take_message(CANCEL)?;
         run.begin_cancelling();
-        let patience = run.shared.world.sleep(run.shared.cancel_grace);
+        let patience = run.shared.environment.sleep(run.shared.cancel_grace);
         let request = request_in(&message);
         let noted = cancelling.insert(Cancelling { request, message: message.seq, patience });
         return match noted.poll(run, false, cx) {

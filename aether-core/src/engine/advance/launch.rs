@@ -140,7 +140,7 @@ async fn conclude(
 
 /// Gives a run back that cannot be advanced here and now.
 pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault: Fault) {
-    let now = inner.shared.world.now();
+    let now = inner.shared.environment.now();
     let wake_at = match &fault {
         Fault::ShutDown { .. } => now,
         Fault::Append(_) | Fault::Store(_) => later(now, AFTER_FAULT),
@@ -163,7 +163,7 @@ pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault
 async fn give_back_later(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Timestamp) {
     let shared = &inner.shared;
     while !inner.is_stopping() {
-        shared.world.sleep(inner.settings.poll).await;
+        shared.environment.sleep(inner.settings.poll).await;
         match shared.store.release(&run, epoch, wake_at).await {
             Err(error) if error.is_retryable() => {}
             _ => return,

@@ -337,7 +337,7 @@ impl Stage {
         verifiers.know(def);
         EngineShared {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
-            world: Arc::clone(&self.clock) as Arc<dyn Environment>,
+            environment: Arc::clone(&self.clock) as Arc<dyn Environment>,
             worker: "worker".to_owned().into(),
             deps: Default::default(),
             policy: Arc::new(DefaultPolicy),

@@ -1,0 +1,36 @@
+//! Why a message did not get into a run's inbox.
+//!
+//! Promise: nothing was sent, and the run is as it was.
+
+use crate::store::error::StoreError;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::limits::OverLimit;
+use crate::vocabulary::payload::PayloadError;
+
+/// Why a signal, or a request to end a run, was not sent. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The value cannot be written as JSON.
+    #[error("{what} to run `{run}` was not sent: its value cannot be recorded: {error}")]
+    Unrecordable {
+        /// The run.
+        run: RunId,
+        /// What was to be sent, such as "signal `paid`".
+        what: String,
+        /// What the encoder said.
+        error: PayloadError,
+    },
+    /// The message, or the inbox with it, is over a limit of the engine.
+    #[error(transparent)]
+    OverLimit(#[from] OverLimit),
+    /// The actor is blank.
+    #[error("run `{run}`: say who asks for its end; the actor is recorded and must not be empty")]
+    NoActor {
+        /// The run.
+        run: RunId,
+    },
+    /// The store failed, or has no such run.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
