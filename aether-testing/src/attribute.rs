@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use aether_core::step::Workflow;
 
-use crate::sim::{Sim, runtime};
+use crate::sim::builder::sim::Sim;
+use crate::sim::processes::engine::runtime;
 
 /// What a test may take as its argument.
 #[diagnostic::on_unimplemented(

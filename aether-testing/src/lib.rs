@@ -4,22 +4,20 @@
 #[doc(hidden)]
 pub mod attribute;
 pub mod conformance;
-pub mod crash;
-pub mod failing;
-pub mod faulty;
 pub mod fuzz;
-mod gated;
-#[doc(hidden)]
-pub mod mutants;
 pub mod recordings;
 pub mod sim;
+mod stores;
 pub mod trap;
 
-pub use crash::{Boundary, CrashPoint, CrashStore};
-pub use failing::FailingStore;
-pub use faulty::{Fault, FaultyStore};
 pub use sim::{
     Comparison, CrashReport, FaultReport, Live, OrderReport, Reply, Sim, SimError, SimReport, SimWorld,
     call_named, call_tool, delayed, say,
 };
-pub use trap::{Door, Trap, TrapHit};
+pub use stores::crash::{Boundary, CrashPoint, CrashStore};
+pub use stores::failing::FailingStore;
+pub use stores::faulty::{FaultyStore, StoreFault};
+#[doc(hidden)]
+pub use stores::mutants;
+pub use stores::{crash, failing, faulty};
+pub use trap::{Trap, TrapHit, TrapKind};

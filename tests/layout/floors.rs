@@ -8,6 +8,7 @@
 //!
 //! Imports are read from the tokens of `crate::` and `super::` paths wherever they stand, so a path in an expression or
 //! in a macro counts as much as a `use`. What is only compiled for tests is left out.
+#![allow(unreachable_pub, reason = "each crate includes this file as a module of a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,6 +18,9 @@ use quote::ToTokens;
 
 /// The layout that a crate promises.
 pub struct Layout {
+    /// The folder whose units these are, as a module path: empty for the whole crate. What `crate::` paths name outside
+    /// of it is another layout's.
+    pub root: &'static str,
     /// Units from the ground up. Two units of one floor do not import each other.
     pub floors: &'static [&'static [&'static str]],
     /// Types that may get methods in a unit that does not define them: `(type, unit)`.
@@ -39,10 +43,14 @@ pub fn sources(src: &Path) -> Vec<Source> {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "rs") && !is_root(src, &path) && name != "tests" {
+            } else if path.extension().is_some_and(|end| end == "rs")
+                && !is_root(src, &path)
+                && name != "tests"
+            {
                 let below = path.strip_prefix(src).unwrap().with_extension("");
                 let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
-                found.push(Source { module: parts.join("::"), text: std::fs::read_to_string(&path).unwrap() });
+                found
+                    .push(Source { module: parts.join("::"), text: std::fs::read_to_string(&path).unwrap() });
             }
         }
     }
@@ -52,12 +60,12 @@ pub fn sources(src: &Path) -> Vec<Source> {
 }
 
 fn is_root(src: &Path, path: &Path) -> bool {
-    path.parent() == Some(src) && path.file_stem().is_some_and(|name| name == "lib")
+    path.parent() == Some(src) && path.file_stem().is_some_and(|name| name == "lib" || name == "mod")
 }
 
 /// What is wrong with the layout of `sources`, and the floors as a table that a person can read.
 pub fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
-    let files: Vec<File> = sources.iter().map(File::read).collect();
+    let files: Vec<File> = sources.iter().map(|source| File::read(source, layout.root)).collect();
     let mut wrong = Vec::new();
     let modules: BTreeSet<&str> = files.iter().map(|file| &*file.module).collect();
     let defined = defined(&files);
@@ -70,7 +78,8 @@ pub fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
         let into = arrows.entry(&file.module).or_default();
         for import in &file.imports {
             let unit = import.split("::").next().unwrap();
-            let Some(target) = modules.iter().filter(|module| is_inside(import, module)).max_by_key(|m| m.len())
+            let Some(target) =
+                modules.iter().filter(|module| is_inside(import, module)).max_by_key(|m| m.len())
             else {
                 // A macro or a re-export of the crate's root is nobody's file.
                 if modules.iter().any(|module| module.starts_with(&format!("{unit}::"))) {
@@ -88,11 +97,17 @@ pub fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
         for name in &file.methods {
             let home = defined.get(&**name).is_none_or(|units| units.contains(file.unit()));
             if !home && !layout.elsewhere.contains(&(name, file.unit())) {
-                wrong.push(format!("{} gives `{name}` methods, which is defined in {:?}", file.module, defined[&**name]));
+                wrong.push(format!(
+                    "{} gives `{name}` methods, which is defined in {:?}",
+                    file.module, defined[&**name]
+                ));
             }
         }
         if file.is_face && file.defines {
-            wrong.push(format!("{}/mod.rs defines something: a face holds `mod` and `pub use` only", file.module));
+            wrong.push(format!(
+                "{}/mod.rs defines something: a face holds `mod` and `pub use` only",
+                file.module
+            ));
         }
     }
     // Whoever imports nothing that is left is taken away; what stays stands in a circle, or above one.
@@ -152,8 +167,9 @@ struct File {
 }
 
 impl File {
-    fn read(source: &Source) -> Self {
-        let parsed = syn::parse_file(&source.text).unwrap_or_else(|error| panic!("{}: {error}", source.module));
+    fn read(source: &Source, root: &str) -> Self {
+        let parsed =
+            syn::parse_file(&source.text).unwrap_or_else(|error| panic!("{}: {error}", source.module));
         // `a/mod.rs` is the module `a`, and `super` in it is the root.
         let is_face = source.module.ends_with("::mod");
         let module = source.module.strip_suffix("::mod").unwrap_or(&source.module).to_owned();
@@ -166,7 +182,7 @@ impl File {
             module,
         };
         for item in parsed.items {
-            file.item(&item);
+            file.item(&item, root);
         }
         if is_face {
             file.imports.clear();
@@ -179,7 +195,7 @@ impl File {
         self.module.split("::").next().unwrap()
     }
 
-    fn item(&mut self, item: &syn::Item) {
+    fn item(&mut self, item: &syn::Item, root: &str) {
         use syn::Item;
         if attributes(item).iter().any(is_for_tests) {
             return;
@@ -195,8 +211,16 @@ impl File {
             }
             _ => {}
         }
-        let depth = self.module.clone();
-        paths(item.to_token_stream(), &depth, &mut self.imports);
+        let inside = |module: &str| {
+            [root, module].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("::")
+        };
+        let mut found = BTreeSet::new();
+        paths(item.to_token_stream(), &inside(&self.module), &mut found);
+        let below = found.iter().filter_map(|path| match root {
+            "" => Some(path.as_str()),
+            root => path.strip_prefix(root)?.strip_prefix("::"),
+        });
+        self.imports.extend(below.map(str::to_owned));
     }
 }
 
@@ -217,7 +241,8 @@ fn attributes(item: &syn::Item) -> &[syn::Attribute] {
 }
 
 fn is_for_tests(attribute: &syn::Attribute) -> bool {
-    attribute.path().is_ident("cfg") && attribute.to_token_stream().to_string().replace(' ', "").contains("(test)")
+    attribute.path().is_ident("cfg")
+        && attribute.to_token_stream().to_string().replace(' ', "").contains("(test)")
 }
 
 /// Collects every path after `crate::` and `super::` in `tokens`, relative to the crate's root.
@@ -227,8 +252,9 @@ fn paths(tokens: TokenStream, module: &str, found: &mut BTreeSet<String>) {
     while at < tokens.len() {
         match &tokens[at] {
             TokenTree::Group(group) => paths(group.stream(), module, found),
-            TokenTree::Ident(ident) if ident == "crate" || ident == "super" => {
-                let mut base: Vec<&str> = if ident == "crate" { Vec::new() } else { module.split("::").collect() };
+            TokenTree::Ident(ident) if (ident == "crate" || ident == "super") && begins_path(&tokens, at) => {
+                let mut base: Vec<&str> =
+                    if ident == "crate" { Vec::new() } else { module.split("::").collect() };
                 if ident == "super" {
                     base.pop();
                 }
@@ -252,7 +278,8 @@ fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<St
             TokenTree::Ident(ident) => path.push(ident.to_string()),
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                 let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-                let commas = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
+                let commas =
+                    |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
                 for part in inner.split(commas).filter(|part| !part.is_empty()) {
                     tree(part, 0, &path.join("::"), found);
                 }
@@ -273,4 +300,11 @@ fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<St
 fn is_colons(tokens: &[TokenTree], at: usize) -> bool {
     let colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
     colon(at) && colon(at + 1)
+}
+
+/// Whether no path is under way before `at`: the second `super` of `super::super` begins none, and `$crate` in a macro is
+/// the crate as its users see it.
+fn begins_path(tokens: &[TokenTree], at: usize) -> bool {
+    let dollar = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '$');
+    !(at >= 2 && is_colons(tokens, at - 2)) && !(at >= 1 && dollar(&tokens[at - 1]))
 }

@@ -1,10 +1,6 @@
-//! Hostile input: bytes that pretend to be journals, recordings and values, and what must hold for all of them.
+//! The targets: what is tried on bytes that pretend to be journals, recordings and values.
 //!
-//! Promise of what is tried here: no input makes it panic, hang, or use memory out of proportion; a replay that may
-//! execute nothing executes nothing. The targets panic when that is broken, and are for a fuzzer as well as for
-//! [`Mutator`], which needs no tool.
-
-mod mutate;
+//! Promise: a target panics when a rule is broken, and never otherwise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,9 +23,7 @@ use aether_core::world::World;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::sim::trusting;
-
-pub use mutate::{Mutator, seeds};
+use crate::sim::processes::engine::trusting;
 
 /// Virtual time after which a replay is said to hang; a replay waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(3600);

@@ -11,8 +11,10 @@ use aether_core::recording::{RecordedRun, Recording, RecordingError};
 use aether_core::replay::History;
 use jiff::Timestamp;
 
-use super::{Counts, RecordingFailure};
-use crate::sim::{SimWorld, runtime, sides, trusting};
+use super::report::{Counts, RecordingFailure};
+use crate::sim::processes::engine::{runtime, trusting};
+use crate::sim::report::divergence::sides;
+use crate::sim::world::SimWorld;
 
 /// Virtual time after which a replay is said to hang; a replay waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -67,7 +69,7 @@ fn hung(run: &RecordedRun) -> VerifyError {
     VerifyError::Panicked { run: run.run.clone(), message: "the replay hangs".into() }
 }
 
-/// A run that had not ended: its code goes on where history stops, after it asked for everything in it.
+/// A run that had not ended: its code continues where history stops, after it asked for everything in it.
 fn open_end(run: &RecordedRun, error: &VerifyError) -> Result<Option<Verified>, RecordingError> {
     let events = run.events()?;
     if events.last().is_some_and(Event::is_terminal)

@@ -25,7 +25,7 @@ impl Entropy {
     }
 
     /// A number below `count`, which is not 0.
-    pub(super) fn below(&self, count: usize) -> usize {
+    pub(crate) fn below(&self, count: usize) -> usize {
         usize::try_from(self.next() >> 33).unwrap_or(0) % count.max(1)
     }
 

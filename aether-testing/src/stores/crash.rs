@@ -4,8 +4,6 @@
 //! in the inner store, on which the next engine starts. Only a write that was kept back ([`CrashPoint::Stalled`])
 //! arrives later, when another process owns the run.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,114 +12,8 @@ use aether_core::store::{Ack, Append, AppendError, NewRun, Reply, Store, Tail};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use crate::gated::{Ask, Decision, Gate, Gated};
-
-/// Where a process dies. Writes are creations of runs and appends, counted from 1 in each process; writes to the effect
-/// store, calls of bodies and suspensions are counted from 1 on their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum CrashPoint {
-    /// The write of this number does not happen.
-    Before(u64),
-    /// The write of this number is durable, and nobody learns of it.
-    After(u64),
-    /// The process stands still instead of its append of this number, and another one takes its runs over. Then the
-    /// append arrives.
-    Stalled(u64),
-    /// The write of this number to the effect store does not happen.
-    BeforeEffect(u64),
-    /// The write of this number to the effect store is durable, nobody learns of it, and nothing is appended.
-    AfterEffect(u64),
-    /// The body call of this number has begun and did nothing yet.
-    InBody(u64),
-    /// The body call of this number came back, and nobody learns of it.
-    AfterBody(u64),
-    /// A run was suspended for the time of this number, and half of its wait is over.
-    Waiting(u64),
-}
-
-impl CrashPoint {
-    /// Number of the write, call or suspension, among those of its own sort.
-    pub const fn write(self) -> u64 {
-        self.parts().1
-    }
-
-    const fn parts(self) -> (&'static str, u64) {
-        match self {
-            Self::Before(number) => ("before-write", number),
-            Self::After(number) => ("after-write", number),
-            Self::Stalled(number) => ("stalled-write", number),
-            Self::BeforeEffect(number) => ("before-effect", number),
-            Self::AfterEffect(number) => ("after-effect", number),
-            Self::InBody(number) => ("in-body", number),
-            Self::AfterBody(number) => ("after-body", number),
-            Self::Waiting(number) => ("waiting", number),
-        }
-    }
-
-    /// Its short name, for example `before-write-3`; parses back.
-    pub fn id(self) -> String {
-        let (kind, number) = self.parts();
-        format!("{kind}-{number}")
-    }
-}
-
-impl fmt::Display for CrashPoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Before(write) => write!(f, "before write {write}"),
-            Self::After(write) => write!(f, "between write {write} and its acknowledgement"),
-            Self::Stalled(write) => {
-                write!(f, "with write {write} on its way, which arrives after a takeover")
-            }
-            Self::BeforeEffect(write) => write!(f, "before write {write} to the effect store"),
-            Self::AfterEffect(write) => write!(f, "after write {write} to the effect store"),
-            Self::InBody(call) => write!(f, "in body call {call}, which did nothing yet"),
-            Self::AfterBody(call) => write!(f, "after body call {call} came back"),
-            Self::Waiting(wait) => write!(f, "half-way through suspension {wait}"),
-        }
-    }
-}
-
-/// A text that names no crash point.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{found}` names no crash point: write one of before-write-N, after-write-N, stalled-write-N, before-effect-N, after-effect-N, in-body-N, after-body-N and waiting-N, with N from 1"
-)]
-pub struct UnknownCrashPoint {
-    /// The text.
-    pub found: String,
-}
-
-impl FromStr for CrashPoint {
-    type Err = UnknownCrashPoint;
-
-    fn from_str(text: &str) -> Result<Self, UnknownCrashPoint> {
-        let parsed = text.rsplit_once('-').and_then(|(kind, number)| Some((kind, number.parse().ok()?)));
-        match parsed {
-            Some(("before-write", number)) if number > 0 => Ok(Self::Before(number)),
-            Some(("after-write", number)) if number > 0 => Ok(Self::After(number)),
-            Some(("stalled-write", number)) if number > 0 => Ok(Self::Stalled(number)),
-            Some(("before-effect", number)) if number > 0 => Ok(Self::BeforeEffect(number)),
-            Some(("after-effect", number)) if number > 0 => Ok(Self::AfterEffect(number)),
-            Some(("in-body", number)) if number > 0 => Ok(Self::InBody(number)),
-            Some(("after-body", number)) if number > 0 => Ok(Self::AfterBody(number)),
-            Some(("waiting", number)) if number > 0 => Ok(Self::Waiting(number)),
-            _ => Err(UnknownCrashPoint { found: text.to_owned() }),
-        }
-    }
-}
-
-/// A boundary of a run that was not disturbed, and what happens there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Boundary {
-    /// Where a process can die.
-    pub point: CrashPoint,
-    /// What is written, called or waited for there.
-    pub what: String,
-    /// Whether a run is being unwound there.
-    pub unwinding: bool,
-}
+pub use super::crash_point::{Boundary, CrashPoint, UnknownCrashPoint};
+use super::gated::{Gate, GateDecision, Gated, StoreCall};
 
 /// A store that freezes at its crash point. Drop the engine on it then, and start the next one on the inner store.
 ///
@@ -178,16 +70,18 @@ impl Fuse {
     }
 
     /// Decides about a write that has one or more boundaries.
-    fn reach(&self, points: &[CrashPoint], what: &str) -> Decision {
+    fn reach(&self, points: &[CrashPoint], what: &str) -> GateDecision {
         let mut passed = self.passed();
         points.iter().for_each(|point| passed.note(*point, what));
         drop(passed);
-        let Some(reached) = self.point.filter(|point| points.contains(point)) else { return Decision::Pass };
+        let Some(reached) = self.point.filter(|point| points.contains(point)) else {
+            return GateDecision::Pass;
+        };
         self.blow();
         match reached {
-            CrashPoint::After(_) | CrashPoint::AfterEffect(_) => Decision::Unacknowledged,
-            CrashPoint::Stalled(_) => Decision::Stall,
-            _ => Decision::Freeze,
+            CrashPoint::After(_) | CrashPoint::AfterEffect(_) => GateDecision::Unacknowledged,
+            CrashPoint::Stalled(_) => GateDecision::Stall,
+            _ => GateDecision::Freeze,
         }
     }
 
@@ -218,12 +112,12 @@ impl Fuse {
 }
 
 impl Gate for Fuse {
-    fn decide(&self, ask: Ask) -> Decision {
+    fn decide(&self, ask: StoreCall) -> GateDecision {
         if self.is_frozen() {
-            return Decision::Freeze;
+            return GateDecision::Freeze;
         }
-        if ask != Ask::Effect {
-            return Decision::Pass;
+        if ask != StoreCall::Effect {
+            return GateDecision::Pass;
         }
         let mut passed = self.passed();
         passed.effects += 1;
@@ -232,23 +126,23 @@ impl Gate for Fuse {
         self.reach(&[CrashPoint::BeforeEffect(effect), CrashPoint::AfterEffect(effect)], "effect store")
     }
 
-    fn decide_create(&self, new: &NewRun) -> Decision {
+    fn decide_create(&self, new: &NewRun) -> GateDecision {
         if self.is_frozen() {
-            return Decision::Freeze;
+            return GateDecision::Freeze;
         }
         let write = self.write();
         self.reach(&[CrashPoint::Before(write), CrashPoint::After(write)], &kinds(&new.frame.text))
     }
 
-    fn decide_append(&self, append: &Append) -> Decision {
+    fn decide_append(&self, append: &Append) -> GateDecision {
         if self.is_frozen() {
-            return Decision::Freeze;
+            return GateDecision::Freeze;
         }
         let write = self.write();
         let what = kinds(&append.frame.text);
         let points = [CrashPoint::Before(write), CrashPoint::Stalled(write), CrashPoint::After(write)];
         let decision = self.reach(&points, &what);
-        if matches!(decision, Decision::Pass) {
+        if matches!(decision, GateDecision::Pass) {
             self.suspends(append);
         }
         decision

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aether_core::store::{AppendError, Store, StoreError};
 
-use crate::gated::{Ask, Decision, Gate, Gated};
+use super::gated::{Gate, GateDecision, Gated, StoreCall};
 
 /// A store that fails as told.
 ///
@@ -20,11 +20,11 @@ use crate::gated::{Ask, Decision, Gate, Gated};
 /// let store = FailingStore::new(Arc::new(MemoryStore::new())).append_fails(2, full);
 /// assert_eq!(store.appends(), 0);
 /// ```
-pub type FailingStore = Gated<Faults>;
+pub type FailingStore = Gated<PlannedFailures>;
 
 /// What is still to fail.
 #[derive(Debug, Default)]
-pub struct Faults(Mutex<Planned>);
+pub struct PlannedFailures(Mutex<Planned>);
 
 #[derive(Debug, Default)]
 struct Planned {
@@ -46,43 +46,43 @@ struct Series {
 }
 
 impl Series {
-    fn next(&mut self) -> Decision {
+    fn next(&mut self) -> GateDecision {
         match &self.error {
             Some(error) if self.left > 0 => {
                 self.left -= 1;
-                Decision::Fail(AppendError::Store(error.clone()))
+                GateDecision::Fail(AppendError::Store(error.clone()))
             }
-            _ => Decision::Pass,
+            _ => GateDecision::Pass,
         }
     }
 }
 
-impl Faults {
+impl PlannedFailures {
     fn plan(&self) -> MutexGuard<'_, Planned> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Gate for Faults {
-    fn decide(&self, ask: Ask) -> Decision {
+impl Gate for PlannedFailures {
+    fn decide(&self, ask: StoreCall) -> GateDecision {
         let mut plan = self.plan();
         match ask {
-            Ask::Append => {
+            StoreCall::Append => {
                 plan.appends += 1;
                 let number = plan.appends;
                 match &plan.append {
                     Some((first, last, error)) if (*first..=*last).contains(&number) => {
-                        Decision::Fail(error.clone())
+                        GateDecision::Fail(error.clone())
                     }
-                    _ => Decision::Pass,
+                    _ => GateDecision::Pass,
                 }
             }
-            Ask::Create => plan.create.next(),
-            Ask::Load => plan.load.next(),
-            Ask::Claim => plan.claim.next(),
-            Ask::Release => plan.release.next(),
-            Ask::Effect => plan.effect.next(),
-            Ask::Write | Ask::Blob | Ask::Read => Decision::Pass,
+            StoreCall::Create => plan.create.next(),
+            StoreCall::Load => plan.load.next(),
+            StoreCall::Claim => plan.claim.next(),
+            StoreCall::Release => plan.release.next(),
+            StoreCall::Effect => plan.effect.next(),
+            StoreCall::Write | StoreCall::Blob | StoreCall::Read => GateDecision::Pass,
         }
     }
 }
@@ -90,7 +90,7 @@ impl Gate for Faults {
 impl FailingStore {
     /// A store that fails nowhere yet.
     pub fn new(inner: Arc<dyn Store>) -> Self {
-        Self::behind(inner, Faults::default())
+        Self::behind(inner, PlannedFailures::default())
     }
 
     fn with(self, change: impl FnOnce(&mut Planned)) -> Self {

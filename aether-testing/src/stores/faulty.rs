@@ -9,7 +9,7 @@ use std::time::Duration;
 use aether_core::store::{Append, AppendError, NewRun, Store, StoreError};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::gated::{Ask, Decision, Gate, Gated};
+use super::gated::{Gate, GateDecision, Gated, StoreCall};
 
 /// How long a slow append takes.
 const SLOW: Duration = Duration::from_secs(20);
@@ -17,7 +17,7 @@ const SLOW: Duration = Duration::from_secs(20);
 /// What goes wrong, once. Calls of each sort are counted from 1 in each process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum StoreFault {
     /// The write of this number (a creation of a run, or an append) is not done, and fails.
     WriteFails(u64),
     /// The write of this number is done, and its answer is an error.
@@ -34,7 +34,7 @@ pub enum Fault {
     ValueLost(u64),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for StoreFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WriteFails(number) => write!(f, "write {number} fails"),
@@ -55,9 +55,9 @@ impl fmt::Display for Fault {
 /// ```
 /// use std::sync::Arc;
 /// use aether_core::memory::MemoryStore;
-/// use aether_testing::faulty::{Fault, FaultyStore};
+/// use aether_testing::faulty::{StoreFault, FaultyStore};
 ///
-/// let store = FaultyStore::new(Arc::new(MemoryStore::new()), Some(Fault::WriteFails(3)));
+/// let store = FaultyStore::new(Arc::new(MemoryStore::new()), Some(StoreFault::WriteFails(3)));
 /// assert!(!store.struck());
 /// ```
 pub type FaultyStore = Gated<FaultGate>;
@@ -65,7 +65,7 @@ pub type FaultyStore = Gated<FaultGate>;
 /// Counts calls, and lets one go wrong.
 #[derive(Debug)]
 pub struct FaultGate {
-    fault: Option<Fault>,
+    fault: Option<StoreFault>,
     error: StoreError,
     counts: Mutex<Counts>,
     /// Appends on their way, where one is slow.
@@ -88,31 +88,31 @@ impl FaultGate {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, append: bool) -> Decision {
+    fn write(&self, append: bool) -> GateDecision {
         let mut counts = self.counts();
         counts.writes += 1;
         counts.takes = Duration::ZERO;
         let (write, broken) = (counts.writes, || AppendError::Store(self.error.clone()));
         let decision = match self.fault {
-            Some(Fault::WriteFails(number)) if number == write => Decision::Fail(broken()),
-            Some(Fault::AnswerLost(number) | Fault::Torn(number)) if number == write => {
-                Decision::Misreport(broken())
+            Some(StoreFault::WriteFails(number)) if number == write => GateDecision::Fail(broken()),
+            Some(StoreFault::AnswerLost(number) | StoreFault::Torn(number)) if number == write => {
+                GateDecision::Misreport(broken())
             }
-            Some(Fault::Torn(number)) if number + 1 == write => Decision::Fail(broken()),
-            Some(Fault::Slow(number)) if append && number == write => {
+            Some(StoreFault::Torn(number)) if number + 1 == write => GateDecision::Fail(broken()),
+            Some(StoreFault::Slow(number)) if append && number == write => {
                 counts.takes = SLOW;
                 counts.struck = true;
-                Decision::Pass
+                GateDecision::Pass
             }
-            _ => Decision::Pass,
+            _ => GateDecision::Pass,
         };
-        counts.struck |= !matches!(decision, Decision::Pass);
+        counts.struck |= !matches!(decision, GateDecision::Pass);
         decision
     }
 
-    fn strike(&self, hit: bool, decision: Decision) -> Decision {
+    fn strike(&self, hit: bool, decision: GateDecision) -> GateDecision {
         if !hit {
-            return Decision::Pass;
+            return GateDecision::Pass;
         }
         self.counts().struck = true;
         decision
@@ -120,41 +120,45 @@ impl FaultGate {
 }
 
 impl Gate for FaultGate {
-    fn decide(&self, ask: Ask) -> Decision {
+    fn decide(&self, ask: StoreCall) -> GateDecision {
         let mut counts = self.counts();
         match ask {
-            Ask::Load | Ask::Read => {
+            StoreCall::Load | StoreCall::Read => {
                 counts.reads += 1;
-                let hit = self.fault == Some(Fault::ReadFails(counts.reads));
+                let hit = self.fault == Some(StoreFault::ReadFails(counts.reads));
                 drop(counts);
-                self.strike(hit, Decision::Fail(self.error.clone().into()))
+                self.strike(hit, GateDecision::Fail(self.error.clone().into()))
             }
-            Ask::Blob => {
+            StoreCall::Blob => {
                 counts.values += 1;
-                let hit = self.fault == Some(Fault::ValueLost(counts.values));
+                let hit = self.fault == Some(StoreFault::ValueLost(counts.values));
                 drop(counts);
-                self.strike(hit, Decision::Lose)
+                self.strike(hit, GateDecision::Lose)
             }
-            Ask::Effect => {
+            StoreCall::Effect => {
                 counts.effects += 1;
-                let hit = self.fault == Some(Fault::EffectFails(counts.effects));
+                let hit = self.fault == Some(StoreFault::EffectFails(counts.effects));
                 drop(counts);
-                self.strike(hit, Decision::Fail(self.error.clone().into()))
+                self.strike(hit, GateDecision::Fail(self.error.clone().into()))
             }
-            Ask::Append | Ask::Create | Ask::Claim | Ask::Release | Ask::Write => Decision::Pass,
+            StoreCall::Append
+            | StoreCall::Create
+            | StoreCall::Claim
+            | StoreCall::Release
+            | StoreCall::Write => GateDecision::Pass,
         }
     }
 
-    fn decide_append(&self, _: &Append) -> Decision {
+    fn decide_append(&self, _: &Append) -> GateDecision {
         self.write(true)
     }
 
-    fn decide_create(&self, _: &NewRun) -> Decision {
+    fn decide_create(&self, _: &NewRun) -> GateDecision {
         self.write(false)
     }
 
     fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
-        if !matches!(self.fault, Some(Fault::Slow(_))) {
+        if !matches!(self.fault, Some(StoreFault::Slow(_))) {
             return inner.append(append);
         }
         let takes = self.counts().takes;
@@ -181,7 +185,7 @@ pub(crate) fn in_line(inner: Arc<dyn Store>) -> UnboundedSender<(Duration, Appen
 
 impl FaultyStore {
     /// A store in front of `inner` with this fault.
-    pub fn new(inner: Arc<dyn Store>, fault: Option<Fault>) -> Self {
+    pub fn new(inner: Arc<dyn Store>, fault: Option<StoreFault>) -> Self {
         let error = StoreError::Unavailable { store: "faulty".into(), reason: "it fails on purpose".into() };
         let (counts, line) = (Mutex::default(), Mutex::default());
         Self::behind(inner, FaultGate { fault, error, counts, line })
@@ -200,14 +204,19 @@ impl FaultyStore {
     }
 
     /// Every fault that the calls so far could have had.
-    pub fn possible(&self) -> Vec<Fault> {
+    pub fn possible(&self) -> Vec<StoreFault> {
         let Counts { writes, reads, effects, values, .. } = *self.gate.counts();
         let of_writes = (1..=writes).flat_map(|write| {
-            [Fault::WriteFails(write), Fault::AnswerLost(write), Fault::Torn(write), Fault::Slow(write)]
+            [
+                StoreFault::WriteFails(write),
+                StoreFault::AnswerLost(write),
+                StoreFault::Torn(write),
+                StoreFault::Slow(write),
+            ]
         });
-        let of_reads = (1..=reads).map(Fault::ReadFails);
-        let of_effects = (1..=effects).map(Fault::EffectFails);
-        let of_values = (1..=values).map(Fault::ValueLost);
+        let of_reads = (1..=reads).map(StoreFault::ReadFails);
+        let of_effects = (1..=effects).map(StoreFault::EffectFails);
+        let of_values = (1..=values).map(StoreFault::ValueLost);
         of_writes.chain(of_reads).chain(of_effects).chain(of_values).collect()
     }
 }

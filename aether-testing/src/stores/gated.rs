@@ -20,7 +20,7 @@ use jiff::Timestamp;
 
 /// What is asked of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum StoreCall {
     /// To append to a run.
     Append,
     /// To create a run.
@@ -43,7 +43,7 @@ pub enum Ask {
 
 /// What the gate decides.
 #[derive(Clone, Debug)]
-pub enum Decision {
+pub enum GateDecision {
     /// The inner store answers.
     Pass,
     /// Nothing is done, and this is the answer.
@@ -63,16 +63,16 @@ pub enum Decision {
 /// Decides about every call.
 pub trait Gate: Send + Sync + Debug + 'static {
     /// What is to happen with the next call.
-    fn decide(&self, ask: Ask) -> Decision;
+    fn decide(&self, ask: StoreCall) -> GateDecision;
 
     /// What is to happen with this append.
-    fn decide_append(&self, _append: &Append) -> Decision {
-        self.decide(Ask::Append)
+    fn decide_append(&self, _append: &Append) -> GateDecision {
+        self.decide(StoreCall::Append)
     }
 
     /// What is to happen with this creation of a run.
-    fn decide_create(&self, _new: &NewRun) -> Decision {
-        self.decide(Ask::Create)
+    fn decide_create(&self, _new: &NewRun) -> GateDecision {
+        self.decide(StoreCall::Create)
     }
 
     /// Hands an append to the store behind the gate.
@@ -118,7 +118,7 @@ impl<G: Gate> Gated<G> {
 
     fn ask<'a, T: Send + 'a>(
         &self,
-        ask: Ask,
+        ask: StoreCall,
         answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         self.decided(self.gate.decide(ask), answer)
@@ -126,18 +126,18 @@ impl<G: Gate> Gated<G> {
 
     fn decided<'a, T: Send + 'a>(
         &self,
-        decision: Decision,
+        decision: GateDecision,
         answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
         match decision {
-            Decision::Pass | Decision::Lose => answer(),
-            Decision::Fail(error) => Box::pin(ready(Err(self.store_error(error)))),
-            Decision::Freeze | Decision::Stall => Box::pin(pending()),
-            Decision::Misreport(error) => {
+            GateDecision::Pass | GateDecision::Lose => answer(),
+            GateDecision::Fail(error) => Box::pin(ready(Err(self.store_error(error)))),
+            GateDecision::Freeze | GateDecision::Stall => Box::pin(pending()),
+            GateDecision::Misreport(error) => {
                 let (answer, error) = (answer(), self.store_error(error));
                 Box::pin(async move { answer.await.and(Err(error)) })
             }
-            Decision::Unacknowledged => {
+            GateDecision::Unacknowledged => {
                 let answer = answer();
                 Box::pin(async move {
                     let _lost = answer.await;
@@ -178,39 +178,39 @@ impl<G: Gate> Store for Gated<G> {
 
     fn append(&self, append: Append) {
         match self.gate.decide_append(&append) {
-            Decision::Pass | Decision::Lose => self.gate.deliver(&self.inner, append),
-            Decision::Fail(error) => append.ack.failed(error),
-            Decision::Freeze => self.withhold(append.ack),
-            Decision::Unacknowledged => self.append_unheard(append, None),
-            Decision::Misreport(error) => self.append_unheard(append, Some(error)),
-            Decision::Stall => {
+            GateDecision::Pass | GateDecision::Lose => self.gate.deliver(&self.inner, append),
+            GateDecision::Fail(error) => append.ack.failed(error),
+            GateDecision::Freeze => self.withhold(append.ack),
+            GateDecision::Unacknowledged => self.append_unheard(append, None),
+            GateDecision::Misreport(error) => self.append_unheard(append, Some(error)),
+            GateDecision::Stall => {
                 *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(append);
             }
         }
     }
 
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
-        self.ask(Ask::Load, || self.inner.load(run, from))
+        self.ask(StoreCall::Load, || self.inner.load(run, from))
     }
 
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.last_frame(run))
+        self.ask(StoreCall::Read, || self.inner.last_frame(run))
     }
 
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.run(run))
+        self.ask(StoreCall::Read, || self.inner.run(run))
     }
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.runs(filter))
+        self.ask(StoreCall::Read, || self.inner.runs(filter))
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
-        self.ask(Ask::Claim, || self.inner.claim(request))
+        self.ask(StoreCall::Claim, || self.inner.claim(request))
     }
 
     fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Write, || self.inner.renew(worker, until))
+        self.ask(StoreCall::Write, || self.inner.renew(worker, until))
     }
 
     fn release(
@@ -219,60 +219,60 @@ impl<G: Gate> Store for Gated<G> {
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Release, || self.inner.release(run, epoch, wake_at))
+        self.ask(StoreCall::Release, || self.inner.release(run, epoch, wake_at))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.next_wake())
+        self.ask(StoreCall::Read, || self.inner.next_wake())
     }
 
     fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.entry(key))
+        self.ask(StoreCall::Read, || self.inner.entry(key))
     }
 
     fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.holder(business_key))
+        self.ask(StoreCall::Read, || self.inner.holder(business_key))
     }
 
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.ended(query))
+        self.ask(StoreCall::Read, || self.inner.ended(query))
     }
 
     fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        self.ask(Ask::Write, || self.inner.purge(run))
+        self.ask(StoreCall::Write, || self.inner.purge(run))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.entries(run))
+        self.ask(StoreCall::Read, || self.inner.entries(run))
     }
 
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
-        self.ask(Ask::Write, || self.inner.send(run, message))
+        self.ask(StoreCall::Write, || self.inner.send(run, message))
     }
 
     fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.inbox(run))
+        self.ask(StoreCall::Read, || self.inner.inbox(run))
     }
 
     fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
-        self.ask(Ask::Read, || self.inner.unread(run))
+        self.ask(StoreCall::Read, || self.inner.unread(run))
     }
 
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Effect, || self.inner.put_blob(hash, bytes))
+        self.ask(StoreCall::Effect, || self.inner.put_blob(hash, bytes))
     }
 
     fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Effect, || self.inner.put_effect(effect, values))
+        self.ask(StoreCall::Effect, || self.inner.put_effect(effect, values))
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.effects(run))
+        self.ask(StoreCall::Read, || self.inner.effects(run))
     }
 
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        match self.gate.decide(Ask::Blob) {
-            Decision::Lose => Box::pin(ready(Ok(None))),
+        match self.gate.decide(StoreCall::Blob) {
+            GateDecision::Lose => Box::pin(ready(Ok(None))),
             decision => self.decided(decision, || self.inner.blob(hash)),
         }
     }
@@ -284,7 +284,7 @@ impl<G: Gate> Store for Gated<G> {
         command: &CommandId,
         progress: Payload,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Write, || self.inner.save_progress(run, epoch, command, progress))
+        self.ask(StoreCall::Write, || self.inner.save_progress(run, epoch, command, progress))
     }
 
     fn progress(
@@ -292,22 +292,22 @@ impl<G: Gate> Store for Gated<G> {
         run: &RunId,
         command: &CommandId,
     ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.progress(run, command))
+        self.ask(StoreCall::Read, || self.inner.progress(run, command))
     }
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Write, || self.inner.save_snapshot(run, snapshot))
+        self.ask(StoreCall::Write, || self.inner.save_snapshot(run, snapshot))
     }
 
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
-        self.ask(Ask::Read, || self.inner.snapshot(run))
+        self.ask(StoreCall::Read, || self.inner.snapshot(run))
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Write, || self.inner.delete_snapshots())
+        self.ask(StoreCall::Write, || self.inner.delete_snapshots())
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(Ask::Write, || self.inner.close())
+        self.ask(StoreCall::Write, || self.inner.close())
     }
 }

@@ -9,7 +9,7 @@ use aether_core::ledger::Acquired;
 use aether_core::store::{Ack, Append, Store, Tail};
 use futures_util::FutureExt as _;
 
-use crate::gated::{Ask, Decision, Gate, Gated};
+use super::gated::{Gate, GateDecision, Gated, StoreCall};
 
 /// Acknowledges an intent before it is durable, and writes it with the append after it: a body runs on an intent that a
 /// crash takes along.
@@ -34,8 +34,8 @@ pub struct Torn;
 pub struct Unfenced;
 
 impl Gate for Eager {
-    fn decide(&self, _: Ask) -> Decision {
-        Decision::Pass
+    fn decide(&self, _: StoreCall) -> GateDecision {
+        GateDecision::Pass
     }
 
     fn deliver(&self, inner: &Arc<dyn Store>, mut append: Append) {
@@ -54,8 +54,8 @@ impl Gate for Eager {
 }
 
 impl Gate for Torn {
-    fn decide(&self, _: Ask) -> Decision {
-        Decision::Pass
+    fn decide(&self, _: StoreCall) -> GateDecision {
+        GateDecision::Pass
     }
 
     fn deliver(&self, inner: &Arc<dyn Store>, mut append: Append) {
@@ -96,8 +96,8 @@ fn halves(frame: &Frame) -> Option<(Frame, Frame)> {
 }
 
 impl Gate for Unfenced {
-    fn decide(&self, _: Ask) -> Decision {
-        Decision::Pass
+    fn decide(&self, _: StoreCall) -> GateDecision {
+        GateDecision::Pass
     }
 
     fn deliver(&self, inner: &Arc<dyn Store>, mut append: Append) {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use aether_core::policy::{Consulted, ReplayPolicy, Verdict};
 
-use super::{Trap, TrapHit};
+use super::hit::TrapHit;
+use super::setting::Trap;
 
 /// Not applied here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use aether_core::contract::Status;
 use aether_core::engine::RunError;
 use aether_core::step::{Step, Workflow};
 
-use super::SimReport;
-use super::journal::difference;
+use super::difference::difference;
+use super::sim_report::SimReport;
 
 /// Longest line of a difference, in characters.
 const WIDTH: usize = 100;

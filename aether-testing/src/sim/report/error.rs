@@ -1,6 +1,5 @@
 //! Why a simulation came to no report.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aether_core::contract::Status;
@@ -8,11 +7,11 @@ use aether_core::engine::{BuildError, StartError};
 use aether_core::id::{CommandId, RunId};
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::store::StoreError;
-use aether_effects::llm::{ChatMessage, ChatRequest};
 
-use super::{Comparison, HttpCall};
-use crate::crash::CrashPoint;
-use crate::trap::TrapHit;
+use super::advice::{for_call, shown};
+use super::divergence::Comparison;
+use crate::stores::crash_point::CrashPoint;
+use crate::trap::hit::TrapHit;
 
 /// Why a simulation came to no report.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -23,7 +22,7 @@ pub enum SimError {
         "step `{asked}` was called and has no stub (command `{command}`, {})\n  stubs: {}\n  help: {}",
         shown(asked, args),
         listed(stubs),
-        advice(asked, args)
+        for_call(asked, args)
     )]
     MissingStub {
         /// Unique name of the step.
@@ -40,7 +39,7 @@ pub enum SimError {
         "step `{asked}` was called with arguments that no `.when` answers (command `{command}`, {})\n  matchers: {}\n  help: for all other calls {}",
         shown(asked, args),
         listed(matchers),
-        advice(asked, args)
+        for_call(asked, args)
     )]
     NoMatch {
         /// Unique name of the step.
@@ -91,7 +90,7 @@ pub enum SimError {
     /// A step was called more often than its stub has answers.
     #[error(
         "step `{asked}` was called once more than its stub has answers ({answers}), by command `{command}`\n  help: add answers, or for every further call {}",
-        advice(asked, &Payload::null())
+        for_call(asked, &Payload::null())
     )]
     StubUsedUp {
         /// Unique name of the step.
@@ -191,7 +190,7 @@ pub enum SimError {
     },
     /// A store that fails changed what it must not change.
     #[error("{fault}: {broken}\n  reproduce with: {reproduce}\n  journal afterwards:\n{journal}")]
-    Fault {
+    StoreFault {
         /// What failed.
         fault: String,
         /// What is wrong.
@@ -243,61 +242,6 @@ fn listed(names: &[String]) -> String {
 
 fn hints(help: &[String]) -> String {
     help.iter().map(|line| format!("\n  help: {line}")).collect()
-}
-
-/// The arguments of a call; of a question to a model, its last message.
-fn shown(asked: &str, args: &Payload) -> String {
-    match args.decode::<ChatRequest>() {
-        Ok(request) if asked.starts_with("llm.") => format!("last message {:?}", last_message(&request)),
-        _ => format!("arguments {args:?}"),
-    }
-}
-
-/// What a model was told last.
-pub(super) fn last_message(request: &ChatRequest) -> String {
-    match request.messages.last() {
-        Some(
-            ChatMessage::System { content }
-            | ChatMessage::User { content }
-            | ChatMessage::Tool { content, .. },
-        ) => content.clone(),
-        Some(ChatMessage::Assistant { content, .. }) => content.clone().unwrap_or_default(),
-        None => String::new(),
-    }
-}
-
-/// What to add for a step, or for an effect of the context: a line that can be pasted.
-fn advice(asked: &str, args: &Payload) -> String {
-    if let Some(call) = asked.strip_prefix("llm.") {
-        return format!(
-            "add `.model_for(\"{call}\", |request| \"its answer\")`, or `.model_seq(\"{call}\", [..])` for answers in order"
-        );
-    }
-    if let Some(method) = asked.strip_prefix("http.") {
-        let url = args.decode::<HttpCall>().map_or_else(|_| "https://*".into(), |call| call.url);
-        return format!("add `.http(\"{}\", \"{url}\", |call| (200, \"its body\"))`", method.to_uppercase());
-    }
-    match asked.rsplit_once("::") {
-        Some((_, name)) => format!(
-            "add `.stub::<{name}>(|{}| unimplemented!(\"its answer\"))`, or `.real::<{name}>()` to run its body",
-            parameters(args)
-        ),
-        None => format!("add `.stub_effect(\"{asked}\", |args| unimplemented!(\"its answer\"))`"),
-    }
-}
-
-/// The parameter of a stub's closure.
-fn parameters(args: &Payload) -> String {
-    let named: BTreeMap<String, serde::de::IgnoredAny> = args.decode().unwrap_or_default();
-    // In the order in which they were recorded, which is that of the signature.
-    let mut names: Vec<_> = named.keys().collect();
-    names.sort_by_key(|name| args.as_str().find(&format!("\"{name}\":")));
-    match names.as_slice() {
-        [] if args.as_str() == "{}" => "()".into(),
-        [] => "args".into(),
-        [one] => (*one).clone(),
-        several => format!("({})", several.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")),
-    }
 }
 
 fn waits(waiting: &[CommandId]) -> String {

@@ -1,4 +1,4 @@
-//! A journal as text for people and snapshots, and the difference of two lists.
+//! A journal as text for people and snapshots.
 //!
 //! Promise: the text of one journal does not depend on the build, the machine, or the order of keys; that of a snapshot
 //! not on when the run began or which UUIDs it drew either.
@@ -14,7 +14,7 @@ use serde_json::Value;
 const VOLATILE: [&str; 5] = ["digest", "fingerprint", "seed", "site", "worker"];
 
 /// One event a line: position, kind, and fields in alphabetical order.
-pub(super) fn journal_text(events: &[Event]) -> String {
+pub(crate) fn journal_text(events: &[Event]) -> String {
     let mut text = String::new();
     for (position, event) in events.iter().enumerate() {
         let _writing_to_a_string = writeln!(text, "{position:>3} {}", event_text(event));
@@ -150,42 +150,6 @@ fn sorted(value: &Value) -> String {
     }
 }
 
-/// A shortest way from `expected` to `found`: kept (' '), missing ('-') and added ('+') items.
-pub(super) fn difference<'a>(expected: &[&'a str], found: &[&'a str]) -> Vec<(char, &'a str)> {
-    let common = common_lengths(expected, found);
-    let (mut left, mut right, mut steps) = (0, 0, Vec::new());
-    while left < expected.len() || right < found.len() {
-        if left < expected.len() && right < found.len() && expected[left] == found[right] {
-            steps.push((' ', expected[left]));
-            (left, right) = (left + 1, right + 1);
-        } else if right == found.len()
-            || (left < expected.len() && common[left + 1][right] >= common[left][right + 1])
-        {
-            steps.push(('-', expected[left]));
-            left += 1;
-        } else {
-            steps.push(('+', found[right]));
-            right += 1;
-        }
-    }
-    steps
-}
-
-/// Length of the longest common subsequence of every pair of tails.
-fn common_lengths(a: &[&str], b: &[&str]) -> Vec<Vec<usize>> {
-    let mut lengths = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in (0..a.len()).rev() {
-        for j in (0..b.len()).rev() {
-            lengths[i][j] = if a[i] == b[j] {
-                lengths[i + 1][j + 1] + 1
-            } else {
-                lengths[i + 1][j].max(lengths[i][j + 1])
-            };
-        }
-    }
-    lengths
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,11 +170,5 @@ mod tests {
         ] {
             assert_eq!(neutral.text(text), expected);
         }
-    }
-
-    #[test]
-    fn a_difference_keeps_what_is_common() {
-        let steps = difference(&["a", "b", "c"], &["b", "c", "d"]);
-        assert_eq!(steps, [('-', "a"), (' ', "b"), (' ', "c"), ('+', "d")]);
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 
-use super::SimError;
+use super::error::SimError;
 
 /// A simulation under way. Await it.
 ///
@@ -21,7 +21,7 @@ pub struct Running<T> {
 
 impl<T> Running<T> {
     #[track_caller]
-    pub(super) fn new(result: BoxFuture<'static, Result<T, SimError>>) -> Self {
+    pub(crate) fn new(result: BoxFuture<'static, Result<T, SimError>>) -> Self {
         Self { result, at: Location::caller() }
     }
 }

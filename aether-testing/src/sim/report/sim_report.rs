@@ -11,9 +11,9 @@ use aether_core::view::{EffectRecord, RunView};
 use aether_effects::llm::ChatRequest;
 use jiff::Timestamp;
 
+use super::call::CallRecord;
 use super::journal::journal_snapshot;
-use super::stage::CallRecord;
-use crate::trap::TrapHit;
+use crate::trap::hit::TrapHit;
 
 /// What a simulated run did.
 pub struct SimReport<W: Workflow> {

@@ -6,8 +6,8 @@ use aether_core::payload::PayloadError;
 use aether_core::step::Step;
 use aether_effects::llm::{ChatMessage, ChatRequest, ChatResponse, ModelError, ToolCall, Usage};
 
-use super::error::last_message;
-use super::{ModelAnswer, SimError};
+use crate::sim::report::advice::last_message;
+use crate::sim::report::error::SimError;
 
 /// One reply of a scripted model: text, calls of tools, or both.
 #[derive(Clone, Debug)]
@@ -60,19 +60,18 @@ impl Reply {
         self
     }
 
-    fn calling(mut self, tool: &str, arguments: String) -> Self {
-        let id = format!("call-{}-{tool}", self.response.tool_calls.len() + 1);
-        self.response.tool_calls.push(ToolCall { id, name: tool.into(), arguments });
-        self
-    }
-}
-
-impl ModelAnswer for Reply {
-    fn into_answer(self) -> Result<ChatResponse, ModelError> {
+    /// The reply as a client gives it; the arguments of a call may be beyond encoding.
+    pub(super) fn into_response(self) -> Result<ChatResponse, ModelError> {
         match self.error {
             Some(error) => Err(ModelError::Setup(format!("the arguments of a scripted call: {error}"))),
             None => Ok(self.response),
         }
+    }
+
+    fn calling(mut self, tool: &str, arguments: String) -> Self {
+        let id = format!("call-{}-{tool}", self.response.tool_calls.len() + 1);
+        self.response.tool_calls.push(ToolCall { id, name: tool.into(), arguments });
+        self
     }
 }
 
@@ -84,7 +83,7 @@ pub(super) fn reply(
     let said =
         request.messages.iter().filter(|message| matches!(message, ChatMessage::Assistant { .. })).count();
     match replies.get(said) {
-        Some(reply) => Ok(reply.clone().into_answer()),
+        Some(reply) => Ok(reply.clone().into_response()),
         None => {
             let (call, asked) = (request.call.clone(), last_message(request));
             Err(SimError::ConversationOver { call, replies: replies.len(), asked })

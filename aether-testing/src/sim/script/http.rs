@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use aether_core::failure::Failure;
 use aether_core::host::BodyCall;
-use aether_core::step::Workflow;
 use aether_effects::http::{Body, HttpResponse};
 use serde::Deserialize;
 
-use super::Sim;
-use super::script::{Answers, Behaviour, encode_named};
+use super::answers::Answers;
+use super::behaviour::Behaviour;
+use super::encode::effect_result;
 
 /// A request as it stands in the journal: without credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -111,19 +111,24 @@ impl<A: HttpAnswer> HttpAnswer for Delayed<A> {
 
 /// What a server answers to one method and URL.
 #[derive(Clone)]
-pub(super) struct HttpScript {
+pub(crate) struct HttpScript {
     method: String,
     url: String,
     answers: Answers,
 }
 
 impl HttpScript {
+    /// Answers to requests with this method and URL.
+    pub(crate) fn new(method: &str, url: &str, answers: Answers) -> Self {
+        Self { method: method.to_ascii_uppercase(), url: url.into(), answers }
+    }
+
     fn fits(&self, call: &HttpCall) -> bool {
         (self.method == "*" || self.method.eq_ignore_ascii_case(&call.method))
             && matches(&self.url, &call.url)
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{} {}", self.method, self.url)
     }
 }
@@ -137,7 +142,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// The answers to a request of a workflow, with their numbers: those in order first, then the others, the newest first.
-pub(super) fn answers<'a>(scripts: &'a [HttpScript], call: &BodyCall<'_>) -> Vec<(usize, &'a Answers)> {
+pub(crate) fn answers<'a>(scripts: &'a [HttpScript], call: &BodyCall<'_>) -> Vec<(usize, &'a Answers)> {
     let is_request = call.path.starts_with("http.");
     let request = is_request.then(|| call.args.decode::<HttpCall>().ok()).flatten();
     let Some(request) = request else { return Vec::new() };
@@ -149,38 +154,12 @@ pub(super) fn answers<'a>(scripts: &'a [HttpScript], call: &BodyCall<'_>) -> Vec
     answers
 }
 
-impl<W: Workflow> Sim<W> {
-    /// Answers requests of the workflow with this method and URL. `*` in the URL stands for any text, and as method
-    /// for any method. The newest that fits counts.
-    pub fn http<A: HttpAnswer>(
-        self,
-        method: &str,
-        url: &str,
-        answer: impl Fn(&HttpCall) -> A + Send + Sync + 'static,
-    ) -> Self {
-        let then = Some(behaviour(move |call| {
-            let answer = answer(call);
-            (answer.takes(), answer.into_response(call))
-        }));
-        self.server(method, url, Answers { first: Vec::new(), then })
-    }
-
-    /// Answers the next such requests in order, before what [`Sim::http`] says.
-    pub fn http_seq<A: HttpAnswer + Clone + Send + Sync + 'static>(
-        self,
-        method: &str,
-        url: &str,
-        answers: impl IntoIterator<Item = A>,
-    ) -> Self {
-        let fixed = |answer: A| behaviour(move |call| (answer.takes(), answer.clone().into_response(call)));
-        let first = answers.into_iter().map(fixed).collect();
-        self.server(method, url, Answers { first, then: None })
-    }
-
-    fn server(self, method: &str, url: &str, answers: Answers) -> Self {
-        let script = HttpScript { method: method.to_ascii_uppercase(), url: url.into(), answers };
-        self.script(|scripts| scripts.http.push(script))
-    }
+/// Answers every request with what the closure returns.
+pub(crate) fn answering<A: HttpAnswer>(answer: impl Fn(&HttpCall) -> A + Send + Sync + 'static) -> Behaviour {
+    behaviour(move |call| {
+        let answer = answer(call);
+        (answer.takes(), answer.into_response(call))
+    })
 }
 
 /// Answers a request, in virtual time.
@@ -188,12 +167,12 @@ fn behaviour(
     answer: impl Fn(&HttpCall) -> (Duration, Result<HttpResponse, Failure>) + Send + Sync + 'static,
 ) -> Behaviour {
     let answer = Arc::new(answer);
-    Behaviour::Answer(Arc::new(move |_, args| {
+    Behaviour::Stub(Arc::new(move |_, args| {
         let answer = Arc::clone(&answer);
         Box::pin(async move {
             let (takes, response) = answer(&args.decode()?);
             tokio::time::sleep(takes).await;
-            encode_named(response)
+            effect_result(response)
         })
     }))
 }

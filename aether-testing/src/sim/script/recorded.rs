@@ -4,8 +4,6 @@
 //! simulation and is told what is nearest to it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
 
 use aether_core::event::{Event, SignalReceived};
 use aether_core::failure::{Failure, StepError};
@@ -15,31 +13,31 @@ use aether_core::outcome::{FailureClass, Outcome};
 use aether_core::payload::{Digest, Payload};
 use aether_core::recording::{Recording, RecordingError};
 use aether_core::replay::{Answer, History, Recorded};
-use aether_core::step::{BodyError, Workflow};
+use aether_core::step::BodyError;
 
-use super::script::Behaviour;
-use super::{Live, Sim, SimError};
+use super::behaviour::Behaviour;
+use crate::sim::report::error::SimError;
 
 /// What a recording answers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Played {
+pub(crate) struct RecordedAnswers {
     commands: BTreeMap<(RunId, String), Recorded>,
     /// Scopes of branches that lost a race.
     races: Vec<(RunId, String, String)>,
     signals: Vec<SignalReceived>,
 }
 
-impl Played {
-    fn new(recording: &Recording) -> Result<Self, RecordingError> {
-        let mut played = Self::default();
+impl RecordedAnswers {
+    pub(crate) fn new(recording: &Recording) -> Result<Self, RecordingError> {
+        let mut answers = Self::default();
         for (number, recorded) in recording.runs().iter().enumerate() {
             let (run, events) = (&recorded.run, recorded.events()?);
             for event in &events {
                 match event {
                     Event::RaceDecided(e) => {
-                        played.races.push((run.clone(), e.command.place().to_owned(), e.winner.clone()));
+                        answers.races.push((run.clone(), e.command.place().to_owned(), e.winner.clone()));
                     }
-                    Event::SignalReceived(e) if number == 0 => played.signals.push(e.clone()),
+                    Event::SignalReceived(e) if number == 0 => answers.signals.push(e.clone()),
                     _ => {}
                 }
             }
@@ -48,11 +46,11 @@ impl Played {
             let mut history = History::fold(events);
             for place in places {
                 if let Some(found) = history.request(&place) {
-                    played.commands.insert((run.clone(), place), found.clone());
+                    answers.commands.insert((run.clone(), place), found.clone());
                 }
             }
         }
-        Ok(played)
+        Ok(answers)
     }
 
     fn found(&self, run: &RunId, command: &CommandId) -> Option<&Recorded> {
@@ -61,12 +59,12 @@ impl Played {
     }
 
     /// A recorded clock reading, UUID or random value.
-    pub(super) fn draw(&self, run: &RunId, command: &CommandId) -> Option<Answer> {
+    pub(crate) fn draw(&self, run: &RunId, command: &CommandId) -> Option<Answer> {
         self.found(run, command)?.answer.clone()
     }
 
     /// What a body's call is answered with.
-    pub(super) fn answer(&self, call: &BodyCall<'_>) -> Result<Behaviour, SimError> {
+    pub(crate) fn answer(&self, call: &BodyCall<'_>) -> Result<Behaviour, SimError> {
         let Some(found) = self.found(call.run, call.command) else {
             // What a losing branch asked for is not recorded, and never came back before the race was decided.
             return if self.lost(call) {
@@ -114,19 +112,15 @@ impl Played {
             StepError::TimedOut(_) if call.options.timeout.is_some() => Ok(Behaviour::Never),
             StepError::Panicked(failure) => {
                 let message = failure.message().to_owned();
-                Ok(Behaviour::answer(move |_, _| panic!("{message}")))
+                Ok(Behaviour::stub(move |_, _| panic!("{message}")))
             }
             _ => Err(self.refusal(call, "was recorded with an error that no body leads to")),
         }
     }
 
-    /// Sends what the run once took in. What was sent before a crash is not sent twice.
-    pub(super) async fn send_signals(self: Arc<Self>, live: Live) {
-        for signal in &self.signals {
-            let id = signal.id.strip_prefix("signal:").unwrap_or(&signal.id);
-            // A run that ended without it needs it no more.
-            let _sent = live.engine().signal(live.run_id(), &signal.name, id, &signal.value).await;
-        }
+    /// The signals that the run once took in.
+    pub(crate) fn signals(&self) -> &[SignalReceived] {
+        &self.signals
     }
 
     fn lost(&self, call: &BodyCall<'_>) -> bool {
@@ -159,53 +153,5 @@ impl Played {
             let site = known.site.as_ref().map(|site| format!(" at {site}")).unwrap_or_default();
             format!("`{}` of run `{run}` with {input}{site}", known.command)
         })
-    }
-}
-
-impl Sim {
-    /// A simulation of `W` in which every body, clock reading, UUID and random value is answered from the recording in
-    /// the file at `path`, by command; with it comes the recorded input.
-    ///
-    /// The simulation has the recorded run's id and begins when it began. A call that was not recorded, or with other
-    /// arguments, ends it with [`SimError::NotRecorded`], which names the nearest recorded one. A stub that is added
-    /// answers in place of the recording. Attempts that failed are not played again: a step's first attempt ends as
-    /// its last one did. Signals that the run took in wait for it; what people decided is not played, say it with
-    /// [`Sim::meanwhile`].
-    ///
-    /// ```no_run
-    /// # use aether::prelude::*;
-    /// # #[workflow] async fn triage(cx: &mut Cx, ticket: String) -> Result<String> { Ok(ticket) }
-    /// # async fn test() {
-    /// let (sim, ticket) = aether_testing::Sim::from_recording::<triage>("fixtures/ticket.json").unwrap();
-    /// sim.run(ticket).await.assert_completed();
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`RecordingError`] when the file is no recording, or one whose input is not `W`'s.
-    pub fn from_recording<W: Workflow>(path: impl AsRef<Path>) -> Result<(Sim<W>, W::Input), RecordingError> {
-        let recording = Recording::read(path)?;
-        let damaged = |reason: String| RecordingError::Damaged { place: "the recorded run".into(), reason };
-        let Some(root) = recording.root() else { return Err(damaged("there is none".into())) };
-        let input = W::decode(&root.created.input).map_err(|error| damaged(error.to_string()))?;
-        Ok((Self::new::<W>().recorded(&recording)?, input))
-    }
-}
-
-impl<W: Workflow> Sim<W> {
-    /// Answers from `recording` what nothing else answers; see [`Sim::from_recording`].
-    ///
-    /// # Errors
-    /// [`RecordingError`] when one of its journals cannot be read.
-    pub fn recorded(self, recording: &Recording) -> Result<Self, RecordingError> {
-        let played = Played::new(recording)?;
-        let mut sim = self.script(|scripts| scripts.recorded = Some(played.into()));
-        if let Some(root) = recording.root() {
-            sim = sim.id(root.run.as_str());
-            if let Some(first) = root.frames.first() {
-                sim = sim.at(first.at);
-            }
-        }
-        Ok(sim)
     }
 }

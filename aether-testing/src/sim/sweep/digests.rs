@@ -1,44 +1,27 @@
-//! The boundaries of a run as a test asks for them: all, or the one that the environment names; and the check that a
-//! replay tells other arguments from the recorded ones.
+//! The check that a replay tells other arguments from the recorded ones.
 //!
-//! Promise: what the environment says wrongly is an error that says what is right; nothing is altered but a copy.
+//! Promise: nothing is altered but a copy of the journal.
 
 use std::sync::Arc;
 
-use aether_core::engine::{EngineBuilder, VerifyError};
+use aether_core::engine::VerifyError;
 use aether_core::event::Event;
 use aether_core::fault::Fault;
-use aether_core::id::{CommandId, RunId};
+use aether_core::id::{CommandId, RunId, WorkerId};
 use aether_core::journal::Frame;
 use aether_core::memory::MemoryStore;
 use aether_core::payload::{Digest, Payload};
 use aether_core::step::Workflow;
 use aether_core::store::{NewRun, RunRecord, Store, StoreError};
-use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 
-use super::life::{Simulated, runtime, verifying};
-use super::orders::{is_lost, races};
-use super::stage::Stage;
-use super::{CrashReport, Running, Settings, Sim, SimError, SimWorld, crashes};
-use crate::crash::CrashPoint;
-use crate::trap::LastCommands;
-
-/// The boundary that the environment names.
-pub(super) fn only(variable: &str) -> Result<Option<CrashPoint>, SimError> {
-    let Some(named) = std::env::var_os(variable) else { return Ok(None) };
-    let point = named.to_string_lossy().parse();
-    point
-        .map(Some)
-        .map_err(|error| SimError::Environment { variable: variable.into(), problem: format!("{error}") })
-}
-
-/// The name of the test on this thread, as `cargo test` takes it.
-pub(super) fn test_name() -> String {
-    match std::thread::current().name() {
-        Some(name) if name != "main" && !name.starts_with("tokio") => name.to_owned(),
-        _ => "<the test>".to_owned(),
-    }
-}
+use super::races::{is_lost, races};
+use crate::sim::dispatch::dispatcher::StubDispatcher;
+use crate::sim::processes::engine::{replaying, runtime};
+use crate::sim::processes::simulate::Simulated;
+use crate::sim::report::error::SimError;
+use crate::sim::settings::Settings;
+use crate::sim::world::SimWorld;
 
 /// Replays the run once for each of its commands that has a digest, from a copy of the journal in which that command had
 /// other arguments: each of these replays must be refused. Returns their number.
@@ -92,15 +75,8 @@ async fn replays_as<W: Workflow>(
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     store.create(copy(record, events)?).await?;
     let world = SimWorld::new(settings.at, settings.seed);
-    let engine = verifying(EngineBuilder::new(Arc::new(world)), settings)
-        .store(store)
-        .deps(settings.deps.clone())
-        .interceptor(Arc::new(Stage::new(settings)))
-        .policy(LastCommands)
-        .limits(settings.limits)
-        .register::<W>()
-        .start()
-        .await?;
+    let dispatcher = Arc::new(StubDispatcher::new(settings));
+    let engine = replaying::<W>(settings, world, store, dispatcher).await?;
     let verified = engine.verify(&record.id).await;
     Ok(!matches!(verified, Err(VerifyError::Fault(Fault::Diverged(_)))))
 }
@@ -118,75 +94,8 @@ fn copy(record: &RunRecord, events: &[Event]) -> Result<NewRun, StoreError> {
         parent: record.parent.clone(),
         frame: Frame::encode(events).map_err(|error| unreadable(&error, &record.id))?,
         at: record.created_at,
-        // Held by nobody who lives, for longer than the replay takes: it is not taken up.
-        owner: Some(aether_core::id::WorkerId::from("copy".to_owned())),
-        lease_until: jiff::Timestamp::MAX,
+        // Its worker does not exist and its lease outlasts the replay, so that no engine claims it.
+        owner: Some(WorkerId::from("copy".to_owned())),
+        lease_until: Timestamp::MAX,
     })
-}
-
-impl<W: Workflow> Sim<W> {
-    /// Runs the workflow once to learn its boundaries, and then once for each of them, where the process dies and
-    /// another one takes the run up:
-    ///
-    /// - before each write, and between each write and its acknowledgement;
-    /// - with each append on its way, which arrives when another process owns the run, and must be refused;
-    /// - before and after each write to the effect store;
-    /// - in each body before it does anything, and after it came back;
-    /// - half-way through each suspension;
-    /// - at all of these while steps are being undone.
-    ///
-    /// Each time the documented guarantees must hold: same result, same status, and the same input, status and value
-    /// of every command; no world-changing body called twice under one key unless its policy is `retry`; in doubt
-    /// exactly what the crash cut off and the policy leaves so; whatever the dead process left is whole; and the journal
-    /// replays. Values of `cx.now()`, `cx.uuid()` and `cx.random()` that a crash took along are drawn again, here with
-    /// the same values. Arguments that are altered in a copy of the journal must be refused by a replay.
-    ///
-    /// With the environment variable `AETHER_CRASH_AT=<id>`, only the boundary of this id is tried, and the journal is
-    /// shown as the crash left it and as it was in the end.
-    ///
-    /// # Panics
-    /// When a crash changes more than it may; tells how to reproduce it.
-    #[track_caller]
-    pub fn crash_at_every_boundary(&self, input: W::Input) -> Running<CrashReport> {
-        Running::new(self.at_every_boundary(input))
-    }
-
-    /// Like [`Sim::crash_at_every_boundary`].
-    ///
-    /// # Errors
-    /// [`SimError::Crash`] when a crash changes what it must not; [`SimError::Undisturbed`] when a guarantee does not
-    /// hold without one; any other when the run without a crash fails.
-    pub async fn try_crash_at_every_boundary(&self, input: W::Input) -> Result<CrashReport, SimError> {
-        self.at_every_boundary(input).await
-    }
-
-    fn at_every_boundary(&self, input: W::Input) -> BoxFuture<'static, Result<CrashReport, SimError>> {
-        let test = test_name();
-        self.apart(input, move |settings, input| crashes::at_every_boundary::<W>(settings, input, &test))
-    }
-
-    /// The same as [`Sim::crash_at_every_boundary`].
-    ///
-    /// # Panics
-    /// As [`Sim::crash_at_every_boundary`].
-    #[track_caller]
-    pub fn crash_at_every_append(&self, input: W::Input) -> Running<CrashReport> {
-        self.crash_at_every_boundary(input)
-    }
-
-    /// Called before each run of the simulation: puts the world outside, such as a folder that real bodies write to,
-    /// back as it was.
-    pub fn prepare(self, prepare: impl Fn() + Send + Sync + 'static) -> Self {
-        self.with(|settings| settings.prepare = Some(Arc::new(prepare)))
-    }
-
-    /// Puts a store between the engine of each process and the store that dies with it. The closure gets the number of
-    /// the process, from 1. For tests of the sweeps themselves.
-    #[doc(hidden)]
-    pub fn front_store(
-        self,
-        front: impl Fn(Arc<dyn Store>, usize) -> Arc<dyn Store> + Send + Sync + 'static,
-    ) -> Self {
-        self.with(|settings| settings.front = Some(Arc::new(front)))
-    }
 }

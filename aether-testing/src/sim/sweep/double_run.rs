@@ -7,50 +7,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::engine::{EngineBuilder, Verified, VerifyError};
+use aether_core::engine::{Verified, VerifyError};
 use aether_core::event::Event;
-use aether_core::fault::{Divergence, Fault};
-use aether_core::id::{CommandId, RunId};
+use aether_core::fault::Fault;
+use aether_core::id::RunId;
 use aether_core::payload::Payload;
 use aether_core::step::Workflow;
 use aether_core::store::Store;
 
-use super::journal::{event_text, journal_text};
-use super::life::{runtime, simulate, verifying};
-use super::stage::{Stage, Tape};
-use super::{Settings, SimError, SimReport, SimWorld};
-use crate::trap::{Armed, LastCommands, Skew};
+use crate::sim::dispatch::dispatcher::StubDispatcher;
+use crate::sim::processes::engine::{replaying, runtime};
+use crate::sim::processes::simulate::{arm, simulate};
+use crate::sim::report::divergence::{Comparison, described, end_of, sides};
+use crate::sim::report::error::SimError;
+use crate::sim::report::journal::journal_text;
+use crate::sim::report::sim_report::SimReport;
+use crate::sim::settings::Settings;
+use crate::sim::tape::Tape;
+use crate::sim::world::SimWorld;
+use crate::trap::watch::Skew;
 
 /// How much later the second world is past the context: another year, month, day, hour, minute, second and fraction.
 const AHEAD: Duration = Duration::new(397 * 24 * 3600 + 13 * 3600 + 37 * 60 + 11, 123_456_789);
-/// How much later the engine's own clock is in the replay: less than a lease, so that nothing is taken over.
+/// How much later the engine's own clock is in the replay: less than a lease, so that nothing is claimed by another engine.
 const LATER: Duration = Duration::from_secs(17 * 60 + 3);
 /// Bytes allocated first in the second world, so that what comes next has another address.
 const PADDING: usize = 72_921;
-
-/// Which two runs came apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Comparison {
-    /// The first run, and a replay of its journal on the same thread.
-    Replay,
-    /// The first run, and a replay of its journal in the second world.
-    ReplayElsewhere,
-    /// The first run, and a second run in the second world.
-    SecondRun,
-}
-
-impl std::fmt::Display for Comparison {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Replay => "a replay of its journal",
-            Self::ReplayElsewhere => {
-                "a replay of its journal at another time, with other hash keys and seeds"
-            }
-            Self::SecondRun => "a second run at another time, with other hash keys and seeds",
-        })
-    }
-}
 
 /// What the second world gets to see of the first run.
 struct First<'a> {
@@ -61,7 +43,10 @@ struct First<'a> {
 }
 
 /// Runs in two worlds, one after the other; the threads of both live until the end.
-pub(super) fn twice<W: Workflow>(settings: &Settings, input: &Payload) -> Result<SimReport<W>, SimError> {
+pub(crate) fn check_twice<W: Workflow>(
+    settings: &Settings,
+    input: &Payload,
+) -> Result<SimReport<W>, SimError> {
     let tape = Tape::default();
     let first_settings =
         Settings { crashes: Vec::new(), tape: Some(tape.recording()), skew: None, ..settings.clone() };
@@ -108,24 +93,12 @@ fn replay_elsewhere<W: Workflow>(
     settings: &Settings,
     first: &First<'_>,
 ) -> Result<Result<(), VerifyError>, SimError> {
-    let stage = Arc::new(Stage::new(settings));
-    let told = Arc::clone(&stage);
-    let _armed = Armed::set(settings.trap.clone(), settings.skew, move |hit| {
-        told.give_up(SimError::Trapped(Box::new(hit)));
-    });
+    let dispatcher = Arc::new(StubDispatcher::new(settings));
+    let _armed = arm(settings, &dispatcher);
     let at = settings.at.saturating_add(LATER).unwrap_or(settings.at);
     runtime()?.block_on(async {
         let world = SimWorld::new(at, settings.seed.wrapping_add(1));
-        let store: Arc<dyn Store> = Arc::clone(first.store);
-        let engine = verifying(EngineBuilder::new(Arc::new(world)), settings)
-            .store(store)
-            .deps(settings.deps.clone())
-            .interceptor(stage.clone())
-            .policy(LastCommands)
-            .limits(settings.limits)
-            .register::<W>()
-            .start()
-            .await?;
+        let engine = replaying::<W>(settings, world, Arc::clone(first.store), dispatcher).await?;
         let verified = engine.verify(first.run).await;
         Ok(verified.map(|_verified| ()))
     })
@@ -147,7 +120,7 @@ fn live_elsewhere<W: Workflow>(
     if same == first.events.len() && same == second.events.len() {
         return Ok(());
     }
-    Err(between(Comparison::SecondRun, told(first.events, same), told(&second.events, same)))
+    Err(between(Comparison::SecondRun, described(first.events, same), described(&second.events, same)))
 }
 
 fn between(between: Comparison, first: String, second: String) -> SimError {
@@ -163,64 +136,4 @@ fn is_other_result(error: &VerifyError) -> bool {
 fn diverged(comparison: Comparison, events: &[Event], error: &VerifyError) -> SimError {
     let (first, second) = sides(events, error);
     between(comparison, first, second)
-}
-
-/// Both sides of a replay that does not fit its journal: what was recorded, and what the replay did.
-pub(crate) fn sides(events: &[Event], error: &VerifyError) -> (String, String) {
-    match error {
-        VerifyError::Fault(Fault::Diverged(divergence)) => sides_of(events, divergence),
-        VerifyError::Fault(Fault::Unrecorded { requested, .. }) => {
-            (end_of(events), format!("asks for {requested}"))
-        }
-        error => (end_of(events), error.to_string()),
-    }
-}
-
-fn sides_of(events: &[Event], divergence: &Divergence) -> (String, String) {
-    let first = match &divergence.recorded {
-        Some(recorded) => {
-            let own = events.iter().position(|event| event.command() == Some(&recorded.command));
-            let site = own.filter(|_| recorded.site.is_none()).map(|own| place(events, own));
-            format!("asks for {recorded}{}", site.unwrap_or_default())
-        }
-        None => end_of(events),
-    };
-    let second = match &divergence.requested {
-        Some(requested) => format!("asks for {requested}"),
-        None if divergence.recorded.is_some() => "ends without asking for it".into(),
-        None => format!("ends otherwise{}", place(events, events.len())),
-    };
-    (first, second)
-}
-
-fn end_of(events: &[Event]) -> String {
-    told(events, events.len().saturating_sub(1))
-}
-
-/// One event, and where in the source it comes from.
-fn told(events: &[Event], position: usize) -> String {
-    match events.get(position) {
-        Some(event) => format!("{}{}", event_text(event), place(events, position)),
-        None => format!("has no further event{}", place(events, events.len())),
-    }
-}
-
-/// The await of an event's command, or the last await before it.
-fn place(events: &[Event], position: usize) -> String {
-    let sites: Vec<(&CommandId, &str)> =
-        events.iter().take(position + 1).filter_map(|event| started(event)).collect();
-    let own = events.get(position).and_then(Event::command);
-    let found = sites.iter().rev().find(|(command, _)| Some(*command) == own);
-    match (found, sites.last()) {
-        (Some((_, site)), _) => format!(" at {site}"),
-        (None, Some((command, site))) => format!(", after `{command}` at {site}"),
-        (None, None) => ", before the first step".into(),
-    }
-}
-
-fn started(event: &Event) -> Option<(&CommandId, &str)> {
-    match event {
-        Event::NodeStarted(started) => Some((&started.command, started.site.as_deref()?)),
-        _ => None,
-    }
 }
