@@ -1,5 +1,8 @@
 //! Tools for testing what is built with and for Aether: simulated runs with stubs and virtual time, crashes at every
 //! write, faulty stores, and the rules that every store must keep.
+//!
+//! Promise: what is simulated is only the world; engine, journal, ledger and replay are the real ones. Nothing here is for
+//! programs in service.
 
 #[doc(hidden)]
 pub mod attribute;

@@ -25,7 +25,7 @@ use jiff::Timestamp;
 
 use crate::sim::processes::engine::trusting;
 
-/// Virtual time after which a replay is said to hang; a replay waits for nothing.
+/// Virtual time after which a replay counts as hanging; a replay waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Decodes a frame of events from any text; what decodes must encode, and decode again to the same.

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use aether_core::id::RunId;
 use aether_core::recording::RecordingError;
 
-/// What came of replaying recordings.
+/// Outcome of replaying every recording of a pattern.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a report may tell of failures"]
 pub struct Report {
-    /// The pattern.
+    /// The pattern that names the files.
     pub pattern: String,
     /// Every file that fits it, in the order of their names.
     pub files: Vec<FileReport>,
@@ -20,23 +20,23 @@ pub struct Report {
     pub trouble: Option<String>,
 }
 
-/// What came of replaying one file.
+/// Outcome of replaying one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileReport {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
     /// Counts over its runs, or the first thing that does not fit.
     pub outcome: Result<Counts, RecordingFailure>,
 }
 
-/// Numbers of one recording.
+/// What one recording holds, and how much of it today's code asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Its runs.
+    /// How many runs it holds, children included.
     pub runs: u64,
-    /// Answers in their journals.
+    /// How many answers stand in their journals.
     pub recorded: u64,
-    /// Answers that today's code asked for.
+    /// How many of these today's code asked for.
     pub matched: u64,
 }
 
@@ -55,17 +55,17 @@ pub enum RecordingFailure {
         "run `{run}` is of workflow `{workflow}`, which is not linked into this test program (linked are: {linked})"
     )]
     NotLinked {
-        /// The run.
+        /// Id of the recorded run.
         run: RunId,
-        /// Its workflow.
+        /// Name of the workflow that the run was of.
         workflow: String,
-        /// The workflows that are.
+        /// Names of the workflows that are linked.
         linked: String,
     },
     /// Today's code asks for something else.
     #[error("run `{run}` ({workflow}) diverges\n    recorded: {recorded}\n    today:    {today}")]
     Diverged {
-        /// The run.
+        /// Id of the recorded run.
         run: RunId,
         /// Its workflow, and whether its source has changed.
         workflow: String,
@@ -77,9 +77,9 @@ pub enum RecordingFailure {
     /// The replay came to no end.
     #[error("run `{run}`: {reason}")]
     Broken {
-        /// The run.
+        /// Id of the recorded run.
         run: RunId,
-        /// What happened.
+        /// Why it came to no end: a panic, a hang, or a store that failed.
         reason: String,
     },
 }

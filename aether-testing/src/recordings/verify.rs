@@ -16,7 +16,7 @@ use crate::sim::processes::engine::{runtime, trusting};
 use crate::sim::report::divergence::sides;
 use crate::sim::world::SimWorld;
 
-/// Virtual time after which a replay is said to hang; a replay waits for nothing.
+/// Virtual time after which a replay counts as hanging; a replay waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Replays every run of `recording`, on a thread of its own.

@@ -23,7 +23,7 @@ use crate::stores::crash_point::CrashPoint;
 use crate::trap::setting::Trap;
 use crate::trap::watch::Skew;
 
-/// 2026-01-01T00:00:00Z, the time at which a simulation begins unless it is told another.
+/// 2026-01-01T00:00:00Z, the time at which a simulation begins unless the test sets another.
 const BEGINNING: i64 = 1_767_225_600;
 /// How much virtual time a run gets.
 const WITHIN: Duration = Duration::from_secs(366 * 24 * 3600);

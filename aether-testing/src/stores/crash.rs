@@ -38,7 +38,7 @@ pub struct Fuse {
     waits: Notify,
     /// What a former process wrote, and has not arrived yet.
     late: Mutex<Option<Append>>,
-    /// What the store said about it.
+    /// What the store answered to it.
     answered: Mutex<Option<Reply>>,
 }
 
@@ -112,11 +112,11 @@ impl Fuse {
 }
 
 impl Gate for Fuse {
-    fn decide(&self, ask: StoreCall) -> GateDecision {
+    fn decide(&self, call: StoreCall) -> GateDecision {
         if self.is_frozen() {
             return GateDecision::Freeze;
         }
-        if ask != StoreCall::Effect {
+        if call != StoreCall::Effect {
             return GateDecision::Pass;
         }
         let mut passed = self.passed();
@@ -167,7 +167,7 @@ impl Fuse {
     }
 }
 
-/// Whether a command of which a boundary tells undoes another one.
+/// Whether the command of a boundary undoes another one.
 fn undoes(what: &str) -> bool {
     let command = what.rsplit_once(" of ").map_or("", |(_, command)| command);
     command.split_once(':').is_some_and(|(place, _)| place.split('.').any(|part| part == "undo"))
@@ -186,7 +186,7 @@ fn kinds(frame: &str) -> String {
 }
 
 impl CrashStore {
-    /// Writes to `inner` until `point`; for ever where there is none.
+    /// A store in front of `inner` that freezes at `point`; without a point it never does.
     pub fn new(inner: Arc<dyn Store>, point: Option<CrashPoint>) -> Self {
         Self::behind(inner, Fuse { point, ..Fuse::default() })
     }
@@ -197,7 +197,7 @@ impl CrashStore {
         self
     }
 
-    /// What the store said about the late append, if it arrived.
+    /// What the store answered to the late append, if it arrived.
     pub(crate) async fn late_answer(&self) -> Option<Result<(), AppendError>> {
         let answer = self.gate.answered.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(answer.await.ok()?.map(|_receipt| ()))
@@ -223,7 +223,7 @@ impl CrashStore {
         self.gate.is_frozen()
     }
 
-    /// Dies now, whatever the crash point: for deaths inside of a body.
+    /// Freezes the store now, whatever the crash point: for a process that dies inside of a body.
     pub fn crash(&self) {
         self.gate.blow();
     }
@@ -262,7 +262,7 @@ impl CrashStore {
         }
     }
 
-    /// Waits until the crash point is reached.
+    /// Waits until the crash point is reached; then drop the engine on this store.
     pub async fn crashed(&self) {
         while !self.is_frozen() {
             self.gate.blown.notified().await;

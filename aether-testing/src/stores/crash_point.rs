@@ -12,18 +12,18 @@ use std::str::FromStr;
 pub enum CrashPoint {
     /// The write of this number does not happen.
     Before(u64),
-    /// The write of this number is durable, and nobody learns of it.
+    /// The write of this number is durable, and its acknowledgement is lost.
     After(u64),
-    /// The process stands still instead of its append of this number, and another one takes its runs over. Then the
-    /// append arrives.
+    /// The process stalls before its append of this number, and another one claims its runs. Then the append
+    /// arrives.
     Stalled(u64),
     /// The write of this number to the effect store does not happen.
     BeforeEffect(u64),
-    /// The write of this number to the effect store is durable, nobody learns of it, and nothing is appended.
+    /// The write of this number to the effect store is durable, its acknowledgement is lost, and nothing is appended.
     AfterEffect(u64),
     /// The body call of this number has begun and did nothing yet.
     InBody(u64),
-    /// The body call of this number came back, and nobody learns of it.
+    /// The body call of this number came back, and its outcome is lost.
     AfterBody(u64),
     /// A run was suspended for the time of this number, and half of its wait is over.
     Waiting(u64),
@@ -78,7 +78,7 @@ impl fmt::Display for CrashPoint {
     "`{found}` names no crash point: write one of before-write-N, after-write-N, stalled-write-N, before-effect-N, after-effect-N, in-body-N, after-body-N and waiting-N, with N from 1"
 )]
 pub struct UnknownCrashPoint {
-    /// The text.
+    /// The text that was to be parsed.
     pub found: String,
 }
 

@@ -8,7 +8,7 @@ use aether_core::store::{AppendError, Store, StoreError};
 
 use super::gated::{Gate, GateDecision, Gated, StoreCall};
 
-/// A store that fails as told.
+/// A store whose chosen calls fail.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -64,9 +64,9 @@ impl PlannedFailures {
 }
 
 impl Gate for PlannedFailures {
-    fn decide(&self, ask: StoreCall) -> GateDecision {
+    fn decide(&self, call: StoreCall) -> GateDecision {
         let mut plan = self.plan();
-        match ask {
+        match call {
             StoreCall::Append => {
                 plan.appends += 1;
                 let number = plan.appends;
@@ -88,7 +88,7 @@ impl Gate for PlannedFailures {
 }
 
 impl FailingStore {
-    /// A store that fails nowhere yet.
+    /// A store in front of `inner` that passes every call on until one of the methods below plans a failure.
     pub fn new(inner: Arc<dyn Store>) -> Self {
         Self::behind(inner, PlannedFailures::default())
     }
@@ -134,13 +134,13 @@ impl FailingStore {
         self.with(|plan| plan.effect = Series { left: times, error: Some(error) })
     }
 
-    /// The next `times` attempts to give a run back fail.
+    /// The next `times` releases of a run fail.
     #[must_use]
     pub fn release_fails(self, times: u64, error: StoreError) -> Self {
         self.with(|plan| plan.release = Series { left: times, error: Some(error) })
     }
 
-    /// Number of appends that were asked for.
+    /// Number of appends so far, failed ones included.
     pub fn appends(&self) -> u64 {
         self.gate.plan().appends
     }

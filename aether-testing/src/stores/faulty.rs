@@ -120,9 +120,9 @@ impl FaultGate {
 }
 
 impl Gate for FaultGate {
-    fn decide(&self, ask: StoreCall) -> GateDecision {
+    fn decide(&self, call: StoreCall) -> GateDecision {
         let mut counts = self.counts();
-        match ask {
+        match call {
             StoreCall::Load | StoreCall::Read => {
                 counts.reads += 1;
                 let hit = self.fault == Some(StoreFault::ReadFails(counts.reads));
@@ -164,12 +164,12 @@ impl Gate for FaultGate {
         let takes = self.counts().takes;
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         let line = line.get_or_insert_with(|| in_line(Arc::clone(inner)));
-        // Where nobody takes it, the append is dropped unanswered, which counts as a failure.
+        // Without a receiver the append is dropped unanswered, which counts as a failure.
         let _dropped = line.send((takes, append));
     }
 }
 
-/// Hands appends on in their order, each after its time.
+/// Passes appends on in their order, each after its time.
 pub(crate) fn in_line(inner: Arc<dyn Store>) -> UnboundedSender<(Duration, Append)> {
     let (line, mut waiting) = unbounded_channel::<(Duration, Append)>();
     tokio::spawn(async move {

@@ -18,30 +18,30 @@ use aether_core::store::{
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
 
-/// What is asked of a store.
+/// A call of a store, by its sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreCall {
-    /// To append to a run.
+    /// Appends to a run.
     Append,
-    /// To create a run.
+    /// Creates a run.
     Create,
-    /// To load a run's frames.
+    /// Loads a run's frames.
     Load,
-    /// To claim runs.
+    /// Claims runs.
     Claim,
-    /// To give a run back.
+    /// Releases a run.
     Release,
-    /// To keep an outcome, or a large value, before it is in the journal.
+    /// Keeps an outcome, or a large value, before it is in the journal.
     Effect,
-    /// Any other change.
+    /// Any other write: leases, messages, progress, snapshots.
     Write,
-    /// For a large value.
+    /// Reads a large value.
     Blob,
-    /// Any other question.
+    /// Any other read: runs, ledger rows, messages, snapshots.
     Read,
 }
 
-/// What the gate decides.
+/// What is to happen with one call.
 #[derive(Clone, Debug)]
 pub enum GateDecision {
     /// The inner store answers.
@@ -60,10 +60,10 @@ pub enum GateDecision {
     Lose,
 }
 
-/// Decides about every call.
+/// Decides what happens with each call of a store.
 pub trait Gate: Send + Sync + Debug + 'static {
     /// What is to happen with the next call.
-    fn decide(&self, ask: StoreCall) -> GateDecision;
+    fn decide(&self, call: StoreCall) -> GateDecision;
 
     /// What is to happen with this append.
     fn decide_append(&self, _append: &Append) -> GateDecision {
@@ -75,7 +75,7 @@ pub trait Gate: Send + Sync + Debug + 'static {
         self.decide(StoreCall::Create)
     }
 
-    /// Hands an append to the store behind the gate.
+    /// Passes an append to the store behind the gate.
     fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
         inner.append(append);
     }
@@ -105,10 +105,10 @@ impl<G: Gate> Gated<G> {
     }
 
     /// Lets `append` take effect, with `answer` in place of the store's; `None` for no answer.
-    fn append_unheard(&self, mut append: Append, answer: Option<AppendError>) {
+    fn append_unacknowledged(&self, mut append: Append, answer: Option<AppendError>) {
         let next = append.expected + Position::from(append.frame.count);
-        let unheard = Ack::silent(append.run.clone(), next, Arc::new(Tail::default()));
-        let ack = std::mem::replace(&mut append.ack, unheard);
+        let silent = Ack::silent(append.run.clone(), next, Arc::new(Tail::default()));
+        let ack = std::mem::replace(&mut append.ack, silent);
         self.gate.deliver(&self.inner, append);
         match answer {
             Some(error) => ack.failed(error),
@@ -116,12 +116,12 @@ impl<G: Gate> Gated<G> {
         }
     }
 
-    fn ask<'a, T: Send + 'a>(
+    fn call<'a, T: Send + 'a>(
         &self,
-        ask: StoreCall,
+        call: StoreCall,
         answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
     ) -> BoxFuture<'a, Result<T, StoreError>> {
-        self.decided(self.gate.decide(ask), answer)
+        self.decided(self.gate.decide(call), answer)
     }
 
     fn decided<'a, T: Send + 'a>(
@@ -181,8 +181,8 @@ impl<G: Gate> Store for Gated<G> {
             GateDecision::Pass | GateDecision::Lose => self.gate.deliver(&self.inner, append),
             GateDecision::Fail(error) => append.ack.failed(error),
             GateDecision::Freeze => self.withhold(append.ack),
-            GateDecision::Unacknowledged => self.append_unheard(append, None),
-            GateDecision::Misreport(error) => self.append_unheard(append, Some(error)),
+            GateDecision::Unacknowledged => self.append_unacknowledged(append, None),
+            GateDecision::Misreport(error) => self.append_unacknowledged(append, Some(error)),
             GateDecision::Stall => {
                 *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(append);
             }
@@ -190,27 +190,27 @@ impl<G: Gate> Store for Gated<G> {
     }
 
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
-        self.ask(StoreCall::Load, || self.inner.load(run, from))
+        self.call(StoreCall::Load, || self.inner.load(run, from))
     }
 
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.last_frame(run))
+        self.call(StoreCall::Read, || self.inner.last_frame(run))
     }
 
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.run(run))
+        self.call(StoreCall::Read, || self.inner.run(run))
     }
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.runs(filter))
+        self.call(StoreCall::Read, || self.inner.runs(filter))
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
-        self.ask(StoreCall::Claim, || self.inner.claim(request))
+        self.call(StoreCall::Claim, || self.inner.claim(request))
     }
 
     fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(StoreCall::Write, || self.inner.renew(worker, until))
+        self.call(StoreCall::Write, || self.inner.renew(worker, until))
     }
 
     fn release(
@@ -219,55 +219,55 @@ impl<G: Gate> Store for Gated<G> {
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(StoreCall::Release, || self.inner.release(run, epoch, wake_at))
+        self.call(StoreCall::Release, || self.inner.release(run, epoch, wake_at))
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.next_wake())
+        self.call(StoreCall::Read, || self.inner.next_wake())
     }
 
     fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.entry(key))
+        self.call(StoreCall::Read, || self.inner.entry(key))
     }
 
     fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.holder(business_key))
+        self.call(StoreCall::Read, || self.inner.holder(business_key))
     }
 
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.ended(query))
+        self.call(StoreCall::Read, || self.inner.ended(query))
     }
 
     fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        self.ask(StoreCall::Write, || self.inner.purge(run))
+        self.call(StoreCall::Write, || self.inner.purge(run))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.entries(run))
+        self.call(StoreCall::Read, || self.inner.entries(run))
     }
 
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
-        self.ask(StoreCall::Write, || self.inner.send(run, message))
+        self.call(StoreCall::Write, || self.inner.send(run, message))
     }
 
     fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.inbox(run))
+        self.call(StoreCall::Read, || self.inner.inbox(run))
     }
 
     fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.unread(run))
+        self.call(StoreCall::Read, || self.inner.unread(run))
     }
 
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(StoreCall::Effect, || self.inner.put_blob(hash, bytes))
+        self.call(StoreCall::Effect, || self.inner.put_blob(hash, bytes))
     }
 
     fn put_effect(&self, effect: StoredEffect, values: Vec<Kept>) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(StoreCall::Effect, || self.inner.put_effect(effect, values))
+        self.call(StoreCall::Effect, || self.inner.put_effect(effect, values))
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.effects(run))
+        self.call(StoreCall::Read, || self.inner.effects(run))
     }
 
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
@@ -284,7 +284,7 @@ impl<G: Gate> Store for Gated<G> {
         command: &CommandId,
         progress: Payload,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(StoreCall::Write, || self.inner.save_progress(run, epoch, command, progress))
+        self.call(StoreCall::Write, || self.inner.save_progress(run, epoch, command, progress))
     }
 
     fn progress(
@@ -292,22 +292,22 @@ impl<G: Gate> Store for Gated<G> {
         run: &RunId,
         command: &CommandId,
     ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.progress(run, command))
+        self.call(StoreCall::Read, || self.inner.progress(run, command))
     }
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(StoreCall::Write, || self.inner.save_snapshot(run, snapshot))
+        self.call(StoreCall::Write, || self.inner.save_snapshot(run, snapshot))
     }
 
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
-        self.ask(StoreCall::Read, || self.inner.snapshot(run))
+        self.call(StoreCall::Read, || self.inner.snapshot(run))
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(StoreCall::Write, || self.inner.delete_snapshots())
+        self.call(StoreCall::Write, || self.inner.delete_snapshots())
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.ask(StoreCall::Write, || self.inner.close())
+        self.call(StoreCall::Write, || self.inner.close())
     }
 }

@@ -21,15 +21,15 @@ pub type TornStore = Gated<Torn>;
 /// Accepts appends of owners whose epoch is over.
 pub type UnfencedStore = Gated<Unfenced>;
 
-/// See [`EagerStore`].
+/// The gate of an [`EagerStore`]: the append that is held back.
 #[derive(Debug, Default)]
 pub struct Eager(Mutex<Option<Append>>);
 
-/// See [`TornStore`].
+/// The gate of a [`TornStore`].
 #[derive(Debug)]
 pub struct Torn;
 
-/// See [`UnfencedStore`].
+/// The gate of an [`UnfencedStore`].
 #[derive(Debug)]
 pub struct Unfenced;
 

@@ -13,7 +13,7 @@
 //! [`Sim::check_deterministic`](crate::Sim::check_deterministic) is for those.
 //!
 //! The trap works on Linux with glibc, where the linker prefers this crate's definitions to libc's; elsewhere, or
-//! without the feature `trap`, nothing is caught, and the first simulation says so.
+//! without the feature `trap`, nothing is caught, and the first simulation warns of it.
 
 #[cfg(all(feature = "trap", target_os = "linux", target_env = "gnu"))]
 mod frames;

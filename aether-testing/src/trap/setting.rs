@@ -3,6 +3,31 @@
 //! Promise: a setting is data; the watch of a thread applies it.
 
 /// What a simulation does when workflow code calls libc for something that replay would not reproduce.
+///
+/// ```
+/// # use aether::prelude::*;
+/// use aether_testing::{Sim, SimError, Trap, TrapKind};
+///
+/// /// Reads the clock, out of sight of the macro.
+/// fn seconds() -> u64 {
+///     std::time::SystemTime::now().elapsed().map_or(0, |passed| passed.as_secs())
+/// }
+///
+/// #[workflow]
+/// async fn dated(cx: &mut Cx) -> Result<u64> {
+///     Ok(seconds())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// # if cfg!(not(all(feature = "trap", target_os = "linux", target_env = "gnu"))) { return }
+/// let sim = Sim::new::<dated>();
+/// let error = sim.try_run(()).await.unwrap_err();
+/// assert!(matches!(error, SimError::Trapped(hit) if hit.kind == TrapKind::Clock));
+///
+/// let report = sim.trap(Trap::warn()).run(()).await;
+/// assert_eq!(report.trapped[0].kind, TrapKind::Clock);
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trap {
     mode: Mode,
@@ -33,7 +58,7 @@ impl Trap {
         Self { mode: Mode::Warn, allowed: Vec::new() }
     }
 
-    /// Such calls are not noticed.
+    /// Such calls pass unseen.
     pub fn off() -> Self {
         Self { mode: Mode::Off, allowed: Vec::new() }
     }

@@ -47,7 +47,7 @@ impl fmt::Debug for Armed {
 }
 
 impl Armed {
-    /// Sets `trap` on this thread. `stop` is told of the first call that a strict trap catches.
+    /// Sets `trap` on this thread. `stop` gets the first call that a strict trap catches.
     pub(crate) fn set(trap: Trap, skew: Option<Skew>, stop: impl Fn(TrapHit) + 'static) -> Self {
         // The keys of this thread's hash maps are drawn here, so that the first map of a workflow is no exception.
         let _drawn = std::hash::RandomState::new();

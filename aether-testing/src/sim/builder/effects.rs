@@ -38,7 +38,7 @@ impl<W: Workflow> Sim<W> {
         self.script(|scripts| scripts.named(name).then = Some(behaviour))
     }
 
-    /// Answers the next performances of the effect `name` in order, before what [`Sim::stub_effect`] says.
+    /// Answers the next performances of the effect `name` in order, before [`Sim::stub_effect`] answers.
     ///
     /// ```
     /// # use aether::prelude::*;

@@ -41,7 +41,7 @@ impl<W: Workflow> Sim<W> {
         self.server(method, url, Answers { first: Vec::new(), then: Some(answering(answer)) })
     }
 
-    /// Answers the next such requests in order, before what [`Sim::http`] says.
+    /// Answers the next such requests in order, before [`Sim::http`] answers.
     ///
     /// ```
     /// # use aether::prelude::*;

@@ -1,6 +1,6 @@
 //! People and other systems: who approves, decides and answers, and which signals and reports come from outside.
 //!
-//! Promise: nobody speaks who was not told to.
+//! Promise: nobody decides, answers or sends anything that the test did not plan.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl<W: Workflow> Sim<W> {
         self.by_step::<S>(PlannedDecision::Reject { reason: reason.into() })
     }
 
-    /// Nobody decides about calls of `S` that need consent, as where the test says nothing of them: the request expires,
+    /// Nobody decides about calls of `S` that need consent, as when the test plans nothing for them: the request expires,
     /// or the simulation ends with [`SimError::Unfinished`](crate::SimError::Unfinished).
     ///
     /// ```

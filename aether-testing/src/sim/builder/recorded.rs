@@ -16,7 +16,7 @@ impl Sim {
     /// the file at `path`, by command; with it comes the recorded input.
     ///
     /// The simulation has the recorded run's id and begins when it began. A call that was not recorded, or with other
-    /// arguments, ends it with [`SimError::NotRecorded`], which names the nearest recorded one. A stub that is added
+    /// arguments, ends it with [`SimError::NotRecorded`](crate::SimError::NotRecorded), which names the nearest recorded one. A stub that is added
     /// answers in place of the recording. Attempts that failed are not played again: a step's first attempt ends as
     /// its last one did. Signals that the run took in wait for it; what people decided is not played: say it with
     /// [`Sim::approves`] and the like.

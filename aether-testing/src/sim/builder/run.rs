@@ -71,14 +71,19 @@ impl<W: Workflow> Sim<W> {
     /// # use aether::prelude::*;
     /// # use aether_testing::{Sim, SimError};
     /// # use std::collections::HashMap;
-    /// #[workflow]
-    /// async fn first_key(cx: &mut Cx) -> Result<u32> {
+    /// /// Some number, whichever comes first in the hash order of this process.
+    /// fn any_number() -> u32 {
     ///     let numbers: HashMap<u32, ()> = (0..1000).map(|number| (number, ())).collect();
-    ///     Ok(numbers.into_keys().next().unwrap_or_default())
+    ///     numbers.into_keys().next().unwrap_or_default()
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn choose(cx: &mut Cx) -> Result<u32> {
+    ///     Ok(any_number())
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// let error = Sim::new::<first_key>().try_check_deterministic(()).await.unwrap_err();
+    /// let error = Sim::new::<choose>().try_check_deterministic(()).await.unwrap_err();
     /// assert!(matches!(error, SimError::Nondeterministic { .. }));
     /// # }
     /// ```

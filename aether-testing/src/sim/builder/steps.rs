@@ -1,6 +1,6 @@
 //! Stubs of steps: what happens in place of their bodies, and what their probes find.
 //!
-//! Promise: answers in order come before the answer for all calls, whichever is said first.
+//! Promise: answers in order come before the answer for all calls, whichever is added first.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The surroundings of a run: its time, seed and id, what bodies are given, the store, and what happens beside the run.
 //!
-//! Promise: what is not said here is the same in every simulation.
+//! Promise: what a test does not set is the same in every simulation.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -87,11 +87,12 @@ impl<W: Workflow> Sim<W> {
     /// # use aether::prelude::*;
     /// # use aether::Limits;
     /// # use aether_testing::Sim;
-    /// # #[workflow] async fn echo(cx: &mut Cx, text: String) -> Result<String> { cx.now().await; Ok(text) }
+    /// # #[step(effect = "read")] async fn read(cx: &mut StepCx) -> Result<String> { unreachable!() }
+    /// # #[workflow] async fn load(cx: &mut Cx) -> Result<String> { Ok(read(cx).await?) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// let mut limits = Limits::default();
-    /// limits.history = 2;
-    /// Sim::new::<echo>().limits(limits).run("hello".into()).await.assert_failed();
+    /// let limits = Limits { payload: 1000, ..Limits::default() };
+    /// let sim = Sim::new::<load>().limits(limits).stub::<read>(|()| Ok("x".repeat(2000)));
+    /// sim.run(()).await.assert_failed();
     /// # }
     /// ```
     pub fn limits(self, limits: Limits) -> Self {
@@ -185,7 +186,7 @@ impl<W: Workflow> Sim<W> {
     /// # use std::sync::Arc;
     /// # #[workflow] async fn double(cx: &mut Cx, number: u32) -> Result<u32> { Ok(number * 2) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// let full = aether::StoreError::Full { store: "disk".into(), reason: "no space left".into() };
+    /// let full = aether::store::StoreError::Full { store: "disk".into(), reason: "no space left".into() };
     /// let sim = Sim::new::<double>()
     ///     .wrap_store(move |inner| Arc::new(FailingStore::new(inner).append_fails(1, full.clone())));
     /// assert!(sim.run(21).await.assert_failed().to_string().contains("no space left"));

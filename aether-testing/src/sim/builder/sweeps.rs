@@ -42,13 +42,13 @@ impl<W: Workflow> Sim<W> {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let report = Sim::new::<buy>().stub::<pay>(Ok).crash_at_every_boundary(()).await;
     /// assert_eq!(report.crashes(), report.boundaries.len());
-    /// // Between its intent and its outcome nobody can know whether the payment happened.
+    /// // Between its intent and its outcome it cannot be known whether the payment happened.
     /// assert!(!report.in_doubt.is_empty());
     /// # }
     /// ```
     ///
     /// # Panics
-    /// When a crash changes more than it may; tells how to reproduce it.
+    /// When a crash changes more than it may; shows how to reproduce it.
     #[track_caller]
     pub fn crash_at_every_boundary(&self, input: W::Input) -> Running<CrashReport> {
         Running::new(self.with_crashes(input))
@@ -83,7 +83,7 @@ impl<W: Workflow> Sim<W> {
     /// # #[workflow] async fn ask(cx: &mut Cx) -> Result<u32> { Ok(look_up(cx, "bell".into()).await?) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let report = Sim::new::<ask>().stub::<look_up>(|_| Ok(4)).fail_at_every_call(()).await;
-    /// assert!(report.faults() > 0 && report.missed.is_empty());
+    /// assert!(!report.outlasted.is_empty() && !report.stopped.is_empty());
     /// # }
     /// ```
     ///
@@ -136,7 +136,7 @@ impl<W: Workflow> Sim<W> {
     /// ```
     ///
     /// # Panics
-    /// When two orders differ; tells how to reproduce it.
+    /// When two orders differ; shows how to reproduce it.
     #[track_caller]
     pub fn every_interleaving(&self, limit: usize, input: W::Input) -> Running<OrderReport> {
         Running::new(self.in_orders(limit, input))

@@ -161,7 +161,7 @@ impl StubDispatcher {
         state.asked.insert(name.into(), turn);
     }
 
-    /// The answer of the first matcher that fits and is not used up, or of what is said for all other calls.
+    /// The answer of the first matcher that fits and is not used up, or the answer for all other calls.
     fn scripted(&self, script: &Script, call: &BodyCall<'_>, key: &str) -> Result<Behaviour, SimError> {
         let fitting = script.matchers.iter().enumerate().filter(|(_, matcher)| self.fits(matcher, call));
         let mut answers: Vec<_> = fitting.map(|(number, matcher)| (number, &matcher.answers)).collect();

@@ -19,7 +19,7 @@ pub(super) struct Turns {
     given: BTreeMap<(String, String), Given>,
 }
 
-/// Which answer was given.
+/// The answer that a call was given, by its place in the script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
     /// To which process.

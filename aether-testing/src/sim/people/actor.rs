@@ -1,7 +1,7 @@
 //! People of a simulation: consent, decisions and answers, in virtual time.
 //!
-//! Promise: everybody speaks through the engine's own interface, as they would outside; nobody speaks who was not told
-//! to; a crash loses nothing that was to be said.
+//! Promise: everybody acts through the engine's own interface, as they would outside; nobody acts unless the test plans
+//! it; a crash loses no decision and no answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

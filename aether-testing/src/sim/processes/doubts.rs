@@ -15,7 +15,7 @@ use aether_core::view::RunView;
 
 use crate::sim::report::error::SimError;
 
-/// An invocation of which nobody knows whether it happened.
+/// An invocation of which it is not known whether it happened.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Doubt {
     pub(crate) run: RunId,
@@ -23,7 +23,7 @@ pub(crate) struct Doubt {
     pub(crate) invocation: InvocationId,
 }
 
-/// The invocations of all runs of which nobody knows whether they happened.
+/// The invocations of all runs that are in doubt.
 pub(super) async fn doubts(store: &dyn Store) -> Result<BTreeSet<Doubt>, StoreError> {
     let mut doubts = BTreeSet::new();
     for record in store.runs(RunFilter::default()).await? {
@@ -39,7 +39,7 @@ pub(super) async fn doubts(store: &dyn Store) -> Result<BTreeSet<Doubt>, StoreEr
     Ok(doubts)
 }
 
-/// The invocations of all runs that were begun, and of whose end or decision the journal does not tell.
+/// The invocations of all runs that were begun, and whose end or decision is not in the journal.
 pub(super) async fn left_open(store: &dyn Store) -> Result<BTreeSet<Doubt>, SimError> {
     let mut open = BTreeSet::new();
     for record in store.runs(RunFilter::default()).await? {

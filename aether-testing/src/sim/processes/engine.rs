@@ -1,6 +1,6 @@
 //! Engines and runtimes of simulations.
 //!
-//! Promise: time on the runtime is paused; no engine looks at a real resource unless the test says so.
+//! Promise: time on the runtime is paused; no engine looks at a real resource unless the test asks for it.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) fn runtime() -> Result<Runtime, SimError> {
     builder.enable_all().start_paused(true).build().map_err(|error| SimError::Broken(error.to_string()))
 }
 
-/// Finds every resource as it was left.
+/// Finds every resource unchanged.
 #[derive(Debug)]
 struct Trusting;
 
@@ -40,7 +40,7 @@ impl Verifier for Trusting {
     }
 }
 
-/// An engine that takes every resource to be as it was left: nothing real is looked at.
+/// An engine that takes every resource to be unchanged: nothing real is looked at.
 pub(crate) fn trusting(engine: EngineBuilder) -> EngineBuilder {
     let declared = aether_core::private::inventory::iter::<RegisteredStep>;
     let kinds = declared.into_iter().flat_map(|step| step.def.options.changes);

@@ -36,7 +36,7 @@ use crate::trap::watch::LastCommands;
 pub(super) const LEASE: Duration = Duration::from_secs(3600);
 /// Half of this is how long a run waits for something that has no time of its own before its process dies.
 const WAIT: Duration = Duration::from_secs(2);
-/// How often the engine looks for work that nothing told it of.
+/// How often the engine looks for work that it was not notified of.
 const POLL: Duration = Duration::from_secs(3600);
 
 /// How a process ended.

@@ -19,7 +19,7 @@ pub(super) fn shown(asked: &str, args: &Payload) -> String {
     }
 }
 
-/// What a model was told last.
+/// The last message that a model got.
 pub(crate) fn last_message(request: &ChatRequest) -> String {
     match request.messages.last() {
         Some(
@@ -72,7 +72,7 @@ fn parameters(args: &Payload) -> String {
     }
 }
 
-/// What to add to the test for a wait that nobody ended.
+/// What to add to the test for a wait that was never ended.
 pub(crate) fn for_wait(pending: &Pending) -> String {
     let question: Value =
         pending.question.as_ref().and_then(|question| question.decode().ok()).unwrap_or_default();
@@ -95,7 +95,7 @@ pub(crate) fn for_wait(pending: &Pending) -> String {
         (Waiting::Callback, ..) => {
             format!("`.reports_after::<{name}>(Duration::from_secs(60), |args| Ok(its_outcome))`")
         }
-        _ => "`.meanwhile(|live| ..)`, and in it the word that it waits for".into(),
+        _ => "`.meanwhile(|live| ..)`, and in it what it waits for".into(),
     };
     format!("command `{command}` of run `{run}` waits for {}: add {add}", pending.waiting)
 }
@@ -110,10 +110,10 @@ pub(crate) fn for_signals(events: &[Event]) -> Vec<String> {
             _ => {}
         }
     }
-    let told = |(command, name)| {
+    let line = |(command, name)| {
         format!(
             "command `{command}` waits for a signal: add `.signal_at(Duration::from_secs(60), {name:?}, its_value)`"
         )
     };
-    waits.into_iter().map(told).collect()
+    waits.into_iter().map(line).collect()
 }

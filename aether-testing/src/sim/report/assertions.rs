@@ -38,10 +38,10 @@ impl<W: Workflow> SimReport<W> {
         }
     }
 
-    /// Asserts where the run stands.
+    /// Asserts the status of the run, for example that it is paused.
     ///
     /// # Panics
-    /// When it stands elsewhere; shows how it came there.
+    /// When it has another status; shows the journal that led there.
     #[track_caller]
     pub fn assert_status(&self, expected: Status) {
         let found = self.view.status;
@@ -95,7 +95,7 @@ impl<W: Workflow> SimReport<W> {
         }
     }
 
-    /// Asserts how many calls of `S` are in doubt at the end: begun, and nobody knows whether they happened.
+    /// Asserts how many calls of `S` are in doubt at the end: begun, and it is not known whether they happened.
     ///
     /// # Panics
     /// When there are more or fewer; shows them and the journal.
@@ -143,13 +143,16 @@ impl<W: Workflow> SimReport<W> {
         if found.len() == expected.len() && expected.iter().zip(&found).all(fits) {
             return;
         }
-        // Lines that fit are told in the words of the test, others by their beginning.
-        let told = |found: &&'_ str| match expected.iter().find(|expected| begins(found, expected)) {
+        // Lines that fit are shown as the test has them, others by their beginning.
+        let shown = |found: &&'_ str| match expected.iter().find(|expected| begins(found, expected)) {
             Some(expected) => (*expected).to_owned(),
             None => shortened(found),
         };
-        let told: Vec<String> = found.iter().map(told).collect();
-        panic!("{}the journal:\n{journal}", differing("the journal is another", &expected, &borrowed(&told)));
+        let shown: Vec<String> = found.iter().map(shown).collect();
+        panic!(
+            "{}the journal:\n{journal}",
+            differing("the journal is another", &expected, &borrowed(&shown))
+        );
     }
 }
 

@@ -9,18 +9,18 @@ use aether_core::payload::Payload;
 /// One call of a body, real or not.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
-    /// Unique name of the step, or name of the effect.
+    /// Unique name of the step, or name of the effect, such as `http.get`.
     pub path: String,
-    /// The run.
+    /// The run that called; it may be a child of the simulated one.
     pub run: RunId,
-    /// The command.
+    /// The command that called: its place in the run, and the name.
     pub command: CommandId,
-    /// Logical attempt, from 0.
+    /// Which attempt at the step it is, from 0; a crash does not count as one.
     pub attempt: u32,
-    /// How the step is executed.
+    /// The options of the step: its class, policies and timeout.
     pub options: StepOptions,
-    /// The arguments.
+    /// The arguments, as they stand in the journal.
     pub args: Payload,
-    /// The key that the outside would see.
+    /// The idempotency key that a system outside would see.
     pub key: IdempotencyKey,
 }

@@ -1,6 +1,6 @@
 //! Two runs that should be the same and are not: what was compared, and what each side did.
 //!
-//! Promise: each side is told by its event or request, with the source line of its await or of the last await before it.
+//! Promise: each side is shown by its event or request, with the source line of its await or of the last await before it.
 
 use aether_core::engine::VerifyError;
 use aether_core::event::Event;

@@ -25,13 +25,13 @@ pub enum SimError {
         for_call(asked, args)
     )]
     MissingStub {
-        /// Unique name of the step.
+        /// Unique name of the step or effect that was called.
         asked: String,
-        /// The command that called it.
+        /// The command that called it: its place in the run, and the name.
         command: CommandId,
-        /// Its arguments.
+        /// The arguments of the call, as they would be recorded.
         args: Payload,
-        /// The steps that have a stub.
+        /// Unique names of all steps, requests and model calls that have a stub.
         stubs: Vec<String>,
     },
     /// A step was called with arguments that no answer is for.
@@ -42,23 +42,23 @@ pub enum SimError {
         for_call(asked, args)
     )]
     NoMatch {
-        /// Unique name of the step.
+        /// Unique name of the step or effect that was called.
         asked: String,
-        /// The command that called it.
+        /// The command that called it: its place in the run, and the name.
         command: CommandId,
-        /// Its arguments.
+        /// The arguments of the call, as they would be recorded.
         args: Payload,
-        /// Where the matchers are, and why they did not answer.
+        /// Each `.when` of the step: its line in the test, and why it did not answer.
         matchers: Vec<String>,
     },
-    /// A word that the test says to a wait was not taken.
+    /// A decision or an answer of the test was refused.
     #[error("run `{run}`: what the test says to command `{command}` was refused: {reason}")]
     Refused {
-        /// The run.
+        /// The run that asked.
         run: RunId,
-        /// The command.
+        /// The command that asked: an approval, a question or a callback.
         command: CommandId,
-        /// Why.
+        /// Why the engine refused it, for example because the answer has another type.
         reason: String,
     },
     /// A model was asked what none of its scripts answers.
@@ -67,24 +67,24 @@ pub enum SimError {
         listed(scripts)
     )]
     NoModelAnswer {
-        /// Name of the call.
+        /// Name of the call: of `cx.llm(call)`, or of the agent.
         call: String,
-        /// The last message.
+        /// The last message of the question.
         asked: String,
-        /// What is scripted.
+        /// The model calls that have a script.
         scripts: Vec<String>,
     },
-    /// A conversation went on beyond its last reply.
+    /// A conversation was continued beyond its last reply.
     #[error(
         "the model was asked by `{call}` for reply {}, and its conversation has {replies}; the last message is {asked:?}\n  help: add replies to `.conversation(\"{call}\", [..])`; the last one should `say(..)` something",
         replies + 1
     )]
     ConversationOver {
-        /// Name of the call.
+        /// Name of the call that has the conversation.
         call: String,
-        /// Number of replies.
+        /// How many replies its script has.
         replies: usize,
-        /// The last message.
+        /// The last message of the question that no reply is left for.
         asked: String,
     },
     /// A step was called more often than its stub has answers.
@@ -93,11 +93,11 @@ pub enum SimError {
         for_call(asked, &Payload::null())
     )]
     StubUsedUp {
-        /// Unique name of the step.
+        /// Unique name of the step or effect that was called.
         asked: String,
-        /// The command that called it.
+        /// The command whose call found no answer left.
         command: CommandId,
-        /// Number of answers.
+        /// How many answers the stub has.
         answers: usize,
     },
     /// A body was called that the recording has no answer for.
@@ -105,13 +105,13 @@ pub enum SimError {
         "command `{command}` of run `{run}` {what} (arguments {args:?})\n  nearest recorded: {nearest}\n  help: record anew, or add a stub for the step"
     )]
     NotRecorded {
-        /// The run.
+        /// The run that called; it may be a child of the recorded one.
         run: RunId,
-        /// The command.
+        /// The command that called: its place in the run, and the name.
         command: CommandId,
-        /// Its arguments.
+        /// The arguments of the call.
         args: Payload,
-        /// What is missing.
+        /// How the recording differs: it has no such command, other arguments, or no outcome.
         what: &'static str,
         /// The recorded command that is most like it.
         nearest: String,
@@ -121,9 +121,9 @@ pub enum SimError {
         "the model was asked by `{call}` once more than its script has answers ({answers})\n  help: add answers to `.model_seq`, or a `.model` that answers every further question"
     )]
     ModelUsedUp {
-        /// Name of the call.
+        /// Name of the call: of `cx.llm(call)`, or of the agent.
         call: String,
-        /// Number of answers.
+        /// How many answers its script has.
         answers: usize,
     },
     /// Workflow code did what a replay would not reproduce; see [`Trap`](crate::Trap).
@@ -134,7 +134,7 @@ pub enum SimError {
         "the workflow is not deterministic: the first run and {between} come apart\n  first:  {first}\n  second: {second}\n  help: look between the await that both share and this place for what does not come through `cx`: clocks, hash order, random numbers, statics, thread-locals, the environment, addresses"
     )]
     Nondeterministic {
-        /// Which two.
+        /// Which two runs were compared.
         between: Comparison,
         /// What the first run did, and where in the source.
         first: String,
@@ -148,13 +148,13 @@ pub enum SimError {
         hints(help)
     )]
     Unfinished {
-        /// How long the simulation was, in virtual time.
+        /// How much virtual time the run was given; see [`Sim::within`](crate::Sim::within).
         within: Duration,
-        /// Where the run stands.
+        /// Status of the run when that time was over.
         status: Status,
-        /// Commands that have no outcome.
+        /// Commands that had started and have no outcome.
         waiting: Vec<CommandId>,
-        /// What would let it go on.
+        /// What to add to the test so that it continues.
         help: Vec<String>,
     },
     /// The input cannot be recorded.
@@ -166,7 +166,7 @@ pub enum SimError {
     /// The run cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The store failed.
+    /// The store answered a call of the simulation itself with an error.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The simulation itself panicked, or its thread could not be started.
@@ -177,37 +177,37 @@ pub enum SimError {
         "crash {point} ({what}): {broken}\n  reproduce with: {reproduce}\n  journal afterwards:\n{journal}"
     )]
     Crash {
-        /// Where the process died.
+        /// The crash point; its id goes into `AETHER_CRASH_AT`.
         point: CrashPoint,
         /// What is written, called or waited for there.
         what: String,
-        /// What is wrong.
+        /// The guarantee that does not hold, and where it fails.
         broken: String,
-        /// How to see it again.
+        /// The command line that tries this one crash again.
         reproduce: String,
-        /// The run's journal afterwards.
+        /// The journal of the run at the end of the simulation.
         journal: String,
     },
     /// A store that fails changed what it must not change.
     #[error("{fault}: {broken}\n  reproduce with: {reproduce}\n  journal afterwards:\n{journal}")]
     StoreFault {
-        /// What failed.
+        /// The fault, for example `write 3 fails`.
         fault: String,
-        /// What is wrong.
+        /// The guarantee that does not hold, and where it fails.
         broken: String,
-        /// How to see it again.
+        /// The command line that runs the sweep again.
         reproduce: String,
-        /// The run's journal afterwards.
+        /// The journal of the run at the end of the simulation.
         journal: String,
     },
     /// A guarantee does not hold, without any crash.
     #[error("without any crash: {broken}\n  reproduce with: {reproduce}\n  journal:\n{journal}")]
     Undisturbed {
-        /// What is wrong.
+        /// The guarantee that does not hold, and where it fails.
         broken: String,
-        /// How to see it again.
+        /// The command line that runs the test again.
         reproduce: String,
-        /// The run's journal.
+        /// The journal of the run.
         journal: String,
     },
     /// What a run does depends on the order in which bodies came back.
@@ -215,21 +215,21 @@ pub enum SimError {
         "the workflow depends on the order in which bodies come back: {broken}\n  one order:   {one}\n  the other:   {other}\n  reproduce with: {reproduce}\n  journal in the other:\n{journal}"
     )]
     Order {
-        /// What is different.
+        /// The first thing that differs between the two orders.
         broken: String,
         /// The bodies as they came back first.
         one: String,
         /// The bodies as they came back when it was different.
         other: String,
-        /// How to see it again.
+        /// The command line that tries the other order again.
         reproduce: String,
-        /// The run's journal in the other order.
+        /// The journal of the run in the other order.
         journal: String,
     },
     /// An environment variable is not understood.
     #[error("environment variable {variable}: {problem}")]
     Environment {
-        /// Its name.
+        /// Name of the variable.
         variable: String,
         /// What is wrong, and what is right.
         problem: String,

@@ -1,4 +1,4 @@
-//! What a simulation tells: its report and the assertions on it, its errors, and what to add to the test.
+//! What comes out of a simulation: its report and the assertions on it, its errors, and what to add to the test.
 //!
 //! Promise: the texts of one run do not depend on the build or the machine. It imports no other folder of the simulator.
 

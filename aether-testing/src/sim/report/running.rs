@@ -34,7 +34,7 @@ impl<T> Future for Running<T> {
         match self.result.as_mut().poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(done)) => Poll::Ready(done),
-            // Whoever polls is the test itself, unless it gave the simulation to somebody else.
+            // Whoever polls is the test itself, unless it moved the simulation to another task.
             Poll::Ready(Err(error)) if Location::caller().file() == self.at.file() => panic!("{error}"),
             Poll::Ready(Err(error)) => panic!("{error}\n  simulated at {}", self.at),
         }

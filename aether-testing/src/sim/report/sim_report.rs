@@ -15,27 +15,51 @@ use super::call::CallRecord;
 use super::journal::journal_snapshot;
 use crate::trap::hit::TrapHit;
 
-/// What a simulated run did.
+/// What a simulated run did: its result, its journal, the calls of bodies, and how much virtual time it took. Its
+/// `assert_..` methods fail at the line that calls them, and show what was found.
+///
+/// ```
+/// # use aether::prelude::*;
+/// # use aether::contract::Status;
+/// # use aether_testing::Sim;
+/// # use std::time::Duration;
+/// # #[step(effect = "tool")] async fn send(cx: &mut StepCx, to: String) -> Result<u32> { unreachable!() }
+/// # #[workflow] async fn remind(cx: &mut Cx) -> Result<u32> {
+/// #     cx.sleep(Duration::from_secs(3600)).await;
+/// #     Ok(send(cx, "ann".into()).await?)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let report = Sim::new::<remind>().stub::<send>(|_| Ok(1)).run(()).await;
+/// assert_eq!(report.assert_completed(), &1);
+/// report.assert_status(Status::Completed);
+/// report.assert_effects(&["sleep", "send"]);
+/// report.assert_calls::<send>(1);
+/// report.assert_called_with::<send>(&["ann".into()]);
+/// report.assert_in_doubt::<send>(0);
+/// report.assert_took(Duration::from_secs(3600));
+/// assert!(report.journal().contains("run_completed result=1"));
+/// # }
+/// ```
 pub struct SimReport<W: Workflow> {
-    /// How it ended.
+    /// The value or the error that the run ended with.
     pub result: Result<W::Output, RunError<W::Error>>,
-    /// Its journal, folded.
+    /// The state of the run as its journal folds to it: status, steps, effects.
     pub view: RunView,
-    /// Its journal.
+    /// The journal of the run, event by event, with large values put back.
     pub events: Vec<Event>,
-    /// Its ledger rows, in the order in which they were started.
+    /// The ledger rows of the run, in the order in which they were started.
     pub ledger: Vec<LedgerEntry>,
-    /// What replaying the journal without executing anything says; `None` where the run has not ended.
+    /// The outcome of replaying the journal without executing anything; `None` where the run has not ended.
     pub verified: Option<Result<Verified, VerifyError>>,
     /// Calls of bodies, stubbed or not, in order; those of child runs too.
     pub log: Vec<CallRecord>,
     /// Calls of workflow code that the trap caught, where it only warns.
     pub trapped: Vec<TrapHit>,
-    /// When the simulation began.
+    /// The virtual time at which the simulation began.
     pub begun: Timestamp,
     /// How much virtual time passed from start to end.
     pub slept: Duration,
-    /// Number of writes: creations of runs, and appends.
+    /// Number of writes to the store: creations of runs, and appends.
     pub writes: u64,
     /// Number of writes to the effect store.
     pub effects: u64,
@@ -44,7 +68,7 @@ pub struct SimReport<W: Workflow> {
 }
 
 impl<W: Workflow> SimReport<W> {
-    /// Everything that crossed the border of the run, in order.
+    /// Every recorded effect of the run, in order: steps, and draws such as `now`.
     pub fn effects(&self) -> Vec<EffectRecord> {
         self.view.effects.clone()
     }
@@ -82,7 +106,7 @@ impl<W: Workflow> SimReport<W> {
         asked.filter_map(|call| call.args.decode().ok()).collect()
     }
 
-    /// The journal as text for snapshots, one event a line: its kind, its command, its other fields. Times are told
+    /// The journal as text for snapshots, one event a line: its kind, its command, its other fields. Times count
     /// from the simulation's beginning, UUIDs are numbered, and what changes from build to build (fingerprints,
     /// digests, seeds, workers, source lines) is left out.
     pub fn journal(&self) -> String {

@@ -33,7 +33,7 @@ pub(crate) type Fits = Arc<dyn Fn(&Payload) -> Result<bool, PayloadError> + Send
 pub(crate) struct Matcher {
     pub(crate) fits: Fits,
     pub(crate) answers: Answers,
-    /// Where the test says so.
+    /// Where in the test it is.
     pub(crate) at: &'static Location<'static>,
 }
 

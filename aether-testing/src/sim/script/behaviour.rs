@@ -82,7 +82,7 @@ impl Behaviour {
         Self::HandOver(wait, Arc::new(move |args| step_result::<S>(&outcome(S::decode(args)?))))
     }
 
-    /// Does nothing within its timeout, or says that it does not know what happened.
+    /// Does nothing within its timeout, or fails without knowing what happened.
     ///
     /// # Panics
     /// When `S` changes nothing in the world, so that it cannot be in doubt.

@@ -1,7 +1,7 @@
 //! A recording as the script of a simulation: every body is answered with what its command got then.
 //!
 //! Promise: an answer goes only to the command that has its place, its name and its arguments; any other call ends the
-//! simulation and is told what is nearest to it.
+//! simulation with an error that names the nearest one.
 
 use std::collections::BTreeMap;
 

@@ -43,7 +43,7 @@ impl Scripts {
         self.probes.insert(S::DEF.path.into(), stub);
     }
 
-    /// The probe of a step whose real body runs looks for real, unless it is told otherwise.
+    /// The probe of a step whose real body runs looks for real, unless the test stubs it.
     pub(crate) fn look_for_real<S: Step>(&mut self) {
         self.probes.entry(S::DEF.path.into()).or_insert(ProbeStub::Real);
     }

@@ -19,7 +19,7 @@ use crate::stores::crash_point::{Boundary, CrashPoint};
 /// Environment variable with the id of the one boundary to crash at.
 const ONLY: &str = "AETHER_CRASH_AT";
 
-/// What crashing at every boundary showed.
+/// Every boundary at which a run was crashed, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {

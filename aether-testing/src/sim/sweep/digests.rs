@@ -1,4 +1,4 @@
-//! The check that a replay tells other arguments from the recorded ones.
+//! The check that a replay refuses other arguments than the recorded ones.
 //!
 //! Promise: nothing is altered but a copy of the journal.
 

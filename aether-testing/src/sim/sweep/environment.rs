@@ -1,4 +1,4 @@
-//! What the environment of a test says about a sweep: the one case to try, and the name of the test.
+//! What the environment variables of a test set for a sweep: the one case to try, and the name of the test.
 //!
 //! Promise: a variable that is not understood is an error that says what is right.
 

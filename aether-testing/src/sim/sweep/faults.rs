@@ -16,7 +16,7 @@ use crate::sim::report::error::SimError;
 use crate::sim::settings::Settings;
 use crate::stores::faulty::{FaultyStore, StoreFault};
 
-/// What faults of the store showed.
+/// Every fault of the store that a run was given, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FaultReport {

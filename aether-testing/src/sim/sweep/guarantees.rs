@@ -110,11 +110,11 @@ pub(super) fn commands<W: Workflow>(report: &SimReport<W>) -> BTreeMap<CommandId
     let steps = report.view.steps.iter();
     steps
         .map(|step| {
-            let said = format!(
+            let line = format!(
                 "{} {} {:?} with {:?}: {:?}",
                 step.class, step.status, step.outcome, step.input, step.result
             );
-            (step.command.clone(), said)
+            (step.command.clone(), line)
         })
         .collect()
 }

@@ -90,10 +90,10 @@ impl OrderOutcome {
         if let Some(command) = ids(self).symmetric_difference(&ids(other)).next() {
             return Some(format!("command `{command}` is there in one order only"));
         }
-        let changed = self.commands.iter().find(|(command, said)| other.commands.get(*command) != Some(said));
-        if let Some((command, said)) = changed {
+        let changed = self.commands.iter().find(|(command, line)| other.commands.get(*command) != Some(line));
+        if let Some((command, line)) = changed {
             let otherwise = other.commands.get(command).map_or("missing", String::as_str);
-            return Some(format!("`{command}` is {said}, in the other order {otherwise}"));
+            return Some(format!("`{command}` is {line}, in the other order {otherwise}"));
         }
         if let Some(call) = self.calls.symmetric_difference(&other.calls).next() {
             return Some(format!("body call {call} happens in one order only"));

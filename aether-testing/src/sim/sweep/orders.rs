@@ -23,7 +23,7 @@ use crate::sim::world::Entropy;
 
 /// Environment variable with the one order to try.
 const ONLY: &str = "AETHER_ORDER";
-/// What trying orders showed.
+/// How many orders of concurrent bodies were tried, and what they have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OrderReport {
