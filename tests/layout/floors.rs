@@ -8,7 +8,11 @@
 //!
 //! Imports are read from the tokens of `crate::` and `super::` paths wherever they stand, so a path in an expression or
 //! in a macro counts as much as a `use`. What is only compiled for tests is left out.
-#![allow(unreachable_pub, reason = "each crate includes this file as a module of a test")]
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "each crate includes this file as a module of a test"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -306,5 +310,6 @@ fn is_colons(tokens: &[TokenTree], at: usize) -> bool {
 /// the crate as its users see it.
 fn begins_path(tokens: &[TokenTree], at: usize) -> bool {
     let dollar = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '$');
-    !(at >= 2 && is_colons(tokens, at - 2)) && !(at >= 1 && dollar(&tokens[at - 1]))
+    let continues = at >= 2 && is_colons(tokens, at - 2);
+    !(continues || at >= 1 && dollar(&tokens[at - 1]))
 }
