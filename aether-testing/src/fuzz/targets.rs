@@ -93,8 +93,8 @@ pub fn replay(data: &[u8]) {
 async fn verify_all(recording: &Recording) {
     let store = Arc::new(MemoryStore::new());
     let Ok(runs) = recording.import(&*store).await else { return };
-    let watch = Arc::new(Watch::default());
-    let engine = EngineBuilder::new(Arc::new(Still)).store(store).interceptor(watch.clone());
+    let bodies = Arc::new(BodyCounter::default());
+    let engine = EngineBuilder::new(Arc::new(Still)).store(store).interceptor(bodies.clone());
     let engine = trusting(engine).start().await;
     let engine = match engine {
         Ok(engine) => engine,
@@ -104,16 +104,16 @@ async fn verify_all(recording: &Recording) {
         let before = engine.store().load(&run, 0).await;
         let verified = tokio::time::timeout(PATIENCE, engine.verify(&run)).await;
         assert!(verified.is_ok(), "the verification of run `{run}` hangs");
-        assert_eq!(watch.0.load(Ordering::Relaxed), 0, "the verification of run `{run}` called a body");
+        assert_eq!(bodies.0.load(Ordering::Relaxed), 0, "the verification of run `{run}` called a body");
         assert_eq!(engine.store().load(&run, 0).await, before, "the verification of run `{run}` wrote");
     }
 }
 
 /// Counts calls of bodies, and lets none through but those of `pure` steps, which any replay computes.
 #[derive(Debug, Default)]
-struct Watch(AtomicUsize);
+struct BodyCounter(AtomicUsize);
 
-impl Interceptor for Watch {
+impl Interceptor for BodyCounter {
     fn intercept(&self, call: &BodyCall<'_>, _cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
         if call.options.class == EffectClass::Pure {
             return None;

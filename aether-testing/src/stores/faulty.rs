@@ -62,18 +62,18 @@ impl fmt::Display for StoreFault {
 /// ```
 pub type FaultyStore = Gated<FaultGate>;
 
-/// Counts calls, and lets one go wrong.
+/// CallCounts calls, and lets one go wrong.
 #[derive(Debug)]
 pub struct FaultGate {
     fault: Option<StoreFault>,
     error: StoreError,
-    counts: Mutex<Counts>,
+    counts: Mutex<CallCounts>,
     /// Appends on their way, where one is slow.
     line: Mutex<Option<UnboundedSender<(Duration, Append)>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct CallCounts {
     writes: u64,
     reads: u64,
     effects: u64,
@@ -84,7 +84,7 @@ struct Counts {
 }
 
 impl FaultGate {
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, CallCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -205,7 +205,7 @@ impl FaultyStore {
 
     /// Every fault that the calls so far could have had.
     pub fn possible(&self) -> Vec<StoreFault> {
-        let Counts { writes, reads, effects, values, .. } = *self.gate.counts();
+        let CallCounts { writes, reads, effects, values, .. } = *self.gate.counts();
         let of_writes = (1..=writes).flat_map(|write| {
             [
                 StoreFault::WriteFails(write),

@@ -16,13 +16,13 @@ use tokio::sync::Notify;
 /// Reports of outcomes by other systems, over all processes of a simulation.
 #[derive(Debug, Default)]
 pub(crate) struct ReportQueue {
-    reports: Mutex<Vec<Report>>,
+    reports: Mutex<Vec<OutcomeReport>>,
     added: Notify,
 }
 
 /// What is reported about one completion.
 #[derive(Clone, Debug)]
-pub(crate) struct Report {
+pub(crate) struct OutcomeReport {
     pub(crate) run: RunId,
     pub(crate) command: CommandId,
     pub(crate) token: String,
@@ -31,7 +31,7 @@ pub(crate) struct Report {
 }
 
 impl ReportQueue {
-    fn reports(&self) -> MutexGuard<'_, Vec<Report>> {
+    fn reports(&self) -> MutexGuard<'_, Vec<OutcomeReport>> {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,7 +42,7 @@ impl ReportQueue {
             Ok(callback) => {
                 let (run, command, token) =
                     (cx.run_id().clone(), cx.command_id().clone(), callback.token().to_owned());
-                self.reports().push(Report { run, command, token, after, outcome });
+                self.reports().push(OutcomeReport { run, command, token, after, outcome });
                 self.added.notify_one();
                 callback.pending().into()
             }
@@ -53,9 +53,9 @@ impl ReportQueue {
     }
 
     /// Waits for reports after the first `known` ones.
-    pub(crate) async fn after(&self, known: usize) -> Vec<Report> {
+    pub(crate) async fn after(&self, known: usize) -> Vec<OutcomeReport> {
         loop {
-            let new: Vec<Report> = self.reports().iter().skip(known).cloned().collect();
+            let new: Vec<OutcomeReport> = self.reports().iter().skip(known).cloned().collect();
             if !new.is_empty() {
                 return new;
             }

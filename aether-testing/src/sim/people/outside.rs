@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aether_core::engine::DecideError;
 
 use crate::sim::dispatch::dispatcher::StubDispatcher;
-use crate::sim::dispatch::reports::Report;
+use crate::sim::dispatch::reports::OutcomeReport;
 use crate::sim::live::Live;
 use crate::sim::report::error::SimError;
 use crate::sim::script::people::PlannedSignal;
@@ -51,8 +51,8 @@ pub(super) async fn deliver_reports(dispatcher: Arc<StubDispatcher>, live: Live)
     }
 }
 
-async fn deliver(report: Report, dispatcher: Arc<StubDispatcher>, live: Live) {
-    let Report { run, command, token, after, outcome } = report;
+async fn deliver(report: OutcomeReport, dispatcher: Arc<StubDispatcher>, live: Live) {
+    let OutcomeReport { run, command, token, after, outcome } = report;
     live.sleep(after).await;
     let reported = match &outcome {
         Ok(value) => live.engine().complete_callback(&token, value).await,

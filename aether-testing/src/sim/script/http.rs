@@ -94,7 +94,8 @@ pub struct Delayed<A> {
 }
 
 /// An answer that comes after this much virtual time. A request's own timeout is not simulated: say what it leads to,
-/// `delayed(wait, Err::<u16, _>(Failure::unknown("no answer in time")))`.
+/// `delayed(wait, Err::<u16, _>(Failure::unknown("no answer in time")))`. There is an example at
+/// [`Sim::http`](crate::Sim::http).
 pub fn delayed<A>(takes: Duration, answer: A) -> Delayed<A> {
     Delayed { takes, answer }
 }
