@@ -10,6 +10,7 @@ mod floors;
 use floors::{Layout, Source, check, sources};
 
 const LAYOUT: Layout = Layout {
+    root: "",
     floors: &[
         &["vocabulary"],
         &["definition", "journal"],
@@ -34,7 +35,8 @@ fn the_house_has_floors_and_no_circles() {
 
 /// The faults of a small tree of two floors, `ground` and `roof`.
 fn faults(files: &[(&str, &str)]) -> Vec<String> {
-    let layout = Layout { floors: &[&["ground", "cellar"], &["roof"]], elsewhere: &[("Lent", "roof")] };
+    let layout =
+        Layout { root: "", floors: &[&["ground", "cellar"], &["roof"]], elsewhere: &[("Lent", "roof")] };
     let source = |(module, text): &(&str, &str)| Source { module: (*module).into(), text: (*text).into() };
     check(&layout, &files.iter().map(source).collect::<Vec<_>>()).0
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use aether_core::workflow::Workflow;
 
-use crate::sim::{Sim, runtime};
+use crate::sim::builder::sim::Sim;
+use crate::sim::processes::engine::runtime;
 
 /// What a test may take as its argument.
 #[diagnostic::on_unimplemented(
@@ -18,7 +19,7 @@ use crate::sim::{Sim, runtime};
     label = "take nothing, or a simulation: `sim: Sim<my_workflow>`"
 )]
 pub trait Argument {
-    /// A fresh one.
+    /// Makes the argument of one test.
     fn fresh() -> Self;
 }
 
@@ -62,7 +63,7 @@ fn guarded<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send +
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
     let (done, waited) = channel();
     let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
-        // Nobody waits for a test that took too long.
+        // An error: the test took too long and was given up.
         let _sent = done.send(work());
     });
     let thread = match thread {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use aether::prelude::*;
-use aether_testing::{Comparison, Door, Sim, SimError, Trap, TrapHit};
+use aether_testing::{Comparison, Sim, SimError, Trap, TrapHit, TrapKind};
 
 /// A step before and after the act.
 #[step(effect = "read")]
@@ -104,32 +104,32 @@ async fn caught(deed: &str) -> Option<TrapHit> {
 #[tokio::test]
 async fn every_kind_of_call_is_caught_from_std_tokio_and_libraries() {
     let calls = [
-        ("SystemTime::now", Door::Clock),
-        ("Instant::now", Door::Clock),
-        ("jiff::Timestamp::now", Door::Clock),
-        ("Uuid::new_v4", Door::Entropy),
-        ("Uuid::now_v7", Door::Clock),
-        ("env::var", Door::Environment),
-        ("env::current_dir", Door::Files),
-        ("env::current_exe", Door::Files),
-        ("fs::read", Door::Files),
-        ("fs::read_dir", Door::Files),
-        ("Path::exists", Door::Files),
-        ("TcpStream::connect", Door::Network),
-        ("UdpSocket::bind", Door::Network),
-        ("to_socket_addrs", Door::Network),
-        ("Command::spawn", Door::Process),
-        ("process::id", Door::Process),
-        ("available_parallelism", Door::Files),
-        ("thread::spawn", Door::Threads),
-        ("thread::sleep", Door::Waiting),
-        ("tokio TcpListener", Door::Network),
-        ("spawn_blocking", Door::Threads),
+        ("SystemTime::now", TrapKind::Clock),
+        ("Instant::now", TrapKind::Clock),
+        ("jiff::Timestamp::now", TrapKind::Clock),
+        ("Uuid::new_v4", TrapKind::Entropy),
+        ("Uuid::now_v7", TrapKind::Clock),
+        ("env::var", TrapKind::Environment),
+        ("env::current_dir", TrapKind::Files),
+        ("env::current_exe", TrapKind::Files),
+        ("fs::read", TrapKind::Files),
+        ("fs::read_dir", TrapKind::Files),
+        ("Path::exists", TrapKind::Files),
+        ("TcpStream::connect", TrapKind::Network),
+        ("UdpSocket::bind", TrapKind::Network),
+        ("to_socket_addrs", TrapKind::Network),
+        ("Command::spawn", TrapKind::Process),
+        ("process::id", TrapKind::Process),
+        ("available_parallelism", TrapKind::Files),
+        ("thread::spawn", TrapKind::Threads),
+        ("thread::sleep", TrapKind::Waiting),
+        ("tokio TcpListener", TrapKind::Network),
+        ("spawn_blocking", TrapKind::Threads),
     ];
     let mut wrong = Vec::new();
-    for (deed, door) in calls {
+    for (deed, kind) in calls {
         let hit = caught(deed).await;
-        if hit.as_ref().map(|hit| hit.door) != Some(door) {
+        if hit.as_ref().map(|hit| hit.kind) != Some(kind) {
             wrong.push((deed, hit));
         }
     }
@@ -189,8 +189,8 @@ async fn s070_non_strict_warns_and_goes_on() {
     let report = sim.trap(Trap::warn()).run("SystemTime::now".into()).await;
     assert_eq!(report.assert_completed(), &3);
     // Once for `now`, and once for `elapsed`.
-    let doors: Vec<_> = report.trapped.iter().map(|hit| hit.door).collect();
-    assert_eq!(doors, [Door::Clock, Door::Clock], "{:?}", report.trapped);
+    let doors: Vec<_> = report.trapped.iter().map(|hit| hit.kind).collect();
+    assert_eq!(doors, [TrapKind::Clock, TrapKind::Clock], "{:?}", report.trapped);
 }
 
 #[tokio::test]

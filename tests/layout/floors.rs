@@ -8,6 +8,11 @@
 //!
 //! Imports are read from the tokens of `crate::` and `super::` paths wherever they stand, so a path in an expression or
 //! in a macro counts as much as a `use`. What is only compiled for tests is left out.
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "each crate includes this file as a module of a test"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,21 +21,24 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 
 /// The layout that a crate promises.
-pub(crate) struct Layout {
+pub struct Layout {
+    /// The folder whose units these are, as a module path: empty for the whole crate. What `crate::` paths name outside
+    /// of it is another layout's.
+    pub root: &'static str,
     /// Units from the ground up. Two units of one floor do not import each other.
-    pub(crate) floors: &'static [&'static [&'static str]],
+    pub floors: &'static [&'static [&'static str]],
     /// Types that may get methods in a unit that does not define them: `(type, unit)`.
-    pub(crate) elsewhere: &'static [(&'static str, &'static str)],
+    pub elsewhere: &'static [(&'static str, &'static str)],
 }
 
 /// One source file: its module path below the crate's root, and its text.
-pub(crate) struct Source {
-    pub(crate) module: String,
-    pub(crate) text: String,
+pub struct Source {
+    pub module: String,
+    pub text: String,
 }
 
 /// All sources of a crate but its root, tests left out.
-pub(crate) fn sources(src: &Path) -> Vec<Source> {
+pub fn sources(src: &Path) -> Vec<Source> {
     let mut found = Vec::new();
     let mut folders = vec![src.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -56,12 +64,12 @@ pub(crate) fn sources(src: &Path) -> Vec<Source> {
 }
 
 fn is_root(src: &Path, path: &Path) -> bool {
-    path.parent() == Some(src) && path.file_stem().is_some_and(|name| name == "lib")
+    path.parent() == Some(src) && path.file_stem().is_some_and(|name| name == "lib" || name == "mod")
 }
 
 /// What is wrong with the layout of `sources`, and the floors as a table that a person can read.
-pub(crate) fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
-    let files: Vec<File> = sources.iter().map(File::read).collect();
+pub fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
+    let files: Vec<File> = sources.iter().map(|source| File::read(source, layout.root)).collect();
     let mut wrong = Vec::new();
     let modules: BTreeSet<&str> = files.iter().map(|file| &*file.module).collect();
     let defined = defined(&files);
@@ -163,7 +171,7 @@ struct File {
 }
 
 impl File {
-    fn read(source: &Source) -> Self {
+    fn read(source: &Source, root: &str) -> Self {
         let parsed =
             syn::parse_file(&source.text).unwrap_or_else(|error| panic!("{}: {error}", source.module));
         // `a/mod.rs` is the module `a`, and `super` in it is the root.
@@ -178,7 +186,7 @@ impl File {
             module,
         };
         for item in parsed.items {
-            file.item(&item);
+            file.item(&item, root);
         }
         if is_face {
             file.imports.clear();
@@ -191,7 +199,7 @@ impl File {
         self.module.split("::").next().unwrap()
     }
 
-    fn item(&mut self, item: &syn::Item) {
+    fn item(&mut self, item: &syn::Item, root: &str) {
         use syn::Item;
         if attributes(item).iter().any(is_for_tests) {
             return;
@@ -207,8 +215,16 @@ impl File {
             }
             _ => {}
         }
-        let depth = self.module.clone();
-        paths(item.to_token_stream(), &depth, &mut self.imports);
+        let inside = |module: &str| {
+            [root, module].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("::")
+        };
+        let mut found = BTreeSet::new();
+        paths(item.to_token_stream(), &inside(&self.module), &mut found);
+        let below = found.iter().filter_map(|path| match root {
+            "" => Some(path.as_str()),
+            root => path.strip_prefix(root)?.strip_prefix("::"),
+        });
+        self.imports.extend(below.map(str::to_owned));
     }
 }
 
@@ -238,29 +254,27 @@ fn paths(tokens: TokenStream, module: &str, found: &mut BTreeSet<String>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut at = 0;
     while at < tokens.len() {
-        let base = match &tokens[at] {
-            TokenTree::Ident(ident) if ident == "crate" => Some(""),
-            TokenTree::Ident(ident) if ident == "super" => Some(parent(module)),
-            TokenTree::Group(group) => {
-                paths(group.stream(), module, found);
-                None
+        match &tokens[at] {
+            TokenTree::Group(group) => paths(group.stream(), module, found),
+            TokenTree::Ident(ident) if (ident == "crate" || ident == "super") && begins_path(&tokens, at) => {
+                let mut base: Vec<&str> =
+                    if ident == "crate" { Vec::new() } else { module.split("::").collect() };
+                if ident == "super" {
+                    base.pop();
+                }
+                // `pub(crate)` and `pub(super)` are no paths.
+                if is_colons(&tokens, at + 1) {
+                    tree(&tokens, at + 3, &base.join("::"), found);
+                }
             }
-            _ => None,
-        };
-        at = match base {
-            // `pub(crate)` and `pub(super)` are no paths.
-            Some(base) if is_colons(&tokens, at + 1) => tree(&tokens, at + 3, base, found),
-            _ => at + 1,
-        };
+            _ => {}
+        }
+        at += 1;
     }
 }
 
-fn parent(module: &str) -> &str {
-    module.rsplit_once("::").map_or("", |(parent, _)| parent)
-}
-
-/// Reads the rest of a path, from `at` on: names between colons, or a group of such paths. Returns where it ends.
-fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<String>) -> usize {
+/// Reads the rest of a path, from `at` on: names between colons, or a group of such paths.
+fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<String>) {
     let mut path: Vec<String> = base.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect();
     while let Some(token) = tokens.get(at) {
         match token {
@@ -268,28 +282,34 @@ fn tree(tokens: &[TokenTree], mut at: usize, base: &str, found: &mut BTreeSet<St
             TokenTree::Ident(ident) => path.push(ident.to_string()),
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
                 let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-                let comma =
+                let commas =
                     |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
-                for part in inner.split(comma).filter(|part| !part.is_empty()) {
+                for part in inner.split(commas).filter(|part| !part.is_empty()) {
                     tree(part, 0, &path.join("::"), found);
                 }
-                return at + 1;
+                return;
             }
             _ => break,
         }
-        at += 1;
-        if !is_colons(tokens, at) {
+        if !is_colons(tokens, at + 1) {
             break;
         }
-        at += 2;
+        at += 3;
     }
     if !path.is_empty() {
         found.insert(path.join("::"));
     }
-    at
 }
 
 fn is_colons(tokens: &[TokenTree], at: usize) -> bool {
     let colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
     colon(at) && colon(at + 1)
+}
+
+/// Whether no path is under way before `at`: the second `super` of `super::super` begins none, and `$crate` in a macro is
+/// the crate as its users see it.
+fn begins_path(tokens: &[TokenTree], at: usize) -> bool {
+    let dollar = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '$');
+    let continues = at >= 2 && is_colons(tokens, at - 2);
+    !(continues || at >= 1 && dollar(&tokens[at - 1]))
 }

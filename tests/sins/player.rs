@@ -24,7 +24,7 @@ pub fn play<W: Workflow<Input = u64>>(how: &str) {
     });
     match end {
         Ok(()) => {}
-        Err(SimError::Trapped(hit)) => println!("{:?}", hit.door),
+        Err(SimError::Trapped(hit)) => println!("{:?}", hit.kind),
         Err(SimError::Nondeterministic { between, .. }) => println!("{between:?}"),
         Err(other) => panic!("{other}"),
     }

@@ -7,7 +7,7 @@ use aether::Limits;
 use aether::SqliteStore;
 use aether::prelude::*;
 use aether::store::StoreError;
-use aether_testing::{Fault, FaultyStore, Sim};
+use aether_testing::{FaultyStore, Sim, StoreFault};
 
 /// Look something up.
 #[step(effect = "read")]
@@ -47,14 +47,15 @@ fn sim() -> Sim<errand> {
 async fn a_run_outlives_every_fault_of_its_store() {
     let report = sim().fail_at_every_call(()).await;
     println!("{report}");
-    let came_up = |wanted: fn(&Fault) -> bool| report.stopped.iter().chain(&report.outlasted).any(wanted);
-    assert!(came_up(|fault| matches!(fault, Fault::WriteFails(_))), "{report:?}");
-    assert!(came_up(|fault| matches!(fault, Fault::AnswerLost(_))), "{report:?}");
-    assert!(came_up(|fault| matches!(fault, Fault::Torn(_))), "{report:?}");
-    assert!(came_up(|fault| matches!(fault, Fault::Slow(_))), "{report:?}");
-    assert!(came_up(|fault| matches!(fault, Fault::ReadFails(_))), "{report:?}");
-    assert!(came_up(|fault| matches!(fault, Fault::EffectFails(_))), "{report:?}");
-    assert!(came_up(|fault| matches!(fault, Fault::ValueLost(_))), "{report:?}");
+    let came_up =
+        |wanted: fn(&StoreFault) -> bool| report.stopped.iter().chain(&report.outlasted).any(wanted);
+    assert!(came_up(|fault| matches!(fault, StoreFault::WriteFails(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, StoreFault::AnswerLost(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, StoreFault::Torn(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, StoreFault::Slow(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, StoreFault::ReadFails(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, StoreFault::EffectFails(_))), "{report:?}");
+    assert!(came_up(|fault| matches!(fault, StoreFault::ValueLost(_))), "{report:?}");
 }
 
 #[tokio::test]
@@ -85,7 +86,11 @@ async fn noted(cx: &mut Cx) -> Result<String> {
 struct Calls(Arc<Mutex<Vec<String>>>);
 
 /// One run on a file, on a store with this fault in the first process; its calls, and every fault it could have had.
-async fn on_sqlite(folder: &Path, number: usize, fault: Option<Fault>) -> (Vec<String>, Vec<Fault>) {
+async fn on_sqlite(
+    folder: &Path,
+    number: usize,
+    fault: Option<StoreFault>,
+) -> (Vec<String>, Vec<StoreFault>) {
     let path = folder.join(format!("{number}.db"));
     let calls = Calls::default();
     let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
@@ -123,9 +128,10 @@ async fn a_run_on_sqlite_outlives_every_fault_of_its_writes() {
     let folder = tempfile::tempdir().unwrap();
     let (calls, possible) = on_sqlite(folder.path(), 0, None).await;
     assert_eq!(calls.len(), 3);
-    let of_writes =
-        |fault: &&Fault| matches!(fault, Fault::WriteFails(_) | Fault::AnswerLost(_) | Fault::Torn(_));
-    let faults: Vec<&Fault> = possible.iter().filter(of_writes).collect();
+    let of_writes = |fault: &&StoreFault| {
+        matches!(fault, StoreFault::WriteFails(_) | StoreFault::AnswerLost(_) | StoreFault::Torn(_))
+    };
+    let faults: Vec<&StoreFault> = possible.iter().filter(of_writes).collect();
     assert!(faults.len() >= 15, "{possible:?}");
     for (number, fault) in faults.into_iter().enumerate() {
         let (mut found, _) = on_sqlite(folder.path(), number + 1, Some(*fault)).await;

@@ -9,9 +9,9 @@ use aether_core::store::ledger::Acquired;
 use aether_core::store::{AppendError, Created, Store};
 
 use super::kit::{Hand, acquire, becomes, frame, new_run, run_id};
-use crate::faulty::{Fault, FaultyStore};
+use crate::stores::faulty::{FaultyStore, StoreFault};
 
-fn faulty(store: &Arc<dyn Store>, fault: Fault) -> Arc<dyn Store> {
+fn faulty(store: &Arc<dyn Store>, fault: StoreFault) -> Arc<dyn Store> {
     Arc::new(FaultyStore::new(Arc::clone(store), Some(fault)))
 }
 
@@ -22,7 +22,7 @@ async fn events(store: &Arc<dyn Store>) -> usize {
 
 /// An append whose answer was lost took effect once: it cannot be made again, and the next position tells.
 pub async fn a_lost_answer_does_not_double_an_append(store: &Arc<dyn Store>) {
-    let mut hand = Hand::create(&faulty(store, Fault::AnswerLost(2)), "a").await;
+    let mut hand = Hand::create(&faulty(store, StoreFault::AnswerLost(2)), "a").await;
     hand.append(|append| append.frame = frame(&["x", "y"])).await.unwrap_err();
     hand.next = 1;
     let again = hand.append(|append| append.frame = frame(&["x", "y"])).await.unwrap_err();
@@ -32,7 +32,7 @@ pub async fn a_lost_answer_does_not_double_an_append(store: &Arc<dyn Store>) {
 
 /// A ledger key whose grant was lost is taken: the second asker is told so and is granted nothing.
 pub async fn a_lost_grant_is_not_given_twice(store: &Arc<dyn Store>) {
-    let mut hand = Hand::create(&faulty(store, Fault::AnswerLost(2)), "a").await;
+    let mut hand = Hand::create(&faulty(store, StoreFault::AnswerLost(2)), "a").await;
     let wanted = acquire(&run_id("a"), "pay", Some("invoice 7"));
     hand.append(|append| append.acquire = Some(wanted.clone())).await.unwrap_err();
     let again = hand.append(|append| append.acquire = Some(wanted.clone())).await.unwrap();
@@ -42,7 +42,7 @@ pub async fn a_lost_grant_is_not_given_twice(store: &Arc<dyn Store>) {
 
 /// A run whose creation was not answered exists once.
 pub async fn a_lost_creation_is_found(store: &Arc<dyn Store>) {
-    let faulty = faulty(store, Fault::AnswerLost(1));
+    let faulty = faulty(store, StoreFault::AnswerLost(1));
     faulty.create(new_run("a")).await.unwrap_err();
     assert!(matches!(faulty.create(new_run("a")).await.unwrap(), Created::Existing(_)));
     assert_eq!(events(store).await, 1);
@@ -50,7 +50,7 @@ pub async fn a_lost_creation_is_found(store: &Arc<dyn Store>) {
 
 /// An append that failed on its way leaves nothing, and can be made again.
 pub async fn a_failed_append_can_be_made_again(store: &Arc<dyn Store>) {
-    let mut hand = Hand::create(&faulty(store, Fault::WriteFails(2)), "a").await;
+    let mut hand = Hand::create(&faulty(store, StoreFault::WriteFails(2)), "a").await;
     let before = store.run(&run_id("a")).await.unwrap();
     let ends = || becomes(Status::Completed, None, true);
     hand.append(|append| append.status = Some(ends())).await.unwrap_err();
@@ -62,7 +62,7 @@ pub async fn a_failed_append_can_be_made_again(store: &Arc<dyn Store>) {
 
 /// Of a batch that was cut in two, the first part is there and the rest is not; the run goes on behind the first part.
 pub async fn a_torn_batch_goes_on_where_it_was_cut(store: &Arc<dyn Store>) {
-    let mut hand = Hand::create(&faulty(store, Fault::Torn(2)), "a").await;
+    let mut hand = Hand::create(&faulty(store, StoreFault::Torn(2)), "a").await;
     let (first, second, third) = (hand.queue(|_| {}), hand.queue(|_| {}), hand.queue(|_| {}));
     first.await.unwrap().unwrap_err();
     second.await.unwrap().unwrap_err();
@@ -76,14 +76,14 @@ pub async fn a_torn_batch_goes_on_where_it_was_cut(store: &Arc<dyn Store>) {
 /// A read that failed once answers the second time, and nothing was lost by it.
 pub async fn a_failed_read_can_be_made_again(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
-    let faulty = faulty(store, Fault::ReadFails(1));
+    let faulty = faulty(store, StoreFault::ReadFails(1));
     faulty.load(&run_id("a"), 0).await.unwrap_err();
     assert_eq!(faulty.load(&run_id("a"), 0).await.unwrap(), store.load(&run_id("a"), 0).await.unwrap());
 }
 
 /// A large value that was not kept is absent, and can be kept after all.
 pub async fn a_failed_value_can_be_kept_again(store: &Arc<dyn Store>) {
-    let faulty = faulty(store, Fault::EffectFails(1));
+    let faulty = faulty(store, StoreFault::EffectFails(1));
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
     faulty.put_blob(hash, b"test".to_vec()).await.unwrap_err();
     assert_eq!(store.blob(hash).await.unwrap(), None);

@@ -8,10 +8,11 @@ use aether_core::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, 
 use aether_core::journal::Frame;
 use aether_core::journal::event::NodeFinished;
 use aether_core::payload::{Digest, Payload};
+use aether_core::store::AppendReply;
 use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether_core::store::{
-    Ack, Append, AppendError, AppendReply, ClaimRequest, DurableWatermark, Lease, Message, NewRun, Receipt,
-    StatusChange, Store,
+    Ack, Append, AppendError, ClaimRequest, DurableWatermark, Lease, Message, NewRun, Receipt, StatusChange,
+    Store,
 };
 use jiff::Timestamp;
 

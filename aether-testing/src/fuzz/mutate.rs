@@ -134,7 +134,7 @@ impl Mutator {
         start..end
     }
 
-    /// A JSON value: begins after `[`, `,` or `:`, and goes on as far as its brackets and quotes do.
+    /// A JSON value: begins after `[`, `,` or `:`, and reaches as far as its brackets and quotes do.
     fn value(&mut self, text: &[u8]) -> std::ops::Range<usize> {
         let somewhere = self.below(text.len());
         let begins = |at: &usize| matches!(text[*at], b'[' | b',' | b':');

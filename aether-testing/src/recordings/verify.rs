@@ -11,10 +11,12 @@ use aether_core::run::Fault;
 use aether_core::store::memory::MemoryStore;
 use jiff::Timestamp;
 
-use super::{Counts, RecordingFailure};
-use crate::sim::{SimEnvironment, runtime, sides, trusting};
+use super::report::{Counts, RecordingFailure};
+use crate::sim::processes::engine::{runtime, trusting};
+use crate::sim::report::divergence::sides;
+use crate::sim::world::SimEnvironment;
 
-/// Virtual time after which a replay is said to hang; a replay waits for nothing.
+/// Virtual time after which a replay counts as hanging; a replay waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Replays every run of `recording`, on a thread of its own.
@@ -67,7 +69,7 @@ fn hung(run: &RecordedRun) -> VerifyError {
     VerifyError::Panicked { run: run.run.clone(), message: "the replay hangs".into() }
 }
 
-/// A run that had not ended: its code goes on where history stops, after it asked for everything in it.
+/// A run that had not ended: its code continues where history stops, after it asked for everything in it.
 fn open_end(run: &RecordedRun, error: &VerifyError) -> Result<Option<Verified>, RecordingError> {
     let events = run.events()?;
     if events.last().is_some_and(Event::is_terminal)

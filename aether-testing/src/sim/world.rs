@@ -1,4 +1,4 @@
-//! The world of a simulation: a clock that skips what nobody works in, and entropy from a seed.
+//! The world of a simulation: a clock that skips the time in which nothing runs, and entropy from a seed.
 //!
 //! Promise: two simulations with one start and one seed see the same times and the same draws.
 
@@ -25,7 +25,7 @@ impl Entropy {
     }
 
     /// A number below `count`, which is not 0.
-    pub(super) fn below(&self, count: usize) -> usize {
+    pub(crate) fn below(&self, count: usize) -> usize {
         usize::try_from(self.next() >> 33).unwrap_or(0) % count.max(1)
     }
 
@@ -53,7 +53,7 @@ pub struct SimEnvironment {
 }
 
 impl SimEnvironment {
-    /// A world in which it is `at` now.
+    /// A world in which it is `at` now, and whose random values come from `seed`.
     pub fn new(at: Timestamp, seed: u64) -> Self {
         Self::with_entropy(at, Entropy::new(seed))
     }

@@ -1,11 +1,12 @@
-//! The watch where libc cannot be overridden: catches nothing, and says so once.
+//! The watch where libc cannot be overridden: catches nothing, and warns once.
 
 use std::sync::Once;
 use std::time::Duration;
 
 use aether_core::policy::{Consulted, ReplayPolicy, Verdict};
 
-use super::{Trap, TrapHit};
+use super::hit::TrapHit;
+use super::setting::Trap;
 
 /// Not applied here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) struct Skew {
 pub(crate) struct Armed(());
 
 impl Armed {
-    /// Says once that nothing is caught.
+    /// Warns once that nothing is caught.
     pub(crate) fn set(trap: Trap, _: Option<Skew>, _: impl Fn(TrapHit) + 'static) -> Self {
         static SAID: Once = Once::new();
         if !trap.is_off() {
@@ -33,18 +34,18 @@ impl Armed {
         Self(())
     }
 
-    /// Nothing.
+    /// What was caught: nothing.
     pub(crate) fn hits(&self) -> Vec<TrapHit> {
         Vec::new()
     }
 }
 
-/// Never.
+/// Whether a strict trap has caught something: never.
 pub(crate) fn caught() -> bool {
     false
 }
 
-/// Remembers nothing.
+/// Remembers no commands, as nothing is caught.
 #[derive(Debug)]
 pub(crate) struct LastCommands;
 

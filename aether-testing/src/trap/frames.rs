@@ -21,8 +21,7 @@ const EXCUSED: [&str; 7] = [
 ];
 
 /// Where the engine polls workflow code; what stands below is the engine's own.
-const BOTTOM: (&str, &str) =
-    ("aether_core::workflow::gate::WorkflowCode", "aether-core/src/workflow/gate.rs");
+const BOTTOM: (&str, &str) = ("aether_core::workflow::WorkflowCode", "aether-core/src/gate.rs");
 
 /// Where the overrides are.
 const OVERRIDES: &str = "aether-testing/src/trap/overrides.rs";
@@ -107,12 +106,13 @@ impl Frames {
 
     /// One line a frame; the standard library's own are left out where others tell enough.
     pub(super) fn lines(&self) -> Vec<String> {
-        let told = self.0.iter().filter(|frame| !is_plumbing(&frame.name));
-        told.map(|frame| match &frame.place {
-            Some(place) => format!("{} at {place}", frame.name),
-            None => frame.name.clone(),
-        })
-        .collect()
+        let shown = self.0.iter().filter(|frame| !is_plumbing(&frame.name));
+        shown
+            .map(|frame| match &frame.place {
+                Some(place) => format!("{} at {place}", frame.name),
+                None => frame.name.clone(),
+            })
+            .collect()
     }
 }
 

@@ -18,7 +18,7 @@ use libc::{
     ssize_t, time_t, timespec, timeval, utsname,
 };
 
-use super::Door;
+use super::hit::TrapKind;
 use super::watch::{called, skew};
 
 type Entry = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -73,10 +73,10 @@ macro_rules! real {
 
 /// Defines the overrides that only tell the trap.
 macro_rules! overrides {
-    ($($door:ident { $(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty = $missing:expr;)+ })+) => {$($(
+    ($($kind:ident { $(fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty = $missing:expr;)+ })+) => {$($(
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $type),*) -> $result {
-            called(Door::$door, stringify!($name));
+            called(TrapKind::$kind, stringify!($name));
             real!($name($($arg: $type),*) -> $result, $missing)
         }
     )+)+};
@@ -155,7 +155,7 @@ overrides! {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
-    called(Door::Clock, "clock_gettime");
+    called(TrapKind::Clock, "clock_gettime");
     let answer = real!(clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int, -1);
     if answer == 0
         && let Some(skew) = skew()
@@ -171,7 +171,7 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_i
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
-    called(Door::Clock, "gettimeofday");
+    called(TrapKind::Clock, "gettimeofday");
     let answer = real!(gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int, -1);
     if answer == 0
         && !time.is_null()
@@ -185,7 +185,7 @@ unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_in
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn time(seconds: *mut time_t) -> time_t {
-    called(Door::Clock, "time");
+    called(TrapKind::Clock, "time");
     let mut now = real!(time(seconds: *mut time_t) -> time_t, -1);
     if let Some(skew) = skew() {
         now += skew.ahead.as_secs() as time_t;
@@ -199,7 +199,7 @@ unsafe extern "C" fn time(seconds: *mut time_t) -> time_t {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
-    called(Door::Environment, "getenv");
+    called(TrapKind::Environment, "getenv");
     if skew().is_some() {
         return null_mut();
     }
@@ -208,7 +208,7 @@ unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn secure_getenv(name: *const c_char) -> *mut c_char {
-    called(Door::Environment, "secure_getenv");
+    called(TrapKind::Environment, "secure_getenv");
     if skew().is_some() {
         return null_mut();
     }
@@ -217,7 +217,7 @@ unsafe extern "C" fn secure_getenv(name: *const c_char) -> *mut c_char {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getpid() -> pid_t {
-    called(Door::Process, "getpid");
+    called(TrapKind::Process, "getpid");
     let pid = real!(getpid() -> pid_t, -1);
     if skew().is_some() { pid.wrapping_add(1) } else { pid }
 }

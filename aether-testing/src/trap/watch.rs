@@ -12,7 +12,8 @@ use aether_core::policy::{Consulted, ReplayPolicy, Verdict};
 use aether_core::workflow::{Phase, current_run, phase};
 
 use super::frames::Frames;
-use super::{Door, Trap, TrapHit};
+use super::hit::{TrapHit, TrapKind};
+use super::setting::Trap;
 
 /// How the world differs that workflow code of this thread sees past the context: a later clock, no environment
 /// variables, another process id.
@@ -46,7 +47,7 @@ impl fmt::Debug for Armed {
 }
 
 impl Armed {
-    /// Sets `trap` on this thread. `stop` is told of the first call that a strict trap catches.
+    /// Sets `trap` on this thread. `stop` gets the first call that a strict trap catches.
     pub(crate) fn set(trap: Trap, skew: Option<Skew>, stop: impl Fn(TrapHit) + 'static) -> Self {
         // The keys of this thread's hash maps are drawn here, so that the first map of a workflow is no exception.
         let _drawn = std::hash::RandomState::new();
@@ -99,17 +100,17 @@ pub(super) fn skew() -> Option<Skew> {
 }
 
 /// Workflow code, or anything else, is about to call a function of libc.
-pub(super) fn called(door: Door, function: &'static str) {
+pub(super) fn called(kind: TrapKind, function: &'static str) {
     let armed = ARMED.try_with(Cell::get).unwrap_or(false);
     if !armed || phase() != Phase::Workflow || BUSY.get() || std::thread::panicking() {
         return;
     }
     BUSY.set(true);
-    catch(door, function);
+    catch(kind, function);
     BUSY.set(false);
 }
 
-fn catch(door: Door, function: &'static str) {
+fn catch(kind: TrapKind, function: &'static str) {
     let frames = Frames::above(function);
     let stop = WATCH.with_borrow_mut(|watch| {
         let watch = watch.as_mut()?;
@@ -118,7 +119,7 @@ fn catch(door: Door, function: &'static str) {
         }
         let run = current_run();
         let after = run.as_ref().and_then(|run| watch.last.get(run)).cloned();
-        let hit = TrapHit { door, function: function.into(), run, after, backtrace: frames.lines() };
+        let hit = TrapHit { kind, function: function.into(), run, after, backtrace: frames.lines() };
         if watch.hits.iter().any(|known| known.same_place(&hit)) {
             return None;
         }

@@ -1,0 +1,99 @@
+//! What makes a test of each rule: the fixture that holds a store, and the macro that names the rules.
+//!
+//! Promise: each rule gets an empty store of its own.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use aether_core::store::Store;
+
+/// An empty store, and what must live as long as it does (for example its folder).
+pub struct Fixture {
+    store: Arc<dyn Store>,
+    _keep: Box<dyn Any + Send>,
+}
+
+impl fmt::Debug for Fixture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fixture").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Fixture {
+    /// A store that needs nothing else.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, _keep: Box::new(()) }
+    }
+
+    /// Keeps `guard` until the store is dropped.
+    #[must_use]
+    pub fn keeping(self, guard: impl Any + Send) -> Self {
+        Self { _keep: Box::new(guard), ..self }
+    }
+}
+
+/// Runs one rule on a fresh store. Called by [`store_suite!`](crate::store_suite).
+///
+/// # Panics
+/// When the store breaks the rule.
+pub fn check(factory: impl AsyncFnOnce() -> Fixture, rule: impl AsyncFnOnce(&Arc<dyn Store>)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a tokio runtime");
+    runtime.block_on(async {
+        let fixture = factory().await;
+        rule(&fixture.store).await;
+    });
+}
+
+/// Makes a module `$name` with one `#[test]` per rule that a store must keep. `$factory` is an async closure that
+/// opens an empty store and returns a [`Fixture`](crate::conformance::Fixture).
+#[macro_export]
+macro_rules! store_suite {
+    ($name:ident, $factory:expr) => {
+        $crate::store_suite! { @rules $name, $factory,
+            runs: created_with_an_owner, created_without_an_owner, creating_twice_answers_existing,
+                unknown_runs_are_absent, runs_are_filtered_newest_first;
+            appends: frames_are_ordered_and_chained, a_frame_is_kept_byte_for_byte, a_wrong_position_is_refused,
+                a_stale_epoch_is_refused, nothing_follows_a_terminal_status, an_unknown_run_is_refused,
+                a_refused_append_leaves_its_batch_alone, nothing_follows_a_refused_append,
+                a_refused_append_leaves_nothing_behind, loading_starts_at_a_position, the_last_frame_is_the_newest,
+                an_append_without_events_changes_the_rest, silent_appends_move_the_tail;
+            ledger: a_key_is_granted_once, a_business_key_is_held_against_other_keys,
+                only_a_definite_failure_frees_a_business_key, concurrent_acquires_grant_one,
+                rows_round_trip, updates_ride_with_appends, an_outcome_is_written_literally,
+                an_update_of_a_missing_row_is_refused, rows_are_listed_in_order_of_start;
+            inbox: messages_keep_order_and_drop_duplicates, consumed_messages_are_gone, a_message_makes_its_run_due,
+                a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, a_message_wakes_a_suspended_run,
+                a_notification_wakes_a_suspended_run, a_notification_during_suspension_is_not_lost,
+                an_ended_run_takes_no_messages;
+            leases: a_due_run_is_claimed_once, a_lease_is_respected_until_it_runs_out, renewing_extends_every_lease,
+                two_claimers_never_both_get_a_run, a_claim_is_limited, one_run_is_claimed_before_it_is_due,
+                released_runs_are_free, a_stale_release_does_nothing, the_next_wake_is_that_of_free_runs,
+                a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;
+            purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, an_open_run_is_not_purged,
+                a_child_of_an_open_parent_is_not_purged, a_store_wide_key_outlives_its_run, a_purged_id_can_be_used_again;
+            faults: a_lost_answer_does_not_double_an_append, a_lost_grant_is_not_given_twice, a_lost_creation_is_found,
+                a_failed_append_can_be_made_again, a_torn_batch_goes_on_where_it_was_cut,
+                a_failed_read_can_be_made_again, a_failed_value_can_be_kept_again;
+            kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
+        }
+    };
+    (@rules $name:ident, $factory:expr, $($group:ident: $($rule:ident),*;)*) => {
+        mod $name {
+            /// Every rule that is tested here.
+            #[allow(dead_code)]
+            pub(super) const RULES: &[&str] = &[$($(concat!(stringify!($group), "::", stringify!($rule))),*),*];
+
+            $(mod $group {
+                #[allow(unused_imports)]
+                use super::super::*;
+                $(#[test]
+                fn $rule() {
+                    $crate::conformance::check($factory, async |store| {
+                        $crate::conformance::$group::$rule(store).await;
+                    });
+                })*
+            })*
+        }
+    };
+}

@@ -1,0 +1,235 @@
+//! People and other systems: who approves, decides and answers, and which signals and reports come from outside.
+//!
+//! Promise: nobody decides, answers or sends anything that the test did not plan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::payload::Payload;
+use aether_core::policy::Approvals;
+use aether_core::step::Step;
+use aether_core::workflow::Workflow;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::sim::Sim;
+use crate::sim::script::behaviour::Behaviour;
+use crate::sim::script::people::{AnswerFn, PeoplePlan, PlannedDecision, PlannedSignal};
+
+/// People and other systems.
+impl<W: Workflow> Sim<W> {
+    fn people(self, change: impl FnOnce(&mut PeoplePlan)) -> Self {
+        self.with(|settings| change(&mut settings.people))
+    }
+
+    fn by_step<S: Step>(self, decision: PlannedDecision) -> Self {
+        self.people(|people| drop(people.by_step.insert(S::DEF.path.into(), decision)))
+    }
+
+    fn by_text(self, what: impl Into<String>, decision: PlannedDecision) -> Self {
+        self.people(|people| drop(people.by_text.insert(what.into(), decision)))
+    }
+
+    /// `actor` agrees to every call of `S` that needs consent.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::Sim;
+    /// #[step(effect = "tool", approval = "required")]
+    /// async fn pay(cx: &mut StepCx, cents: u32) -> Result<u32> {
+    ///     unreachable!("a simulation calls the stub")
+    /// }
+    ///
+    /// # #[workflow] async fn buy(cx: &mut Cx) -> Result<u32> { Ok(pay(cx, 8).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let sim = Sim::new::<buy>().stub::<pay>(Ok);
+    /// let report = sim.clone().approves::<pay>("ann").run(()).await;
+    /// assert_eq!(report.assert_completed(), &8);
+    ///
+    /// let report = sim.clone().edits::<pay>(|cents| cents / 2).run(()).await;
+    /// assert_eq!(report.assert_completed(), &4);
+    ///
+    /// let report = sim.rejects::<pay>("too much").run(()).await;
+    /// assert!(report.assert_failed().to_string().contains("too much"));
+    /// report.assert_calls::<pay>(0);
+    /// # }
+    /// ```
+    pub fn approves<S: Step>(self, actor: impl Into<String>) -> Self {
+        self.by_step::<S>(PlannedDecision::Approve { actor: actor.into() })
+    }
+
+    /// A person agrees to every call of `S` that needs consent, with other arguments. There is an example at
+    /// [`Sim::approves`].
+    pub fn edits<S: Step>(self, edit: impl Fn(S::Args) -> S::Args + Send + Sync + 'static) -> Self {
+        let edit = move |args: &Payload| S::encode(&edit(S::decode(args)?));
+        self.by_step::<S>(PlannedDecision::Edit(Arc::new(edit)))
+    }
+
+    /// A person refuses every call of `S` that needs consent. There is an example at [`Sim::approves`].
+    pub fn rejects<S: Step>(self, reason: impl Into<String>) -> Self {
+        self.by_step::<S>(PlannedDecision::Reject { reason: reason.into() })
+    }
+
+    /// Nobody decides about calls of `S` that need consent, as when the test plans nothing for them: the request expires,
+    /// or the simulation ends with [`SimError::Unfinished`](crate::SimError::Unfinished).
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether::Approvals;
+    /// # use aether_testing::Sim;
+    /// # use std::time::Duration;
+    /// # #[step(effect = "tool", approval = "required")] async fn pay(cx: &mut StepCx, cents: u32) -> Result<u32> { unreachable!() }
+    /// # #[workflow] async fn buy(cx: &mut Cx) -> Result<u32> { Ok(pay(cx, 8).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let day = Duration::from_secs(24 * 3600);
+    /// let sim = Sim::new::<buy>().approvals(Approvals::new().expires(day)).silent::<pay>();
+    /// let report = sim.run(()).await;
+    /// report.assert_failed();
+    /// report.assert_took(day);
+    /// # }
+    /// ```
+    pub fn silent<S: Step>(self) -> Self {
+        self.by_step::<S>(PlannedDecision::Silent)
+    }
+
+    /// Asks people before the calls that `approvals` names, beyond those whose steps declare it. There is an example at
+    /// [`Sim::silent`].
+    pub fn approvals(self, approvals: Approvals) -> Self {
+        self.people(|people| people.approvals = approvals)
+    }
+
+    /// `actor` agrees to what the workflow asks to decide with `cx.approval(what)`.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether::Decision;
+    /// # use aether_testing::Sim;
+    /// #[workflow]
+    /// async fn refund(cx: &mut Cx) -> Result<bool> {
+    ///     Ok(matches!(cx.approval("refund over limit").await?, Decision::Approved { .. }))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let granted = Sim::new::<refund>().grants("refund over limit", "ann");
+    /// assert_eq!(granted.run(()).await.assert_completed(), &true);
+    /// let refused = Sim::new::<refund>().refuses("refund over limit", "not this month");
+    /// assert_eq!(refused.run(()).await.assert_completed(), &false);
+    /// # }
+    /// ```
+    pub fn grants(self, what: impl Into<String>, actor: impl Into<String>) -> Self {
+        self.by_text(what, PlannedDecision::Approve { actor: actor.into() })
+    }
+
+    /// A person refuses what the workflow asks to decide with `cx.approval(what)`. There is an example at
+    /// [`Sim::grants`].
+    pub fn refuses(self, what: impl Into<String>, reason: impl Into<String>) -> Self {
+        self.by_text(what, PlannedDecision::Reject { reason: reason.into() })
+    }
+
+    /// Answers the question of `cx.ask(question)`. An answer of another type than the workflow asked for ends the
+    /// simulation.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::Sim;
+    /// # use serde_json::json;
+    /// #[workflow]
+    /// async fn book(cx: &mut Cx) -> Result<String> {
+    ///     let seats: u32 = cx.ask("How many are you?").await?;
+    ///     let name: String = cx.ask(json!({ "field": "name" })).await?;
+    ///     Ok(format!("{seats} for {name}"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let sim = Sim::new::<book>()
+    ///     .answer("How many are you?", 4)
+    ///     .answers(|question| (question["field"] == "name").then_some("Ann"));
+    /// assert_eq!(sim.run(()).await.assert_completed(), "4 for Ann");
+    /// # }
+    /// ```
+    pub fn answer<T: Serialize + Clone + Send + Sync + 'static>(
+        self,
+        question: impl Into<Value>,
+        answer: T,
+    ) -> Self {
+        let question = question.into();
+        self.answers(move |asked| (*asked == question).then(|| answer.clone()))
+    }
+
+    /// Answers questions of `cx.ask(..)`: the first closure that does not return `None` counts. There is an example at
+    /// [`Sim::answer`].
+    pub fn answers<T: Serialize>(self, answer: impl Fn(&Value) -> Option<T> + Send + Sync + 'static) -> Self {
+        let answer: AnswerFn =
+            Arc::new(move |question| answer(question).map(|value| Payload::encode(&value)));
+        self.people(|people| people.answers.push(answer))
+    }
+
+    /// How long everybody who is asked takes, in virtual time. Default none.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::Sim;
+    /// # use std::time::Duration;
+    /// # #[workflow] async fn book(cx: &mut Cx) -> Result<u32> { Ok(cx.ask("How many are you?").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let hour = Duration::from_secs(3600);
+    /// let sim = Sim::new::<book>().answer("How many are you?", 4).people_take(hour);
+    /// sim.run(()).await.assert_took(hour);
+    /// # }
+    /// ```
+    pub fn people_take(self, time: Duration) -> Self {
+        self.people(|people| people.delay = time)
+    }
+
+    /// Sends the run a signal, this long after the simulation's beginning.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::Sim;
+    /// # use std::time::Duration;
+    /// # #[workflow] async fn shipped(cx: &mut Cx) -> Result<u32> { Ok(cx.signal("paid").await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let day = Duration::from_secs(24 * 3600);
+    /// let report = Sim::new::<shipped>().signal_at(3 * day, "paid", 500).run(()).await;
+    /// assert_eq!(report.assert_completed(), &500);
+    /// report.assert_took(3 * day);
+    /// # }
+    /// ```
+    pub fn signal_at(self, after: Duration, name: impl Into<String>, value: impl Serialize) -> Self {
+        let signal = PlannedSignal { after, name: name.into(), value: Payload::encode(&value) };
+        self.people(|people| people.signals.push(signal))
+    }
+
+    /// Lets the body of `S` hand its completion over with `cx.callback()`, and reports this outcome so much later.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::Sim;
+    /// # use std::time::Duration;
+    /// #[step(effect = "external")]
+    /// async fn render(cx: &mut StepCx, scene: u32) -> Result<String> {
+    ///     unreachable!("a simulation calls the stub")
+    /// }
+    ///
+    /// # #[workflow] async fn film(cx: &mut Cx) -> Result<String> { Ok(render(cx, 7).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let hour = Duration::from_secs(3600);
+    /// let sim = Sim::new::<film>().reports_after::<render>(hour, |scene| Ok(format!("image {scene}")));
+    /// let report = sim.run(()).await;
+    /// assert_eq!(report.assert_completed(), "image 7");
+    /// report.assert_took(hour);
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When `S` does not change the world, so that it cannot hand its completion over.
+    #[track_caller]
+    pub fn reports_after<S: Step>(
+        self,
+        after: Duration,
+        outcome: impl Fn(S::Args) -> Result<S::Output, S::Error> + Send + Sync + 'static,
+    ) -> Self {
+        let hands_over = Behaviour::hands_over::<S>(after, outcome);
+        self.script(|scripts| scripts.of::<S>().then = Some(hands_over))
+    }
+}

@@ -1,0 +1,331 @@
+//! The dispatcher of one simulation: answers bodies and probes from their scripts, and writes every call down.
+//!
+//! Promise: a call that no script answers stops the simulation; nothing real runs unasked, except `pure` bodies. A probe
+//! that has no script finds what the stubs did.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aether_core::definition::def::Probe;
+use aether_core::id::{CommandId, IdempotencyKey, RunId};
+use aether_core::journal::history::RecordedResult;
+use aether_core::outcome::{EffectClass, FailureClass};
+use aether_core::payload::Payload;
+use aether_core::step::StepCx;
+use aether_core::step::{BodyCall, Interceptor};
+use aether_core::step::{BodyError, BodyResult, ProbeResult};
+use futures_util::future::{BoxFuture, pending, ready};
+
+use super::latch::Latch;
+use super::reports::ReportQueue;
+use super::turns::{Given, HTTP, Turns};
+use crate::sim::report::call::CallRecord;
+use crate::sim::report::error::SimError;
+use crate::sim::scheduler::BodyScheduler;
+use crate::sim::script::answers::{Answers, Matcher, ProbeStub, Script};
+use crate::sim::script::behaviour::Behaviour;
+use crate::sim::script::http;
+use crate::sim::script::scripts::Scripts;
+use crate::sim::settings::Settings;
+use crate::sim::tape::{Draws, Tape};
+use crate::stores::crash::CrashStore;
+use crate::trap::watch::caught;
+
+/// Answers bodies during one simulation, over all its crashes.
+#[derive(Debug)]
+pub(crate) struct StubDispatcher {
+    pub(crate) scripts: Arc<Scripts>,
+    tape: Option<Tape>,
+    draws: Draws,
+    scheduler: Option<Arc<BodyScheduler>>,
+    state: Arc<Mutex<State>>,
+    /// What bodies that handed their completion over have reported about them.
+    pub(crate) reports: Arc<ReportQueue>,
+    /// Why the simulation was given up.
+    pub(crate) trouble: Latch<SimError>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    turns: Turns,
+    /// The newest question of each call of a model.
+    asked: BTreeMap<String, usize>,
+    calls: Vec<CallRecord>,
+    /// What this process writes to.
+    store: Option<Arc<CrashStore>>,
+    /// What each world-changing call did to the simulated world.
+    world: BTreeMap<IdempotencyKey, Probe<Payload>>,
+}
+
+impl StubDispatcher {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            scripts: Arc::clone(&settings.scripts),
+            tape: settings.tape.clone(),
+            draws: settings.draws.clone().unwrap_or_default(),
+            scheduler: settings.scheduler.clone(),
+            state: Arc::default(),
+            reports: Arc::default(),
+            trouble: Latch::new(),
+        }
+    }
+
+    /// Begins to answer the next process.
+    pub(crate) fn begin_process(&self, store: &Arc<CrashStore>) {
+        let mut state = self.state();
+        state.turns.begin_process();
+        state.store = Some(Arc::clone(store));
+    }
+
+    /// Every call so far, in order.
+    pub(crate) fn calls(&self) -> Vec<CallRecord> {
+        self.state().calls.clone()
+    }
+
+    /// Ends the simulation.
+    pub(crate) fn give_up(&self, error: SimError) {
+        self.trouble.set(error);
+    }
+
+    /// Number of the answer to the question that this call of a model is about to ask. The body asks as soon as it
+    /// was let through, so that no other question of this name comes between.
+    pub(super) fn model_turn(&self, call: &str) -> usize {
+        self.state().asked.get(call).copied().unwrap_or_default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draws(&self) -> MutexGuard<'_, BTreeMap<(RunId, CommandId), RecordedResult>> {
+        self.draws.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process is dead and only does not know it yet.
+    fn is_dead(&self) -> bool {
+        self.state().store.as_ref().is_some_and(|store| store.is_frozen())
+    }
+
+    fn note(&self, call: &BodyCall<'_>, cx: &StepCx) {
+        self.state().calls.push(CallRecord {
+            path: call.path.into(),
+            run: call.run.clone(),
+            command: call.command.clone(),
+            attempt: call.attempt,
+            options: *call.options,
+            args: call.args.clone(),
+            key: cx.idempotency_key(),
+        });
+    }
+
+    /// What the script says about this call. The order is that of precedence: the step's own script, the real body of a
+    /// `pure` step, a model's script, a server's, and the recording.
+    fn behaviour(&self, call: &BodyCall<'_>, cx: &StepCx) -> Result<Behaviour, SimError> {
+        let key = cx.idempotency_key().to_string();
+        if let Some(script) = self.scripts.get(call.path) {
+            return self.scripted(script, call, &key);
+        }
+        if call.options.class == EffectClass::Pure {
+            return Ok(Behaviour::Real);
+        }
+        if let Some(name) = self.scripts.models.answered_call(call.path) {
+            self.ask_model(name, call.path, &key);
+            return Ok(Behaviour::Real);
+        }
+        let servers = http::answers(&self.scripts.http, call);
+        if !servers.is_empty() {
+            let answers = servers.iter().map(|(_, answers)| answers.first.len()).sum();
+            let used_up =
+                || SimError::StubUsedUp { asked: call.path.into(), command: call.command.clone(), answers };
+            return self.pick(HTTP, &key, &servers).ok_or_else(used_up);
+        }
+        if let Some(recorded) = &self.scripts.recorded {
+            return recorded.answer(call);
+        }
+        Err(SimError::MissingStub {
+            asked: call.path.into(),
+            command: call.command.clone(),
+            args: call.args.clone(),
+            stubs: self.scripts.names(),
+        })
+    }
+
+    /// Counts a question to a model; the scripted client answers it.
+    fn ask_model(&self, name: &str, path: &str, key: &str) {
+        let mut state = self.state();
+        let turn = match state.turns.given_before(path, key) {
+            Some(given) => given.turn,
+            None => state.turns.give(path, key, 0),
+        };
+        state.asked.insert(name.into(), turn);
+    }
+
+    /// The answer of the first matcher that fits and is not used up, or the answer for all other calls.
+    fn scripted(&self, script: &Script, call: &BodyCall<'_>, key: &str) -> Result<Behaviour, SimError> {
+        let fitting = script.matchers.iter().enumerate().filter(|(_, matcher)| self.fits(matcher, call));
+        let mut answers: Vec<_> = fitting.map(|(number, matcher)| (number, &matcher.answers)).collect();
+        answers.push((script.matchers.len(), &script.rest));
+        if let Some(behaviour) = self.pick(call.path, key, &answers) {
+            return Ok(behaviour);
+        }
+        let (asked, command) = (call.path.into(), call.command.clone());
+        if script.matchers.is_empty() {
+            return Err(SimError::StubUsedUp { asked, command, answers: script.rest.first.len() });
+        }
+        let why = |(number, matcher): (usize, &Matcher)| match answers.iter().any(|(fits, _)| *fits == number)
+        {
+            true => format!("{}, used up after {} answers", matcher.at, matcher.answers.first.len()),
+            false => format!("{}, for other arguments", matcher.at),
+        };
+        let matchers = script.matchers.iter().enumerate().map(why).collect();
+        Err(SimError::NoMatch { asked, command, args: call.args.clone(), matchers })
+    }
+
+    /// The first answer that is not used up by calls of `path`. A call whose answer a crash took along gets the same one
+    /// again.
+    fn pick(&self, path: &str, key: &str, answers: &[(usize, &Answers)]) -> Option<Behaviour> {
+        let mut state = self.state();
+        if let Some(Given { matcher, turn, .. }) = state.turns.given_before(path, key)
+            && let Some((_, answers)) = answers.iter().find(|(number, _)| *number == matcher)
+            && let Some(behaviour) = answers.get(turn)
+        {
+            return Some(behaviour.clone());
+        }
+        answers.iter().find_map(|(matcher, answers)| {
+            let behaviour = answers.get(state.turns.used(path, *matcher))?;
+            state.turns.give(path, key, *matcher);
+            Some(behaviour.clone())
+        })
+    }
+
+    /// Whether a matcher is for this call. One that panics ends the simulation.
+    fn fits(&self, matcher: &Matcher, call: &BodyCall<'_>) -> bool {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| (matcher.fits)(call.args))) {
+            Ok(Ok(fits)) => fits,
+            Ok(Err(error)) => {
+                self.give_up(SimError::Broken(format!("`.when` at {}: {error}", matcher.at)));
+                false
+            }
+            Err(_) => {
+                self.give_up(SimError::Broken(format!("the matcher of `.when` at {} panicked", matcher.at)));
+                false
+            }
+        }
+    }
+
+    /// Calls a stub: what it does to the world is remembered for probes, and what it answers goes through the tape.
+    fn play(
+        &self,
+        call: &BodyCall<'_>,
+        cx: &StepCx,
+        answer: BoxFuture<'static, BodyResult>,
+    ) -> BoxFuture<'static, BodyResult> {
+        let (key, tape) = (cx.idempotency_key(), self.tape.clone());
+        let changes_world = call.options.class.changes_world();
+        let state = Arc::clone(&self.state);
+        Box::pin(async move {
+            let answer = answer.await;
+            let answer = match tape {
+                Some(tape) => tape.pass(key.clone(), answer),
+                None => answer,
+            };
+            if changes_world {
+                state.lock().unwrap_or_else(PoisonError::into_inner).world.insert(key, done(&answer));
+            }
+            answer
+        })
+    }
+
+    /// A call that died before it did anything: its answer is still to be given, and the world is as it was.
+    fn take_back(&self, call: &BodyCall<'_>) {
+        let key = IdempotencyKey::new(call.run, call.command, call.attempt);
+        let mut state = self.state();
+        state.world.remove(&key);
+        state.turns.put_back(call.path, &key.to_string());
+    }
+}
+
+impl Interceptor for StubDispatcher {
+    fn draw(&self, run: &RunId, command: &CommandId) -> Option<RecordedResult> {
+        let recorded = self.scripts.recorded.as_ref().and_then(|answers| answers.draw(run, command));
+        recorded.or_else(|| self.draws().get(&(run.clone(), command.clone())).cloned())
+    }
+
+    fn drawn(&self, run: &RunId, command: &CommandId, answer: &RecordedResult) {
+        self.draws().entry((run.clone(), command.clone())).or_insert_with(|| answer.clone());
+    }
+
+    fn around(
+        &self,
+        call: &BodyCall<'_>,
+        body: BoxFuture<'static, BodyResult>,
+    ) -> BoxFuture<'static, BodyResult> {
+        let Some(store) = self.state().store.clone() else { return body };
+        let number = store.body_begins(call.command.as_str());
+        if store.is_frozen() {
+            self.take_back(call);
+            return Box::pin(pending());
+        }
+        let pure = call.options.class == EffectClass::Pure;
+        let scheduler = self.scheduler.clone().filter(|_| !pure);
+        let (name, command) =
+            (format!("{} {}#{}", call.run, call.command, call.attempt), call.command.clone());
+        Box::pin(async move {
+            let answer = body.await;
+            store.body_returns(number, command.as_str());
+            if store.is_frozen() {
+                return pending().await;
+            }
+            if let Some(scheduler) = scheduler {
+                scheduler.hold(name).await;
+            }
+            answer
+        })
+    }
+
+    fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+        if caught() || self.is_dead() {
+            // The simulation, or this process, has ended; no body runs any more.
+            return Some(Box::pin(pending()));
+        }
+        self.note(call, cx);
+        if call.options.class.changes_world() {
+            self.state().world.insert(cx.idempotency_key(), Probe::Unknown);
+        }
+        match self.behaviour(call, cx) {
+            Ok(Behaviour::Stub(answer)) => Some(self.play(call, cx, answer(cx.clone(), call.args.clone()))),
+            Ok(Behaviour::HandOver(after, report)) => {
+                let (reports, cx, args) = (Arc::clone(&self.reports), cx.clone(), call.args.clone());
+                Some(Box::pin(async move { reports.hand_over(&cx, after, report(&args)) }))
+            }
+            Ok(Behaviour::Real) => None,
+            Ok(Behaviour::Never) => Some(Box::pin(pending())),
+            Err(error) => {
+                self.give_up(error);
+                Some(Box::pin(pending()))
+            }
+        }
+    }
+
+    fn probe(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
+        let found = match self.scripts.probes.get(call.path) {
+            Some(ProbeStub::Real) => return None,
+            Some(ProbeStub::Answer(look)) => look(call.args),
+            None => {
+                let found = self.state().world.get(&cx.idempotency_key()).cloned();
+                Ok(Ok(found.unwrap_or(Probe::DidNotHappen)))
+            }
+        };
+        Some(Box::pin(ready(found)))
+    }
+}
+
+/// What a body that ended so did to the world.
+fn done(answer: &BodyResult) -> Probe<Payload> {
+    match answer {
+        Ok(Ok(value)) => Probe::Happened(value.clone()),
+        Ok(Err(BodyError { class: FailureClass::Unknown, .. })) | Err(_) => Probe::Unknown,
+        Ok(Err(_)) => Probe::DidNotHappen,
+    }
+}

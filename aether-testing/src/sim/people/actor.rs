@@ -1,0 +1,145 @@
+//! People of a simulation: consent, decisions and answers, in virtual time.
+//!
+//! Promise: everybody acts through the engine's own interface, as they would outside; nobody acts unless the test plans
+//! it; a crash loses no decision and no answer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::engine::DecideError;
+use aether_core::id::{CommandId, RunId};
+use aether_core::journal::event::Event;
+use aether_core::payload::Payload;
+use aether_core::view::pending::{Pending, Waiting};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::sim::dispatch::dispatcher::StubDispatcher;
+use crate::sim::live::Live;
+use crate::sim::report::error::SimError;
+use crate::sim::script::people::{PeoplePlan, PlannedDecision};
+
+/// Who decides where the test does not say.
+const REVIEWER: &str = "reviewer";
+/// How often a request is looked for that was announced and is not durable yet, a virtual millisecond apart.
+const LOOKS: u32 = 1_000;
+
+/// Everybody who is asked something in a simulation: one actor for each process.
+#[derive(Clone)]
+pub(super) struct PeopleActor {
+    plan: PeoplePlan,
+    dispatcher: Arc<StubDispatcher>,
+    live: Live,
+}
+
+impl PeopleActor {
+    pub(super) fn new(plan: PeoplePlan, dispatcher: Arc<StubDispatcher>, live: Live) -> Self {
+        Self { plan, dispatcher, live }
+    }
+
+    /// Responds to every request of every run; ends with the engine.
+    pub(super) async fn run(self) {
+        let mut watch = self.live.engine().watch();
+        let mut handled = BTreeSet::new();
+        self.handle_pending(&mut handled).await;
+        loop {
+            match watch.recv().await {
+                Ok(observed) => {
+                    for event in observed.events.iter() {
+                        self.observe(&mut handled, &observed.run, event);
+                    }
+                }
+                Err(RecvError::Lagged(_)) => self.handle_pending(&mut handled).await,
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+
+    /// Responds to what was asked before this actor ran: by a process that died.
+    async fn handle_pending(&self, handled: &mut BTreeSet<(RunId, CommandId)>) {
+        match self.live.engine().all_pending().await {
+            Ok(all) => all.into_iter().for_each(|open| self.respond_once(handled, &open.run, &open.command)),
+            Err(error) => self.dispatcher.give_up(error.into()),
+        }
+    }
+
+    fn observe(&self, handled: &mut BTreeSet<(RunId, CommandId)>, run: &RunId, event: &Event) {
+        match event {
+            Event::ApprovalRequested(asked) => self.respond_once(handled, run, &asked.command),
+            Event::AnswerRefused(refused) => {
+                let (command, reason) = (refused.command.clone(), refused.reason.clone());
+                self.dispatcher.give_up(SimError::Refused { run: run.clone(), command, reason });
+            }
+            _ => {}
+        }
+    }
+
+    fn respond_once(&self, handled: &mut BTreeSet<(RunId, CommandId)>, run: &RunId, command: &CommandId) {
+        if handled.insert((run.clone(), command.clone())) {
+            let (actor, run, command) = (self.clone(), run.clone(), command.clone());
+            tokio::spawn(async move { actor.respond(&run, &command).await });
+        }
+    }
+
+    async fn respond(&self, run: &RunId, command: &CommandId) {
+        self.live.sleep(self.plan.delay).await;
+        let Some(pending) = self.open(run, command).await else { return };
+        let decided = match pending.waiting {
+            Waiting::Approval => self.decide(&pending).await,
+            Waiting::Question => self.answer(&pending).await,
+            _ => return,
+        };
+        match decided {
+            // Something else was faster: the time limit, or what else the test does.
+            Ok(())
+            | Err(
+                DecideError::AlreadyDecided { .. }
+                | DecideError::Expired { .. }
+                | DecideError::RunEnded { .. }
+                | DecideError::NotWaiting { .. },
+            ) => {}
+            Err(error) => {
+                let (run, command, reason) = (run.clone(), command.clone(), error.to_string());
+                self.dispatcher.give_up(SimError::Refused { run, command, reason });
+            }
+        }
+    }
+
+    /// The request, once it is durable; `None` where it is not open any more.
+    async fn open(&self, run: &RunId, command: &CommandId) -> Option<Pending> {
+        for _ in 0..LOOKS {
+            match self.live.engine().pending(run).await {
+                Ok(all) => {
+                    if let Some(pending) = all.into_iter().find(|pending| pending.command == *command) {
+                        return Some(pending);
+                    }
+                }
+                Err(error) => self.dispatcher.give_up(error.into()),
+            }
+            self.live.sleep(Duration::from_millis(1)).await;
+        }
+        None
+    }
+
+    async fn decide(&self, pending: &Pending) -> Result<(), DecideError> {
+        let (engine, Pending { run, command, args, .. }) = (self.live.engine(), pending);
+        match self.plan.decision(pending) {
+            Some(PlannedDecision::Approve { actor }) => engine.approve(run, command, actor).await,
+            Some(PlannedDecision::Reject { reason }) => engine.reject(run, command, reason, REVIEWER).await,
+            Some(PlannedDecision::Edit(edit)) => {
+                let edited = edit(args.as_ref().unwrap_or(&Payload::null()))?;
+                engine.approve_with(run, command, &edited, REVIEWER).await
+            }
+            Some(PlannedDecision::Silent) | None => Ok(()),
+        }
+    }
+
+    async fn answer(&self, pending: &Pending) -> Result<(), DecideError> {
+        match self.plan.answer(pending) {
+            Some(answer) => {
+                self.live.engine().answer(&pending.run, &pending.command, &answer?, REVIEWER).await
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! One process of a simulation: an engine from its start to the run's end or to its crash.
+//!
+//! Promise: a process writes to the store of the simulation and to nothing else; once it has died it writes nothing more.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::contract::Status;
+use aether_core::deps::Deps;
+use aether_core::engine::{Engine, EngineBuilder, RunError, RunHandle, VerifyError};
+use aether_core::environment::Environment as _;
+use aether_core::id::RunId;
+use aether_core::payload::Payload;
+use aether_core::run::Fault;
+use aether_core::store::Store;
+use aether_core::workflow::Workflow;
+use jiff::Timestamp;
+
+use super::doubts::journal_of;
+use super::engine::verifying;
+use crate::sim::dispatch::dispatcher::StubDispatcher;
+use crate::sim::dispatch::model_client::scripted;
+use crate::sim::live::Live;
+use crate::sim::people::spawn::spawn_people;
+use crate::sim::report::advice::{for_signals, for_wait};
+use crate::sim::report::error::SimError;
+use crate::sim::report::sim_report::SimReport;
+use crate::sim::settings::Settings;
+use crate::sim::world::{Entropy, SimEnvironment};
+use crate::stores::crash::CrashStore;
+use crate::stores::crash_point::Boundary;
+use crate::trap::watch::LastCommands;
+
+/// How long a claim lasts; also how much virtual time a crash costs.
+pub(super) const LEASE: Duration = Duration::from_secs(3600);
+/// Half of this is how long a run waits for something that has no time of its own before its process dies.
+const WAIT: Duration = Duration::from_secs(2);
+/// How often the engine looks for work that it was not notified of.
+const POLL: Duration = Duration::from_secs(3600);
+
+/// How a process ended.
+pub(super) enum ProcessEnd<W: Workflow> {
+    Ended(Box<SimReport<W>>, Vec<Boundary>),
+    Crashed(Timestamp),
+}
+
+/// Whether a simulation ended because the store failed.
+fn is_of_store(error: &SimError) -> bool {
+    matches!(error, SimError::Build(_) | SimError::Start(_) | SimError::Store(_))
+}
+
+/// Whether the store kept the run from being advanced to its end here, or from being replayed.
+fn is_stopped<W: Workflow>(report: &SimReport<W>) -> bool {
+    matches!(report.result, Err(RunError::Stopped { .. } | RunError::Store(_)))
+        || matches!(report.verified, Some(Err(VerifyError::Fault(Fault::Store(_)))))
+}
+
+/// One engine, from its start to the run's end or to its crash.
+pub(super) struct Process<'a, W> {
+    pub(super) settings: &'a Settings,
+    pub(super) input: &'a Payload,
+    pub(super) at: Timestamp,
+    /// Number of this process, from 1.
+    pub(super) number: usize,
+    pub(super) store: Arc<CrashStore>,
+    pub(super) dispatcher: Arc<StubDispatcher>,
+    pub(super) entropy: Entropy,
+    pub(super) workflow: PhantomData<fn() -> W>,
+}
+
+impl<W: Workflow> Process<'_, W> {
+    /// Runs until the run ends or the process dies.
+    pub(super) async fn run_to_end(&self) -> Result<ProcessEnd<W>, SimError> {
+        let world = SimEnvironment::with_entropy(self.at, self.entropy.clone());
+        self.dispatcher.begin_process(&self.store);
+        tokio::select! {
+            biased;
+            error = self.dispatcher.trouble.wait() => Err(error),
+            () = self.store.crashed() => Ok(ProcessEnd::Crashed(world.now())),
+            () = self.die_waiting(&world) => Ok(ProcessEnd::Crashed(world.now())),
+            () = self.schedule_bodies() => Err(SimError::Broken("its scheduler ended".into())),
+            report = self.run(&world) => match report {
+                report if self.is_stopped_by_fault(&report) => Ok(ProcessEnd::Crashed(world.now())),
+                report => report.map(|(report, passed)| ProcessEnd::Ended(Box::new(report), passed)),
+            },
+        }
+    }
+
+    /// Whether the store of this process fails on purpose, and that is why the run did not end here.
+    fn is_stopped_by_fault(&self, end: &Result<(SimReport<W>, Vec<Boundary>), SimError>) -> bool {
+        let fails = self.settings.store_fails && self.number == 1;
+        fails
+            && match end {
+                Ok((report, _)) => is_stopped(report),
+                Err(error) => is_of_store(error),
+            }
+    }
+
+    /// Dies half-way through the suspension that is the crash point; else never returns.
+    async fn die_waiting(&self, world: &SimEnvironment) {
+        let (now, until) = match self.store.suspended().await {
+            Some(until) => (world.now(), until),
+            None => (world.now(), world.now().saturating_add(WAIT).unwrap_or(Timestamp::MAX)),
+        };
+        let half = Duration::try_from(until.duration_since(now)).unwrap_or_default() / 2;
+        world.sleep_until(now.saturating_add(half).unwrap_or(until)).await;
+        self.store.crash();
+    }
+
+    /// Releases bodies in the order that is asked for; never returns.
+    async fn schedule_bodies(&self) {
+        match &self.settings.scheduler {
+            Some(scheduler) => scheduler.run().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn run(&self, world: &SimEnvironment) -> Result<(SimReport<W>, Vec<Boundary>), SimError> {
+        let engine = self.engine(world).await?;
+        let input = W::decode(self.input).map_err(SimError::Input)?;
+        let handle = engine.start::<W>(input).id(self.settings.id.as_str()).await?;
+        let live = Live::new(engine.clone(), handle.id().clone(), world.clone(), self.settings.at);
+        spawn_people(self.settings, &self.dispatcher, &live);
+        let deadline = self.settings.at.saturating_add(self.settings.within).unwrap_or(Timestamp::MAX);
+        let result = tokio::select! {
+            biased;
+            result = handle.result() => result,
+            () = world.sleep_until(deadline) => return Err(self.unfinished(&engine, &handle).await?),
+        };
+        let passed = self.store.boundaries();
+        Ok((self.report(world, &engine, handle.id(), result).await?, passed))
+    }
+
+    async fn engine(&self, world: &SimEnvironment) -> Result<Engine, SimError> {
+        let settings = self.settings;
+        let store: Arc<dyn Store> = self.store.clone();
+        let store =
+            settings.front.as_ref().map_or_else(|| store.clone(), |front| front(store.clone(), self.number));
+        let engine = verifying(EngineBuilder::new(Arc::new(world.clone())), settings)
+            .store(store)
+            .deps(self.deps())
+            .interceptor(self.dispatcher.clone())
+            .policy(LastCommands)
+            .approvals(settings.people.approvals.clone())
+            .limits(settings.limits)
+            .lease(LEASE)
+            .poll_interval(POLL)
+            .register::<W>();
+        Ok(engine.start().await?)
+    }
+
+    /// What was provided, and the scripted models.
+    fn deps(&self) -> Deps {
+        let mut deps = self.settings.deps.clone();
+        if let Some(models) = scripted(&self.dispatcher) {
+            deps.insert(models);
+        }
+        deps
+    }
+
+    async fn unfinished(&self, engine: &Engine, handle: &RunHandle<W>) -> Result<SimError, SimError> {
+        let status = handle.status().await?;
+        let view = engine.view(handle.id()).await?;
+        let open = view.steps.iter().filter(|step| step.outcome.is_none()).map(|step| step.command.clone());
+        let waiting = open.collect();
+        let mut help: Vec<_> = engine.all_pending().await?.iter().map(for_wait).collect();
+        let events = journal_of(&**engine.store(), handle.id()).await?;
+        help.extend(for_signals(&events));
+        Ok(SimError::Unfinished { within: self.settings.within, status, waiting, help })
+    }
+
+    async fn report(
+        &self,
+        world: &SimEnvironment,
+        engine: &Engine,
+        run: &RunId,
+        result: Result<W::Output, RunError<W::Error>>,
+    ) -> Result<SimReport<W>, SimError> {
+        let slept = Duration::try_from(world.now().duration_since(self.settings.at)).unwrap_or_default();
+        let store = engine.store();
+        let events = journal_of(&**store, run).await?;
+        let view = engine.view(run).await?;
+        let ended = matches!(view.status, Status::Completed | Status::Failed);
+        let verified = if ended { Some(engine.verify(run).await) } else { None };
+        Ok(SimReport {
+            result,
+            view,
+            events,
+            ledger: store.entries(run).await?,
+            verified,
+            log: self.dispatcher.calls(),
+            begun: self.settings.at,
+            slept,
+            trapped: Vec::new(),
+            writes: 0,
+            effects: 0,
+            crashes: 0,
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! A whole simulation: processes one after another, each on what the last one left in the store.
+//!
+//! Promise: a simulation runs on a thread and a clock of its own; the next process begins after the lease of the last.
+
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::journal::event::Event;
+use aether_core::payload::Payload;
+use aether_core::store::memory::MemoryStore;
+use aether_core::store::{Append, Store};
+use aether_core::workflow::Workflow;
+use jiff::Timestamp;
+
+use super::audit::audit;
+use super::doubts::{Doubt, doubts, journal_of, left_open};
+use super::engine::runtime;
+use super::process::{LEASE, Process, ProcessEnd};
+use crate::sim::dispatch::dispatcher::StubDispatcher;
+use crate::sim::report::error::SimError;
+use crate::sim::report::sim_report::SimReport;
+use crate::sim::settings::Settings;
+use crate::sim::world::Entropy;
+use crate::stores::crash::CrashStore;
+use crate::stores::crash_point::{Boundary, CrashPoint};
+use crate::trap::watch::Armed;
+
+/// What a simulation left.
+pub(crate) struct Simulated<W: Workflow> {
+    pub(crate) report: SimReport<W>,
+    /// Begun and not decided when a process died.
+    pub(crate) left: BTreeSet<Doubt>,
+    /// In doubt at the end.
+    pub(crate) doubts: BTreeSet<Doubt>,
+    /// What it was kept in.
+    pub(crate) store: Arc<dyn Store>,
+    /// What the first process passed until the run's end.
+    pub(crate) boundaries: Vec<Boundary>,
+    /// The run's journal as the first process left it, where it died.
+    pub(crate) before: Option<Vec<Event>>,
+    /// What was wrong with what a process left in the store.
+    pub(crate) broken: Option<String>,
+}
+
+/// Runs a whole simulation on this thread; see [`simulate`].
+pub(crate) fn run<W: Workflow>(settings: &Settings, input: &Payload) -> Result<SimReport<W>, SimError> {
+    simulate::<W>(settings, input).map(|done| done.report)
+}
+
+/// Runs a whole simulation on this thread, which must not belong to a runtime.
+pub(crate) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Result<Simulated<W>, SimError> {
+    if let Some(prepare) = &settings.prepare {
+        prepare();
+    }
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let store = settings.wrap.as_ref().map_or(Arc::clone(&memory), |wrap| wrap(memory));
+    let dispatcher = Arc::new(StubDispatcher::new(settings));
+    let armed = arm(settings, &dispatcher);
+    let mut simulation = Simulation::new(settings, store);
+    let mut points = settings.crashes.iter().copied();
+    for number in 1.. {
+        let process = Process {
+            settings,
+            input,
+            at: simulation.at,
+            number,
+            store: Arc::new(simulation.crash_store(points.next())),
+            dispatcher: Arc::clone(&dispatcher),
+            entropy: simulation.entropy.clone(),
+            workflow: PhantomData,
+        };
+        let runtime = runtime()?;
+        let end = runtime.block_on(process.run_to_end())?;
+        runtime.block_on(simulation.count(&process.store));
+        match end {
+            ProcessEnd::Crashed(when) => {
+                runtime.block_on(simulation.crashed(&process.store, when))?;
+            }
+            ProcessEnd::Ended(report, passed) => {
+                let report = SimReport { trapped: armed.hits(), ..*report };
+                return runtime.block_on(simulation.ended(report, passed));
+            }
+        }
+    }
+    Err(SimError::Broken("it had more processes than can be counted".into()))
+}
+
+/// Sets the trap on this thread; a strict one ends the simulation at its first hit.
+pub(crate) fn arm(settings: &Settings, dispatcher: &Arc<StubDispatcher>) -> Armed {
+    let dispatcher = Arc::clone(dispatcher);
+    Armed::set(settings.trap.clone(), settings.skew, move |hit| {
+        dispatcher.give_up(SimError::Trapped(Box::new(hit)));
+    })
+}
+
+/// What a simulation carries from process to process.
+struct Simulation<'a> {
+    settings: &'a Settings,
+    store: Arc<dyn Store>,
+    /// When the next process begins.
+    at: Timestamp,
+    entropy: Entropy,
+    /// A write that the last process kept back.
+    late: Option<Append>,
+    crashes: usize,
+    writes: u64,
+    effects: u64,
+    left: BTreeSet<Doubt>,
+    boundaries: Option<Vec<Boundary>>,
+    before: Option<Vec<Event>>,
+    broken: Option<String>,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(settings: &'a Settings, store: Arc<dyn Store>) -> Self {
+        Self {
+            settings,
+            store,
+            at: settings.at,
+            entropy: Entropy::new(settings.seed),
+            late: None,
+            crashes: 0,
+            writes: 0,
+            effects: 0,
+            left: BTreeSet::new(),
+            boundaries: None,
+            before: None,
+            broken: None,
+        }
+    }
+
+    /// The store that dies with the next process.
+    fn crash_store(&mut self, point: Option<CrashPoint>) -> CrashStore {
+        CrashStore::new(Arc::clone(&self.store), point).with_late(self.late.take())
+    }
+
+    /// Adds up what a process wrote, and takes what it kept back.
+    async fn count(&mut self, store: &CrashStore) {
+        self.writes += store.writes();
+        self.effects += store.effects();
+        self.late = store.take_stalled();
+        if let Some(Ok(())) = store.late_answer().await {
+            self.broken =
+                Some("a write of a process that had lost the run to another one took effect".into());
+        }
+    }
+
+    /// Looks at what a process left that died, and sets the clock after its lease.
+    async fn crashed(&mut self, store: &CrashStore, when: Timestamp) -> Result<(), SimError> {
+        self.crashes += 1;
+        self.left.append(&mut left_open(&*self.store).await?);
+        let before = journal_of(&*self.store, &self.settings.run_id()?).await.unwrap_or_default();
+        if before.is_empty() {
+            // Nothing was kept: the next process draws what this one drew.
+            self.entropy = Entropy::new(self.settings.seed);
+        }
+        self.before = Some(before);
+        self.note_broken(audit(&*self.store).await?);
+        self.boundaries.get_or_insert_with(|| store.boundaries());
+        self.at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
+        Ok(())
+    }
+
+    /// What is left when the run has ended. `passed` are the boundaries of the last process.
+    async fn ended<W: Workflow>(
+        mut self,
+        report: SimReport<W>,
+        passed: Vec<Boundary>,
+    ) -> Result<Simulated<W>, SimError> {
+        let doubts = doubts(&*self.store).await?;
+        self.note_broken(audit(&*self.store).await?);
+        let Self { store, crashes, writes, effects, left, boundaries, before, broken, .. } = self;
+        let report = SimReport { writes, effects, crashes, ..report };
+        let boundaries = boundaries.unwrap_or(passed);
+        Ok(Simulated { report, left, doubts, store, boundaries, before, broken })
+    }
+
+    /// The first thing that is wrong counts.
+    fn note_broken(&mut self, found: Option<String>) {
+        self.broken = self.broken.take().or(found);
+    }
+}

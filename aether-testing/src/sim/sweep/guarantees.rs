@@ -1,0 +1,142 @@
+//! What must hold of every run, and what must be the same after a crash or a fault of the store.
+//!
+//! Promise: a disturbance changes no result, except that a world-changing call whose intent was durable and whose
+//! outcome was not is in doubt; and no body of such a call is called twice under one key, unless its policy is `retry`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aether_core::definition::def::{OnUnknown, StepOptions};
+use aether_core::id::{CommandId, RunId};
+use aether_core::journal::event::Event;
+use aether_core::workflow::Workflow;
+
+use super::races::races;
+use crate::sim::processes::doubts::Doubt;
+use crate::sim::processes::simulate::Simulated;
+use crate::sim::report::sim_report::SimReport;
+
+/// What must hold without any crash.
+pub(super) fn undisturbed<W: Workflow>(reference: &Simulated<W>) -> Result<(), String> {
+    if let Some(broken) = &reference.broken {
+        return Err(broken.clone());
+    }
+    called_once(&reference.report)?;
+    replays(&reference.report)
+}
+
+/// Holds a disturbed run against the undisturbed one.
+pub(super) fn check<W: Workflow>(
+    reference: &Simulated<W>,
+    crashed: &Simulated<W>,
+    must_die: bool,
+) -> Result<(), String> {
+    let report = &crashed.report;
+    if must_die && report.crashes == 0 {
+        return Err("the process did not die: the run has fewer boundaries than without a crash".into());
+    }
+    if let Some(broken) = &crashed.broken {
+        return Err(broken.clone());
+    }
+    called_once(report)?;
+    replays(report)?;
+    let expected = must_stay(&reference.report, &crashed.left);
+    if let Some(doubt) = expected.iter().find(|doubt| !crashed.doubts.contains(doubt)) {
+        return Err(format!(
+            "{} was started and its outcome was lost, yet it is not in doubt",
+            described(doubt)
+        ));
+    }
+    let unexpected = |doubt: &&Doubt| !crashed.left.contains(doubt) && !reference.doubts.contains(doubt);
+    if let Some(doubt) = crashed.doubts.iter().find(unexpected) {
+        return Err(format!("{} is in doubt, though the crash did not cut it off", described(doubt)));
+    }
+    if expected.is_empty() { same(&reference.report, report) } else { Ok(()) }
+}
+
+fn replays<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
+    if let Some(illegal) = report.view.illegal.first() {
+        return Err(format!("the journal holds an illegal move: {illegal}"));
+    }
+    match &report.verified {
+        Some(Err(error)) => Err(format!("the journal does not replay: {error}")),
+        _ => Ok(()),
+    }
+}
+
+/// The invocations whose policy leaves them in doubt; how a step is executed is known from the run without a crash.
+fn must_stay<'a, W: Workflow>(reference: &SimReport<W>, left: &'a BTreeSet<Doubt>) -> BTreeSet<&'a Doubt> {
+    let executed: BTreeMap<(&RunId, &CommandId), &StepOptions> =
+        reference.log.iter().map(|call| ((&call.run, &call.command), &call.options)).collect();
+    let fails = |doubt: &&Doubt| {
+        let options = executed.get(&(&doubt.run, &doubt.command));
+        options.is_some_and(|options| options.on_unknown == OnUnknown::Fail)
+    };
+    left.iter().filter(fails).collect()
+}
+
+fn described(doubt: &Doubt) -> String {
+    format!("invocation `{}` of run `{}`", doubt.invocation.as_str(), doubt.run)
+}
+
+fn called_once<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
+    let mut calls: BTreeMap<_, usize> = BTreeMap::new();
+    for call in &report.log {
+        if call.options.class.changes_world() && call.options.on_unknown != OnUnknown::Retry {
+            *calls.entry(&call.key).or_default() += 1;
+        }
+    }
+    match calls.into_iter().find(|(_, times)| *times > 1) {
+        Some((key, times)) => Err(format!("the body of `{key}` was called {times} times")),
+        None => Ok(()),
+    }
+}
+
+fn same<W: Workflow>(reference: &SimReport<W>, crashed: &SimReport<W>) -> Result<(), String> {
+    let (expected, found) = (end(reference), end(crashed));
+    if expected != found {
+        return Err(format!("the run is {found}; without the crash it is {expected}"));
+    }
+    same_commands(&reference.events, &commands(reference), &commands(crashed))
+}
+
+/// How a run ended.
+pub(super) fn end<W: Workflow>(report: &SimReport<W>) -> String {
+    format!("{} with {:?}", report.view.status, report.view.result)
+}
+
+/// What a journal says about each command, without what a crash may leave in it: which process resumed the run, how often an
+/// attempt was made, what was decided about it, and when.
+pub(super) fn commands<W: Workflow>(report: &SimReport<W>) -> BTreeMap<CommandId, String> {
+    let steps = report.view.steps.iter();
+    steps
+        .map(|step| {
+            let line = format!(
+                "{} {} {:?} with {:?}: {:?}",
+                step.class, step.status, step.outcome, step.input, step.result
+            );
+            (step.command.clone(), line)
+        })
+        .collect()
+}
+
+/// Compares what two journals of a run say about its commands. Branches of a race are left out: how far a loser comes is
+/// a matter of time.
+fn same_commands(
+    events: &[Event],
+    expected: &BTreeMap<CommandId, String>,
+    found: &BTreeMap<CommandId, String>,
+) -> Result<(), String> {
+    let races = races(events);
+    let raced = |command: &CommandId| races.iter().any(|(race, _)| command.is_within(race));
+    for (command, expected) in expected.iter().filter(|(command, _)| !raced(command)) {
+        match found.get(command) {
+            Some(found) if found == expected => {}
+            Some(found) => return Err(format!("`{command}` is {found}; without the crash it is {expected}")),
+            None => return Err(format!("`{command}` is missing; without the crash it is {expected}")),
+        }
+    }
+    match found.keys().find(|command| !raced(command) && !expected.contains_key(*command)) {
+        Some(command) => Err(format!("`{command}` is there, and is not without the crash")),
+        None => Ok(()),
+    }
+}

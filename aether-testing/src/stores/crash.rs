@@ -1,0 +1,273 @@
+//! A store that dies at a chosen boundary, as the process around it would.
+//!
+//! Promise: after the crash point nothing is written and nothing is answered, for ever. What was written before stays
+//! in the inner store, on which the next engine starts. Only a write that was kept back ([`CrashPoint::Stalled`])
+//! arrives later, when another process owns the run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aether_core::contract::Status;
+use aether_core::store::AppendReply;
+use aether_core::store::{Ack, Append, AppendError, DurableWatermark, NewRun, Store};
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+pub use super::crash_point::{Boundary, CrashPoint, UnknownCrashPoint};
+use super::gated::{Gate, GateDecision, Gated, StoreCall};
+
+/// A store that freezes at its crash point. Drop the engine on it then, and start the next one on the inner store.
+///
+/// ```
+/// use std::sync::Arc;
+/// use aether_core::store::memory::MemoryStore;
+/// use aether_testing::crash::{CrashPoint, CrashStore};
+///
+/// let inner = Arc::new(MemoryStore::new());
+/// let store = CrashStore::new(inner.clone(), Some(CrashPoint::Before(3)));
+/// assert!(!store.is_frozen());
+/// ```
+pub type CrashStore = Gated<Fuse>;
+
+/// Counts boundaries and decides when the end has come.
+#[derive(Debug, Default)]
+pub struct Fuse {
+    point: Option<CrashPoint>,
+    passed: Mutex<Passed>,
+    frozen: AtomicBool,
+    blown: Notify,
+    waits: Notify,
+    /// What a former process wrote, and has not arrived yet.
+    late: Mutex<Option<Append>>,
+    /// What the store answered to it.
+    answered: Mutex<Option<AppendReply>>,
+}
+
+#[derive(Debug, Default)]
+struct Passed {
+    writes: u64,
+    effects: u64,
+    bodies: u64,
+    waits: u64,
+    /// Until when the run waits whose suspension is the crash point; the inner `None` where no timer wakes it.
+    waits_until: Option<Option<Timestamp>>,
+    boundaries: Vec<Boundary>,
+}
+
+impl Passed {
+    fn note(&mut self, point: CrashPoint, what: &str) {
+        self.boundaries.push(Boundary { point, what: what.to_owned(), unwinding: undoes(what) });
+    }
+}
+
+impl Fuse {
+    fn blow(&self) {
+        self.frozen.store(true, Ordering::Release);
+        self.blown.notify_one();
+    }
+
+    fn passed(&self) -> MutexGuard<'_, Passed> {
+        self.passed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides about a write that has one or more boundaries.
+    fn reach(&self, points: &[CrashPoint], what: &str) -> GateDecision {
+        let mut passed = self.passed();
+        points.iter().for_each(|point| passed.note(*point, what));
+        drop(passed);
+        let Some(reached) = self.point.filter(|point| points.contains(point)) else {
+            return GateDecision::Pass;
+        };
+        self.blow();
+        match reached {
+            CrashPoint::After(_) | CrashPoint::AfterEffect(_) => GateDecision::Unacknowledged,
+            CrashPoint::Stalled(_) => GateDecision::Stall,
+            _ => GateDecision::Freeze,
+        }
+    }
+
+    fn write(&self) -> u64 {
+        let mut passed = self.passed();
+        passed.writes += 1;
+        passed.writes
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Acquire)
+    }
+
+    /// A write that suspends a run.
+    fn suspends(&self, append: &Append) {
+        let Some(change) = append.status.as_ref().filter(|change| change.status == Status::Waiting) else {
+            return;
+        };
+        let mut passed = self.passed();
+        passed.waits += 1;
+        let point = CrashPoint::Waiting(passed.waits);
+        passed.note(point, &format!("run `{}` waits", append.run));
+        if self.point == Some(point) {
+            passed.waits_until = Some(change.wake_at);
+            self.waits.notify_one();
+        }
+    }
+}
+
+impl Gate for Fuse {
+    fn decide(&self, call: StoreCall) -> GateDecision {
+        if self.is_frozen() {
+            return GateDecision::Freeze;
+        }
+        if call != StoreCall::Effect {
+            return GateDecision::Pass;
+        }
+        let mut passed = self.passed();
+        passed.effects += 1;
+        let effect = passed.effects;
+        drop(passed);
+        self.reach(&[CrashPoint::BeforeEffect(effect), CrashPoint::AfterEffect(effect)], "effect store")
+    }
+
+    fn decide_create(&self, new: &NewRun) -> GateDecision {
+        if self.is_frozen() {
+            return GateDecision::Freeze;
+        }
+        let write = self.write();
+        self.reach(&[CrashPoint::Before(write), CrashPoint::After(write)], &kinds(&new.frame.text))
+    }
+
+    fn decide_append(&self, append: &Append) -> GateDecision {
+        if self.is_frozen() {
+            return GateDecision::Freeze;
+        }
+        let write = self.write();
+        let what = kinds(&append.frame.text);
+        let points = [CrashPoint::Before(write), CrashPoint::Stalled(write), CrashPoint::After(write)];
+        let decision = self.reach(&points, &what);
+        if matches!(decision, GateDecision::Pass) {
+            self.suspends(append);
+        }
+        decision
+    }
+
+    fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
+        // The new owner holds the run and wrote nothing yet: the worst moment for a write of the last one.
+        self.deliver_late(inner);
+        inner.append(append);
+    }
+}
+
+impl Fuse {
+    fn deliver_late(&self, inner: &Arc<dyn Store>) {
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut late) = late else { return };
+        let next = late.expected + u64::from(late.frame.count);
+        let (ack, answer) = Ack::awaited(late.run.clone(), next, Arc::new(DurableWatermark::default()));
+        drop(std::mem::replace(&mut late.ack, ack));
+        inner.append(late);
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+    }
+}
+
+/// Whether the command of a boundary undoes another one.
+fn undoes(what: &str) -> bool {
+    let command = what.rsplit_once(" of ").map_or("", |(_, command)| command);
+    command.split_once(':').is_some_and(|(place, _)| place.split('.').any(|part| part == "undo"))
+}
+
+/// The kinds of the events in a frame, with the first command.
+fn kinds(frame: &str) -> String {
+    let events: Vec<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_str(frame).unwrap_or_default();
+    let command = events.iter().flat_map(|event| event.values()).find_map(|event| event.get("command"));
+    let kinds: Vec<&str> = events.iter().flat_map(|event| event.keys().map(String::as_str)).collect();
+    match command.and_then(|command| command.as_str()) {
+        Some(command) => format!("{} of {command}", kinds.join(", ")),
+        None => kinds.join(", "),
+    }
+}
+
+impl CrashStore {
+    /// A store in front of `inner` that freezes at `point`; without a point it never does.
+    pub fn new(inner: Arc<dyn Store>, point: Option<CrashPoint>) -> Self {
+        Self::behind(inner, Fuse { point, ..Fuse::default() })
+    }
+
+    /// Lets an append arrive that a former process made, just before the first append of this one.
+    pub(crate) fn with_late(self, late: Option<Append>) -> Self {
+        *self.gate.late.lock().unwrap_or_else(PoisonError::into_inner) = late;
+        self
+    }
+
+    /// What the store answered to the late append, if it arrived.
+    pub(crate) async fn late_answer(&self) -> Option<Result<(), AppendError>> {
+        let answer = self.gate.answered.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(answer.await.ok()?.map(|_receipt| ()))
+    }
+
+    /// Number of writes that were asked for until the crash.
+    pub fn writes(&self) -> u64 {
+        self.gate.passed().writes
+    }
+
+    /// Number of writes to the effect store that were asked for until the crash.
+    pub fn effects(&self) -> u64 {
+        self.gate.passed().effects
+    }
+
+    /// The boundaries that were passed so far, in order.
+    pub fn boundaries(&self) -> Vec<Boundary> {
+        self.gate.passed().boundaries.clone()
+    }
+
+    /// Whether the crash point was reached.
+    pub fn is_frozen(&self) -> bool {
+        self.gate.is_frozen()
+    }
+
+    /// Freezes the store now, whatever the crash point: for a process that dies inside of a body.
+    pub fn crash(&self) {
+        self.gate.blow();
+    }
+
+    /// A body call begins: its number. The process dies here if this is the crash point.
+    pub(crate) fn body_begins(&self, command: &str) -> u64 {
+        let mut passed = self.gate.passed();
+        passed.bodies += 1;
+        let call = passed.bodies;
+        passed.note(CrashPoint::InBody(call), &format!("body of {command}"));
+        drop(passed);
+        self.die_at(CrashPoint::InBody(call));
+        call
+    }
+
+    /// A body call came back. The process dies here if this is the crash point.
+    pub(crate) fn body_returns(&self, call: u64, command: &str) {
+        self.gate.passed().note(CrashPoint::AfterBody(call), &format!("body of {command}"));
+        self.die_at(CrashPoint::AfterBody(call));
+    }
+
+    fn die_at(&self, point: CrashPoint) {
+        if self.gate.point == Some(point) {
+            self.gate.blow();
+        }
+    }
+
+    /// Waits until the suspension is reached that is the crash point; until when that run waits.
+    pub(crate) async fn suspended(&self) -> Option<Timestamp> {
+        loop {
+            let until = self.gate.passed().waits_until;
+            if let Some(until) = until {
+                return until;
+            }
+            self.gate.waits.notified().await;
+        }
+    }
+
+    /// Waits until the crash point is reached; then drop the engine on this store.
+    pub async fn crashed(&self) {
+        while !self.is_frozen() {
+            self.gate.blown.notified().await;
+        }
+        self.gate.blown.notify_one();
+    }
+}

@@ -1,0 +1,318 @@
+//! A store behind a gate that decides about every write and read: what the faulty stores of this crate are made of.
+//!
+//! Promise: what the gate lets pass reaches the inner store unchanged; a frozen call never answers, and an append
+//! whose acknowledgement is withheld stays unanswered until the store is dropped.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::journal::LargeValue;
+use aether_core::journal::StoredFrame;
+use aether_core::payload::Payload;
+use aether_core::store::StoredEffect;
+use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::{
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, Message,
+    NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError,
+};
+use futures_util::future::{BoxFuture, pending, ready};
+use jiff::Timestamp;
+
+/// A call of a store, by its sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreCall {
+    /// Appends to a run.
+    Append,
+    /// Creates a run.
+    Create,
+    /// Loads a run's frames.
+    Load,
+    /// Claims runs.
+    Claim,
+    /// Releases a run.
+    Release,
+    /// Keeps an outcome, or a large value, before it is in the journal.
+    Effect,
+    /// Any other write: leases, messages, progress, snapshots.
+    Write,
+    /// Reads a large value.
+    Blob,
+    /// Any other read: runs, ledger rows, messages, snapshots.
+    Read,
+}
+
+/// What is to happen with one call.
+#[derive(Clone, Debug)]
+pub enum GateDecision {
+    /// The inner store answers.
+    Pass,
+    /// Nothing is done, and this is the answer.
+    Fail(AppendError),
+    /// Nothing is done, and no answer comes.
+    Freeze,
+    /// It is done, and no answer comes.
+    Unacknowledged,
+    /// It is done, and this is the answer.
+    Misreport(AppendError),
+    /// A write is kept back as it is, to arrive later; no answer comes.
+    Stall,
+    /// A large value is not found.
+    Lose,
+}
+
+/// Decides what happens with each call of a store.
+pub trait Gate: Send + Sync + Debug + 'static {
+    /// What is to happen with the next call.
+    fn decide(&self, call: StoreCall) -> GateDecision;
+
+    /// What is to happen with this append.
+    fn decide_append(&self, _append: &Append) -> GateDecision {
+        self.decide(StoreCall::Append)
+    }
+
+    /// What is to happen with this creation of a run.
+    fn decide_create(&self, _new: &NewRun) -> GateDecision {
+        self.decide(StoreCall::Create)
+    }
+
+    /// Passes an append to the store behind the gate.
+    fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
+        inner.append(append);
+    }
+}
+
+/// A store behind a gate.
+#[derive(Debug)]
+pub struct Gated<G> {
+    inner: Arc<dyn Store>,
+    pub(crate) gate: G,
+    withheld: Mutex<Vec<Ack>>,
+    stalled: Mutex<Option<Append>>,
+}
+
+impl<G: Gate> Gated<G> {
+    pub(crate) fn behind(inner: Arc<dyn Store>, gate: G) -> Self {
+        Self { inner, gate, withheld: Mutex::default(), stalled: Mutex::default() }
+    }
+
+    fn withhold(&self, ack: Ack) {
+        self.withheld.lock().unwrap_or_else(PoisonError::into_inner).push(ack);
+    }
+
+    /// The append that was kept back, if one was.
+    pub(crate) fn take_stalled(&self) -> Option<Append> {
+        self.stalled.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Lets `append` take effect, with `answer` in place of the store's; `None` for no answer.
+    fn append_unacknowledged(&self, mut append: Append, answer: Option<AppendError>) {
+        let next = append.expected + Position::from(append.frame.count);
+        let silent = Ack::silent(append.run.clone(), next, Arc::new(DurableWatermark::default()));
+        let ack = std::mem::replace(&mut append.ack, silent);
+        self.gate.deliver(&self.inner, append);
+        match answer {
+            Some(error) => ack.failed(error),
+            None => self.withhold(ack),
+        }
+    }
+
+    fn call<'a, T: Send + 'a>(
+        &self,
+        call: StoreCall,
+        answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        self.decided(self.gate.decide(call), answer)
+    }
+
+    fn decided<'a, T: Send + 'a>(
+        &self,
+        decision: GateDecision,
+        answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        match decision {
+            GateDecision::Pass | GateDecision::Lose => answer(),
+            GateDecision::Fail(error) => Box::pin(ready(Err(self.store_error(error)))),
+            GateDecision::Freeze | GateDecision::Stall => Box::pin(pending()),
+            GateDecision::Misreport(error) => {
+                let (answer, error) = (answer(), self.store_error(error));
+                Box::pin(async move { answer.await.and(Err(error)) })
+            }
+            GateDecision::Unacknowledged => {
+                let answer = answer();
+                Box::pin(async move {
+                    let _lost = answer.await;
+                    pending().await
+                })
+            }
+        }
+    }
+
+    fn store_error(&self, error: AppendError) -> StoreError {
+        match error {
+            AppendError::Store(error) => error,
+            other => StoreError::Unavailable { store: self.inner.describe(), reason: other.to_string() },
+        }
+    }
+}
+
+impl<G: Gate> Store for Gated<G> {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    fn runs_transactions(&self) -> bool {
+        self.inner.runs_transactions()
+    }
+
+    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.register(worker)
+    }
+
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.decided(self.gate.decide_create(&new), || self.inner.create(new))
+    }
+
+    fn append(&self, append: Append) {
+        match self.gate.decide_append(&append) {
+            GateDecision::Pass | GateDecision::Lose => self.gate.deliver(&self.inner, append),
+            GateDecision::Fail(error) => append.ack.failed(error),
+            GateDecision::Freeze => self.withhold(append.ack),
+            GateDecision::Unacknowledged => self.append_unacknowledged(append, None),
+            GateDecision::Misreport(error) => self.append_unacknowledged(append, Some(error)),
+            GateDecision::Stall => {
+                *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(append);
+            }
+        }
+    }
+
+    fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
+        self.call(StoreCall::Load, || self.inner.load(run, from))
+    }
+
+    fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.last_frame(run))
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.run(run))
+    }
+
+    fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.runs(filter))
+    }
+
+    fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
+        self.call(StoreCall::Claim, || self.inner.claim(request))
+    }
+
+    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Write, || self.inner.renew(worker, until))
+    }
+
+    fn release(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Release, || self.inner.release(run, epoch, wake_at))
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.next_wake())
+    }
+
+    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.entry(key))
+    }
+
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.holder(business_key))
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.ended(query))
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.purge(run))
+    }
+
+    fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.entries(run))
+    }
+
+    fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.send(run, message))
+    }
+
+    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.inbox(run))
+    }
+
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.unread(run))
+    }
+
+    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Effect, || self.inner.put_blob(hash, bytes))
+    }
+
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        values: Vec<LargeValue>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Effect, || self.inner.put_effect(effect, values))
+    }
+
+    fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.effects(run))
+    }
+
+    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        match self.gate.decide(StoreCall::Blob) {
+            GateDecision::Lose => Box::pin(ready(Ok(None))),
+            decision => self.decided(decision, || self.inner.blob(hash)),
+        }
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Write, || self.inner.save_progress(run, epoch, command, progress))
+    }
+
+    fn progress(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.progress(run, command))
+    }
+
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Write, || self.inner.save_snapshot(run, snapshot))
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.snapshot(run))
+    }
+
+    fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Write, || self.inner.delete_snapshots())
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Write, || self.inner.close())
+    }
+}
