@@ -1,6 +1,6 @@
 //! `cx.agent(..)`: a model in a loop with tools, every one of whose calls is a recorded command.
 //!
-//! Promise: killed anywhere, an agent goes on with the call it had not finished and repeats none. What a model gets
+//! Promise: killed anywhere, an agent resumes with the call it had not finished and repeats none. What a model gets
 //! wrong (an unknown tool, bad arguments) and what a tool fails with is told to the model. A call whose outcome is
 //! unknown is not: the agent stops with it, because a model would make the call again.
 
@@ -14,14 +14,25 @@ use aether_core::workflow::BoxEffect;
 use aether_core::workflow::Cx;
 use serde::{Deserialize, Serialize};
 
-use crate::llm::{ChatMessage, ChatRequest, Expect, ToolCall, ToolSpec, Usage, ask};
+use crate::llm::builder::{Expect, ask};
+use crate::model::chat::{ChatMessage, ChatRequest, ToolCall, ToolSpec, Usage};
 
 /// Default number of answers an agent may ask for.
 const MAX_TURNS: u32 = 16;
 
-/// Agents for workflows.
+/// `cx.agent(..)` in workflows.
 pub trait CxAgent {
     /// Begins an agent. `name` names its model calls in the journal and chooses their client.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let report = cx.agent("support").run("How do I reset my key?").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     fn agent(&mut self, name: impl Into<String>) -> Agent<'_>;
 }
 
@@ -85,20 +96,38 @@ tuples!(A B C D E F G H I J);
 tuples!(A B C D E F G H I J K);
 tuples!(A B C D E F G H I J K L);
 
-/// What an agent did.
+/// What an agent answered and what it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// The model's last word.
+    /// The model's final text.
     pub answer: String,
-    /// How many answers were asked for.
+    /// Number of answers that the model was asked for.
     pub turns: u32,
-    /// What all of them cost.
+    /// Tokens of all answers together.
     pub usage: Usage,
-    /// The whole conversation.
+    /// The whole conversation, with every tool call and its answer.
     pub transcript: Vec<ChatMessage>,
 }
 
 /// An agent under construction.
+///
+/// ```
+/// # use aether_core::failure::Result;
+/// # use aether_core::workflow::Cx;
+/// # use aether_effects::agent::CxAgent;
+/// # use aether_core::step::Tool;
+/// # async fn workflow(cx: &mut Cx, search: Tool, send: Tool) -> Result<()> {
+/// let report = cx
+///     .agent("support")
+///     .system("You answer questions about accounts.")
+///     .tools((search, send)) // `search::tool()` and `send::tool()` of the program's steps
+///     .max_turns(8)
+///     .run("How do I reset my key?")
+///     .await?;
+/// assert!(report.turns <= 8);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an agent does nothing until `.run(prompt).await`"]
 #[derive(Debug)]
 pub struct Agent<'c> {
@@ -111,36 +140,97 @@ pub struct Agent<'c> {
 
 impl<'c> Agent<'c> {
     /// Asks this model instead of the client's own.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").model("gpt-4o").run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.request.model = Some(model.into());
         self
     }
 
     /// Says what the agent is to do and to be.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").system("You answer in one sentence.").run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn system(mut self, content: impl Into<String>) -> Self {
         self.request.messages.push(ChatMessage::system(content));
         self
     }
 
-    /// Sampling temperature.
+    /// How freely the model chooses its words: 0 for the likeliest, the provider's default if it is not set.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").temperature(0.2).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.request.temperature = Some(temperature);
         self
     }
 
     /// Gives the agent tools, besides those it has.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # use aether_core::step::Tool;
+    /// # async fn workflow(cx: &mut Cx, search: Tool, send: Tool) -> Result<()> {
+    /// cx.agent("support").tools((search, send)).run("Tell Ada that her order left.").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tools(mut self, tools: impl IntoTools) -> Self {
         self.tools.extend(tools.into_tools());
         self
     }
 
     /// How many answers may be asked for. Default 16.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").max_turns(4).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = turns;
         self
     }
 
     /// Time for one attempt of one answer. Without it, the client's own timeout holds.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").timeout(std::time::Duration::from_secs(20)).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -149,6 +239,17 @@ impl<'c> Agent<'c> {
     /// Runs the agent until the model answers without asking for a tool.
     ///
     /// The error is that of a model call that failed for good, a tool call in doubt, or that the turns are used up.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let report = cx.agent("support").run("How do I reset my key?").await?;
+    /// let answer: String = report.answer;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self, prompt: impl Into<String>) -> BoxEffect<'c, Result<AgentReport, StepError<Failure>>> {
         let Self { cx, mut request, tools, max_turns, timeout } = self;
         request.messages.push(ChatMessage::user(prompt));
@@ -245,8 +346,8 @@ fn arguments(tool: &Tool, text: &str) -> Result<Payload, String> {
     Ok(args)
 }
 
-/// What the model is told about a failed call; or the error itself, where the call may have changed the world and
-/// nobody knows, or the run is to end.
+/// What the model is told about a failed call; or the error itself, where it is not known whether the call changed the
+/// world, or where the run is to end.
 fn told(tool: &Tool, error: StepError<Payload>) -> Result<String, StepError<Failure>> {
     let changes_world = tool.def.options.class.changes_world();
     let error = match error {

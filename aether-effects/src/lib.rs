@@ -8,5 +8,7 @@ pub mod cassette;
 pub mod environment;
 pub mod http;
 pub mod llm;
+mod model;
+mod recorded_error;
 pub mod resource;
 pub mod secret;

@@ -21,7 +21,7 @@ use std::fmt;
 pub struct Secret<T>(T);
 
 impl<T> Secret<T> {
-    /// Hides `value`.
+    /// Wraps `value`, so that printing shows `***`.
     pub fn new(value: T) -> Self {
         Self(value)
     }

@@ -6,19 +6,14 @@
 //! Three phases, three types: `parse` makes an item of tokens, `check` makes a plan of an item or says everything
 //! that is wrong with it, `expand` makes code of a plan and cannot fail.
 
-mod awaits;
-mod block;
+mod attribute;
 mod check;
-mod code;
+mod diagnostics;
 mod expand;
 mod flow;
-mod hidden;
-mod ir;
-mod module;
 mod parse;
-mod report;
-mod span;
-mod testing;
+mod plan;
+mod syntax;
 
 use proc_macro::TokenStream;
 
@@ -52,7 +47,7 @@ use proc_macro::TokenStream;
 /// Every compile error carries a code; `aether::explain("AE0020")` and `docs/diagnostics` tell more about it.
 #[proc_macro_attribute]
 pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
-    run(parse::Kind::Step, options, item)
+    run(parse::kind::Kind::Step, options, item)
 }
 
 /// Makes an async function a durable workflow.
@@ -80,7 +75,7 @@ pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
 /// Every compile error carries a code; `aether::explain("AE0101")` and `docs/diagnostics` tell more about it.
 #[proc_macro_attribute]
 pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
-    run(parse::Kind::Workflow, options, item)
+    run(parse::kind::Kind::Workflow, options, item)
 }
 
 /// Shows the imports of an inline module to the workflows and steps in it.
@@ -94,7 +89,7 @@ pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `AE0018` on anything but a module with its items in braces.
 #[proc_macro_attribute]
 pub fn workflow_mod(options: TokenStream, item: TokenStream) -> TokenStream {
-    module::compile(&options.into(), item.into()).into()
+    attribute::module::compile(&options.into(), item.into()).into()
 }
 
 /// Makes an async function a test.
@@ -112,30 +107,9 @@ pub fn workflow_mod(options: TokenStream, item: TokenStream) -> TokenStream {
 /// Every compile error carries a code; `aether::explain("AE0027")` and `docs/diagnostics` tell more about it.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
-    testing::compile(options.into(), item.into()).into()
+    attribute::test::compile(options.into(), item.into()).into()
 }
 
-fn run(kind: parse::Kind, options: TokenStream, item: TokenStream) -> TokenStream {
-    compile(kind, options.into(), item.into()).into()
-}
-
-/// The three phases.
-fn compile(
-    kind: parse::Kind,
-    options: proc_macro2::TokenStream,
-    item: proc_macro2::TokenStream,
-) -> proc_macro2::TokenStream {
-    let parsed = match parse::parse(kind, options, item) {
-        Ok(parsed) => parsed,
-        Err(refused) => return refused,
-    };
-    function(parsed).together()
-}
-
-/// The last two.
-fn function(parsed: parse::Parsed) -> expand::Code {
-    match check::check(parsed) {
-        Ok(plan) => expand::plan(&plan),
-        Err(rejected) => expand::rejected(&rejected),
-    }
+fn run(kind: parse::kind::Kind, options: TokenStream, item: TokenStream) -> TokenStream {
+    attribute::item::compile(kind, options.into(), item.into()).into()
 }

@@ -15,7 +15,7 @@ use aether_core::journal::chain;
 use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StatusChange, StoreError};
 
-use crate::error::{AppendFault, Fault};
+use crate::error::{AppendOpError, OpError};
 use crate::statements::{Head, Statements};
 
 /// More heads than this are forgotten between two transactions.
@@ -33,7 +33,7 @@ pub(crate) struct Batch<'c> {
 }
 
 impl<'c> Batch<'c> {
-    /// Prepares for the first transaction. `patience` is how long [`Batch::begin`] goes on trying.
+    /// Prepares for the first transaction. `patience` is how long [`Batch::begin`] keeps trying.
     pub(crate) fn new(conn: &'c Connection, store: &Arc<str>, patience: Duration) -> rusqlite::Result<Self> {
         Ok(Self {
             conn,
@@ -49,7 +49,11 @@ impl<'c> Batch<'c> {
     /// Takes the write lock and forgets what another connection may have changed.
     pub(crate) fn begin(&mut self) -> rusqlite::Result<()> {
         self.lock()?;
+        // Under the lock: were it read before, another process could claim a run between this look and the appends that
+        // are admitted by the cache, and a fenced writer would get through.
         let version = self.statements.data_version()?;
+        // Only here is the cache cut back: within a transaction a dirty head is all that knows where its run's journal
+        // ends.
         if self.version != Some(version) || self.heads.len() > HEADS {
             self.forget();
         }
@@ -57,7 +61,7 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// Takes the write lock. Another process may hold it for longer than SQLite waits: nothing queued is given up
+    /// Takes the write lock. Another process may hold it for longer than SQLite waits: nothing queued fails
     /// for that until the patience is at its end.
     fn lock(&mut self) -> rusqlite::Result<()> {
         let since = Instant::now();
@@ -74,13 +78,16 @@ impl<'c> Batch<'c> {
 
     /// Makes everything durable.
     pub(crate) fn commit(&mut self) -> rusqlite::Result<()> {
+        // One update for each run, however many frames it got; without it the next claim would read an old position.
         self.flush()?;
         self.statements.commit()
     }
 
-    /// Gives everything up, also after a commit that failed.
+    /// Undoes everything, also after a commit that failed.
     pub(crate) fn rollback(&mut self) {
+        // Whether or not the rollback works: the heads moved along with frames that are not in the file.
         self.forget();
+        // SQLite rolls back by itself on some errors (a full disk, for one), and a second rollback would be an error.
         if !self.conn.is_autocommit()
             && let Err(error) = self.statements.rollback()
         {
@@ -117,32 +124,36 @@ impl<'c> Batch<'c> {
     }
 
     /// Applies one append whole or not at all.
-    pub(crate) fn append(&mut self, append: &Append) -> Result<Acquired, AppendFault> {
+    pub(crate) fn append(&mut self, append: &Append) -> Result<Acquired, AppendOpError> {
         self.admit(append)?;
+        // A savepoint costs two statements. One statement that can refuse needs none: it comes before anything is
+        // written.
         let undoable = append.ledger.len() + usize::from(append.acquire.is_some()) > 1;
         if !undoable {
             return self.write(append);
         }
         self.statements.savepoint()?;
         let written = self.write(append);
-        if !matches!(written, Err(Fault::Sqlite(_))) {
+        // After an error of the driver the savepoint may be gone with the transaction, which is rolled back anyway.
+        if !matches!(written, Err(OpError::Sqlite(_))) {
             self.statements.end_savepoint(written.is_ok())?;
         }
         written
     }
 
     /// Checks run, epoch, status and position.
-    pub(crate) fn admit(&mut self, append: &Append) -> Result<(), AppendFault> {
+    pub(crate) fn admit(&mut self, append: &Append) -> Result<(), AppendOpError> {
         let run = &append.run;
         let head = match self.heads.entry(run.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => match self.statements.head(run)? {
                 Some(head) => place.insert(head),
-                None => return Err(Fault::Refused(StoreError::UnknownRun { run: run.clone() }.into())),
+                None => return Err(OpError::Refused(StoreError::UnknownRun { run: run.clone() }.into())),
             },
         };
         let run = run.clone();
-        Err(Fault::Refused(if head.epoch != append.epoch {
+        // The epoch first: a writer that lost the run mostly has a wrong position, too, and must be told the cause.
+        Err(OpError::Refused(if head.epoch != append.epoch {
             AppendError::StaleEpoch { run, held: append.epoch, found: head.epoch }
         } else if head.status.is_terminal() {
             AppendError::RunEnded { run, status: head.status }
@@ -155,9 +166,9 @@ impl<'c> Batch<'c> {
 
     /// Writes an admitted append. Whatever can be refused comes first, so that a refusal finds nothing written, or
     /// a savepoint to go back to.
-    fn write(&mut self, append: &Append) -> Result<Acquired, AppendFault> {
+    fn write(&mut self, append: &Append) -> Result<Acquired, AppendOpError> {
         let Some(head) = self.heads.get_mut(&append.run) else {
-            return Err(Fault::Row(format!("run `{}` was admitted and is gone", append.run)));
+            return Err(OpError::Row(format!("run `{}` was admitted and is gone", append.run)));
         };
         let (frame, acquired) = match &append.acquire {
             None => (&append.frame, Acquired::NotAsked),
@@ -167,11 +178,13 @@ impl<'c> Batch<'c> {
         for update in &append.ledger {
             if !self.statements.settle(update, append.at)? {
                 let reason = format!("there is no ledger row `{}` to change", update.key);
-                return Err(Fault::Refused(
+                return Err(OpError::Refused(
                     StoreError::Corrupt { store: self.store.to_string(), reason }.into(),
                 ));
             }
         }
+        // From here on nothing refuses: the head moves with what is written, and undoing a savepoint does not move it
+        // back.
         for seq in &append.consumed {
             self.statements.consume(head.no, *seq, append.expected)?;
         }
@@ -184,6 +197,7 @@ impl<'c> Batch<'c> {
         head.at = append.at;
         match &append.status {
             Some(change) => self.change(append, change)?,
+            // The row can wait until the commit: the next append of this batch finds its position in the cache.
             None if !head.dirty => {
                 head.dirty = true;
                 self.dirty.push(append.run.clone());

@@ -19,7 +19,7 @@ use aether_core::store::{
 use jiff::Timestamp;
 
 use crate::batch::Batch;
-use crate::error::Fault;
+use crate::error::OpError;
 use crate::row;
 use crate::statements::Head;
 
@@ -39,7 +39,7 @@ ORDER BY wake_at, no LIMIT ?3";
 
 impl Batch<'_> {
     /// Creates a run unless its id is taken.
-    pub(crate) fn create(&mut self, new: NewRun) -> Result<Created, Fault> {
+    pub(crate) fn create(&mut self, new: NewRun) -> Result<Created, OpError> {
         if let Some(record) = self.record(&new.id)? {
             return Ok(Created::Existing(Box::new(record)));
         }
@@ -89,20 +89,20 @@ impl Batch<'_> {
         Ok(Created::New)
     }
 
-    fn record(&self, run: &RunId) -> Result<Option<RunRecord>, Fault> {
+    fn record(&self, run: &RunId) -> Result<Option<RunRecord>, OpError> {
         let sql = format!("SELECT {} FROM runs WHERE id = ?1", row::RUN);
         let mut statement = self.conn.prepare_cached(&sql)?;
         let mut rows = statement.query([run.as_str()])?;
         rows.next()?.map(row::run).transpose()
     }
 
-    fn known(&mut self, run: &RunId) -> Result<Head, Fault> {
+    fn known(&mut self, run: &RunId) -> Result<Head, OpError> {
         let head = self.statements.head(run)?;
-        head.ok_or_else(|| Fault::Refused(StoreError::UnknownRun { run: run.clone() }))
+        head.ok_or_else(|| OpError::Refused(StoreError::UnknownRun { run: run.clone() }))
     }
 
-    /// Takes runs that nobody holds.
-    pub(crate) fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Lease>, Fault> {
+    /// Claims runs that no worker holds.
+    pub(crate) fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Lease>, OpError> {
         let now = request.now.as_microsecond();
         let found: Vec<i64> = match &request.only {
             Some(run) => self
@@ -125,25 +125,25 @@ impl Batch<'_> {
         for no in found {
             match self.readable(no) {
                 Ok(()) => leases.push(self.lease(no, request)?),
-                // One damaged run must not keep the others from being taken up.
-                Err(Fault::Row(reason)) if request.only.is_none() => {
+                // One damaged run must not keep the others from being claimed.
+                Err(OpError::Row(reason)) if request.only.is_none() => {
                     tracing::warn!(number = no, %reason, "a damaged run is left alone");
                 }
-                Err(fault) => return Err(fault),
+                Err(error) => return Err(error),
             }
         }
         Ok(leases)
     }
 
     /// Whether the row of a run can be read at all.
-    fn readable(&mut self, no: i64) -> Result<(), Fault> {
+    fn readable(&mut self, no: i64) -> Result<(), OpError> {
         let mut statement =
             self.conn.prepare_cached(&format!("SELECT {} FROM runs WHERE no = ?1", row::RUN))?;
         let mut rows = statement.query(params![no])?;
         rows.next()?.map_or(Ok(()), |row| row::run(row).map(drop))
     }
 
-    fn lease(&mut self, no: i64, request: &ClaimRequest) -> Result<Lease, Fault> {
+    fn lease(&mut self, no: i64, request: &ClaimRequest) -> Result<Lease, OpError> {
         let sql = format!(
             "UPDATE runs SET epoch = epoch + 1, owner = ?2, lease_until = ?3, notified = 0
              WHERE no = ?1 AND (owner IS NULL OR lease_until IS NULL OR lease_until <= ?4) RETURNING {}",
@@ -155,7 +155,7 @@ impl Batch<'_> {
         let run = {
             let mut rows = statement.query(params![no, request.worker.as_str(), until, now])?;
             let Some(row) = rows.next()? else {
-                return Err(Fault::Row(format!("run number {no} was free and is not")));
+                return Err(OpError::Row(format!("run number {no} was free and is not")));
             };
             let run = row::run(row)?;
             while rows.next()?.is_some() {}
@@ -165,8 +165,8 @@ impl Batch<'_> {
         Ok(Lease { run, until: request.lease_until })
     }
 
-    /// Gives back every run of a worker whose process is gone.
-    pub(crate) fn give_back(&mut self, worker: &WorkerId) -> Result<(), Fault> {
+    /// Releases every run of a worker whose process is gone.
+    pub(crate) fn release_worker(&mut self, worker: &WorkerId) -> Result<(), OpError> {
         self.conn
             .prepare_cached("UPDATE runs SET owner = NULL, lease_until = NULL WHERE owner = ?1")?
             .execute(params![worker.as_str()])?;
@@ -174,15 +174,15 @@ impl Batch<'_> {
     }
 
     /// Extends every lease of a worker.
-    pub(crate) fn renew(&mut self, worker: &WorkerId, until: Timestamp) -> Result<(), Fault> {
+    pub(crate) fn renew(&mut self, worker: &WorkerId, until: Timestamp) -> Result<(), OpError> {
         self.conn
             .prepare_cached("UPDATE runs SET lease_until = ?2 WHERE owner = ?1")?
             .execute(params![worker.as_str(), until.as_microsecond()])?;
         Ok(())
     }
 
-    /// Gives a run back; does nothing when `epoch` is not the run's or the run is over.
-    pub(crate) fn release(&mut self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Result<(), Fault> {
+    /// Releases a run; does nothing when `epoch` is not the run's or the run is over.
+    pub(crate) fn release(&mut self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Result<(), OpError> {
         let head = self.known(run)?;
         self.conn
             .prepare_cached(&format!(
@@ -194,7 +194,7 @@ impl Batch<'_> {
     }
 
     /// Puts a message into an inbox and makes its run due.
-    pub(crate) fn send(&mut self, run: &RunId, message: &Message) -> Result<Sent, Fault> {
+    pub(crate) fn send(&mut self, run: &RunId, message: &Message) -> Result<Sent, OpError> {
         let head = self.known(run)?;
         let known = self
             .conn
@@ -218,7 +218,7 @@ impl Batch<'_> {
     }
 
     /// Keeps bytes under their hash.
-    pub(crate) fn put_blob(&mut self, hash: &str, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn put_blob(&mut self, hash: &str, bytes: &[u8]) -> Result<(), OpError> {
         self.conn
             .prepare_cached("INSERT INTO blobs(hash, bytes) VALUES(?1, ?2) ON CONFLICT DO NOTHING")?
             .execute(params![hash, bytes])?;
@@ -226,7 +226,7 @@ impl Batch<'_> {
     }
 
     /// Keeps an outcome under its key, unless there is one, and the values it refers to.
-    pub(crate) fn put_effect(&mut self, effect: &StoredEffect, values: &[LargeValue]) -> Result<(), Fault> {
+    pub(crate) fn put_effect(&mut self, effect: &StoredEffect, values: &[LargeValue]) -> Result<(), OpError> {
         let head = self.known(&effect.run)?;
         for LargeValue { value, at } in values {
             self.put_blob(&at.sha256, value.as_str().as_bytes())?;
@@ -248,7 +248,7 @@ impl Batch<'_> {
     }
 
     /// Keeps a snapshot unless a newer one is there.
-    pub(crate) fn save_snapshot(&mut self, run: &RunId, snapshot: &Snapshot) -> Result<(), Fault> {
+    pub(crate) fn save_snapshot(&mut self, run: &RunId, snapshot: &Snapshot) -> Result<(), OpError> {
         let head = self.known(run)?;
         self.conn
             .prepare_cached(
@@ -267,7 +267,7 @@ impl Batch<'_> {
         epoch: Epoch,
         command: &CommandId,
         progress: &Payload,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), OpError> {
         self.conn
             .prepare_cached(&format!(
                 "INSERT INTO aether_progress(run_no, command, value)
@@ -279,7 +279,7 @@ impl Batch<'_> {
     }
 
     /// Deletes every snapshot.
-    pub(crate) fn delete_snapshots(&mut self) -> Result<(), Fault> {
+    pub(crate) fn delete_snapshots(&mut self) -> Result<(), OpError> {
         self.conn.prepare_cached("DELETE FROM snapshots")?.execute([])?;
         Ok(())
     }

@@ -10,8 +10,8 @@ use aether_core::store::{AppendError, StoreError};
 
 /// Why an operation did not work.
 #[derive(Debug)]
-pub(crate) enum Fault<E = StoreError> {
-    /// The operation was refused; the transaction it travels in goes on.
+pub(crate) enum OpError<E = StoreError> {
+    /// The operation was refused; the transaction it is part of continues.
     Refused(E),
     /// The driver failed.
     Sqlite(rusqlite::Error),
@@ -20,9 +20,9 @@ pub(crate) enum Fault<E = StoreError> {
 }
 
 /// Why an append did not work.
-pub(crate) type AppendFault = Fault<AppendError>;
+pub(crate) type AppendOpError = OpError<AppendError>;
 
-impl<E> From<rusqlite::Error> for Fault<E> {
+impl<E> From<rusqlite::Error> for OpError<E> {
     fn from(error: rusqlite::Error) -> Self {
         match error {
             rusqlite::Error::FromSqlConversionFailure(..)
@@ -34,9 +34,9 @@ impl<E> From<rusqlite::Error> for Fault<E> {
     }
 }
 
-impl Fault {
+impl OpError {
     /// What the caller is told.
-    pub(crate) fn told(self, store: &str) -> StoreError {
+    pub(crate) fn into_store_error(self, store: &str) -> StoreError {
         match self {
             Self::Refused(error) => error,
             Self::Sqlite(error) => translate(&error, store),

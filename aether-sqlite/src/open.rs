@@ -10,26 +10,26 @@ use rusqlite::{Connection, ErrorCode};
 
 use aether_core::store::StoreError;
 
-use crate::SqliteOptions;
-use crate::error::{Fault, opening};
+use crate::error::{OpError, opening};
+use crate::options::SqliteOptions;
 use crate::schema;
 
 /// The writer's connection, ready to use.
 pub(crate) fn open(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connection, StoreError> {
-    connect(path, store, options).map_err(|fault| match fault {
-        Fault::Sqlite(error) => opening(&error, path, store),
-        other => other.told(store),
+    connect(path, store, options).map_err(|error| match error {
+        OpError::Sqlite(error) => opening(&error, path, store),
+        other => other.into_store_error(store),
     })
 }
 
-fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connection, Fault> {
+fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connection, OpError> {
     let conn = Connection::open(path)?;
     conn.busy_timeout(options.busy_timeout)?;
     conn.set_prepared_statement_cache_capacity(64);
     schema::version(&conn, store)?;
     if conn.is_readonly("main")? {
         let reason = "the file can be read but not written: check its permissions and its file system".into();
-        return Err(Fault::Refused(StoreError::ReadOnly { store: store.into(), reason }));
+        return Err(OpError::Refused(StoreError::ReadOnly { store: store.into(), reason }));
     }
     write_ahead(&conn, store, options.busy_timeout)?;
     conn.pragma_update(None, "synchronous", "FULL")?;
@@ -45,7 +45,7 @@ fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connecti
 }
 
 /// Switches the file to WAL. The switch does not wait for other connections by itself.
-fn write_ahead(conn: &Connection, store: &str, patience: Duration) -> Result<(), Fault> {
+fn write_ahead(conn: &Connection, store: &str, patience: Duration) -> Result<(), OpError> {
     let deadline = Instant::now() + patience;
     loop {
         match conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
@@ -53,7 +53,7 @@ fn write_ahead(conn: &Connection, store: &str, patience: Duration) -> Result<(),
             Ok(mode) => {
                 let reason =
                     format!("journal mode is {mode:?} and cannot be WAL here: use a file on a local disk");
-                return Err(Fault::Refused(StoreError::Open { store: store.into(), reason }));
+                return Err(OpError::Refused(StoreError::Open { store: store.into(), reason }));
             }
             Err(error)
                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)

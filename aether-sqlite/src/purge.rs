@@ -11,12 +11,12 @@ use aether_core::store::Purged;
 use aether_core::store::ledger::{PURGED, STORE_WIDE};
 
 use crate::batch::Batch;
-use crate::error::Fault;
+use crate::error::OpError;
 use crate::row;
 
 impl Batch<'_> {
     /// Deletes a run, unless it or the run that started it is open.
-    pub(crate) fn purge(&mut self, run: &RunId) -> Result<Purged, Fault> {
+    pub(crate) fn purge(&mut self, run: &RunId) -> Result<Purged, OpError> {
         let Some(head) = self.statements.head(run)? else { return Ok(Purged::Unknown) };
         if !head.status.is_terminal() {
             return Ok(Purged::Open(head.status));
@@ -24,7 +24,7 @@ impl Batch<'_> {
         if let Some(parent) = self.open_parent(head.no)? {
             return Ok(Purged::ParentOpen(parent));
         }
-        self.bury(run, head.no)?;
+        self.delete_ledger_rows(run, head.no)?;
         for table in [
             "journal WHERE run_no",
             "inbox WHERE run_no",
@@ -40,7 +40,7 @@ impl Batch<'_> {
     }
 
     /// The run that started this one, if it has not ended.
-    fn open_parent(&self, no: i64) -> Result<Option<RunId>, Fault> {
+    fn open_parent(&self, no: i64) -> Result<Option<RunId>, OpError> {
         let sql = "SELECT parent.id, parent.status FROM runs JOIN runs AS parent ON parent.id = runs.parent
                    WHERE runs.no = ?1";
         let mut statement = self.conn.prepare_cached(sql)?;
@@ -50,12 +50,12 @@ impl Batch<'_> {
         if status.is_terminal() {
             return Ok(None);
         }
-        RunId::new(id).map(Some).map_err(|error| Fault::Row(error.to_string()))
+        RunId::new(id).map(Some).map_err(|error| OpError::Row(error.to_string()))
     }
 
     /// Deletes the ledger rows of a run; of those with a store-wide key a tombstone is kept. The keys of a run all
     /// start with `aether:<run>:`, so the key's index finds them.
-    fn bury(&self, run: &RunId, no: i64) -> Result<(), Fault> {
+    fn delete_ledger_rows(&self, run: &RunId, no: i64) -> Result<(), OpError> {
         let (from, to) = (format!("aether:{run}:"), format!("aether:{run};"));
         self.conn
             .prepare_cached(

@@ -20,8 +20,8 @@ use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError};
 use jiff::Timestamp;
 
-use crate::SqliteOptions;
-use crate::error::{Fault, gone, opening};
+use crate::error::{OpError, gone, opening};
+use crate::options::SqliteOptions;
 use crate::row;
 
 type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
@@ -53,13 +53,13 @@ impl Readers {
     /// Asks on a reader's thread and waits for the answer.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+        question: impl FnOnce(&Connection) -> Result<T, OpError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let store = self.store.clone();
         let job: Job = Box::new(move |conn| {
-            let _asker_gone =
-                reply.send(conn.and_then(|conn| question(conn).map_err(|fault| fault.told(&store))));
+            let _asker_gone = reply
+                .send(conn.and_then(|conn| question(conn).map_err(|error| error.into_store_error(&store))));
         });
         let queued = match &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(jobs) => jobs.send(job).is_ok(),
@@ -112,8 +112,8 @@ fn list<T>(
     conn: &Connection,
     sql: &str,
     params: impl Params,
-    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
-) -> Result<Vec<T>, Fault> {
+    read: impl Fn(&Row<'_>) -> Result<T, OpError>,
+) -> Result<Vec<T>, OpError> {
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(params)?;
     let mut found = Vec::new();
@@ -127,15 +127,15 @@ fn first<T>(
     conn: &Connection,
     sql: &str,
     params: impl Params,
-    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
-) -> Result<Option<T>, Fault> {
+    read: impl Fn(&Row<'_>) -> Result<T, OpError>,
+) -> Result<Option<T>, OpError> {
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(params)?;
     rows.next()?.map(read).transpose()
 }
 
 /// The frames that hold events at `from` or later.
-pub(crate) fn load(conn: &Connection, run: &RunId, from: Position) -> Result<Vec<StoredFrame>, Fault> {
+pub(crate) fn load(conn: &Connection, run: &RunId, from: Position) -> Result<Vec<StoredFrame>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
     let sql = format!(
         "SELECT {} FROM journal WHERE run_no = ?1 AND position + count > ?2 AND position >= \
@@ -146,19 +146,19 @@ pub(crate) fn load(conn: &Connection, run: &RunId, from: Position) -> Result<Vec
 }
 
 /// The newest frame.
-pub(crate) fn last_frame(conn: &Connection, run: &RunId) -> Result<Option<StoredFrame>, Fault> {
+pub(crate) fn last_frame(conn: &Connection, run: &RunId) -> Result<Option<StoredFrame>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(None) };
     let sql = format!("SELECT {} FROM journal WHERE run_no = ?1 ORDER BY position DESC LIMIT 1", row::FRAME);
     first(conn, &sql, [no], row::frame)
 }
 
 /// One run.
-pub(crate) fn run(conn: &Connection, run: &RunId) -> Result<Option<RunRecord>, Fault> {
+pub(crate) fn run(conn: &Connection, run: &RunId) -> Result<Option<RunRecord>, OpError> {
     first(conn, &format!("SELECT {} FROM runs WHERE id = ?1", row::RUN), [run.as_str()], row::run)
 }
 
 /// Runs, newest first.
-pub(crate) fn runs(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>, Fault> {
+pub(crate) fn runs(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>, OpError> {
     let sql = format!(
         "SELECT {} FROM runs WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR workflow = ?2) \
          ORDER BY no DESC LIMIT ?3",
@@ -169,15 +169,15 @@ pub(crate) fn runs(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRecor
     list(conn, &sql, params, row::run)
 }
 
-/// The earliest time at which a run that nobody holds is due.
-pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, Fault> {
+/// The earliest time at which a run that no worker holds is due.
+pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError> {
     let sql = "SELECT min(wake_at) FROM runs WHERE owner IS NULL AND wake_at IS NOT NULL";
     let at: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     at.map(row::time).transpose()
 }
 
 /// The workers that hold runs.
-pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, Fault> {
+pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
     let sql = "SELECT DISTINCT owner FROM runs INDEXED BY runs_held WHERE owner IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
     let owners = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
@@ -185,7 +185,7 @@ pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, Fault> {
 }
 
 /// One ledger row.
-pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, Fault> {
+pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, OpError> {
     let sql = format!(
         "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE ledger.key = ?1",
         row::ENTRY
@@ -194,7 +194,7 @@ pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<Le
 }
 
 /// The ledger row that holds a business key, or what is left of it.
-pub(crate) fn holder(conn: &Connection, key: &str) -> Result<Option<LedgerEntry>, Fault> {
+pub(crate) fn holder(conn: &Connection, key: &str) -> Result<Option<LedgerEntry>, OpError> {
     let sql = format!(
         "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE ledger.business_key = ?1",
         row::ENTRY
@@ -207,7 +207,7 @@ pub(crate) fn holder(conn: &Connection, key: &str) -> Result<Option<LedgerEntry>
 }
 
 /// Runs that have ended, with their numbers, in the order of these.
-pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, RunRecord)>, Fault> {
+pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, RunRecord)>, OpError> {
     let before = |status: Status| {
         let limit = query.before.iter().find(|(ended, _)| *ended == status);
         limit.map(|(_, before)| before.as_microsecond())
@@ -230,7 +230,7 @@ pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, Ru
 }
 
 /// The ledger rows of a run: their keys all start with `aether:<run>:`, so the key's index finds them.
-pub(crate) fn entries(conn: &Connection, run: &RunId) -> Result<Vec<LedgerEntry>, Fault> {
+pub(crate) fn entries(conn: &Connection, run: &RunId) -> Result<Vec<LedgerEntry>, OpError> {
     let sql = format!(
         "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no
          WHERE ledger.key > ?2 AND ledger.key < ?3 AND runs.id = ?1 ORDER BY ledger.position",
@@ -241,7 +241,7 @@ pub(crate) fn entries(conn: &Connection, run: &RunId) -> Result<Vec<LedgerEntry>
 }
 
 /// Messages that no append has taken in.
-pub(crate) fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Message>, Fault> {
+pub(crate) fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Message>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
     let sql =
         format!("SELECT {} FROM inbox WHERE run_no = ?1 AND consumed IS NULL ORDER BY seq", row::MESSAGE);
@@ -249,7 +249,7 @@ pub(crate) fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Message>, Faul
 }
 
 /// How many messages no append has taken in.
-pub(crate) fn unread(conn: &Connection, run: &RunId) -> Result<usize, Fault> {
+pub(crate) fn unread(conn: &Connection, run: &RunId) -> Result<usize, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(0) };
     let sql = "SELECT count(*) FROM inbox WHERE run_no = ?1 AND consumed IS NULL";
     let count: u32 = conn.prepare_cached(sql)?.query_row([no], |row| row.get(0))?;
@@ -257,20 +257,20 @@ pub(crate) fn unread(conn: &Connection, run: &RunId) -> Result<usize, Fault> {
 }
 
 /// The bytes under `hash`.
-pub(crate) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, Fault> {
+pub(crate) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, OpError> {
     let mut statement = conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;
     Ok(statement.query_row([hash], |row| row.get(0)).optional()?)
 }
 
 /// The outcomes kept for a run.
-pub(crate) fn effects(conn: &Connection, run: &RunId) -> Result<Vec<StoredEffect>, Fault> {
+pub(crate) fn effects(conn: &Connection, run: &RunId) -> Result<Vec<StoredEffect>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
     let sql = format!("SELECT {} FROM aether_effects WHERE run_no = ?1 ORDER BY seq", row::EFFECT);
     list(conn, &sql, [no], |row| row::effect(row, run))
 }
 
 /// The newest snapshot.
-pub(crate) fn snapshot(conn: &Connection, run: &RunId) -> Result<Option<Snapshot>, Fault> {
+pub(crate) fn snapshot(conn: &Connection, run: &RunId) -> Result<Option<Snapshot>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(None) };
     first(conn, "SELECT position, state FROM snapshots WHERE run_no = ?1", [no], |row| {
         Ok(Snapshot { position: row::nat(row.get(0)?, "position")?, state: row::payload(row.get(1)?)? })
@@ -282,13 +282,13 @@ pub(crate) fn progress(
     conn: &Connection,
     run: &RunId,
     command: &CommandId,
-) -> Result<Option<Payload>, Fault> {
+) -> Result<Option<Payload>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(None) };
     let query = "SELECT value FROM aether_progress WHERE run_no = ?1 AND command = ?2";
     first(conn, query, rusqlite::params![no, command.as_str()], |row| row::payload(row.get(0)?))
 }
 
-fn number(conn: &Connection, run: &RunId) -> Result<Option<i64>, Fault> {
+fn number(conn: &Connection, run: &RunId) -> Result<Option<i64>, OpError> {
     let mut statement = conn.prepare_cached("SELECT no FROM runs WHERE id = ?1")?;
     Ok(statement.query_row([run.as_str()], |row| row.get(0)).optional()?)
 }

@@ -1,6 +1,6 @@
 //! How values stand in columns, and how rows become values again.
 //!
-//! Promise: reading a damaged row is a [`Fault::Row`] that names what is wrong with it, never a panic. Times are
+//! Promise: reading a damaged row is an [`OpError::Row`] that names what is wrong with it, never a panic. Times are
 //! microseconds since 1970, numbers are what SQLite can hold: 63 bits.
 
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::store::{Message, RunRecord};
 
-use crate::error::Fault;
+use crate::error::OpError;
 
 /// Columns of a [`RunRecord`], in the order [`run`] reads them.
 pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
@@ -44,47 +44,47 @@ pub(crate) fn int(number: u64) -> i64 {
 }
 
 /// A number as it was before [`int`].
-pub(crate) fn nat<E>(number: i64, what: &str) -> Result<u64, Fault<E>> {
-    u64::try_from(number).map_err(|_| Fault::Row(format!("{what} is {number}")))
+pub(crate) fn nat<E>(number: i64, what: &str) -> Result<u64, OpError<E>> {
+    u64::try_from(number).map_err(|_| OpError::Row(format!("{what} is {number}")))
 }
 
 /// A time as it was stored.
-pub(crate) fn time<E>(micros: i64) -> Result<Timestamp, Fault<E>> {
+pub(crate) fn time<E>(micros: i64) -> Result<Timestamp, OpError<E>> {
     // Not `from_microsecond`, which refuses the last second that a timestamp can hold.
     let (second, rest) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
-    Timestamp::new(second, rest as i32 * 1_000).map_err(|e| Fault::Row(format!("time {micros}: {e}")))
+    Timestamp::new(second, rest as i32 * 1_000).map_err(|e| OpError::Row(format!("time {micros}: {e}")))
 }
 
 /// A status as it was stored.
-pub(crate) fn status<E>(name: &str) -> Result<Status, Fault<E>> {
-    Status::parse(name).ok_or_else(|| Fault::Row(format!("run status {name:?}")))
+pub(crate) fn status<E>(name: &str) -> Result<Status, OpError<E>> {
+    Status::parse(name).ok_or_else(|| OpError::Row(format!("run status {name:?}")))
 }
 
 /// A chain hash as it was stored.
-pub(crate) fn chain<E>(bytes: &[u8]) -> Result<ChainHash, Fault<E>> {
-    bytes.try_into().map_err(|_| Fault::Row(format!("chain hash of {} bytes", bytes.len())))
+pub(crate) fn chain<E>(bytes: &[u8]) -> Result<ChainHash, OpError<E>> {
+    bytes.try_into().map_err(|_| OpError::Row(format!("chain hash of {} bytes", bytes.len())))
 }
 
-fn run_id<E>(id: String) -> Result<RunId, Fault<E>> {
-    RunId::new(id).map_err(|e| Fault::Row(e.to_string()))
+fn run_id<E>(id: String) -> Result<RunId, OpError<E>> {
+    RunId::new(id).map_err(|e| OpError::Row(e.to_string()))
 }
 
-fn digest<E>(text: String) -> Result<Digest, Fault<E>> {
-    serde_json::from_value(serde_json::Value::String(text)).map_err(|e| Fault::Row(e.to_string()))
+fn digest<E>(text: String) -> Result<Digest, OpError<E>> {
+    serde_json::from_value(serde_json::Value::String(text)).map_err(|e| OpError::Row(e.to_string()))
 }
 
 /// A payload as it was stored.
-pub(crate) fn payload<E>(text: String) -> Result<Payload, Fault<E>> {
-    Payload::from_text(text).map_err(|e| Fault::Row(e.to_string()))
+pub(crate) fn payload<E>(text: String) -> Result<Payload, OpError<E>> {
+    Payload::from_text(text).map_err(|e| OpError::Row(e.to_string()))
 }
 
 /// Reads the columns of [`RUN`].
-pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, Fault<E>> {
+pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, OpError<E>> {
     Ok(RunRecord {
         id: run_id(row.get(0)?)?,
         workflow: row.get(1)?,
         version: row.get(2)?,
-        status: status(row.get_ref(3)?.as_str().map_err(|e| Fault::Row(e.to_string()))?)?,
+        status: status(row.get_ref(3)?.as_str().map_err(|e| OpError::Row(e.to_string()))?)?,
         digest: digest(row.get(4)?)?,
         parent: row.get::<_, Option<String>>(5)?.map(run_id).transpose()?,
         created_at: time(row.get(6)?)?,
@@ -98,18 +98,18 @@ pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, Fault<E>> {
 }
 
 /// Reads the columns of [`FRAME`].
-pub(crate) fn frame(row: &Row<'_>) -> Result<StoredFrame, Fault> {
+pub(crate) fn frame(row: &Row<'_>) -> Result<StoredFrame, OpError> {
     Ok(StoredFrame {
         position: nat(row.get(0)?, "position")?,
         at: time(row.get(1)?)?,
         epoch: nat(row.get(2)?, "epoch")?,
         text: row.get(3)?,
-        chain: chain(row.get_ref(4)?.as_blob().map_err(|e| Fault::Row(e.to_string()))?)?,
+        chain: chain(row.get_ref(4)?.as_blob().map_err(|e| OpError::Row(e.to_string()))?)?,
     })
 }
 
 /// Reads the columns of [`ENTRY`].
-pub(crate) fn entry<E>(row: &Row<'_>) -> Result<LedgerEntry, Fault<E>> {
+pub(crate) fn entry<E>(row: &Row<'_>) -> Result<LedgerEntry, OpError<E>> {
     let status: String = row.get(7)?;
     Ok(LedgerEntry {
         key: IdempotencyKey::from(row.get::<_, String>(0)?),
@@ -129,12 +129,12 @@ pub(crate) fn entry<E>(row: &Row<'_>) -> Result<LedgerEntry, Fault<E>> {
     })
 }
 
-fn ledger_status<E>(name: &str) -> Result<LedgerStatus, Fault<E>> {
-    LedgerStatus::parse(name).ok_or_else(|| Fault::Row(format!("ledger status {name:?}")))
+fn ledger_status<E>(name: &str) -> Result<LedgerStatus, OpError<E>> {
+    LedgerStatus::parse(name).ok_or_else(|| OpError::Row(format!("ledger status {name:?}")))
 }
 
 /// Reads the columns of [`EFFECT`], of an outcome of `run`.
-pub(crate) fn effect(row: &Row<'_>, run: &RunId) -> Result<StoredEffect, Fault> {
+pub(crate) fn effect(row: &Row<'_>, run: &RunId) -> Result<StoredEffect, OpError> {
     let status: Option<String> = row.get(3)?;
     Ok(StoredEffect {
         run: run.clone(),
@@ -145,7 +145,7 @@ pub(crate) fn effect(row: &Row<'_>, run: &RunId) -> Result<StoredEffect, Fault> 
 }
 
 /// Reads the columns of [`MESSAGE`].
-pub(crate) fn message(row: &Row<'_>) -> Result<Message, Fault> {
+pub(crate) fn message(row: &Row<'_>) -> Result<Message, OpError> {
     Ok(Message {
         seq: nat(row.get(0)?, "message number")?,
         id: row.get(1)?,

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use aether_core::store::StoreError;
 
-use crate::error::Fault;
+use crate::error::OpError;
 
 /// Marks a file as ours: `AETH`.
 const APPLICATION: i64 = 0x4145_5448;
@@ -145,7 +145,7 @@ CREATE TABLE aether_tombstones(
 pub(crate) const SUPPORTED: u32 = MIGRATIONS.len() as u32;
 
 /// Brings the file to [`SUPPORTED`], holding the write lock while it looks and works.
-pub(crate) fn migrate(conn: &Connection, store: &str) -> Result<(), Fault> {
+pub(crate) fn migrate(conn: &Connection, store: &str) -> Result<(), OpError> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     let done = apply(conn, store).and_then(|()| Ok(conn.execute_batch("COMMIT")?));
     if done.is_err() && !conn.is_autocommit() {
@@ -154,7 +154,7 @@ pub(crate) fn migrate(conn: &Connection, store: &str) -> Result<(), Fault> {
     done
 }
 
-fn apply(conn: &Connection, store: &str) -> Result<(), Fault> {
+fn apply(conn: &Connection, store: &str) -> Result<(), OpError> {
     let found = version(conn, store)?;
     let rest = MIGRATIONS.iter().skip(found as usize).collect::<Vec<_>>();
     if rest.is_empty() {
@@ -169,17 +169,17 @@ fn apply(conn: &Connection, store: &str) -> Result<(), Fault> {
 }
 
 /// The file's version; refuses what this build must not touch.
-pub(crate) fn version(conn: &Connection, store: &str) -> Result<u32, Fault> {
+pub(crate) fn version(conn: &Connection, store: &str) -> Result<u32, OpError> {
     let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if application != APPLICATION && (tables > 0 || application != 0 || found != 0) {
         let reason = "the file is a database of another program: give Aether a file of its own".into();
-        return Err(Fault::Refused(StoreError::Open { store: store.into(), reason }));
+        return Err(OpError::Refused(StoreError::Open { store: store.into(), reason }));
     }
     if found > SUPPORTED {
         let newer = StoreError::NewerSchema { store: store.into(), found, supported: SUPPORTED };
-        return Err(Fault::Refused(newer));
+        return Err(OpError::Refused(newer));
     }
     Ok(found)
 }

@@ -10,7 +10,7 @@ use aether_core::id::CommandId;
 use aether_core::outcome::{EffectClass, FailureClass};
 use aether_core::step::StepCx;
 
-use crate::lend::lent_to;
+use crate::step_connection::connection_for;
 
 /// The store's SQLite file, in the transaction that records the step's outcome.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub enum SqlError {
         "step `{command}` has `effect = \"{class}\"`: only a step with `effect = \"transaction\"` may use `cx.sql`"
     )]
     NotATransaction {
-        /// The step's command.
+        /// Command of the step in its run.
         command: CommandId,
         /// What the step declares.
         class: EffectClass,
@@ -80,7 +80,7 @@ pub enum SqlError {
         "step `{command}` has no transaction here: use `cx.sql` in the step's own body, not in a task or thread and not after its end"
     )]
     NotHere {
-        /// The step's command.
+        /// Command of the step in its run.
         command: CommandId,
     },
     /// SQLite refused or failed.
@@ -99,6 +99,17 @@ pub trait SqlStep {
     ///
     /// # Errors
     /// [`SqlError`]: the step is not a transaction, the body does not run in its place, or SQLite refused.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::step::StepCx;
+    /// use aether_sqlite::SqlStep;
+    ///
+    /// // #[step(effect = "transaction")]
+    /// async fn book(cx: &mut StepCx, seat: u32) -> Result<usize> {
+    ///     Ok(cx.sql(|sql| sql.execute("UPDATE seats SET taken = 1 WHERE no = ?1 AND NOT taken", [seat]))?)
+    /// }
+    /// ```
     fn sql<T>(&self, work: impl FnOnce(&Sql<'_>) -> rusqlite::Result<T>) -> Result<T, SqlError>;
 }
 
@@ -108,8 +119,8 @@ impl SqlStep for StepCx {
         if self.class() != EffectClass::Transaction {
             return Err(SqlError::NotATransaction { command: command(), class: self.class() });
         }
-        let conn =
-            lent_to(&self.idempotency_key()).ok_or_else(|| SqlError::NotHere { command: command() })?;
+        let conn = connection_for(&self.idempotency_key())
+            .ok_or_else(|| SqlError::NotHere { command: command() })?;
         Ok(work(&Sql { conn: &conn })?)
     }
 }

@@ -13,7 +13,7 @@ use aether_core::payload::Payload;
 use aether_core::store::StatusChange;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 
-use crate::error::Fault;
+use crate::error::OpError;
 use crate::row;
 
 /// What the writer knows of a run's row.
@@ -138,7 +138,7 @@ impl<'c> Statements<'c> {
         self.commit.execute([]).map(drop)
     }
 
-    /// Gives the transaction up.
+    /// Undoes the transaction.
     pub(crate) fn rollback(&mut self) -> rusqlite::Result<()> {
         self.rollback.execute([]).map(drop)
     }
@@ -162,7 +162,7 @@ impl<'c> Statements<'c> {
     }
 
     /// A run's row.
-    pub(crate) fn head<E>(&mut self, run: &RunId) -> Result<Option<Head>, Fault<E>> {
+    pub(crate) fn head<E>(&mut self, run: &RunId) -> Result<Option<Head>, OpError<E>> {
         let mut rows = self.head.query([run.as_str()])?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let next = row::nat(row.get(1)?, "position")?;
@@ -261,7 +261,7 @@ impl<'c> Statements<'c> {
     }
 
     /// The row that stands in the way of `entry`.
-    pub(crate) fn holder<E>(&mut self, entry: &LedgerEntry) -> Result<LedgerEntry, Fault<E>> {
+    pub(crate) fn holder<E>(&mut self, entry: &LedgerEntry) -> Result<LedgerEntry, OpError<E>> {
         if let Some(row) = self.holder.query([entry.key.as_str()])?.next()? {
             return row::entry(row);
         }
@@ -270,7 +270,7 @@ impl<'c> Statements<'c> {
         }
         match self.tombstone.query([&entry.business_key])?.next()? {
             Some(row) => row::entry(row),
-            None => Err(Fault::Row(format!("key `{}` is taken by a row that is not there", entry.key))),
+            None => Err(OpError::Row(format!("key `{}` is taken by a row that is not there", entry.key))),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The writer: one thread, one connection, group commit.
 //!
 //! Promise: appends take effect in the order in which they were queued; nothing is answered before the commit that
-//! holds it; a failed commit fails everything in it, and the writer goes on. While somebody waits, a batch is
-//! committed as soon as the queue is empty; while nobody waits, it stays open for a moment to take in more. A unit of
+//! holds it; a failed commit fails everything in it, and the writer continues. While a caller waits, a batch
+//! is committed as soon as the queue is empty; while none does, it stays open for a moment to take in more. A unit of
 //! work has a transaction of its own, between two batches.
 
 use std::cell::OnceCell;
@@ -17,10 +17,10 @@ use tokio::sync::oneshot;
 use aether_core::store::ledger::Acquired;
 use aether_core::store::{Ack, Append, AppendError, StoreError};
 
-use crate::SqliteOptions;
 use crate::batch::Batch;
-use crate::error::{Fault, translate};
-use crate::lend::{Lending, carry_out};
+use crate::error::{OpError, translate};
+use crate::options::SqliteOptions;
+use crate::step_connection::{StepConnection, run_transaction};
 
 /// What is asked of the writer.
 #[allow(clippy::large_enum_variant, reason = "nearly all of them are appends, which then cost no allocation")]
@@ -43,29 +43,29 @@ pub(crate) trait Call: Send {
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
 }
 
-/// A [`Call`] made of a function and the place its answer goes to.
-pub(crate) struct Question<F, T> {
+/// A [`Call`] made of a function and where its answer goes to.
+pub(crate) struct WriteRequest<F, T> {
     ask: Option<F>,
     creates: bool,
     answer: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<F, T> Question<F, T>
+impl<F, T> WriteRequest<F, T>
 where
-    F: FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
+    F: FnOnce(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
     T: Send + 'static,
 {
     /// The call, and where its answer will be.
-    pub(crate) fn asking(ask: F, creates: bool) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
+    pub(crate) fn with_reply(ask: F, creates: bool) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
         let (reply, answer) = oneshot::channel();
         (Op::Call(Box::new(Self { ask: Some(ask), creates, answer: None, reply })), answer)
     }
 }
 
-impl<F, T> Call for Question<F, T>
+impl<F, T> Call for WriteRequest<F, T>
 where
-    F: FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send,
+    F: FnOnce(&mut Batch<'_>) -> Result<T, OpError> + Send,
     T: Send,
 {
     fn creates(&self) -> bool {
@@ -74,11 +74,14 @@ where
 
     fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error> {
         let Some(ask) = self.ask.take() else { return Ok(()) };
+        // A call reads the rows of runs by SQL: what the appends before it only noted in the cache must be in them.
         batch.flush()?;
+        // A refused call is undone alone; without the savepoint it would take the other runs' appends with it.
         batch.statements.savepoint()?;
         let answer = match ask(batch) {
-            Err(Fault::Sqlite(error)) => return Err(error),
-            other => other.map_err(|fault| fault.told(&batch.store)),
+            // The savepoint stays open: the driver may have ended the transaction, and the writer rolls all of it back.
+            Err(OpError::Sqlite(error)) => return Err(error),
+            other => other.map_err(|error| error.into_store_error(&batch.store)),
         };
         batch.statements.end_savepoint(answer.is_ok())?;
         self.answer = Some(answer);
@@ -105,6 +108,7 @@ impl Done {
         match (self, committed) {
             (Self::Applied(ack, acquired), Ok(())) => ack.durable(acquired),
             (Self::Applied(ack, _), Err(error)) => ack.failed(error.into()),
+            // Nothing of it was to be written, so it stays refused whatever becomes of the others.
             (Self::Refused(ack, error), _) => ack.failed(error),
             (Self::Called(call), committed) => call.answer(committed),
         }
@@ -112,7 +116,7 @@ impl Done {
 }
 
 /// Which file a writer serves, and how.
-pub(crate) struct Place {
+pub(crate) struct WriterConfig {
     pub(crate) path: PathBuf,
     pub(crate) store: Arc<str>,
     pub(crate) options: SqliteOptions,
@@ -121,16 +125,16 @@ pub(crate) struct Place {
 struct Writer<'c> {
     batch: Batch<'c>,
     queue: &'c Receiver<Op>,
-    place: &'c Place,
+    config: &'c WriterConfig,
     options: &'c SqliteOptions,
     /// The connection for units of work; opened for the first one.
-    lending: &'c OnceCell<Lending>,
-    works: Option<Batch<'c>>,
+    step_connection: &'c OnceCell<StepConnection>,
+    step_batch: Option<Batch<'c>>,
     /// A unit of work that waits for the open batch to be committed.
-    next_work: Option<Op>,
+    next_step: Option<Op>,
     done: Vec<Done>,
     closers: Vec<oneshot::Sender<()>>,
-    /// Whether somebody waits for the open batch.
+    /// Whether a caller waits for the open batch.
     urgent: bool,
     /// Whether a run was just created: its first appends are about to come, and share the commit.
     expecting: bool,
@@ -144,29 +148,30 @@ const SOON: Duration = Duration::from_micros(50);
 /// Says through `ready` whether it can: a file whose tables were changed by hand cannot be served.
 pub(crate) fn serve(
     conn: Connection,
-    place: &Place,
+    config: &WriterConfig,
     queue: &Receiver<Op>,
     ready: &Sender<Result<(), StoreError>>,
 ) {
-    let Place { store, options, .. } = place;
-    let lending = OnceCell::new();
+    let WriterConfig { store, options, .. } = config;
+    let step_connection = OnceCell::new();
     let closers = match Batch::new(&conn, store, options.lock_patience) {
         Ok(batch) => {
             let _opener_gone = ready.send(Ok(()));
             let mut writer = Writer {
                 batch,
                 queue,
-                place,
+                config,
                 options,
-                lending: &lending,
-                works: None,
-                next_work: None,
+                step_connection: &step_connection,
+                step_batch: None,
+                next_step: None,
                 done: Vec::new(),
                 closers: Vec::new(),
                 urgent: false,
                 expecting: false,
             };
             writer.run();
+            // The writer ends here, and with it the statements: a connection with prepared statements does not close.
             writer.closers
         }
         Err(error) => {
@@ -178,6 +183,8 @@ pub(crate) fn serve(
     if let Err((_, error)) = conn.close() {
         tracing::warn!(%store, %error, "closing the file failed; everything acknowledged is in it");
     }
+    // After the close: who waits for it finds the file without its log. The second connection closes with this thread,
+    // whose end `SqliteStore::close` waits for as well.
     for closer in closers {
         let _asker_gone = closer.send(());
     }
@@ -185,22 +192,28 @@ pub(crate) fn serve(
 
 impl<'c> Writer<'c> {
     fn run(&mut self) {
+        // The step that ended the last batch comes first: it was queued before all that is in the queue now. What was
+        // queued behind a close is dropped with the queue, which answers it.
         while self.closers.is_empty()
-            && let Some(op) = self.next_work.take().or_else(|| self.soon()).or_else(|| self.queue.recv().ok())
+            && let Some(op) =
+                self.next_step.take().or_else(|| self.recv_briefly()).or_else(|| self.queue.recv().ok())
         {
             match op {
                 Op::Close(closer) => self.closers.push(closer),
-                Op::Append(append) if append.work.is_some() => self.work(append),
+                Op::Append(append) if append.work.is_some() => self.run_step(append),
                 op => self.transaction(op),
             }
         }
     }
 
     /// An append with a unit of work: what was queued before it is committed, what comes after it waits.
-    fn work(&mut self, mut append: Append) {
+    ///
+    /// No batch is open here. The file has one write lock, and with a batch open `BEGIN` on the second connection would
+    /// wait for this very thread until it times out.
+    fn run_step(&mut self, mut append: Append) {
         let Some(mut work) = append.work.take() else { return };
-        let carried = match self.lend() {
-            Ok((lending, batch)) => carry_out(lending, batch, &mut append, &mut *work),
+        let carried = match self.step_connection() {
+            Ok((connection, batch)) => run_transaction(connection, batch, &mut append, &mut *work),
             Err(error) => Err(error.into()),
         };
         match carried {
@@ -212,21 +225,22 @@ impl<'c> Writer<'c> {
         }
     }
 
-    fn lend(&mut self) -> Result<(&'c Lending, &mut Batch<'c>), StoreError> {
-        let Place { path, store, options } = self.place;
-        let lending = match self.lending.get() {
-            Some(lending) => lending,
+    /// The connection for units of work and its transactions, opened for the first one: most programs have none.
+    fn step_connection(&mut self) -> Result<(&'c StepConnection, &mut Batch<'c>), StoreError> {
+        let WriterConfig { path, store, options } = self.config;
+        let connection = match self.step_connection.get() {
+            Some(connection) => connection,
             None => {
-                let opened = Lending::open(path, store, options)?;
-                self.lending.get_or_init(|| opened)
+                let opened = StepConnection::open(path, store, options)?;
+                self.step_connection.get_or_init(|| opened)
             }
         };
-        if self.works.is_none() {
-            let batch = lending.batch(store, options.lock_patience);
-            self.works = Some(batch.map_err(|error| translate(&error, store))?);
+        if self.step_batch.is_none() {
+            let batch = connection.batch(store, options.lock_patience);
+            self.step_batch = Some(batch.map_err(|error| translate(&error, store))?);
         }
-        match &mut self.works {
-            Some(batch) => Ok((lending, batch)),
+        match &mut self.step_batch {
+            Some(batch) => Ok((connection, batch)),
             None => Err(crate::error::gone(store)),
         }
     }
@@ -235,8 +249,10 @@ impl<'c> Writer<'c> {
     fn transaction(&mut self, first: Op) {
         self.urgent = false;
         self.expecting = false;
+        // No caller is answered before this line has run: a commit that fails would take the answer back.
         let committed = self.fill(first).and_then(|()| self.batch.commit());
         let committed = committed.map_err(|error| {
+            // All or none: what was applied before the failure is lost with it, so each of them is told the error.
             self.batch.rollback();
             let error = translate(&error, &self.batch.store);
             tracing::error!(%error, lost = self.done.len(), "a batch was not committed");
@@ -249,9 +265,10 @@ impl<'c> Writer<'c> {
 
     fn fill(&mut self, first: Op) -> rusqlite::Result<()> {
         if let Err(error) = self.batch.begin() {
-            self.give_up(first, &error);
+            self.fail_queued(first, &error);
             return Err(error);
         }
+        // From the lock on: the time spent waiting for another process must not use up the batch's own.
         let since = Instant::now();
         let mut op = first;
         loop {
@@ -259,13 +276,15 @@ impl<'c> Writer<'c> {
             if self.done.len() >= self.options.batch.max(1) {
                 return Ok(());
             }
-            match self.next(since) {
+            match self.next_op(since) {
+                // Leaving commits: what was queued before the close becomes durable, what comes after it does not.
                 Some(Op::Close(closer)) => {
                     self.closers.push(closer);
                     return Ok(());
                 }
+                // Its body may read what the appends before it wrote, on a connection that sees only commits.
                 Some(Op::Append(append)) if append.work.is_some() => {
-                    self.next_work = Some(Op::Append(append));
+                    self.next_step = Some(Op::Append(append));
                     return Ok(());
                 }
                 Some(next) => op = next,
@@ -275,21 +294,23 @@ impl<'c> Writer<'c> {
     }
 
     /// The next operation of the open batch, or `None` when it is time to commit.
-    fn next(&self, since: Instant) -> Option<Op> {
+    fn next_op(&self, since: Instant) -> Option<Op> {
         match self.queue.try_recv() {
             Ok(op) => Some(op),
             Err(TryRecvError::Disconnected) => None,
+            // A caller waits, and lingering would add to every awaited append. Others still share the commit: those
+            // that queue up while the disk syncs make the next batch.
             Err(TryRecvError::Empty) if self.urgent => None,
-            Err(TryRecvError::Empty) if self.expecting => self.soon(),
+            Err(TryRecvError::Empty) if self.expecting => self.recv_briefly(),
             Err(TryRecvError::Empty) => {
-                self.soon().or_else(|| self.queue.recv_deadline(since + self.options.linger).ok())
+                self.recv_briefly().or_else(|| self.queue.recv_deadline(since + self.options.linger).ok())
             }
         }
     }
 
     /// The next operation if it comes within [`SOON`]: a run that was just answered asks again at once, and putting
     /// this thread to sleep and waking it costs more than that.
-    fn soon(&self) -> Option<Op> {
+    fn recv_briefly(&self) -> Option<Op> {
         let until = Instant::now() + SOON;
         loop {
             match self.queue.try_recv() {
@@ -302,7 +323,7 @@ impl<'c> Writer<'c> {
     }
 
     /// What an operation means for the time of the commit.
-    fn weigh(&mut self, awaited: bool, creates: bool) {
+    fn note_urgency(&mut self, awaited: bool, creates: bool) {
         if creates {
             self.expecting = true;
         } else {
@@ -313,24 +334,26 @@ impl<'c> Writer<'c> {
     fn apply(&mut self, op: Op) -> rusqlite::Result<()> {
         match op {
             Op::Append(append) => {
-                self.weigh(append.ack.is_awaited(), false);
+                self.note_urgency(append.ack.is_awaited(), false);
                 match self.batch.append(&append) {
                     Ok(acquired) => self.done.push(Done::Applied(append.ack, acquired)),
-                    Err(Fault::Refused(error)) => self.done.push(Done::Refused(append.ack, error)),
-                    Err(Fault::Row(reason)) => {
+                    Err(OpError::Refused(error)) => self.done.push(Done::Refused(append.ack, error)),
+                    Err(OpError::Row(reason)) => {
                         let store = self.batch.store.to_string();
                         let error = StoreError::Corrupt { store, reason }.into();
                         self.done.push(Done::Refused(append.ack, error));
                     }
-                    Err(Fault::Sqlite(error)) => {
+                    // It goes in with those that are to be told; as the batch fails, what it acquired is never said.
+                    Err(OpError::Sqlite(error)) => {
                         self.done.push(Done::Applied(append.ack, Acquired::NotAsked));
                         return Err(error);
                     }
                 }
             }
             Op::Call(mut call) => {
-                self.weigh(true, call.creates());
+                self.note_urgency(true, call.creates());
                 let executed = call.execute(&mut self.batch);
+                // Before the error ends the batch: a call that is not in here would be dropped without its answer.
                 self.done.push(Done::Called(call));
                 executed?;
             }
@@ -339,8 +362,9 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
-    /// There is no transaction to be had: whoever queued up meanwhile has waited as long as `first` did.
-    fn give_up(&mut self, first: Op, error: &rusqlite::Error) {
+    /// No transaction can be had. What was queued meanwhile fails with `first`: it has waited for the same lock, and to
+    /// begin anew for each of them would make the last wait for all timeouts before it.
+    fn fail_queued(&mut self, first: Op, error: &rusqlite::Error) {
         tracing::debug!(%error, "no write lock");
         let mut op = Some(first);
         while let Some(lost) = op {

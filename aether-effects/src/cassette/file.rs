@@ -9,7 +9,9 @@ use aether_core::payload::{Digest, Payload};
 use aether_core::recording::replace_file;
 use serde::Deserialize;
 
-use super::{CassetteError, Interaction, Mode};
+use super::error::CassetteError;
+use super::interaction::Interaction;
+use super::mode::Mode;
 
 /// What the file says it is.
 const FORMAT: &str = "aether-cassette";
@@ -30,7 +32,7 @@ struct Whole {
 }
 
 /// The interactions in the file at `path`; none where there is no file that could be replayed.
-pub(super) fn read(path: &Path, mode: Mode) -> Result<Vec<Interaction>, CassetteError> {
+pub(crate) fn read(path: &Path, mode: Mode) -> Result<Vec<Interaction>, CassetteError> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound && mode != Mode::Replay => return Ok(Vec::new()),
@@ -67,14 +69,14 @@ fn print(interactions: &[Interaction]) -> String {
 }
 
 /// Adds `new` to the file at `path`; with `anew`, in place of what is there.
-pub(super) fn add(path: &Path, new: &[Interaction], anew: bool) -> Result<(), CassetteError> {
+pub(crate) fn add(path: &Path, new: &[Interaction], anew: bool) -> Result<(), CassetteError> {
     let _held = lock(path)?;
     let mut interactions = if anew { Vec::new() } else { read(path, Mode::Auto)? };
     interactions.extend_from_slice(new);
     replace_file(path, print(&interactions).as_bytes()).map_err(|error| failed(path, &error))
 }
 
-/// Waits until nobody else, in other processes too, adds to `path`, and keeps them from it. The lock's file is not
+/// Waits until no one else, in other processes too, adds to `path`, and keeps them from it. The lock's file is not
 /// beside the cassette, where it would be taken for one.
 fn lock(path: &Path) -> Result<File, CassetteError> {
     let failed = |error: &dyn Display| failed(path, &format_args!("it cannot be locked: {error}"));

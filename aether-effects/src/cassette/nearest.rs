@@ -11,7 +11,7 @@ const SHOWN: usize = 300;
 const NEAREST: usize = 3;
 
 /// Why the call `request` is refused; `given` answers to calls like it were given before.
-pub(super) fn refusal<'a>(
+pub(crate) fn refusal<'a>(
     path: &Path,
     request: &Payload,
     given: usize,

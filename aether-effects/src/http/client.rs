@@ -13,8 +13,8 @@ use reqwest::{Method, Url, redirect};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 
-use super::error::chain;
-use crate::cassette::Cassette;
+use crate::cassette::player::Cassette;
+use crate::recorded_error::chain;
 use crate::secret::Secret;
 
 /// Default time for one whole exchange.
@@ -40,7 +40,7 @@ const MAX_BODY: usize = 8 << 20;
 /// ```
 #[derive(Clone)]
 pub struct HttpClient {
-    /// Follows redirects.
+    /// Follows redirects, to other hosts as well.
     safe: reqwest::Client,
     /// Follows redirects to the same host: what is secret is for this host only.
     secretive: reqwest::Client,
@@ -67,6 +67,12 @@ struct Credential {
 
 impl HttpClient {
     /// A client with settings of your own.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::builder().max_body(1 << 20).build()?;
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn builder() -> HttpClientBuilder {
         HttpClientBuilder {
             settings: Settings {
@@ -83,6 +89,12 @@ impl HttpClient {
     ///
     /// # Errors
     /// Why TLS cannot be set up, the same text every time.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::shared()?;
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn shared() -> Result<Self, String> {
         static SHARED: OnceLock<Result<HttpClient, String>> = OnceLock::new();
         SHARED.get_or_init(|| Self::builder().build()).clone()
@@ -125,6 +137,12 @@ impl fmt::Debug for HttpClient {
 }
 
 /// Settings of an [`HttpClient`].
+///
+/// ```
+/// # use aether_effects::http::HttpClient;
+/// let client = HttpClient::builder().timeout(std::time::Duration::from_secs(5)).max_body(1 << 20).build()?;
+/// # Ok::<(), String>(())
+/// ```
 #[must_use = "call `.build()`"]
 #[derive(Clone, Debug)]
 pub struct HttpClientBuilder {
@@ -133,24 +151,48 @@ pub struct HttpClientBuilder {
 
 impl HttpClientBuilder {
     /// Time for one whole exchange. Default 30 s.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::builder().timeout(std::time::Duration::from_secs(5)).build()?;
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = timeout;
         self
     }
 
     /// Largest body of a response, in bytes. Default 8 MiB.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::builder().max_body(1 << 20).build()?;
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.settings.max_body = bytes;
         self
     }
 
     /// Records this header besides the usual ones. Credentials (`authorization`, `cookie`, ...) stay unrecorded.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::builder().record_header("x-ratelimit-remaining").build()?;
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn record_header(mut self, name: &str) -> Self {
         self.settings.recorded.insert(name.to_ascii_lowercase());
         self
     }
 
     /// Sends `value` as header `name` with every request to `host` that does not set this header itself. Not recorded.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::builder().credential("api.example.com", "x-api-key", "the key").build()?;
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn credential(mut self, host: &str, name: &str, value: impl Into<Secret<String>>) -> Self {
         let (host, name) = (host.to_ascii_lowercase(), name.to_ascii_lowercase());
         self.settings.credentials.push(Credential { host, name, value: value.into() });
@@ -158,21 +200,44 @@ impl HttpClientBuilder {
     }
 
     /// Sends `token` as a bearer token with every request to `host`. Not recorded.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::builder().bearer("api.example.com", "the token").build()?;
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn bearer(self, host: &str, token: impl Into<Secret<String>>) -> Self {
         let token = format!("Bearer {}", token.into().expose());
         self.credential(host, "authorization", token)
     }
 
     /// Records every exchange on `cassette`, or plays it back from there; see [`Cassette`].
+    ///
+    /// ```
+    /// # use aether_effects::{cassette::Cassette, http::HttpClient};
+    /// # fn client(cassette: Cassette) -> Result<HttpClient, String> {
+    /// let client = HttpClient::builder().cassette(&cassette).build()?;
+    /// # Ok(client)
+    /// # }
+    /// ```
     pub fn cassette(mut self, cassette: &Cassette) -> Self {
         self.settings.cassette = Some(cassette.clone());
         self
     }
 
-    /// The client.
+    /// Builds the client, its connections and its TLS.
     ///
     /// # Errors
     /// Why TLS cannot be set up, or which credential cannot be a header.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::builder().build()?;
+    ///
+    /// let refused = HttpClient::builder().credential("api.example.com", "no header", "x").build();
+    /// assert!(refused.is_err());
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn build(self) -> Result<HttpClient, String> {
         for credential in &self.settings.credentials {
             HeaderName::from_bytes(credential.name.as_bytes())

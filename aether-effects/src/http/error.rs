@@ -1,18 +1,17 @@
 //! Why an HTTP exchange gave no usable answer, and what that says about the world.
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
 use aether_core::failure::{ErrorHints, KnownError};
 use aether_core::outcome::{Classify, FailureClass};
 
-/// Which exchange: method and masked URL.
+/// Which exchange an error is about: method and masked URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The method.
+    /// Method of the request, in capitals.
     pub method: String,
-    /// The URL, with its secrets masked.
+    /// URL of the request, with its secrets masked.
     pub url: String,
 }
 
@@ -36,7 +35,7 @@ pub enum HttpError {
     /// The request cannot be built; nothing was sent.
     #[error("{exchange}: the request cannot be built: {reason}")]
     Invalid {
-        /// Which exchange.
+        /// Method and URL of the request.
         exchange: Exchange,
         /// What is wrong with it.
         reason: String,
@@ -44,25 +43,25 @@ pub enum HttpError {
     /// No connection came about: refused, unknown host, no agreement on TLS. Nothing was sent.
     #[error("{exchange}: no connection: {reason}")]
     NotConnected {
-        /// Which exchange.
+        /// Method and URL of the request.
         exchange: Exchange,
-        /// Why not.
+        /// What the transport reported: refused, unknown host, or the failure of TLS.
         reason: String,
     },
     /// No whole answer within the timeout; the request may have been received.
     #[error("{exchange}: no answer within {timeout:?}")]
     Timeout {
-        /// Which exchange.
+        /// Method and URL of the request.
         exchange: Exchange,
-        /// The timeout.
+        /// The time the exchange was given.
         timeout: Duration,
     },
     /// The connection broke before the whole answer was there; the request may have been received.
     #[error("{exchange}: the connection broke before the answer was complete: {reason}")]
     Lost {
-        /// Which exchange.
+        /// Method and URL of the request.
         exchange: Exchange,
-        /// What broke.
+        /// What the transport reported.
         reason: String,
     },
     /// The answer is over the limit.
@@ -70,7 +69,7 @@ pub enum HttpError {
         "{exchange}: the body of the answer is over the limit of {limit} bytes (`HttpClientBuilder::max_body`)"
     )]
     TooLarge {
-        /// Which exchange.
+        /// Method and URL of the request.
         exchange: Exchange,
         /// The limit in bytes.
         limit: usize,
@@ -78,13 +77,13 @@ pub enum HttpError {
     /// The run is being cancelled, and the request changes nothing: it was dropped.
     #[error("{exchange}: dropped, because the run is being cancelled")]
     Cancelled {
-        /// Which exchange.
+        /// Method and URL of the request.
         exchange: Exchange,
     },
     /// A cassette is played back, and the request is not on it. Nothing was sent.
     #[error("{exchange}: the request is refused: {refusal}")]
     NotRecorded {
-        /// Which exchange.
+        /// Method and URL of the request.
         exchange: Exchange,
         /// The request, and those that are on the cassette.
         refusal: String,
@@ -92,9 +91,9 @@ pub enum HttpError {
     /// The server answered with an error status. Made by `error_for_status` only.
     #[error("{exchange}: status {status}; the body starts {start:?}")]
     Status {
-        /// Which exchange.
+        /// Method and URL of the request.
         exchange: Exchange,
-        /// The status.
+        /// Status code of the answer, 400 or above.
         status: u16,
         /// How long the server asks to wait, if it said so in seconds.
         retry_after: Option<Duration>,
@@ -104,7 +103,7 @@ pub enum HttpError {
     /// The body is not what was asked for.
     #[error("{exchange}: the answer is not a `{wanted}`: {reason}; it starts {start:?}")]
     Shape {
-        /// Which exchange.
+        /// Method and URL of the request.
         exchange: Exchange,
         /// Rust type that was asked for.
         wanted: &'static str,
@@ -116,7 +115,7 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// Which exchange failed.
+    /// Method and URL of the request that failed.
     pub fn exchange(&self) -> &Exchange {
         match self {
             Self::Invalid { exchange, .. }
@@ -158,24 +157,4 @@ impl Classify for HttpError {
 
 inventory::submit! {
     KnownError(|error| error.downcast_ref::<HttpError>().map(ErrorHints::of))
-}
-
-/// What an error of the transport says, with its causes.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let said = source.to_string();
-        if !text.ends_with(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        next = source.source();
-    }
-    text
-}
-
-/// First characters of a text, for messages.
-pub(crate) fn start_of(text: &str) -> String {
-    text.chars().take(200).collect()
 }

@@ -6,11 +6,12 @@ use aether_core::payload::Payload;
 use reqwest::Response;
 
 use super::client::HttpClient;
-use super::error::{Exchange, HttpError, chain};
+use super::draft::Draft;
+use super::error::{Exchange, HttpError};
 use super::mask;
-use super::request::Draft;
 use super::response::{Body, HttpResponse};
-use crate::cassette::Kind;
+use crate::cassette::interaction::CallKind;
+use crate::recorded_error::chain;
 
 /// Sends `draft` and reads the whole answer, by way of the client's cassette if it has one.
 pub(crate) async fn send(client: &HttpClient, draft: &Draft) -> Result<HttpResponse, HttpError> {
@@ -18,12 +19,12 @@ pub(crate) async fn send(client: &HttpClient, draft: &Draft) -> Result<HttpRespo
         return transmit(client, draft).await;
     };
     let asked = draft.asked().map_err(|error| draft.invalid(error))?;
-    match cassette.answer(Kind::Http, &asked) {
+    match cassette.answer(CallKind::Http, &asked) {
         Ok(Some(answer)) => answer.decode().map_err(|error| draft.invalid(error)),
         Ok(None) => {
             let response = transmit(client, draft).await?;
             if let Ok(answer) = Payload::encode(&response) {
-                cassette.keep(Kind::Http, &asked, &answer);
+                cassette.keep(CallKind::Http, &asked, &answer);
             }
             Ok(response)
         }
@@ -47,7 +48,7 @@ async fn transmit(client: &HttpClient, draft: &Draft) -> Result<HttpResponse, Ht
     if let Some(body) = &draft.body {
         request = request.body(body.clone());
     }
-    let failed = |error| told(draft.exchange(), timeout, error);
+    let failed = |error| transport_error(draft.exchange(), timeout, error);
     let response = request.send().await.map_err(failed)?;
     let (status, headers) =
         (response.status().as_u16(), mask::headers(response.headers(), &settings.recorded, response.url()));
@@ -75,7 +76,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Option<re
 }
 
 /// What an error of the transport means. Its own text may hold the URL, secrets included.
-fn told(exchange: Exchange, timeout: Duration, error: reqwest::Error) -> HttpError {
+fn transport_error(exchange: Exchange, timeout: Duration, error: reqwest::Error) -> HttpError {
     let error = error.without_url();
     let reason = chain(&error);
     if error.is_builder() || error.is_redirect() {

@@ -19,45 +19,18 @@
 //! # }
 //! ```
 
-mod client;
-mod error;
-mod exchange;
-mod mask;
-mod request;
-mod response;
-
-use aether_core::step::StepCx;
-use aether_core::workflow::Cx;
+pub(crate) mod client;
+pub(crate) mod door;
+pub(crate) mod draft;
+pub(crate) mod error;
+pub(crate) mod exchange;
+pub(crate) mod mask;
+pub(crate) mod recorded;
+pub(crate) mod request;
+pub(crate) mod response;
 
 pub use client::{HttpClient, HttpClientBuilder};
+pub use door::{CxHttp, Door, StepHttp};
 pub use error::{Exchange, HttpError};
-pub(crate) use exchange::send;
-pub(crate) use mask::url as mask_url;
-pub(crate) use request::Draft;
-pub use request::{Door, HttpRequest};
+pub use request::HttpRequest;
 pub use response::{Body, HttpResponse};
-pub(crate) use {error::start_of, request::body_error};
-
-/// HTTP for workflows.
-pub trait CxHttp {
-    /// Begins a recorded request.
-    fn http(&mut self) -> Door<&mut Cx>;
-}
-
-impl CxHttp for Cx {
-    fn http(&mut self) -> Door<&mut Cx> {
-        Door(self)
-    }
-}
-
-/// HTTP for step bodies.
-pub trait StepHttp {
-    /// Begins a request whose exchange is recorded with the step's outcome.
-    fn http(&self) -> Door<StepCx>;
-}
-
-impl StepHttp for StepCx {
-    fn http(&self) -> Door<StepCx> {
-        Door(self.clone())
-    }
-}

@@ -8,13 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Exchange, HttpError, start_of};
+use super::error::{Exchange, HttpError};
+use crate::recorded_error::start_of;
 
 /// A body: text where it is UTF-8, else base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Body {
-    /// UTF-8 text.
+    /// The body as it is, where it is UTF-8.
     Text(String),
     /// Anything else, in standard base64 with padding.
     Base64(String),
@@ -45,17 +46,31 @@ impl Body {
 }
 
 /// A recorded HTTP response.
+///
+/// ```
+/// # use aether_effects::http::{Body, HttpError, HttpResponse};
+/// let response = HttpResponse {
+///     method: "GET".into(),
+///     url: "https://api.example.com/users".into(),
+///     status: 200,
+///     headers: [("etag".to_owned(), "\"7\"".to_owned())].into(),
+///     body: Body::Text("[\"Ada\"]".into()),
+/// };
+/// assert_eq!(response.header("ETag"), Some("\"7\""));
+/// assert_eq!(response.error_for_status()?.json::<Vec<String>>()?, ["Ada"]);
+/// # Ok::<(), HttpError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpResponse {
     /// Method of the request.
     pub method: String,
     /// URL of the request, with its secrets masked.
     pub url: String,
-    /// Status code.
+    /// Status code of the answer.
     pub status: u16,
     /// Allow-listed headers, names in lower case; `location` with its secrets masked.
     pub headers: BTreeMap<String, String>,
-    /// The body.
+    /// Body of the answer.
     pub body: Body,
 }
 

@@ -16,16 +16,26 @@ use futures_util::future::BoxFuture;
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 
-use super::chat::{ChatMessage, ChatRequest, ChatResponse};
-use super::client::{ModelError, Models};
-use crate::http::{body_error, start_of};
+use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse};
+use crate::model::client::{ModelError, Models};
+use crate::recorded_error::{body_error, start_of};
 
 /// A model's answer, or why there is none.
-pub(crate) type Answer<T> = Result<T, StepError<Failure>>;
+pub(crate) type ModelResult<T> = Result<T, StepError<Failure>>;
 
-/// Models for workflows.
+/// `cx.llm(..)` in workflows.
 pub trait CxLlm {
     /// Begins a question. `call` names the place that asks; it chooses the client and stands in the journal.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let reply = cx.llm("greet").user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     fn llm(&mut self, call: impl Into<String>) -> LlmRequest<'_>;
 }
 
@@ -36,7 +46,23 @@ impl CxLlm for Cx {
     }
 }
 
-/// A question under construction.
+/// A question to a model under construction.
+///
+/// ```
+/// # use aether_core::failure::Result;
+/// # use aether_core::workflow::Cx;
+/// # use aether_effects::llm::CxLlm;
+/// # async fn workflow(cx: &mut Cx) -> Result<()> {
+/// let text = cx
+///     .llm("summarize")
+///     .system("You summarize tickets in one sentence.")
+///     .user("My key does not open the door since Monday.")
+///     .max_tokens(60)
+///     .text()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a model is asked by `.send()`, `.text()` or `.json()`"]
 #[derive(Debug)]
 pub struct LlmRequest<'c> {
@@ -47,64 +73,170 @@ pub struct LlmRequest<'c> {
 
 impl<'c> LlmRequest<'c> {
     /// Asks this model instead of the client's own.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").model("gpt-4o").user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.request.model = Some(model.into());
         self
     }
 
     /// Says what the model is to do and to be.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").system("You are polite.").user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn system(self, content: impl Into<String>) -> Self {
         self.message(ChatMessage::system(content))
     }
 
     /// Says something as the user.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn user(self, content: impl Into<String>) -> Self {
         self.message(ChatMessage::user(content))
     }
 
     /// Adds a message of any kind.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # use aether_effects::llm::ChatMessage;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let before = ChatMessage::assistant("Hello!");
+    /// cx.llm("greet").user("Say hello.").message(before).user("Once more.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn message(mut self, message: ChatMessage) -> Self {
         self.request.messages.push(message);
         self
     }
 
-    /// Sampling temperature.
+    /// How freely the model chooses its words: 0 for the likeliest, the provider's default if it is not set.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").temperature(0.0).user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.request.temperature = Some(temperature);
         self
     }
 
-    /// Longest answer, in tokens.
+    /// Limits the answer to so many tokens; the provider's limit if it is not set.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").max_tokens(20).user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.request.max_tokens = Some(tokens);
         self
     }
 
     /// Time for one attempt. Without it, the client's own timeout holds.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").timeout(std::time::Duration::from_secs(20)).user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Asks, and gives the whole answer.
-    pub fn send(self) -> BoxEffect<'c, Answer<ChatResponse>> {
+    /// Asks, and returns the whole answer, whatever is in it.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let answer = cx.llm("greet").user("Say hello.").send().await?;
+    /// let (text, tokens) = (answer.content, answer.usage.output_tokens);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn send(self) -> BoxEffect<'c, ModelResult<ChatResponse>> {
         self.ask(Expect::Anything)
     }
 
-    /// Asks, and gives the text of the answer. An answer without text is asked for again.
-    pub fn text(self) -> BoxEffect<'c, Answer<String>> {
+    /// Asks, and returns the text of the answer. An answer without text is asked for again.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let text: String = cx.llm("greet").user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn text(self) -> BoxEffect<'c, ModelResult<String>> {
         self.ask(Expect::Text).map(|answer| Ok(answer?.content.unwrap_or_default()))
     }
 
-    /// Asks for JSON after the schema of `T`, and gives it. A code fence around it is tolerated; an answer that is no
+    /// Asks for JSON after the schema of `T`, and returns the value. A code fence around it is tolerated; an answer that is no
     /// `T` is asked for again, and after the last attempt the error shows its start.
-    pub fn json<T: Recordable + JsonSchema>(mut self) -> BoxEffect<'c, Answer<T>> {
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// struct Verdict { urgent: bool }
+    ///
+    /// let Verdict { urgent } = cx.llm("triage").user("The door is open.").json().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn json<T: Recordable + JsonSchema>(mut self) -> BoxEffect<'c, ModelResult<T>> {
         self.request.response_schema = Some(schema_for!(T).to_value());
         self.ask(Expect::Json(|answer| parse::<T>(answer).map(drop)))
             .map(|answer| parse(&answer?).map_err(|error| StepError::App(Failure::from(error))))
     }
 
-    fn ask(self, expect: Expect) -> BoxEffect<'c, Answer<ChatResponse>> {
+    fn ask(self, expect: Expect) -> BoxEffect<'c, ModelResult<ChatResponse>> {
         ask(self.cx, self.request, expect, self.timeout)
     }
 }
@@ -135,20 +267,20 @@ pub(crate) fn ask(
     request: ChatRequest,
     expect: Expect,
     timeout: Option<Duration>,
-) -> BoxEffect<'_, Answer<ChatResponse>> {
+) -> BoxEffect<'_, ModelResult<ChatResponse>> {
     let options = StepOptions { timeout, ..StepOptions::of(EffectClass::Llm) };
     let name = format!("llm.{}", request.call);
     let args = Payload::encode(&request);
-    cx.effect(name, options, args, Arc::new(Question { expect }))
+    cx.effect(name, options, args, Arc::new(ModelCall { expect }))
 }
 
 /// The body of a question: asks the client that the program provided.
 #[derive(Debug)]
-struct Question {
+struct ModelCall {
     expect: Expect,
 }
 
-impl Body for Question {
+impl Body for ModelCall {
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
         let (request, expect) = (args.decode::<ChatRequest>(), self.expect);
         Box::pin(async move {

@@ -11,9 +11,10 @@ use futures_util::future::BoxFuture;
 use reqwest::header::RETRY_AFTER;
 use serde_json::Value;
 
-use super::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, Usage};
-use super::client::{ModelClient, ModelError};
-use crate::http::{HttpClient, start_of};
+use crate::http::client::HttpClient;
+use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, Usage};
+use crate::model::client::{ModelClient, ModelError};
+use crate::recorded_error::start_of;
 
 /// A client for the providers of `genai`: it finds the provider by the name of the model, and the provider's key in
 /// the environment.

@@ -16,18 +16,14 @@
 //! # }
 //! ```
 
-mod builder;
-mod chat;
-mod client;
+pub(crate) mod builder;
 #[cfg(feature = "genai")]
-mod genai;
-mod openai;
+pub(crate) mod genai;
+pub(crate) mod openai;
 
 #[cfg(feature = "genai")]
 pub use self::genai::GenAiClient;
+pub use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec, Usage};
+pub use crate::model::client::{ModelClient, ModelError, Models};
 pub use builder::{CxLlm, LlmRequest};
-pub use chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec, Usage};
-pub use client::{ModelClient, ModelError, Models};
 pub use openai::OpenAiClient;
-
-pub(crate) use builder::{Expect, ask};

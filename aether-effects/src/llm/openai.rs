@@ -10,9 +10,14 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec, Usage};
-use super::client::{ModelClient, ModelError};
-use crate::http::{Draft, HttpClient, HttpError, HttpResponse, send, start_of};
+use crate::http::client::HttpClient;
+use crate::http::draft::Draft;
+use crate::http::error::HttpError;
+use crate::http::exchange::send;
+use crate::http::response::HttpResponse;
+use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec, Usage};
+use crate::model::client::{ModelClient, ModelError};
+use crate::recorded_error::start_of;
 use crate::secret::Secret;
 
 /// Default time for one answer.
@@ -24,6 +29,12 @@ const OPENAI: &str = "https://api.openai.com/v1";
 const DEFAULT_MODEL: &str = "gpt-4o-mini";
 
 /// A client for OpenAI and for servers that speak its chat completions.
+///
+/// ```
+/// # use aether_effects::llm::OpenAiClient;
+/// let client = OpenAiClient::new("http://localhost:11434/v1", "", "llama3")
+///     .timeout(std::time::Duration::from_secs(60));
+/// ```
 #[derive(Clone, Debug)]
 pub struct OpenAiClient {
     base_url: String,

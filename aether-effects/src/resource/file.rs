@@ -8,12 +8,13 @@ use aether_core::failure::{Failure, Result};
 use aether_core::id::RunId;
 use aether_core::journal::event::StateChanged;
 use aether_core::payload::hex;
-use aether_core::policy::{Inspection, Verifier};
+use aether_core::policy::Inspection;
+use aether_core::policy::Verifier;
 use aether_core::step::StepCx;
 use futures_util::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
 
-use super::{ABSENT, FILE};
+use super::kind::{ABSENT, FILE};
 
 /// Looks at files: existence, length and SHA-256 must be as they were left. A file without a recorded version only has to
 /// be there.
@@ -67,7 +68,7 @@ impl Verifier for FileVerifier {
 }
 
 /// Reports a file as it is now.
-pub(super) fn report(cx: &StepCx, path: &Path) -> Result<()> {
+pub(crate) fn report(cx: &StepCx, path: &Path) -> Result<()> {
     let shown = path.display().to_string();
     let absolute = std::path::absolute(path).map_err(|error| unreadable(&shown, &error))?;
     let Some(id) = absolute.to_str() else {

@@ -4,14 +4,19 @@ use aether_core::failure::{Failure, Result};
 use aether_core::id::RunId;
 use aether_core::journal::event::StateChanged;
 use aether_core::payload::hex;
-use aether_core::policy::{Inspection, Verifier};
+use aether_core::policy::Inspection;
+use aether_core::policy::Verifier;
 use aether_core::step::StepCx;
 use futures_util::future::BoxFuture;
 use reqwest::{Method, Url};
 use sha2::{Digest as _, Sha256};
 
-use super::{ABSENT, HTTP};
-use crate::http::{Draft, HttpClient, HttpResponse, mask_url, send};
+use super::kind::{ABSENT, HTTP};
+use crate::http::client::HttpClient;
+use crate::http::draft::Draft;
+use crate::http::exchange::send;
+use crate::http::mask;
+use crate::http::response::HttpResponse;
 
 /// Looks at URLs with `HEAD`, or with `GET` where a body must be compared or the server knows no `HEAD`.
 ///
@@ -127,8 +132,8 @@ fn body_digest(response: &HttpResponse) -> String {
 }
 
 /// Reports a resource as `response` shows it.
-pub(super) fn report(cx: &StepCx, url: &str, response: &HttpResponse) {
-    let id = Url::parse(url).map_or_else(|_| url.to_owned(), |url| mask_url(&url));
+pub(crate) fn report(cx: &StepCx, url: &str, response: &HttpResponse) {
+    let id = Url::parse(url).map_or_else(|_| url.to_owned(), |url| mask::url(&url));
     let gone = matches!(response.status, 404 | 410) || (response.method == "DELETE" && response.is_success());
     let mut changed = cx.changed(HTTP, &id, &response.method.to_ascii_lowercase());
     if gone {

@@ -3,17 +3,18 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use super::private;
-use crate::ir::{Allow, Approval, Edge, Retry, Shape, State, StepPlan, Timeout};
+use super::names::private_path;
+use crate::plan::{Allow, Approval, Edge, Retry, Shape, State, StepPlan, Timeout};
 
-pub(super) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
-    let p = private(shape);
+/// What a step declares.
+pub(crate) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
+    let p = private_path(shape);
     let ident = match &shape.owner {
         Some(owner) => format!("{}::{}", owner.name, shape.function),
         None => shape.ident.to_string(),
     };
     let (doc, line) = (&shape.attrs.doc, shape.line);
-    let allows = allows(&shape.allows, &p);
+    let allows = allows_literal(&shape.allows, &p);
     quote! {
         &#p::StepDef {
             name: #name,
@@ -27,30 +28,30 @@ pub(super) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> Toke
     }
 }
 
-fn allows(allows: &[Allow], p: &TokenStream) -> TokenStream {
+fn allows_literal(allows: &[Allow], p: &TokenStream) -> TokenStream {
     let allows =
         allows.iter().map(|Allow { what, reason }| quote!(#p::Allow { what: #what, reason: #reason }));
     quote!(&[#(#allows),*])
 }
 
 /// The declared options over the defaults of the class.
-pub(super) fn options(plan: &StepPlan) -> TokenStream {
-    let p = private(&plan.shape);
+pub(crate) fn step_options_literal(plan: &StepPlan) -> TokenStream {
+    let p = private_path(&plan.shape);
     let options = &plan.options;
-    let class = variant(options.effect);
+    let class = variant_name(options.effect);
     let flag = |set: bool| set.then(|| quote!(true));
     let declared = [
         ("retry", options.retry.map(|retry| retry_literal(retry, &p))),
-        ("timeout", options.timeout.map(timeout)),
-        ("on_unknown", options.on_unknown.map(|policy| named(&p, "OnUnknown", policy))),
+        ("timeout", options.timeout.map(optional_duration)),
+        ("on_unknown", options.on_unknown.map(|policy| enum_value(&p, "OnUnknown", policy))),
         ("irreversible", flag(options.irreversible)),
         ("idempotent", flag(options.idempotent)),
         ("keyed", flag(options.key.is_some())),
-        ("scope", options.scope.map(|scope| named(&p, "KeyScope", scope))),
+        ("scope", options.scope.map(|scope| enum_value(&p, "KeyScope", scope))),
         ("approval", options.approval.as_ref().map(|approval| approval_literal(approval, &p))),
-        ("changes", (!options.changes.is_empty()).then(|| string_list(&options.changes))),
-        ("confirm", options.confirm.map(|confirm| named(&p, "Confirm", confirm))),
-        ("heartbeat", options.heartbeat.map(|silence| timeout(Timeout::Millis(silence)))),
+        ("changes", (!options.changes.is_empty()).then(|| string_list_literal(&options.changes))),
+        ("confirm", options.confirm.map(|confirm| enum_value(&p, "Confirm", confirm))),
+        ("heartbeat", options.heartbeat.map(|silence| optional_duration(Timeout::Millis(silence)))),
         ("compensated", flag(options.compensate.is_some())),
     ];
     let fields = declared.into_iter().filter_map(|(name, value)| {
@@ -65,11 +66,11 @@ pub(super) fn options(plan: &StepPlan) -> TokenStream {
     }
 }
 
-fn timeout(timeout: Timeout) -> TokenStream {
+fn optional_duration(timeout: Timeout) -> TokenStream {
     match timeout {
         Timeout::None => quote!(::core::option::Option::None),
         Timeout::Millis(millis) => {
-            let limit = duration(millis);
+            let limit = duration_literal(millis);
             quote!(::core::option::Option::Some(#limit))
         }
     }
@@ -82,17 +83,17 @@ fn approval_literal(approval: &Approval, p: &TokenStream) -> TokenStream {
     }
 }
 
-fn string_list(all: &[String]) -> TokenStream {
+fn string_list_literal(all: &[String]) -> TokenStream {
     quote!(&[#(#all),*])
 }
 
-fn duration(millis: u64) -> TokenStream {
+fn duration_literal(millis: u64) -> TokenStream {
     quote!(::core::time::Duration::from_millis(#millis))
 }
 
 /// The value of an enum of `aether_core::def`, whose variants have the names they have here.
-fn named(p: &TokenStream, name: &str, value: impl std::fmt::Debug) -> TokenStream {
-    let (name, variant) = (format_ident!("{name}"), variant(value));
+fn enum_value(p: &TokenStream, name: &str, value: impl std::fmt::Debug) -> TokenStream {
+    let (name, variant) = (format_ident!("{name}"), variant_name(value));
     quote!(#p::#name::#variant)
 }
 
@@ -100,27 +101,28 @@ fn named(p: &TokenStream, name: &str, value: impl std::fmt::Debug) -> TokenStrea
 fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
     let Retry { max, delay, factor, max_delay, jitter } = retry;
     let attempts = max.saturating_add(1);
-    let (delay, max_delay) = (duration(delay), duration(max_delay));
+    let (delay, max_delay) = (duration_literal(delay), duration_literal(max_delay));
     quote! {
         #p::Retry { max: #attempts, delay: #delay, factor: #factor, max_delay: #max_delay, jitter: #jitter }
     }
 }
 
-pub(super) fn workflow_def(
+/// What a workflow declares, with its state machine.
+pub(crate) fn workflow_def(
     shape: &Shape,
     version: u32,
     fingerprint: &str,
     states: &[State],
     edges: &[Edge],
 ) -> TokenStream {
-    let p = private(shape);
+    let p = private_path(shape);
     let (name, doc, line) = (&shape.name, &shape.attrs.doc, shape.line);
     let states = states.iter().map(|state| state_literal(state, &p));
     let edges = edges.iter().map(|Edge { from, to, kind }| {
-        let kind = variant(*kind);
+        let kind = variant_name(*kind);
         quote!(#p::Edge { from: #from, to: #to, kind: #p::EdgeKind::#kind })
     });
-    let allows = allows(&shape.allows, &p);
+    let allows = allows_literal(&shape.allows, &p);
     quote! {
         &#p::WorkflowDef {
             name: #name,
@@ -139,7 +141,7 @@ pub(super) fn workflow_def(
 
 fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
     let State { name, kind, line, column, branch } = state;
-    let kind = variant(*kind);
+    let kind = variant_name(*kind);
     let branch = match branch {
         Some(branch) => quote!(::core::option::Option::Some(#branch)),
         None => quote!(::core::option::Option::None),
@@ -150,6 +152,6 @@ fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
 }
 
 /// The name of an enum's variant, which is the same in `aether_core::def`.
-fn variant(value: impl std::fmt::Debug) -> Ident {
+fn variant_name(value: impl std::fmt::Debug) -> Ident {
     format_ident!("{}", format!("{value:?}"))
 }

@@ -6,31 +6,38 @@ use syn::spanned::Spanned as _;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, ExprPath, Path, PathSegment, Type, TypeReference, parse_quote, parse_quote_spanned};
 
-use super::definition::{options, step_def};
-use super::{
-    Code, Names, argument, associated, body_function, call_function, called, codec, head, names, passed,
-    placed, private, registration, stub_codec, this, trait_impl, tuple, type_item, unused, warnings,
+use super::arguments::{
+    argument_pattern, argument_trait, associated_items, body_arguments, codec_fns, unreachable_codec_fns,
 };
-use crate::ir::{Approval, Arg, OfArguments, Owner, Shape, StepPlan};
+use super::body::{body_call, body_function, call_function, engine_fn_signature};
+use super::code::{Expansion, allow_unused, assemble};
+use super::declarations::{registration_item, trait_impl, type_item, warning_items};
+use super::definition::{step_def, step_options_literal};
+use super::names::{GeneratedNames, private_path, self_type};
+use crate::parse::item::Owner;
+use crate::plan::{Approval, Arg, ArgumentClosure, Shape, StepPlan};
 
-pub(super) fn step_item(plan: &StepPlan) -> Code {
+/// All code of a step.
+pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
     let shape = &plan.shape;
-    let outside = [registration(shape, "RegisteredStep"), type_item(shape), step_impl(plan), warnings(shape)];
-    placed(
+    let outside =
+        [registration_item(shape, "RegisteredStep"), type_item(shape), step_impl(plan), warning_items(shape)];
+    assemble(
         shape,
         &outside,
         &body_function(shape, &plan.body),
-        &tool(shape),
-        step_call(shape, &recorded_call(shape)),
+        &tool_fn(shape),
+        step_call_fn(shape, &recorded_call(shape)),
     )
 }
 
-pub(super) fn step_stub(shape: &Shape) -> Code {
-    let p = private(shape);
-    let error = names().error;
-    let head = head(shape, "call", "StepCx", "Args");
+/// The same shape with bodies that are never reached, for a step with mistakes.
+pub(crate) fn step_stub(shape: &Shape) -> Expansion {
+    let p = private_path(shape);
+    let error = GeneratedNames::new().error;
+    let head = engine_fn_signature(shape, "call", "StepCx", "Args");
     let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name);
-    let associated = associated(shape, &quote!(Args), &stub_codec(shape));
+    let associated = associated_items(shape, &quote!(Args), &unreachable_codec_fns(shape));
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
         #associated
@@ -38,27 +45,27 @@ pub(super) fn step_stub(shape: &Shape) -> Code {
         fn classify(#error: &Self::Error) -> #p::FailureClass { ::core::unreachable!() }
     };
     let outside = [type_item(shape), trait_impl(shape, "Step", &body)];
-    let call = unused(step_call(shape, &quote!(::core::unreachable!())));
-    placed(shape, &outside, &TokenStream::new(), &stub_tool(shape), call)
+    let call = allow_unused(step_call_fn(shape, &quote!(::core::unreachable!())));
+    assemble(shape, &outside, &TokenStream::new(), &unreachable_tool_fn(shape), call)
 }
 
 fn step_impl(plan: &StepPlan) -> TokenStream {
     let shape = &plan.shape;
-    let p = private(shape);
-    let Names { cx, error, .. } = names();
-    let def = step_def(shape, &options(plan), &shape.name);
-    let associated = associated(shape, &quote!(Args), &codec(shape));
+    let p = private_path(shape);
+    let GeneratedNames { cx, error, .. } = GeneratedNames::new();
+    let def = step_def(shape, &step_options_literal(plan), &shape.name);
+    let associated = associated_items(shape, &quote!(Args), &codec_fns(shape));
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
-    let params = context.into_iter().chain(passed(shape));
-    let head = head(shape, "call", "StepCx", "Args");
-    let called = in_future(shape, &called(shape, params));
-    let key = plan.options.key.as_ref().map(|key| business_key(shape, key));
+    let params = context.into_iter().chain(body_arguments(shape));
+    let head = engine_fn_signature(shape, "call", "StepCx", "Args");
+    let called = boxed_future(shape, &body_call(shape, params));
+    let key = plan.options.key.as_ref().map(|key| business_key_fn(shape, key));
     let approval = match &plan.options.approval {
-        Some(Approval::ByArguments(closure)) => Some(needs_approval(shape, closure)),
+        Some(Approval::ByArguments(closure)) => Some(needs_approval_fn(shape, closure)),
         Some(Approval::Required) | None => None,
     };
-    let probe = plan.options.probe.as_ref().map(|path| probe(shape, path));
-    let compensation = plan.options.compensate.as_ref().map(|path| compensation(shape, path));
+    let probe = plan.options.probe.as_ref().map(|path| probe_fn(shape, path));
+    let compensation = plan.options.compensate.as_ref().map(|path| compensation_fn(shape, path));
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
         #associated
@@ -80,9 +87,9 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
 }
 
 /// `Box::pin` of a future that owns `cx` and the arguments under their names.
-fn in_future(shape: &Shape, value: &TokenStream) -> TokenStream {
-    let Names { cx, args, .. } = names();
-    let tuple = tuple(shape);
+fn boxed_future(shape: &Shape, value: &TokenStream) -> TokenStream {
+    let GeneratedNames { cx, args, .. } = GeneratedNames::new();
+    let tuple = argument_pattern(shape);
     quote! {
         ::std::boxed::Box::pin(async move {
             let mut #cx = #cx;
@@ -92,9 +99,9 @@ fn in_future(shape: &Shape, value: &TokenStream) -> TokenStream {
     }
 }
 
-fn business_key(shape: &Shape, key: &OfArguments) -> TokenStream {
-    let args = names().args;
-    let bound = bound(shape, key);
+fn business_key_fn(shape: &Shape, key: &ArgumentClosure) -> TokenStream {
+    let args = GeneratedNames::new().args;
+    let bound = argument_bindings(shape, key);
     let body = without_self(shape, &key.body);
     quote! {
         fn business_key(#args: &Self::Args) -> ::core::option::Option<::std::string::String> {
@@ -104,9 +111,9 @@ fn business_key(shape: &Shape, key: &OfArguments) -> TokenStream {
     }
 }
 
-fn needs_approval(shape: &Shape, closure: &OfArguments) -> TokenStream {
-    let args = names().args;
-    let bound = bound(shape, closure);
+fn needs_approval_fn(shape: &Shape, closure: &ArgumentClosure) -> TokenStream {
+    let args = GeneratedNames::new().args;
+    let bound = argument_bindings(shape, closure);
     let body = without_self(shape, &closure.body);
     quote! {
         fn needs_approval(#args: &Self::Args) -> bool {
@@ -117,9 +124,9 @@ fn needs_approval(shape: &Shape, closure: &OfArguments) -> TokenStream {
 }
 
 /// Binds the arguments under their names, as the parameters of the closure are.
-fn bound(shape: &Shape, closure: &OfArguments) -> TokenStream {
-    let args = names().args;
-    let tuple = tuple(shape);
+fn argument_bindings(shape: &Shape, closure: &ArgumentClosure) -> TokenStream {
+    let args = GeneratedNames::new().args;
+    let tuple = argument_pattern(shape);
     let typed = closure.params.iter().filter_map(|(name, ty)| {
         let ty = ty.as_ref()?;
         Some(quote!(let #name: #ty = #name;))
@@ -130,13 +137,13 @@ fn bound(shape: &Shape, closure: &OfArguments) -> TokenStream {
     }
 }
 
-fn probe(shape: &Shape, path: &Path) -> TokenStream {
-    let p = private(shape);
-    let Names { cx, args, .. } = names();
-    let params = passed(shape);
+fn probe_fn(shape: &Shape, path: &Path) -> TokenStream {
+    let p = private_path(shape);
+    let GeneratedNames { cx, args, .. } = GeneratedNames::new();
+    let params = body_arguments(shape);
     let function = without_self(shape, &parse_quote!(#path));
     let asked = quote_spanned!(path.span()=> #function(&mut #cx, #(#params),*).await.map_err(::core::convert::Into::into));
-    let future = in_future(shape, &asked);
+    let future = boxed_future(shape, &asked);
     quote! {
         fn probe(#cx: #p::StepCx, #args: Self::Args) -> ::core::option::Option<
             #p::BoxFuture<'static, ::core::result::Result<#p::Probe<Self::Output>, #p::Failure>>,
@@ -147,18 +154,18 @@ fn probe(shape: &Shape, path: &Path) -> TokenStream {
 }
 
 /// The call of the undoing step: the arguments, then the output.
-fn compensation(shape: &Shape, path: &Path) -> TokenStream {
-    let p = private(shape);
-    let args = names().args;
+fn compensation_fn(shape: &Shape, path: &Path) -> TokenStream {
+    let p = private_path(shape);
+    let args = GeneratedNames::new().args;
     let output = Ident::new("output", Span::mixed_site());
-    let tuple = tuple(shape);
+    let tuple = argument_pattern(shape);
     let (idents, types) = (shape.args.iter().map(|arg| &arg.ident), shape.args.iter().map(|arg| &arg.owned));
     let produced = quote!(::core::option::Option<Self::Output>);
     let (passed, taken) = match shape.args.len() {
         0 => (quote!(#output), produced),
         _ => (quote!((#(#idents,)* #output)), quote!((#(#types,)* #produced))),
     };
-    let step = undoing(shape, path);
+    let step = compensation_type(shape, path);
     let undo = quote_spanned!(path.span()=> <#step as #p::Undoes<#taken>>::undo(&#passed));
     quote! {
         fn compensation(
@@ -190,7 +197,7 @@ fn without_self(shape: &Shape, expr: &Expr) -> Expr {
 }
 
 /// The type of a step by the path of its function: that of `Agent::refund` is `Agent_refund`.
-fn undoing(shape: &Shape, path: &Path) -> Path {
+fn compensation_type(shape: &Shape, path: &Path) -> Path {
     let mut names: Vec<PathSegment> = path.segments.iter().cloned().collect();
     if let [.., owner, last] = &mut names[..]
         && owner.ident.to_string().starts_with(char::is_uppercase)
@@ -204,18 +211,18 @@ fn undoing(shape: &Shape, path: &Path) -> Path {
 }
 
 /// `name::tool()`. The bound is deferred to the caller, so that a step whose arguments have no schema compiles.
-fn tool(shape: &Shape) -> TokenStream {
-    let p = private(shape);
+fn tool_fn(shape: &Shape) -> TokenStream {
+    let p = private_path(shape);
     let fields = shape.args.iter().map(|Arg { owned, name, doc, .. }| quote!(.field::<#owned>(#name, #doc)));
-    tool_function(shape, &quote!(#p::Tool::of::<Self>(#p::ToolSchema::new() #(#fields)*)))
+    tool_fn_of(shape, &quote!(#p::Tool::of::<Self>(#p::ToolSchema::new() #(#fields)*)))
 }
 
-fn stub_tool(shape: &Shape) -> TokenStream {
-    tool_function(shape, &quote!(::core::unreachable!()))
+fn unreachable_tool_fn(shape: &Shape) -> TokenStream {
+    tool_fn_of(shape, &quote!(::core::unreachable!()))
 }
 
-fn tool_function(shape: &Shape, body: &TokenStream) -> TokenStream {
-    let p = private(shape);
+fn tool_fn_of(shape: &Shape, body: &TokenStream) -> TokenStream {
+    let p = private_path(shape);
     let vis = &shape.vis;
     let doc = format!("The step `{}` as a tool for a model.", shape.name);
     let bounds =
@@ -235,12 +242,12 @@ fn tool_function(shape: &Shape, body: &TokenStream) -> TokenStream {
 
 /// The call of a step from a workflow: the arguments are recorded at once, so only `cx` stays borrowed.
 fn recorded_call(shape: &Shape) -> TokenStream {
-    let p = private(shape);
-    let Names { cx, .. } = names();
+    let p = private_path(shape);
+    let GeneratedNames { cx, .. } = GeneratedNames::new();
     let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
-    let this = this(shape);
+    let this = self_type(shape);
     let record = Ident::new("record", Span::mixed_site());
-    let puts = shape.args.iter().map(|arg| put(arg, &record, &p));
+    let puts = shape.args.iter().map(|arg| record_argument(arg, &record, &p));
     quote! {
         let #record = #p::ArgsEncoder::new();
         #(#puts)*
@@ -249,9 +256,9 @@ fn recorded_call(shape: &Shape) -> TokenStream {
 }
 
 /// Records an argument that may be borrowed.
-fn put(arg: &Arg, record: &Ident, p: &TokenStream) -> TokenStream {
+fn record_argument(arg: &Arg, record: &Ident, p: &TokenStream) -> TokenStream {
     let Arg { ident, name, ty, owned, .. } = arg;
-    let argument = argument(arg, p);
+    let argument = argument_trait(arg, p);
     match ty {
         ty if ty == owned => quote!(let #record = #argument::put(&#ident, #name, #record);),
         Type::Reference(TypeReference { elem, .. }) if **elem == *owned => {
@@ -261,8 +268,8 @@ fn put(arg: &Arg, record: &Ident, p: &TokenStream) -> TokenStream {
     }
 }
 
-fn step_call(shape: &Shape, body: &TokenStream) -> TokenStream {
-    let p = private(shape);
+fn step_call_fn(shape: &Shape, body: &TokenStream) -> TokenStream {
+    let p = private_path(shape);
     let ret = &shape.ret;
     let value = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Ok);
     let error = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Err);

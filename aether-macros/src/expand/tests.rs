@@ -7,11 +7,11 @@ use std::path::Path;
 
 use proc_macro2::TokenStream;
 
-use crate::parse::Kind;
+use crate::parse::kind::Kind;
 
 fn expanded(kind: Kind, options: &str, item: &str) -> String {
     let parse = |text: &str| -> TokenStream { text.parse().unwrap() };
-    let tokens = crate::compile(kind, parse(options), parse(item));
+    let tokens = crate::attribute::item::compile(kind, parse(options), parse(item));
     prettyplease::unparse(&syn::parse2(tokens).unwrap())
 }
 
@@ -117,7 +117,9 @@ fn a_module_passes_on_what_names_mean() {
             async fn flow(cx: &mut Cx) -> Result<()> { Ok(()) }
         }
     "#;
-    let tokens =
-        crate::module::compile(&"allow(env, reason = \"same\")".parse().unwrap(), item.parse().unwrap());
+    let tokens = crate::attribute::module::compile(
+        &"allow(env, reason = \"same\")".parse().unwrap(),
+        item.parse().unwrap(),
+    );
     compare("module", &prettyplease::unparse(&syn::parse2(tokens).unwrap()));
 }

@@ -1,7 +1,13 @@
 //! The graphs of bodies of several shapes.
 
-use super::*;
-use crate::report::Diagnostics;
+mod soundness;
+
+use crate::flow::gate;
+use crate::flow::walk::edges;
+use crate::plan::{END, Edge, EdgeKind, START};
+use syn::Block;
+
+use crate::diagnostics::report::Diagnostics;
 
 /// The edges of a body as `from>to` words: `s` is the start, `e` the end; the letter after tells the kind.
 fn graph(body: &str) -> String {
@@ -9,7 +15,7 @@ fn graph(body: &str) -> String {
     let mut diagnostics = Diagnostics::default();
     let krate = syn::parse_quote!(aether);
     let cx = Some(syn::parse_quote!(cx));
-    let states = awaits::gate(&mut block, &krate, cx, &[], &mut diagnostics);
+    let states = gate::insert_gates(&mut block, &krate, cx, &[], &mut diagnostics);
     assert!(diagnostics.is_empty());
     let name = |state: u16| match state {
         START => "s".into(),

@@ -2,13 +2,14 @@
 
 use syn::Ident;
 
-use super::Written;
-use crate::code;
-use crate::ir::{Approval, Effect, OfArguments, OnUnknown, Shape, StepOptions, Timeout};
-use crate::report::{Diagnostics, did_you_mean};
+use super::written::Written;
+use crate::diagnostics::code;
+use crate::diagnostics::report::Diagnostics;
+use crate::diagnostics::suggestion::did_you_mean;
+use crate::plan::{Approval, ArgumentClosure, Effect, OnUnknown, Shape, StepOptions, Timeout};
 
 /// The rules between options.
-pub(super) fn judge(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
+pub(crate) fn check(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
     meaningless(effect, written, diagnostics);
     alone(written, diagnostics);
     heartbeat(written, diagnostics);
@@ -114,7 +115,7 @@ pub(crate) fn closures_over_arguments(options: &StepOptions, shape: &Shape, diag
     }
 }
 
-fn over_arguments(option: &str, closure: &OfArguments, shape: &Shape, diagnostics: &mut Diagnostics) {
+fn over_arguments(option: &str, closure: &ArgumentClosure, shape: &Shape, diagnostics: &mut Diagnostics) {
     let names: Vec<&str> = shape.args.iter().map(|arg| arg.name.as_str()).collect();
     for (param, _) in &closure.params {
         let text = param.to_string();

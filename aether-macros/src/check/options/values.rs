@@ -3,11 +3,11 @@
 use quote::ToTokens;
 use syn::{Expr, ExprLit, Ident, Lit, Pat, Path};
 
-use super::unknown;
-use crate::code;
-use crate::ir::{Approval, Effect, OfArguments, Retry, Timeout};
-use crate::parse::{Opt, Value};
-use crate::report::{Diagnostics, did_you_mean};
+use crate::diagnostics::code;
+use crate::diagnostics::report::Diagnostics;
+use crate::diagnostics::suggestion::{did_you_mean, nearest};
+use crate::parse::options::{Opt, Value};
+use crate::plan::{Approval, ArgumentClosure, Effect, Retry, Timeout};
 
 fn bad(at: impl ToTokens, what: &str, form: &str, diagnostics: &mut Diagnostics) {
     diagnostics.report_with(
@@ -35,14 +35,14 @@ fn literal(value: &Value) -> Option<&Lit> {
     }
 }
 
-pub(super) fn text(value: &Value) -> Option<String> {
+pub(crate) fn text(value: &Value) -> Option<String> {
     match literal(value)? {
         Lit::Str(text) => Some(text.value()),
         _ => None,
     }
 }
 
-pub(super) fn journal_name(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<String> {
+pub(crate) fn journal_name(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<String> {
     let fits = |text: &String| {
         let legal = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
         !text.is_empty() && text.len() <= 128 && text.chars().all(legal)
@@ -59,7 +59,7 @@ pub(super) fn journal_name(name: &Ident, value: &Value, diagnostics: &mut Diagno
     text
 }
 
-pub(super) fn crate_path(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Path> {
+pub(crate) fn crate_path(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Path> {
     let path = match literal(value) {
         Some(Lit::Str(text)) => text.parse_with(Path::parse_mod_style).ok(),
         _ => None,
@@ -70,7 +70,7 @@ pub(super) fn crate_path(name: &Ident, value: &Value, diagnostics: &mut Diagnost
     path
 }
 
-pub(super) fn macros(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Vec<String> {
+pub(crate) fn macros(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Vec<String> {
     if let Value::List(list) = value
         && !list.is_empty()
         && list.iter().all(|opt| matches!(opt.value, Value::Flag))
@@ -81,7 +81,7 @@ pub(super) fn macros(name: &Ident, value: &Value, diagnostics: &mut Diagnostics)
     Vec::new()
 }
 
-pub(super) fn version(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> u32 {
+pub(crate) fn version(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> u32 {
     let number = match literal(value) {
         Some(Lit::Int(number)) => number.base10_parse::<u32>().ok().filter(|number| *number > 0),
         _ => None,
@@ -92,7 +92,7 @@ pub(super) fn version(name: &Ident, value: &Value, diagnostics: &mut Diagnostics
     number.unwrap_or(1)
 }
 
-pub(super) fn effect(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Effect> {
+pub(crate) fn effect(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Effect> {
     let Some(text) = text(value) else {
         bad(at(name, value), "effect", "a class in quotes, for example `effect = \"read\"`", diagnostics);
         return None;
@@ -106,7 +106,7 @@ pub(super) fn effect(name: &Ident, value: &Value, diagnostics: &mut Diagnostics)
     found
 }
 
-pub(super) fn flag(name: Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Ident> {
+pub(crate) fn flag(name: Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Ident> {
     if !matches!(value, Value::Flag) {
         bad(at(&name, value), &name.to_string(), &format!("the word alone: `{name}`"), diagnostics);
     }
@@ -137,7 +137,7 @@ fn duration(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Optio
     found
 }
 
-pub(super) fn timeout(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Timeout> {
+pub(crate) fn timeout(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Timeout> {
     if text(value).as_deref() == Some("none") {
         return Some(Timeout::None);
     }
@@ -150,7 +150,7 @@ pub(super) fn timeout(name: &Ident, value: &Value, diagnostics: &mut Diagnostics
     }
 }
 
-pub(super) fn heartbeat(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<u64> {
+pub(crate) fn heartbeat(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<u64> {
     let silence = duration(name, value, diagnostics)?;
     if silence == 0 {
         bad(
@@ -163,7 +163,7 @@ pub(super) fn heartbeat(name: &Ident, value: &Value, diagnostics: &mut Diagnosti
     Some(silence)
 }
 
-pub(super) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Retry {
+pub(crate) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Retry {
     const KNOWN: &[&str] = &["max", "delay", "factor", "max_delay", "jitter"];
     let mut retry = Retry { max: 3, delay: 200, factor: 2.0, max_delay: 30_000, jitter: 0.2 };
     let Value::List(list) = value else {
@@ -187,7 +187,7 @@ pub(super) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -
             "max_delay" => retry.max_delay = duration(name, value, diagnostics).unwrap_or(retry.max_delay),
             "jitter" => retry.jitter = jitter(name, value, diagnostics).unwrap_or(retry.jitter),
             "factor" => retry.factor = factor(name, value, diagnostics).unwrap_or(retry.factor),
-            _ => unknown(name, KNOWN, diagnostics),
+            _ => unknown_option(name, KNOWN, diagnostics),
         }
         seen.push(text);
     }
@@ -235,7 +235,7 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// A list of kinds of resources.
-pub(super) fn changes(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Vec<String> {
+pub(crate) fn changes(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Vec<String> {
     let kinds = match value {
         Value::Is(expr) => kinds(expr),
         _ => None,
@@ -262,7 +262,7 @@ fn kinds(expr: &Expr) -> Option<Vec<String>> {
 }
 
 /// One of the words of a table.
-pub(super) fn word<T: Copy>(
+pub(crate) fn word<T: Copy>(
     name: &Ident,
     value: &Value,
     words: &[(&str, T)],
@@ -278,11 +278,11 @@ pub(super) fn word<T: Copy>(
     found
 }
 
-pub(super) fn probe(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Path> {
+pub(crate) fn probe(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Path> {
     path(name, value, "the path of an async function, for example `probe = was_sent`", diagnostics)
 }
 
-pub(super) fn compensate(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Path> {
+pub(crate) fn compensate(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Path> {
     path(
         name,
         value,
@@ -302,7 +302,7 @@ fn path(name: &Ident, value: &Value, form: &str, diagnostics: &mut Diagnostics) 
     None
 }
 
-pub(super) fn key(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Option<OfArguments> {
+pub(crate) fn key(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Option<ArgumentClosure> {
     const FORM: &str = "a closure over arguments of the step, for example `key = |order_id| order_id`";
     let place = at(name, &value);
     let key = closure(value);
@@ -312,7 +312,7 @@ pub(super) fn key(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> 
     key
 }
 
-pub(super) fn approval(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Option<Approval> {
+pub(crate) fn approval(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Option<Approval> {
     const FORM: &str = "`approval = \"required\"`, or a closure over arguments of the step that tells whether a \
                         person must agree, for example `approval = |cents| *cents > 10_000`";
     if text(&value).as_deref() == Some("required") {
@@ -326,14 +326,14 @@ pub(super) fn approval(name: &Ident, value: Value, diagnostics: &mut Diagnostics
     approval
 }
 
-fn closure(value: Value) -> Option<OfArguments> {
+fn closure(value: Value) -> Option<ArgumentClosure> {
     let Value::Is(expr) = value else { return None };
     let Expr::Closure(closure) = *expr else { return None };
     if closure.asyncness.is_some() || closure.inputs.is_empty() {
         return None;
     }
     let params = closure.inputs.iter().map(param).collect::<Option<Vec<_>>>()?;
-    Some(OfArguments { params, body: *closure.body })
+    Some(ArgumentClosure { params, body: *closure.body })
 }
 
 fn param(pat: &Pat) -> Option<(Ident, Option<syn::Type>)> {
@@ -344,6 +344,17 @@ fn param(pat: &Pat) -> Option<(Ident, Option<syn::Type>)> {
         Pat::Type(typed) => Some((param(&typed.pat)?.0, Some((*typed.ty).clone()))),
         _ => None,
     }
+}
+
+/// Refuses an option that is not among the `known`.
+pub(crate) fn unknown_option(name: &Ident, known: &[&str], diagnostics: &mut Diagnostics) {
+    let text = name.to_string();
+    let message = format!("unknown option `{text}`{}", did_you_mean(&text, known));
+    let help = match nearest(&text, known) {
+        Some(near) => format!("write `{near}`"),
+        None => format!("known options: {}", known.join(", ")),
+    };
+    diagnostics.report_with(name, code::UNKNOWN_OPTION, message, help);
 }
 
 #[cfg(test)]

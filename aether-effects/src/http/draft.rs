@@ -1,0 +1,126 @@
+//! A request before it is sent: what it will carry, what a cassette knows it by, and what is recorded of it.
+//!
+//! Promise: credentials are in neither; the first thing that is wrong with a request is kept until it is sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+use aether_core::payload::{Payload, PayloadError};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use serde::Serialize;
+
+use super::error::{Exchange, HttpError};
+use super::mask;
+use super::response::Body;
+
+/// A request as far as it is built. What is wrong with it is told when it is sent.
+#[derive(Clone)]
+pub(crate) struct Draft {
+    pub(crate) method: Method,
+    /// The parsed URL, or what can be shown of a text that is none.
+    pub(crate) url: Result<Url, String>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) problem: Option<String>,
+}
+
+/// A request as it stands in the journal.
+#[derive(Debug, Serialize)]
+struct RecordedRequest {
+    method: String,
+    url: String,
+    headers: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<Body>,
+}
+
+impl Draft {
+    pub(crate) fn new(method: Method, url: &str) -> Self {
+        let (url, problem) = match Url::parse(url) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") => (Ok(url), None),
+            Ok(url) => (Err(mask::url(&url)), Some(format!("`{}` is not http or https", url.scheme()))),
+            Err(error) => (Err(mask::unparsable(url)), Some(format!("not a URL: {error}"))),
+        };
+        Self { method, url, headers: HeaderMap::new(), body: None, timeout: None, problem }
+    }
+
+    pub(crate) fn header(&mut self, name: &str, value: &str, secret: bool) {
+        match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            (Ok(name), Ok(mut value)) => {
+                value.set_sensitive(secret || mask::is_forbidden(name.as_str()));
+                self.headers.append(name, value);
+            }
+            (Err(_), _) => self.fail(format!("{name:?} is not the name of a header")),
+            (_, Err(_)) => {
+                self.fail(format!("the value of header `{name}` has characters a header cannot hold"))
+            }
+        }
+    }
+
+    pub(crate) fn json<T: Serialize + ?Sized>(&mut self, value: &T) {
+        match serde_json::to_vec(value) {
+            Ok(body) => {
+                self.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+                self.body = Some(body);
+            }
+            Err(error) => self.fail(format!("the body does not serialize to JSON: {error}")),
+        }
+    }
+
+    pub(crate) fn timeout(&mut self, timeout: Duration) {
+        self.timeout = Some(timeout);
+    }
+
+    /// The first thing that is wrong counts.
+    fn fail(&mut self, problem: String) {
+        self.problem.get_or_insert(problem);
+    }
+
+    pub(crate) fn exchange(&self) -> Exchange {
+        let url = self.url.as_ref().map_or_else(Clone::clone, mask::url);
+        Exchange { method: self.method.to_string(), url }
+    }
+
+    pub(crate) fn invalid(&self, reason: impl Display) -> HttpError {
+        HttpError::Invalid { exchange: self.exchange(), reason: reason.to_string() }
+    }
+
+    /// Whether nothing is wrong with it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.url.is_ok() && self.problem.is_none()
+    }
+
+    /// What a cassette knows the request by: method, URL and body, as JSON where it is JSON.
+    pub(crate) fn asked(&self) -> Result<Payload, PayloadError> {
+        let Exchange { method, url } = self.exchange();
+        let body = self.body.clone().map(|body| match serde_json::from_slice::<serde_json::Value>(&body) {
+            Ok(json) => serde_json::json!({ "json": json }),
+            Err(_) => serde_json::json!(Body::of(body)),
+        });
+        Payload::encode(&serde_json::json!({ "method": method, "url": url, "body": body }))
+    }
+
+    /// What is recorded of the request. A body over `max_body` bytes is left out.
+    pub(crate) fn record(
+        &self,
+        recorded: &BTreeSet<String>,
+        max_body: usize,
+    ) -> Result<Payload, PayloadError> {
+        let Exchange { method, url } = self.exchange();
+        let headers = match &self.url {
+            Ok(base) => mask::headers(&self.headers, recorded, base),
+            Err(_) => BTreeMap::new(),
+        };
+        let body = self.body.clone().map(Body::of).filter(|body| body.recorded_len() <= max_body);
+        Payload::encode(&RecordedRequest { method, url, headers, body })
+    }
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Draft({})", self.exchange())
+    }
+}

@@ -1,0 +1,9 @@
+//! The kinds of resources, and the version of one that is not there.
+
+/// Kind under which files are reported.
+pub const FILE: &str = "file";
+/// Kind under which what an HTTP server keeps is reported.
+pub const HTTP: &str = "http";
+
+/// Version of a resource that is not there.
+pub(crate) const ABSENT: &str = "absent";

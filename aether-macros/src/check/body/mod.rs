@@ -1,0 +1,10 @@
+//! The rules of bodies: what is recorded nowhere, and one effect at a time.
+
+pub(crate) mod context;
+pub(crate) mod linear;
+pub(crate) mod lint;
+pub(crate) mod locals;
+pub(crate) mod names;
+pub(crate) mod places;
+pub(crate) mod rules;
+pub(crate) mod visit;

@@ -1,0 +1,103 @@
+//! The tables of methods and macros that are recorded nowhere, each with its code.
+
+use super::finding::Finding;
+use crate::diagnostics::code::{self, Code};
+
+/// What a call of a method is, whatever it is called on.
+pub(crate) fn judge_method(name: &str, arguments: usize) -> Option<Finding> {
+    use Finding::{Suspicious, Wrong};
+    let finding = match name {
+        "par_iter" | "par_iter_mut" | "into_par_iter" | "par_bridge" | "par_chunks" | "par_sort"
+        | "par_sort_unstable" => Wrong(code::THREAD),
+        "buffer_unordered"
+        | "try_buffer_unordered"
+        | "for_each_concurrent"
+        | "try_for_each_concurrent"
+        | "now_or_never"
+        | "poll_unpin"
+        | "poll_next_unpin" => Wrong(code::FOREIGN_CONCURRENCY),
+        "block_on" | "blocking_recv" | "blocking_send" | "blocking_lock" | "recv_timeout"
+        | "wait_timeout" | "wait_while" => Wrong(code::BLOCKING),
+        "to_socket_addrs" => Wrong(code::NETWORK),
+        "expose_provenance" => Wrong(code::ADDRESS),
+        "duration_since_now" => Wrong(code::CLOCK),
+        "elapsed" if arguments == 0 => Suspicious(code::CLOCK),
+        "exists" | "try_exists" | "is_file" | "is_dir" | "is_symlink" | "canonicalize" | "read_dir"
+        | "read_link" | "symlink_metadata"
+            if arguments == 0 =>
+        {
+            Suspicious(code::FILES)
+        }
+        "try_recv" if arguments == 0 => Suspicious(code::BLOCKING),
+        _ => return None,
+    };
+    Some(finding)
+}
+
+/// Methods of a path in the file system that look at the file system.
+pub(crate) fn looks_at_files(name: &str) -> bool {
+    matches!(judge_method(name, 0), Some(Finding::Suspicious(code)) if code.id == code::FILES.id)
+        || name == "metadata"
+}
+
+/// What a call of a method on a name in capitals is: on a static, that is, or on a constant.
+pub(crate) fn judge_method_of_static(name: &str, arguments: usize) -> Option<Finding> {
+    use Finding::{Suspicious, Wrong};
+    let finding = match name {
+        "with" | "with_borrow" | "with_borrow_mut" if arguments == 1 => Wrong(code::THREAD_LOCAL),
+        "lock" | "try_lock" | "read" | "write" | "try_read" | "try_write" | "borrow" | "borrow_mut"
+        | "load_full" | "get_mut"
+            if arguments == 0 =>
+        {
+            Wrong(code::STATIC)
+        }
+        "get_or_init" | "get_or_try_init" | "get_mut_or_init" | "call_once" | "rcu" => Wrong(code::STATIC),
+        _ if is_atomic(name) && arguments > 0 => Wrong(code::STATIC),
+        "get" | "take" | "load" if arguments == 0 => Suspicious(code::STATIC),
+        "set" | "replace" if arguments == 1 => Suspicious(code::STATIC),
+        _ => return None,
+    };
+    Some(finding)
+}
+
+/// Whether a method is one of atomics.
+pub(crate) fn is_atomic(method: &str) -> bool {
+    method.starts_with("fetch_")
+        || method.starts_with("compare_exchange")
+        || matches!(method, "load" | "store" | "swap")
+}
+
+/// What a macro of this name is.
+pub(crate) fn judge_macro(name: &str) -> Option<&'static Code> {
+    match name {
+        "print" | "println" | "eprint" | "eprintln" | "dbg" => Some(code::OUTPUT),
+        "thread_local" | "task_local" => Some(code::THREAD_LOCAL),
+        "lazy_static" => Some(code::STATIC),
+        "nanoid" => Some(code::UUID),
+        "addr_of" | "addr_of_mut" => Some(code::ADDRESS),
+        "hashmap" | "hashset" => Some(code::HASH_ORDER),
+        _ => None,
+    }
+}
+
+/// Whether a method of a hash collection goes through its elements in their order.
+pub(crate) fn iterates(method: &str) -> bool {
+    matches!(
+        method,
+        "iter"
+            | "iter_mut"
+            | "into_iter"
+            | "keys"
+            | "into_keys"
+            | "values"
+            | "values_mut"
+            | "into_values"
+            | "drain"
+            | "retain"
+            | "extract_if"
+            | "difference"
+            | "union"
+            | "intersection"
+            | "symmetric_difference"
+    )
+}

@@ -1,0 +1,131 @@
+//! What steps and workflows have in common: the rules of the signature, one after the other.
+
+use quote::{ToTokens, format_ident};
+use syn::ext::IdentExt as _;
+use syn::{FnArg, GenericParam, Generics, Ident, ItemFn, PatType, Path, Signature, parse_quote};
+
+use super::arguments::argument;
+use super::attributes::attributes;
+use super::context::{Wanted, context};
+use super::owned;
+use super::result::result;
+use crate::check::options::written::Common;
+use crate::diagnostics::code;
+use crate::diagnostics::report::Diagnostics;
+use crate::parse::item::Owner;
+use crate::plan::{Effect, Shape};
+
+/// The shape of a step. Without an effect, no rule about the context is judged.
+pub(crate) fn step(
+    function: &ItemFn,
+    common: Common,
+    owner: Option<Owner>,
+    effect: Option<Effect>,
+    d: &mut Diagnostics,
+) -> Shape {
+    let wanted = match effect {
+        Some(Effect::Pure) => Wanted::Nothing,
+        Some(_) => Wanted::Context("StepCx"),
+        None => Wanted::Anything,
+    };
+    shape(function, common, owner, wanted, d)
+}
+
+/// The shape of a workflow.
+pub(crate) fn workflow(
+    function: &ItemFn,
+    common: Common,
+    owner: Option<Owner>,
+    d: &mut Diagnostics,
+) -> Shape {
+    shape(function, common, owner, Wanted::Context("Cx"), d)
+}
+
+fn shape(
+    function: &ItemFn,
+    common: Common,
+    owner: Option<Owner>,
+    wanted: Wanted,
+    d: &mut Diagnostics,
+) -> Shape {
+    let sig = &owned::without_self(&function.sig, owner.as_ref());
+    qualifiers(sig, d);
+    let mut generics = generics(&sig.generics, d);
+    let mut params = parameters(sig, d);
+    let context = context(&mut params, wanted, sig, d);
+    let args = params.iter().enumerate().map(|(at, param)| argument(at, param, &mut generics, d)).collect();
+    bind(&mut generics, &common.krate);
+    Shape {
+        vis: function.vis.clone(),
+        name: common.name.unwrap_or_else(|| match &owner {
+            Some(owner) => format!("{}_{}", owner.name.unraw(), sig.ident.unraw()),
+            None => sig.ident.unraw().to_string(),
+        }),
+        ident: match &owner {
+            Some(owner) => format_ident!("{}_{}", owner.name, sig.ident, span = sig.ident.span()),
+            None => sig.ident.clone(),
+        },
+        function: sig.ident.clone(),
+        owner,
+        warnings: Vec::new(),
+        line: line(&sig.ident),
+        attrs: attributes(&function.attrs),
+        generics,
+        context,
+        args,
+        ret: result(sig, &common.krate, d),
+        allows: common.allows,
+        krate: common.krate,
+    }
+}
+
+fn line(ident: &Ident) -> u32 {
+    u32::try_from(ident.span().start().line).unwrap_or(0)
+}
+
+fn qualifiers(sig: &Signature, d: &mut Diagnostics) {
+    if sig.asyncness.is_none() {
+        d.report(sig.fn_token, code::NOT_ASYNC, format_args!("`{}` is not async", sig.ident));
+    }
+    let mut refuse = |at: &dyn ToTokens, what: &str| {
+        d.report(at.to_token_stream(), code::QUALIFIER, format_args!("`{}` is {what}", sig.ident));
+    };
+    sig.constness.iter().for_each(|at| refuse(at, "`const`"));
+    sig.unsafety.iter().for_each(|at| refuse(at, "`unsafe`"));
+    sig.abi.iter().for_each(|at| refuse(at, "`extern`"));
+    sig.variadic.iter().for_each(|at| refuse(at, "variadic"));
+}
+
+fn generics(generics: &Generics, d: &mut Diagnostics) -> Generics {
+    let mut kept = generics.clone();
+    let all = std::mem::take(&mut kept.params);
+    for param in all {
+        if let GenericParam::Lifetime(lifetime) = &param {
+            d.report(lifetime, code::LIFETIME, "a step or workflow has no lifetime parameters");
+        } else {
+            kept.params.push(param);
+        }
+    }
+    kept
+}
+
+/// Every type parameter stands in a recorded value, so it is recordable.
+fn bind(generics: &mut Generics, krate: &Path) {
+    for param in generics.type_params_mut() {
+        param.default = None;
+        param.bounds.push(parse_quote!(#krate::__private::Recordable));
+    }
+}
+
+fn parameters<'a>(sig: &'a Signature, d: &mut Diagnostics) -> Vec<&'a PatType> {
+    let mut params = Vec::new();
+    for param in &sig.inputs {
+        match param {
+            FnArg::Typed(param) => params.push(param),
+            FnArg::Receiver(receiver) => {
+                d.report(receiver, code::RECEIVER, "a step or workflow takes no `self`");
+            }
+        }
+    }
+    params
+}

@@ -1,0 +1,108 @@
+//! Arguments on their way: recorded, decoded, and handed to the user's function as it wants them.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned as _;
+
+use super::names::{GeneratedNames, private_path};
+use crate::plan::{Arg, Pass, Shape};
+use crate::syntax::span::placed_at;
+
+/// `Args`, `Output`, `Error`, `encode`, `decode`; `args` is what the trait calls the first.
+pub(crate) fn associated_items(shape: &Shape, args: &TokenStream, codec: &TokenStream) -> TokenStream {
+    let p = private_path(shape);
+    let owned = owned_arguments_type(shape);
+    let ret = &shape.ret;
+    let results = quote! {
+        type Output = <#ret as #p::Returns>::Ok;
+        type Error = <#ret as #p::Returns>::Err;
+    };
+    let results = placed_at(results, ret.span());
+    quote! {
+        type #args = #owned;
+        #results
+        #codec
+    }
+}
+
+/// The owned arguments: `()`, the one, or a tuple.
+pub(crate) fn owned_arguments_type(shape: &Shape) -> TokenStream {
+    let mut types = shape.args.iter().map(|arg| &arg.owned);
+    match (types.len(), types.next()) {
+        (1, Some(one)) => one.to_token_stream(),
+        _ => {
+            let types = shape.args.iter().map(|arg| &arg.owned);
+            quote!((#(#types),*))
+        }
+    }
+}
+
+/// The names of all arguments, as a pattern or as a value: `()`, the one, or a tuple.
+pub(crate) fn argument_pattern(shape: &Shape) -> TokenStream {
+    let idents: Vec<&Ident> = shape.args.iter().map(|arg| &arg.ident).collect();
+    match &idents[..] {
+        [one] => one.to_token_stream(),
+        all => quote!((#(#all),*)),
+    }
+}
+
+/// The owned arguments as the user's function wants them: by value, or borrowed as its signature says.
+pub(crate) fn body_arguments(shape: &Shape) -> Vec<TokenStream> {
+    let pass = |Arg { ident, pass, .. }: &Arg| match pass {
+        Pass::Owned => quote!(#ident),
+        Pass::Ref => quote!(&#ident),
+        Pass::AsRef => quote!(#ident.as_ref()),
+        Pass::AsDeref => quote!(#ident.as_deref()),
+    };
+    shape.args.iter().map(pass).collect()
+}
+
+/// `encode` and `decode`: one field per argument.
+pub(crate) fn codec_fns(shape: &Shape) -> TokenStream {
+    let p = private_path(shape);
+    let GeneratedNames { args, decoder, .. } = GeneratedNames::new();
+    let (owned, tuple) = (owned_arguments_type(shape), argument_pattern(shape));
+    let record = Ident::new("record", Span::mixed_site());
+    let puts = shape.args.iter().map(|arg| {
+        let (argument, ident, name) = (argument_trait(arg, &p), &arg.ident, &arg.name);
+        quote!(let #record = #argument::put(#ident, #name, #record);)
+    });
+    let takes = shape.args.iter().map(|arg| {
+        let (argument, name) = (argument_trait(arg, &p), &arg.name);
+        quote!(#argument::take(#name, &#decoder)?)
+    });
+    let takes = match shape.args.len() {
+        1 => quote!(#(#takes)*),
+        _ => quote!((#(#takes),*)),
+    };
+    quote! {
+        fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> {
+            let #tuple = #args;
+            let #record = #p::ArgsEncoder::new();
+            #(#puts)*
+            #record.finish()
+        }
+        fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> {
+            let #decoder = #p::ArgsDecoder::new(#args)?;
+            ::core::result::Result::Ok(#takes)
+        }
+    }
+}
+
+/// The same in a stub.
+pub(crate) fn unreachable_codec_fns(shape: &Shape) -> TokenStream {
+    let p = private_path(shape);
+    let args = GeneratedNames::new().args;
+    let owned = owned_arguments_type(shape);
+    quote! {
+        fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> { ::core::unreachable!() }
+        fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> { ::core::unreachable!() }
+    }
+}
+
+/// The type of an argument as an `Argument`; an error about it points at the argument's name.
+pub(crate) fn argument_trait(arg: &Arg, p: &TokenStream) -> TokenStream {
+    let at = arg.ident.span();
+    let owned = placed_at(arg.owned.to_token_stream(), at);
+    quote_spanned!(at=> <#owned as #p::Argument>)
+}

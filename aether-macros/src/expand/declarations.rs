@@ -1,0 +1,90 @@
+//! The items beside the user's function: its type, its implementations, its registration and its warnings.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+use super::names::private_path;
+use crate::diagnostics::report::Warning;
+use crate::plan::Shape;
+
+/// The type that stands for the function.
+pub(crate) fn type_item(shape: &Shape) -> TokenStream {
+    let Shape { vis, ident, generics, .. } = shape;
+    let (cfgs, docs) = (&shape.attrs.cfgs, &shape.attrs.docs);
+    let mut params = generics.clone();
+    for param in params.type_params_mut() {
+        param.bounds.clear();
+        param.colon_token = None;
+    }
+    params.where_clause = None;
+    let types = generics.type_params().map(|param| &param.ident);
+    let marker = (generics.type_params().count() > 0)
+        .then(|| quote!(__marker: ::core::marker::PhantomData<fn() -> (#(#types,)*)>));
+    quote! {
+        #(#cfgs)*
+        #(#docs)*
+        #[allow(non_camel_case_types, missing_docs, missing_debug_implementations, missing_copy_implementations)]
+        #[allow(dead_code, unreachable_pub, unnameable_types, clippy::all, clippy::pedantic, clippy::nursery)]
+        #vis struct #ident #params { #marker }
+    }
+}
+
+/// The implementation of `Step` or `Workflow`.
+pub(crate) fn trait_impl(shape: &Shape, name: &str, items: &TokenStream) -> TokenStream {
+    let p = private_path(shape);
+    let cfgs = &shape.attrs.cfgs;
+    let ident = &shape.ident;
+    let name = format_ident!("{name}");
+    let (generics, types, bounds) = shape.generics.split_for_impl();
+    quote! {
+        #(#cfgs)*
+        #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
+        impl #generics #p::#name for #ident #types #bounds { #items }
+    }
+}
+
+/// The associated functions of the type.
+pub(crate) fn inherent_impl(shape: &Shape, body: &TokenStream, tool: &TokenStream) -> TokenStream {
+    let cfgs = &shape.attrs.cfgs;
+    let ident = &shape.ident;
+    let (generics, types, bounds) = shape.generics.split_for_impl();
+    quote! {
+        #(#cfgs)*
+        impl #generics #ident #types #bounds { #body #tool }
+    }
+}
+
+/// Makes the definition known to the program without a call. A generic item has no single definition.
+pub(crate) fn registration_item(shape: &Shape, registry: &str) -> TokenStream {
+    if !shape.generics.params.is_empty() {
+        return TokenStream::new();
+    }
+    let p = private_path(shape);
+    let cfgs = &shape.attrs.cfgs;
+    let registry = format_ident!("{registry}");
+    let name = &shape.ident;
+    quote! {
+        #(#cfgs)*
+        const _: () = {
+            #p::inventory::submit! { #p::#registry::of::<#name>() }
+        };
+    }
+}
+
+/// The suspicious places, as uses of deprecated constants: the one way to a warning on stable Rust.
+pub(crate) fn warning_items(shape: &Shape) -> TokenStream {
+    let cfgs = &shape.attrs.cfgs;
+    let each = shape.warnings.iter().map(|Warning { span, text }| {
+        let used = Ident::new("suspicious", *span);
+        quote! {
+            #(#cfgs)*
+            const _: () = {
+                #[deprecated(note = #text)]
+                #[allow(non_upper_case_globals)]
+                const suspicious: () = ();
+                #used
+            };
+        }
+    });
+    quote!(#(#each)*)
+}

@@ -1,0 +1,44 @@
+//! Names in generated code.
+//!
+//! Promise: hygiene keeps them apart from the user's, and every path is absolute.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use syn::Lifetime;
+
+use crate::plan::Shape;
+
+/// Names that generated code introduces; hygiene keeps them apart from the user's.
+pub(crate) struct GeneratedNames {
+    pub(crate) cx: Ident,
+    pub(crate) args: Ident,
+    pub(crate) error: Ident,
+    pub(crate) decoder: Ident,
+    pub(crate) call: Lifetime,
+}
+
+impl GeneratedNames {
+    pub(crate) fn new() -> Self {
+        let mixed = Span::mixed_site();
+        Self {
+            cx: Ident::new("cx", mixed),
+            args: Ident::new("args", mixed),
+            error: Ident::new("error", mixed),
+            decoder: Ident::new("decoder", mixed),
+            call: Lifetime::new("'__cx", mixed),
+        }
+    }
+}
+
+/// The path of what generated code calls.
+pub(crate) fn private_path(shape: &Shape) -> TokenStream {
+    let krate = &shape.krate;
+    quote!(#krate::__private)
+}
+
+/// The type of the item with its parameters.
+pub(crate) fn self_type(shape: &Shape) -> TokenStream {
+    let ident = &shape.ident;
+    let (_, types, _) = shape.generics.split_for_impl();
+    quote!(#ident #types)
+}

@@ -1,0 +1,92 @@
+//! The code of a workflow: its definition, its body as the engine calls it, and its call from another workflow.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned as _;
+
+use super::arguments::{
+    argument_pattern, associated_items, body_arguments, codec_fns, unreachable_codec_fns,
+};
+use super::body::{body_call, body_function, body_path, call_function, engine_fn_signature};
+use super::code::{Expansion, allow_unused, assemble};
+use super::declarations::{registration_item, trait_impl, type_item, warning_items};
+use super::definition::workflow_def;
+use super::names::{GeneratedNames, private_path, self_type};
+use crate::plan::{Arg, Shape, WorkflowPlan};
+
+/// All code of a workflow.
+pub(crate) fn workflow_item(plan: &WorkflowPlan) -> Expansion {
+    let shape = &plan.shape;
+    let outside = [
+        registration_item(shape, "RegisteredWorkflow"),
+        type_item(shape),
+        workflow_impl(plan),
+        warning_items(shape),
+    ];
+    let body = body_function(shape, &plan.body);
+    assemble(shape, &outside, &body, &TokenStream::new(), workflow_call_fn(shape, &inline_call(shape)))
+}
+
+/// The same shape with a body that is never reached, for a workflow with mistakes.
+pub(crate) fn workflow_stub(shape: &Shape) -> Expansion {
+    let p = private_path(shape);
+    let head = engine_fn_signature(shape, "run", "Cx", "Input");
+    let def = workflow_def(shape, 1, "", &[], &[]);
+    let associated = associated_items(shape, &quote!(Input), &unreachable_codec_fns(shape));
+    let body = quote! {
+        const DEF: &'static #p::WorkflowDef = #def;
+        #associated
+        #head { ::core::unreachable!() }
+    };
+    let outside = [type_item(shape), trait_impl(shape, "Workflow", &body)];
+    let call = allow_unused(workflow_call_fn(shape, &quote!(::core::unreachable!())));
+    assemble(shape, &outside, &TokenStream::new(), &TokenStream::new(), call)
+}
+
+fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
+    let shape = &plan.shape;
+    let p = private_path(shape);
+    let GeneratedNames { cx, args, .. } = GeneratedNames::new();
+    let def = workflow_def(shape, plan.version, &plan.fingerprint, &plan.states, &plan.edges);
+    let associated = associated_items(shape, &quote!(Input), &codec_fns(shape));
+    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
+    let params = context.into_iter().chain(body_arguments(shape));
+    let tuple = argument_pattern(shape);
+    let (head, called) = (engine_fn_signature(shape, "run", "Cx", "Input"), body_call(shape, params));
+    let body = quote! {
+        const DEF: &'static #p::WorkflowDef = #def;
+        #associated
+        #head {
+            ::std::boxed::Box::pin(#p::workflow_code(async move {
+                let mut #cx = #cx;
+                let #tuple = #args;
+                #called
+            }))
+        }
+    };
+    trait_impl(shape, "Workflow", &body)
+}
+
+fn workflow_call_fn(shape: &Shape, body: &TokenStream) -> TokenStream {
+    let args = shape.args.iter().map(|Arg { ident, call_ty, .. }| quote!(#ident: #call_ty)).collect();
+    call_function(shape, args, &shape.ret.to_token_stream(), body)
+}
+
+/// Runs the body in a scope of its own inside the caller's run.
+fn inline_call(shape: &Shape) -> TokenStream {
+    let p = private_path(shape);
+    let this = self_type(shape);
+    let scope = Ident::new("scope", Span::mixed_site());
+    let cx = GeneratedNames::new().cx;
+    let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
+    let args = shape.args.iter().map(|arg| &arg.ident);
+    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #scope));
+    let params = context.into_iter().chain(args.map(ToTokens::to_token_stream));
+    let path = body_path(shape, &quote!(<#this>));
+    quote! {
+        #p::inline_workflow(#cx, <#this as #p::Workflow>::DEF, move |#scope: #p::Cx| async move {
+            let mut #scope = #scope;
+            #path(#(#params),*).await
+        })
+    }
+}

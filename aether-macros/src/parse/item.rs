@@ -1,0 +1,72 @@
+//! The item that an attribute stands on.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens as _;
+use syn::{Ident, ItemFn, ItemImpl, Type};
+
+use super::kind::Kind;
+use super::options::{self, Opt};
+use crate::diagnostics::code;
+use crate::diagnostics::report::Diagnostics;
+
+/// What `#[step]` or `#[workflow]` stands on.
+pub(crate) enum Item {
+    Function(Box<Parsed>),
+    /// An `impl` block of workflows, with the options of its attribute.
+    Block(TokenStream, Box<ItemImpl>),
+    /// Anything else: the item and a message.
+    Refused(TokenStream),
+}
+
+/// What the attribute stands on, and what stands in it.
+pub(crate) struct Parsed {
+    pub(crate) kind: Kind,
+    /// An error when the options do not follow the grammar.
+    pub(crate) options: syn::Result<Vec<Opt>>,
+    pub(crate) function: ItemFn,
+    /// The type of the `impl` block it stands in.
+    pub(crate) owner: Option<Owner>,
+}
+
+/// The type of an `impl` block.
+#[derive(Clone)]
+pub(crate) struct Owner {
+    pub(crate) ty: Type,
+    /// Its last name.
+    pub(crate) name: Ident,
+}
+
+/// Reads attribute and item.
+pub(crate) fn parse(kind: Kind, options: TokenStream, item: TokenStream) -> Item {
+    if let Ok(function) = syn::parse2::<ItemFn>(item.clone()) {
+        return Item::Function(Box::new(function_of(kind, options, function, None)));
+    }
+    match syn::parse2::<ItemImpl>(item.clone()) {
+        Ok(block) if kind == Kind::Workflow => Item::Block(options, Box::new(block)),
+        _ => Item::Refused(not_a_function(kind, item)),
+    }
+}
+
+/// Reads the attribute of a function.
+pub(crate) fn function_of(
+    kind: Kind,
+    options: TokenStream,
+    function: ItemFn,
+    owner: Option<Owner>,
+) -> Parsed {
+    Parsed { kind, options: options::read(options), function, owner }
+}
+
+fn not_a_function(kind: Kind, item: TokenStream) -> TokenStream {
+    let mut diagnostics = Diagnostics::default();
+    let head: TokenStream = item.clone().into_iter().take(2).collect();
+    diagnostics.report(
+        head,
+        code::NOT_A_FUNCTION,
+        format_args!("`{}` stands on something else than a function", kind.attribute()),
+    );
+    let errors = diagnostics.into_error().map(|error| error.to_compile_error());
+    let mut out = item;
+    errors.to_tokens(&mut out);
+    out
+}

@@ -1,0 +1,174 @@
+//! Macros that are known by their name: whether awaits in their arguments can be seen, and whether they may leave the
+//! function.
+//!
+//! Promise: what is in none of these lists is not known, and nothing is assumed about it.
+
+use proc_macro2::{Literal, TokenTree};
+use syn::Macro;
+
+/// Macros that evaluate their arguments as expressions in the enclosing function, and leave it only by panic.
+const TRANSPARENT: &[&str] = &[
+    "format",
+    "format_args",
+    "print",
+    "println",
+    "eprint",
+    "eprintln",
+    "write",
+    "writeln",
+    "dbg",
+    "panic",
+    "todo",
+    "unimplemented",
+    "unreachable",
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "vec",
+    "matches",
+    "anyhow",
+    "json",
+];
+
+/// Macros that leave the function only by panic, but evaluate their arguments only under some log level or build
+/// profile: an await in them would be there in one process and not in the next.
+const QUIET: &[&str] = &[
+    "trace",
+    "debug",
+    "info",
+    "warn",
+    "error",
+    "event",
+    "log",
+    "span",
+    "trace_span",
+    "debug_span",
+    "info_span",
+    "warn_span",
+    "error_span",
+    "debug_assert",
+    "debug_assert_eq",
+    "debug_assert_ne",
+    "cfg",
+    "env",
+    "option_env",
+    "concat",
+    "stringify",
+    "include_str",
+    "include_bytes",
+    "line",
+    "file",
+    "column",
+    "module_path",
+];
+
+/// The like, which may also return from the enclosing function.
+const LEAVING: &[&str] = &["bail", "ensure"];
+
+/// Macros that poll several futures in an order of their own.
+const CONCURRENT: &[&str] = &[
+    "select",
+    "select_biased",
+    "join",
+    "try_join",
+    "join_biased",
+    "try_join_biased",
+    "try_join_all",
+    "join_all",
+];
+
+/// Other macros whose expansion holds no await and nothing unrecorded of its own.
+const HARMLESS: &[&str] = &[
+    "addr_of",
+    "addr_of_mut",
+    "assert_matches",
+    "bstr",
+    "btreemap",
+    "btreeset",
+    "compile_error",
+    "concatcp",
+    "const_format",
+    "date",
+    "datetime",
+    "eyre",
+    "formatcp",
+    "formatdoc",
+    "hashmap",
+    "hashset",
+    "indoc",
+    "lazy_static",
+    "nanoid",
+    "pin",
+    "poll",
+    "smallvec",
+    "task_local",
+    "thread_local",
+    "time",
+    "try",
+    "uuid",
+    "writedoc",
+];
+
+/// Last segment of the macro's path.
+pub(crate) fn name(mac: &Macro) -> String {
+    mac.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default()
+}
+
+/// Whether it is known that nothing hides in what the macro expands to but its arguments.
+pub(crate) fn is_known(mac: &Macro) -> bool {
+    let name = name(mac);
+    [TRANSPARENT, QUIET, LEAVING, CONCURRENT, HARMLESS].iter().any(|list| list.contains(&name.as_str()))
+}
+
+/// Whether awaits in the arguments can be seen and rewritten.
+pub(crate) fn is_transparent(mac: &Macro) -> bool {
+    let name = name(mac);
+    TRANSPARENT.contains(&name.as_str()) || LEAVING.contains(&name.as_str())
+}
+
+/// Whether the macro may return from the function or leave a loop.
+pub(crate) fn may_leave(mac: &Macro) -> bool {
+    let name = name(mac);
+    !TRANSPARENT.contains(&name.as_str()) && !QUIET.contains(&name.as_str())
+}
+
+/// Whether the macro polls several futures.
+pub(crate) fn is_concurrent(mac: &Macro) -> bool {
+    CONCURRENT.contains(&name(mac).as_str())
+}
+
+/// The first literal of a formatting macro that prints an address.
+pub(crate) fn address_format(mac: &Macro) -> Option<Literal> {
+    if !is_transparent(mac) && !QUIET.contains(&name(mac).as_str()) {
+        return None;
+    }
+    mac.tokens.clone().into_iter().find_map(|token| match token {
+        TokenTree::Literal(literal) if prints_address(&literal.to_string()) => Some(literal),
+        _ => None,
+    })
+}
+
+/// Whether a format string has a `{:p}`.
+fn prints_address(text: &str) -> bool {
+    let text = text.replace("{{", "");
+    text.starts_with(['"', 'r'])
+        && text
+            .split('{')
+            .skip(1)
+            .filter_map(|rest| rest.split_once('}'))
+            .any(|(hole, _)| hole.split_once(':').is_some_and(|(_, spec)| spec.trim_end().ends_with('p')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_formats_are_seen() {
+        let seen = |text: &str| address_format(&syn::parse_str(text).unwrap()).is_some();
+        assert!(seen("format!(\"{:p}\", x)"));
+        assert!(seen("info!(\"{x:#p} {y}\")"));
+        assert!(!seen("format!(\"{{:p}} {p} {x:?}\", x)"));
+        assert!(!seen("format!(\"{}\", \"help\")"));
+    }
+}

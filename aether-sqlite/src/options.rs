@@ -1,0 +1,44 @@
+//! How a store behaves.
+
+use std::time::Duration;
+
+/// How a [`SqliteStore`](crate::SqliteStore) behaves. The defaults suit a local disk.
+///
+/// ```
+/// # use std::time::Duration;
+/// use aether_sqlite::SqliteOptions;
+/// let options = SqliteOptions { busy_timeout: Duration::from_secs(1), readers: 4, ..SqliteOptions::default() };
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqliteOptions {
+    /// How long SQLite waits for another process's write, each time. Default: 5 s.
+    pub busy_timeout: Duration,
+    /// How long the writer keeps trying after that, with a warning each time, before what is queued fails with
+    /// [`StoreError::Locked`](aether_core::store::api::StoreError::Locked). Default: 30 s, twice an engine's lease.
+    pub lock_patience: Duration,
+    /// How long a batch that no caller waits for stays open for more. Default: 1 ms.
+    pub linger: Duration,
+    /// At most so many operations in one batch. Default: 2000.
+    pub batch: usize,
+    /// How many threads read. Default: 2.
+    pub readers: usize,
+    /// After how many pages (4 KiB each) the write-ahead log is copied into the file. Default: 10000.
+    pub checkpoint_pages: u32,
+    /// How many pages the file may have before appends fail with
+    /// [`StoreError::Full`](aether_core::store::api::StoreError::Full). Default: no limit.
+    pub max_pages: Option<u32>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(5),
+            lock_patience: Duration::from_secs(30),
+            linger: Duration::from_millis(1),
+            batch: 2000,
+            readers: 2,
+            checkpoint_pages: 10000,
+            max_pages: None,
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The connection of transaction steps: a second one, on which the step's SQL and the append of its outcome are one
+//! transaction.
+//!
+//! Promise: the SQL of a step is kept exactly if its append takes effect; whatever it does, it cannot end the
+//! transaction, reach the store's own tables, or hold the writer longer than its time, and no other append is part of
+//! its transaction. The connection never leaves the writer's thread.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{Connection, ErrorCode};
+
+use aether_core::id::IdempotencyKey;
+use aether_core::store::ledger::Acquired;
+use aether_core::store::{Append, AppendError, StoreError, Rollback, Work};
+
+use crate::batch::Batch;
+use crate::error::{AppendOpError, OpError, translate};
+use crate::options::SqliteOptions;
+use crate::{open, schema};
+
+/// Instructions of SQLite's machine between two looks at the clock.
+const INSTRUCTIONS: i32 = 1_000;
+
+/// Beginning of the names that later versions of the store may give to tables of their own.
+const RESERVED: &str = "aether_";
+
+thread_local! {
+    /// The step whose body the writer's thread is in.
+    static CURRENT: RefCell<Option<CurrentStep>> = const { RefCell::new(None) };
+}
+
+/// The connection while a step's body has it.
+struct CurrentStep {
+    conn: Rc<Connection>,
+    key: IdempotencyKey,
+}
+
+/// The connection, if the attempt `key` is what it runs at this moment, on this thread.
+///
+/// By thread and by key: a body that hands its context to another thread, or keeps it for a later step, gets nothing.
+pub(crate) fn connection_for(key: &IdempotencyKey) -> Option<Rc<Connection>> {
+    CURRENT.with_borrow(|current| {
+        current.as_ref().filter(|current| current.key == *key).map(|current| Rc::clone(&current.conn))
+    })
+}
+
+/// Ends the body's access to the connection, also where it panicked.
+struct ClearOnDrop;
+
+impl Drop for ClearOnDrop {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+    }
+}
+
+/// The second connection and its guard.
+pub(crate) struct StepConnection {
+    conn: Rc<Connection>,
+    guard: Arc<Guard>,
+}
+
+impl StepConnection {
+    /// Opens the second connection.
+    pub(crate) fn open(path: &Path, store: &str, options: &SqliteOptions) -> Result<Self, StoreError> {
+        let mut conn = open::open(path, store, options)?;
+        let guarded = schema::own_names().and_then(|own| {
+            let guard = Arc::new(Guard { own, ..Guard::default() });
+            guard.watch(&mut conn)?;
+            Ok(guard)
+        });
+        let guard = guarded.map_err(|error| translate(&error, store))?;
+        Ok(Self { conn: Rc::new(conn), guard })
+    }
+
+    /// The transactions of this connection.
+    pub(crate) fn batch(&self, store: &Arc<str>, patience: Duration) -> rusqlite::Result<Batch<'_>> {
+        Batch::new(&self.conn, store, patience)
+    }
+
+    /// Runs the body of `work`, and says whether its changes may be kept.
+    fn run(&self, work: &mut dyn Work) -> Result<bool, Rollback> {
+        // The guard is on before the body can reach the connection, and off only after it cannot any more.
+        self.guard.begin(work.timeout());
+        CURRENT.set(Some(CurrentStep { conn: Rc::clone(&self.conn), key: work.key().clone() }));
+        let clear = ClearOnDrop;
+        let keep = work.call();
+        drop(clear);
+        // `renamed` runs SQL of ours, which a guard whose time is up would interrupt.
+        match self.guard.end().or_else(|| self.renamed()) {
+            Some(undone) => Err(undone),
+            // The transaction is gone, and with it the lock: what is appended now would be committed without the SQL.
+            None if keep && self.conn.is_autocommit() => Err(Rollback::Refused(
+                "a statement of the step rolled the whole transaction back (`OR ROLLBACK`, `RAISE(ROLLBACK, ..)`, or a full disk)"
+                    .into(),
+            )),
+            None => Ok(keep),
+        }
+    }
+
+    /// A renaming does not tell SQLite's guard the new name.
+    fn renamed(&self) -> Option<Rollback> {
+        if !self.guard.altered.load(Ordering::Acquire) {
+            return None;
+        }
+        let sql = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')";
+        let names = self.conn.prepare(sql).and_then(|mut names| {
+            names.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let refusal = match names {
+            Ok(names) => {
+                names.iter().filter(|name| self.guard.own_table(name).is_none()).find_map(|n| reserved(n))
+            }
+            Err(error) => Some(format!("alter the schema so that it cannot be read: {error}")),
+        };
+        refusal.map(|reason| Rollback::Refused(format!("the SQL of a transaction step must not {reason}")))
+    }
+}
+
+/// Runs an append with a unit of work, in a transaction of its own; durable when it returns.
+pub(crate) fn run_transaction(
+    connection: &StepConnection,
+    batch: &mut Batch<'_>,
+    append: &mut Append,
+    work: &mut dyn Work,
+) -> Result<Acquired, AppendError> {
+    let done = attempt(connection, batch, append, work);
+    done.map_err(|error| {
+        batch.rollback();
+        match error {
+            OpError::Refused(error) => error,
+            OpError::Sqlite(error) => translate(&error, &batch.store).into(),
+            OpError::Row(reason) => StoreError::Corrupt { store: batch.store.to_string(), reason }.into(),
+        }
+    })
+}
+
+fn attempt(
+    connection: &StepConnection,
+    batch: &mut Batch<'_>,
+    append: &mut Append,
+    work: &mut dyn Work,
+) -> Result<Acquired, AppendOpError> {
+    batch.begin()?;
+    // Before the body: one that lost its run to another worker must not run at all, for what it does besides SQL is
+    // not rolled back. The lock is held from here to the commit, so it cannot lose the run in between.
+    batch.admit(append)?;
+    let undone = match connection.run(work) {
+        Ok(true) => {
+            append.frame = work.frame(None).map_err(|error| OpError::Refused(error.into()))?;
+            // The outcome is in the SQL's own transaction: a crash leaves both or neither.
+            let acquired = batch.append(append)?;
+            match batch.commit() {
+                Ok(()) => return Ok(acquired),
+                // The step's own doing (a deferred foreign key): an outcome to be recorded, not a failure of the store.
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                    Some(Rollback::Refused(format!("a deferred constraint is violated at the end: {error}")))
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false) => None,
+        Err(undone) => Some(undone),
+    };
+    // First the SQL goes, then the outcome says that it did: the other way round a crash could leave both.
+    batch.rollback();
+    append.frame = work.frame(undone).map_err(|error| OpError::Refused(error.into()))?;
+    batch.begin()?;
+    // The lock was free for a moment and the run may have been claimed: `append` checks epoch and position once more.
+    let acquired = batch.append(append)?;
+    batch.commit()?;
+    Ok(acquired)
+}
+
+/// Watches over the statements of a step's body.
+#[derive(Debug, Default)]
+struct Guard {
+    on: AtomicBool,
+    /// A table was altered.
+    altered: AtomicBool,
+    own: HashSet<String>,
+    deadline: Mutex<Option<Instant>>,
+    undone: Mutex<Option<Rollback>>,
+}
+
+impl Guard {
+    /// Sets itself up on a connection, for good.
+    fn watch(self: &Arc<Self>, conn: &mut Connection) -> rusqlite::Result<()> {
+        let guard = Arc::clone(self);
+        conn.authorizer(Some(move |context: AuthContext<'_>| guard.authorize(&context)))?;
+        let guard = Arc::clone(self);
+        conn.progress_handler(INSTRUCTIONS, Some(move || guard.is_late()))?;
+        // What a statement does after it rolled the transaction back must not become durable by itself.
+        let guard = Arc::clone(self);
+        conn.commit_hook(Some(move || guard.is_on()))
+    }
+
+    fn is_on(&self) -> bool {
+        self.on.load(Ordering::Acquire)
+    }
+
+    fn begin(&self, timeout: Option<Duration>) {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
+        *self.undone.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.altered.store(false, Ordering::Release);
+        self.on.store(true, Ordering::Release);
+    }
+
+    /// Why the work must be undone, if it must.
+    fn end(&self) -> Option<Rollback> {
+        let late = self.is_late();
+        self.on.store(false, Ordering::Release);
+        let undone = self.undone.lock().unwrap_or_else(PoisonError::into_inner).take();
+        undone.or(late.then_some(Rollback::TimedOut))
+    }
+
+    fn undo(&self, why: Rollback) {
+        self.undone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+
+    fn is_late(&self) -> bool {
+        let deadline = *self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        let late = self.is_on() && deadline.is_some_and(|deadline| Instant::now() > deadline);
+        if late {
+            self.undo(Rollback::TimedOut);
+        }
+        late
+    }
+
+    fn authorize(&self, context: &AuthContext<'_>) -> Authorization {
+        if !self.is_on() {
+            return Authorization::Allow;
+        }
+        if matches!(context.action, AuthAction::AlterTable { .. }) {
+            self.altered.store(true, Ordering::Release);
+        }
+        match self.refusal(&context.action) {
+            None => Authorization::Allow,
+            Some(reason) => {
+                self.undo(Rollback::Refused(format!("the SQL of a transaction step must not {reason}")));
+                Authorization::Deny
+            }
+        }
+    }
+
+    /// What is wrong with an action of the step's SQL. Everything that is not known to be harmless is refused.
+    fn refusal(&self, action: &AuthAction<'_>) -> Option<String> {
+        match action {
+            // An index that is made is filled by a reindexing.
+            AuthAction::Select
+            | AuthAction::Recursive
+            | AuthAction::Read { .. }
+            | AuthAction::Reindex { .. } => None,
+            AuthAction::Function { function_name } => {
+                function_name.eq_ignore_ascii_case("load_extension").then(|| "load an extension".into())
+            }
+            AuthAction::Insert { table_name }
+            | AuthAction::Delete { table_name }
+            | AuthAction::Update { table_name, .. }
+            | AuthAction::DropTable { table_name }
+            | AuthAction::DropView { view_name: table_name }
+            | AuthAction::DropIndex { table_name, .. }
+            | AuthAction::DropTrigger { table_name, .. }
+            | AuthAction::AlterTable { table_name, .. } => self.own_table(table_name),
+            AuthAction::CreateTable { table_name: name } | AuthAction::CreateView { view_name: name } => {
+                self.own_table(name).or_else(|| reserved(name))
+            }
+            AuthAction::CreateIndex { index_name: name, table_name }
+            | AuthAction::CreateTrigger { trigger_name: name, table_name } => {
+                self.own_table(table_name).or_else(|| reserved(name))
+            }
+            AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => {
+                Some("begin, commit or roll back: the engine does that with the step's outcome".into())
+            }
+            AuthAction::Pragma { pragma_name, pragma_value } => pragma(pragma_name, *pragma_value),
+            AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
+                Some("attach or detach another database".into())
+            }
+            AuthAction::CreateTempTable { .. }
+            | AuthAction::CreateTempView { .. }
+            | AuthAction::CreateTempIndex { .. }
+            | AuthAction::CreateTempTrigger { .. } => {
+                Some("create temporary objects: they would outlive the step".into())
+            }
+            AuthAction::CreateVtable { .. } | AuthAction::DropVtable { .. } => {
+                Some("create or drop virtual tables: do it with a connection of your own".into())
+            }
+            other => Some(format!("do this: {other:?}")),
+        }
+    }
+
+    fn own_table(&self, name: &str) -> Option<String> {
+        self.own
+            .contains(&name.to_ascii_lowercase())
+            .then(|| format!("change `{name}`, which belongs to the store"))
+    }
+}
+
+fn reserved(name: &str) -> Option<String> {
+    let starts = name.get(..RESERVED.len()).is_some_and(|head| head.eq_ignore_ascii_case(RESERVED));
+    starts.then(|| format!("name something `{name}`: names in `{RESERVED}` are kept for the store"))
+}
+
+/// Full-text search asks for `data_version`, `ALTER TABLE` for `quick_check`; the others only look.
+fn pragma(name: &str, value: Option<&str>) -> Option<String> {
+    let harmless = match name {
+        "data_version" => value.is_none(),
+        "quick_check" | "table_info" | "table_xinfo" | "index_list" | "index_info" | "foreign_key_list" => {
+            true
+        }
+        _ => false,
+    };
+    (!harmless).then(|| format!("use `PRAGMA {name}`"))
+}

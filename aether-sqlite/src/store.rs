@@ -1,0 +1,341 @@
+//! The store itself: every operation of the contract, queued for the writer or asked of a reader.
+//!
+//! Promise: nothing here blocks an async worker; dropping the store flushes what is queued.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Sender, unbounded};
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::journal::LargeValue;
+use aether_core::journal::StoredFrame;
+use aether_core::payload::Payload;
+use aether_core::store::StoredEffect;
+use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::{
+    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
+    RunRecord, Sent, Snapshot, Store, StoreError,
+};
+
+use crate::batch::Batch;
+use crate::error::{OpError, gone, translate};
+use crate::options::SqliteOptions;
+use crate::reader::Readers;
+use crate::worker_locks::WorkerLocks;
+use crate::writer::{Op, WriteRequest, WriterConfig};
+use crate::{open, reader, writer};
+
+/// A store in one SQLite file. Dropping it flushes what is queued.
+#[derive(Debug)]
+pub struct SqliteStore {
+    name: Arc<str>,
+    ops: Sender<Op>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    readers: Readers,
+    locks: Arc<WorkerLocks>,
+}
+
+impl SqliteStore {
+    /// Opens the file at `path`, creating it if it is missing.
+    ///
+    /// # Errors
+    /// [`StoreError::Open`] when the file cannot be opened or belongs to another program, and
+    /// [`StoreError::NewerSchema`], [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Locked`] or
+    /// [`StoreError::Corrupt`] as they say.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(path, SqliteOptions::default())
+    }
+
+    /// Opens the file at `path` with other than the default options.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("agent.db");
+    /// use aether_sqlite::{SqliteOptions, SqliteStore};
+    /// let store = SqliteStore::open_with(&path, SqliteOptions { readers: 1, ..SqliteOptions::default() })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open_with(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let name: Arc<str> = format!("sqlite {}", path.display()).into();
+        let conn = open::open(path, &name, &options)?;
+        // The store's own tables have no foreign keys; one of another table must not hold a purge up.
+        conn.pragma_update(None, "foreign_keys", false).map_err(|error| translate(&error, &name))?;
+        let no_thread = |error: std::io::Error| StoreError::Open {
+            store: name.to_string(),
+            reason: format!("no thread could be started: {error}"),
+        };
+        let readers = Readers::start(path, &name, &options).map_err(no_thread)?;
+        let (queue, ops) = unbounded();
+        let (ready, begun) = unbounded();
+        let writer = std::thread::Builder::new()
+            .name("aether-sqlite-writer".into())
+            .spawn({
+                let config = WriterConfig { path: path.to_owned(), store: name.clone(), options };
+                move || writer::serve(conn, &config, &ops, &ready)
+            })
+            .map_err(no_thread)?;
+        begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
+        let locks = Arc::new(WorkerLocks::beside(path));
+        Ok(Self { name, ops: queue, writer: Mutex::new(Some(writer)), readers, locks })
+    }
+
+    /// Runs `ask` in the writer's transaction and answers when that is durable. Queued before this returns.
+    fn write<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, StoreError>> {
+        self.queue(WriteRequest::with_reply(ask, false))
+    }
+
+    fn queue<T: Send + 'static>(
+        &self,
+        (op, answer): (Op, oneshot::Receiver<Result<T, StoreError>>),
+    ) -> BoxFuture<'static, Result<T, StoreError>> {
+        // Sent here and not in the future: calls take effect in the order in which they are made, polled or not. A
+        // queue that is closed returns the operation; dropping it is what answers `gone`.
+        drop(self.ops.send(op));
+        let name = Arc::clone(&self.name);
+        Box::pin(async move { answer.await.unwrap_or_else(|_| Err(gone(&name))) })
+    }
+
+    /// Workers that hold runs and whose processes are gone.
+    async fn dead_workers(&self) -> Result<Vec<WorkerId>, StoreError> {
+        let locks = Arc::clone(&self.locks);
+        self.readers
+            .ask(move |conn| {
+                Ok(reader::owners(conn)?.into_iter().filter(|worker| locks.is_dead(worker)).collect())
+            })
+            .await
+    }
+
+    fn join(&self) {
+        self.readers.stop();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            let _a_panic_was_reported = writer.join();
+        }
+        // Last: while the writer may still commit, its runs must not look abandoned to other processes.
+        self.locks.release_all();
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        let (closer, _) = oneshot::channel();
+        drop(self.ops.send(Op::Close(closer)));
+        self.join();
+    }
+}
+
+impl Store for SqliteStore {
+    fn describe(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::PowerLoss
+    }
+
+    fn runs_transactions(&self) -> bool {
+        true
+    }
+
+    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (locks, worker, name) = (Arc::clone(&self.locks), worker.clone(), Arc::clone(&self.name));
+        Box::pin(self.readers.ask(move |conn| {
+            locks.sweep(&reader::owners(conn)?);
+            if let Err(error) = locks.acquire(&worker) {
+                tracing::debug!(store = %name, %error, "no worker lock can be taken; leases alone decide");
+            }
+            Ok(())
+        }))
+    }
+
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
+        let creates = new.owner.is_some();
+        self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(new), creates))
+    }
+
+    fn append(&self, append: Append) {
+        if let Err(lost) = self.ops.send(Op::Append(append))
+            && let Op::Append(append) = lost.into_inner()
+        {
+            append.ack.failed(gone(&self.name).into());
+        }
+    }
+
+    fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::load(conn, &run, from)))
+    }
+
+    fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::last_frame(conn, &run)))
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::run(conn, &run)))
+    }
+
+    fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| reader::runs(conn, &filter)))
+    }
+
+    fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
+        Box::pin(async move {
+            // Looked at before the transaction, so that it waits for no file; a process that is gone stays gone.
+            let dead = self.dead_workers().await?;
+            let released = dead.clone();
+            let leases = self
+                .write(move |batch| {
+                    dead.iter().try_for_each(|worker| batch.release_worker(worker))?;
+                    batch.claim(&request)
+                })
+                .await?;
+            // Only after the commit: were it to fail with the files gone, no process could tell any more that these
+            // workers are dead, and their runs would wait for the end of their leases.
+            released.iter().for_each(|worker| self.locks.remove(worker));
+            Ok(leases)
+        })
+    }
+
+    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
+        let worker = worker.clone();
+        self.write(move |batch| batch.renew(&worker, until))
+    }
+
+    fn release(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let run = run.clone();
+        self.write(move |batch| batch.release(&run, epoch, wake_at))
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        Box::pin(self.readers.ask(reader::next_wake))
+    }
+
+    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        let key = key.clone();
+        Box::pin(self.readers.ask(move |conn| reader::entry(conn, &key)))
+    }
+
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        let key = business_key.to_owned();
+        Box::pin(self.readers.ask(move |conn| reader::holder(conn, &key)))
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| reader::ended(conn, &query)))
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        let run = run.clone();
+        self.write(move |batch| batch.purge(&run))
+    }
+
+    fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::entries(conn, &run)))
+    }
+
+    fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
+        let run = run.clone();
+        self.write(move |batch| batch.send(&run, &message))
+    }
+
+    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::inbox(conn, &run)))
+    }
+
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::unread(conn, &run)))
+    }
+
+    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let hash = hash.to_owned();
+        self.write(move |batch| batch.put_blob(&hash, &bytes))
+    }
+
+    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        let hash = hash.to_owned();
+        Box::pin(self.readers.ask(move |conn| reader::blob(conn, &hash)))
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, command) = (run.clone(), command.clone());
+        self.write(move |batch| batch.save_progress(&run, epoch, &command, &progress))
+    }
+
+    fn progress(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        let (run, command) = (run.clone(), command.clone());
+        Box::pin(self.readers.ask(move |conn| reader::progress(conn, &run, &command)))
+    }
+
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        values: Vec<LargeValue>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write(move |batch| batch.put_effect(&effect, &values))
+    }
+
+    fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::effects(conn, &run)))
+    }
+
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
+        let run = run.clone();
+        self.write(move |batch| batch.save_snapshot(&run, &snapshot))
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| reader::snapshot(conn, &run)))
+    }
+
+    fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write(|batch| batch.delete_snapshots())
+    }
+
+    /// Commits what is queued, closes the file and ends the threads. Later calls fail with
+    /// [`StoreError::Unavailable`]; closing again does nothing.
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let (closer, closed) = oneshot::channel();
+            drop(self.ops.send(Op::Close(closer)));
+            let _already_closed = closed.await;
+            self.join();
+            Ok(())
+        })
+    }
+}
