@@ -5,8 +5,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use aether::error::{Classify, FailureClass};
 use aether::prelude::*;
-use aether::{Classify, FailureClass};
 use serde::{Deserialize, Serialize};
 
 /// An error of your own: recordable, readable, and it says what may be tried again.

@@ -12,9 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use aether::llm::{ChatRequest, ChatResponse, ModelClient, ModelError};
+use aether::people::{Pending, Waiting};
 use aether::prelude::*;
 use aether::view::{Purpose, TraceEntry};
-use aether::{Pending, Waiting};
 use lettre::message::Mailbox;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use schemars::JsonSchema;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use aether::prelude::*;
-use aether::rusqlite::{Connection, Result as SqlResult};
+use aether::sqlite::rusqlite::{Connection, Result as SqlResult};
 
 /// Where the process dies, for the demonstration.
 struct DiesInTheBody(bool);

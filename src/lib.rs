@@ -28,55 +28,34 @@
 //! # }
 //! ```
 
-pub mod effect_store;
-mod engine;
-mod explain;
-pub mod prelude;
+#[cfg(doctest)]
+mod doctests;
 
-pub use aether_core::contract;
-pub use aether_core::definition::def;
-pub use aether_core::definition::def::Probe;
-pub use aether_core::deps::{Deps, MissingDep};
-pub use aether_core::engine::{
-    AnyWorkflow, BuildError, DecideError, PurgeCandidate, PurgeDecision, PurgeReport, Retention, RunError,
-    RunHandle, StartError, StartRun, Verified, VerifyError,
-};
-pub use aether_core::environment::Environment;
-pub use aether_core::failure::{Context, Failure, KeyHolder, Result, StepError, Unconfirmed};
+pub mod definition;
+pub mod effect;
+pub mod engine;
+pub mod error;
+pub mod people;
+pub mod prelude;
+pub mod resource;
+pub mod retention;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+pub mod store;
+pub mod view;
+
+pub use aether_core::engine::{Engine, RunHandle};
+pub use aether_core::failure::{Failure, Result, StepError};
 pub use aether_core::id;
-pub use aether_core::inbox::{Decision, Resolution};
-pub use aether_core::journal;
-pub use aether_core::journal::event;
-pub use aether_core::limits::Limits;
-pub use aether_core::outcome::{Classify, EffectClass, FailureClass, Outcome};
-pub use aether_core::payload::{Digest, Payload, PayloadError};
-pub use aether_core::policy;
-pub use aether_core::policy::{ApprovalCall, Approvals, Inspection, Verifier};
-pub use aether_core::recording::{self, Masking, Recording, RecordingError};
-pub use aether_core::run::{CommandSummary, Divergence, Fault, Observed, RunEnd};
-pub use aether_core::step::{
-    Callback, CallbackError, CallbackPending, Recordable, RecordableError, Step, StepCx, Tool,
-};
-pub use aether_core::store;
-pub use aether_core::store::ledger;
-pub use aether_core::store::memory::MemoryStore;
-pub use aether_core::view;
-pub use aether_core::view::pending::{Pending, Waiting};
-pub use aether_core::workflow::{
-    ApprovalRequest, BoxEffect, Child, ChildRun, Cx, Each, Effect, Question, Recorded, Signal, Workflow,
-};
+pub use aether_core::recording;
+pub use aether_core::step::StepCx;
+pub use aether_core::workflow::Cx;
 pub use aether_effects::agent;
 pub use aether_effects::cassette;
-pub use aether_effects::environment::SystemEnvironment;
 pub use aether_effects::http;
 pub use aether_effects::llm;
-pub use aether_effects::resource;
 pub use aether_effects::secret::Secret;
 pub use aether_macros::{step, test, workflow, workflow_mod};
-#[cfg(feature = "sqlite")]
-pub use aether_sqlite::{Sql, SqlError, SqlStep, SqliteOptions, SqliteStore, rusqlite};
-pub use engine::{Engine, EngineBuilder};
-pub use explain::{codes, explain};
 
 /// What generated code calls. Not for people.
 #[doc(hidden)]

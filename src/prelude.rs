@@ -1,15 +1,14 @@
 //! Everything a file with workflows and steps needs: `use aether::prelude::*;`.
 
-pub use crate::engine::Engine;
 pub use aether_core::definition::def::Probe;
-pub use aether_core::engine::RunHandle;
+pub use aether_core::engine::{Engine, RunHandle};
 pub use aether_core::failure::{Context as _, Failure, Result, StepError};
 pub use aether_core::step::StepCx;
 pub use aether_core::workflow::Cx;
 pub use aether_effects::agent::CxAgent as _;
 pub use aether_effects::http::{CxHttp as _, StepHttp as _};
-pub use aether_effects::llm::CxLlm as _;
+pub use aether_effects::llm::{CxLlm as _, EngineModel as _};
 pub use aether_effects::resource::StepResources as _;
 pub use aether_macros::{step, workflow, workflow_mod};
 #[cfg(feature = "sqlite")]
-pub use aether_sqlite::SqlStep as _;
+pub use aether_sqlite::{EngineSqlite as _, SqlStep as _};

@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod cassette;
+mod defaults;
 pub mod environment;
 pub mod http;
 pub mod llm;

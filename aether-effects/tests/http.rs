@@ -375,7 +375,7 @@ where
     while requests.load(Ordering::SeqCst) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    engine.shutdown(Duration::ZERO).await.unwrap();
+    engine.shutdown_within(Duration::ZERO).await.unwrap();
     let before = requests.load(Ordering::SeqCst);
     let engine =
         builder(&store).register::<W>().poll_interval(Duration::from_millis(5)).start().await.unwrap();

@@ -6,11 +6,11 @@ use std::path::Path;
 mod floors;
 
 const FLOORS: &[&[&str]] = &[
-    &["model", "recorded_error", "secret", "world"],
+    &["model", "recorded_error", "secret", "environment"],
     &["cassette"],
     &["http"],
     &["llm", "resource"],
-    &["agent"],
+    &["agent", "defaults"],
 ];
 
 #[test]

@@ -44,7 +44,7 @@ use proc_macro::TokenStream;
 /// | `crate = "path"` | where the `aether` crate is |
 ///
 /// # Errors
-/// Every compile error carries a code; `aether::explain("AE0020")` and `docs/diagnostics` tell more about it.
+/// Every compile error carries a code; `aether::error::explain("AE0020")` and `docs/diagnostics` tell more about it.
 #[proc_macro_attribute]
 pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
     run(parse::kind::Kind::Step, options, item)
@@ -72,7 +72,7 @@ pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `crate`) hold for every function in it; a function may have its own `#[workflow(version = 2)]`.
 ///
 /// # Errors
-/// Every compile error carries a code; `aether::explain("AE0101")` and `docs/diagnostics` tell more about it.
+/// Every compile error carries a code; `aether::error::explain("AE0101")` and `docs/diagnostics` tell more about it.
 #[proc_macro_attribute]
 pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     run(parse::kind::Kind::Workflow, options, item)
@@ -104,7 +104,7 @@ pub fn workflow_mod(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `crate = "path"` | where the `aether_testing` crate is |
 ///
 /// # Errors
-/// Every compile error carries a code; `aether::explain("AE0027")` and `docs/diagnostics` tell more about it.
+/// Every compile error carries a code; `aether::error::explain("AE0027")` and `docs/diagnostics` tell more about it.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute::test::compile(options.into(), item.into()).into()

@@ -18,7 +18,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use aether_core::id::IdempotencyKey;
 use aether_core::store::ledger::Acquired;
-use aether_core::store::{Append, AppendError, StoreError, Rollback, Work};
+use aether_core::store::{Append, AppendError, Rollback, StoreError, Work};
 
 use crate::batch::Batch;
 use crate::error::{AppendOpError, OpError, translate};

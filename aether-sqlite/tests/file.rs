@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
-use aether_core::inbox::AppendReply;
 use aether_core::journal::event::{NodeFinished, StepCommitted};
 use aether_core::journal::{Frame, JournalError, read_verified};
 use aether_core::payload::{Digest, Payload};
+use aether_core::store::AppendReply;
 use aether_core::store::ledger::{Acquire, Acquired, LedgerEntry, LedgerStatus};
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, DurableWatermark, Message, NewRun, Receipt, RunFilter,

@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aether::effect_store::{LargeValue, StoredEffect};
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
-use aether::journal::StoredFrame;
-use aether::ledger::LedgerEntry;
+use aether::store::StoredEffect;
+use aether::store::journal::LargeValue;
+use aether::store::journal::StoredFrame;
+use aether::store::ledger::LedgerEntry;
 use aether::store::{
     Ack, Append, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, Message, NewRun,
     Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError,

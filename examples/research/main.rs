@@ -26,13 +26,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::contract::Status;
-use aether::event::Event;
+use aether::error::{RunError, StartError};
 use aether::id::RunId;
 use aether::llm::OpenAiClient;
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
 use aether::store::Store;
-use aether::{RunError, SqliteStore, StartError};
+use aether::store::event::Event;
+use aether::view::Status;
 
 use crate::agent::{Brief, Findings, research};
 use crate::cli::{Command, Options};

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use aether::event::Event;
+use aether::effect::Payload;
+use aether::engine::Observed;
 use aether::id::{CommandId, RunId};
-use aether::{Failure, Observed, Payload, StepError};
+use aether::store::event::Event;
+use aether::{Failure, StepError};
 use serde_json::Value;
 
 /// Longest text shown of a value, in characters.

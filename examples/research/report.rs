@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use aether::FailureClass;
+use aether::error::FailureClass;
 use aether::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aether::Approvals;
+use aether::people::Approvals;
 use aether::prelude::*;
 use aether_testing::{Reply, Sim, call_named, call_tool, say};
 

@@ -8,10 +8,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use aether::definition::Workflow as _;
+use aether::effect::Tool;
 use aether::prelude::*;
 use aether::store::Store;
 use aether::view::RunView;
-use aether::{Tool, Workflow as _};
 
 use crate::agent::{Brief, research};
 use crate::report::{self, Receipt};

@@ -6,9 +6,10 @@ mod databases;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aether::ledger::LedgerStatus;
+use aether::effect::Payload;
+use aether::error::{Fault, RunError, StartError, VerifyError};
 use aether::prelude::*;
-use aether::{Fault, Payload, RunError, StartError, VerifyError};
+use aether::store::ledger::LedgerStatus;
 use aether_effects::http::CxHttp;
 use aether_effects::llm::{CxLlm, Models, OpenAiClient};
 use serde::{Deserialize, Serialize};
@@ -267,7 +268,7 @@ async fn a_run_of_a_workflow_that_is_not_linked_is_kept_and_said_so() {
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.find("left").await.unwrap();
         let end = in_time(run.end()).await.unwrap();
-        let aether::RunEnd::Stopped(Fault::NotLinked { run, workflow, linked }) = end else {
+        let aether::engine::RunEnd::Stopped(Fault::NotLinked { run, workflow, linked }) = end else {
             panic!("{end:?}")
         };
         assert_eq!((run.as_str(), &*workflow), ("left", "gone"));
@@ -384,7 +385,7 @@ async fn results_that_do_not_round_trip_are_the_same_error_on_every_replay() {
 async fn a_value_over_the_limit_names_the_limit_and_the_step() {
     for place in STORES {
         let place = place();
-        let limits = aether::Limits { payload: 1000, ..aether::Limits::default() };
+        let limits = aether::engine::Limits { payload: 1000, ..aether::engine::Limits::default() };
         let engine = builder(&place.store, &Calls::default()).limits(limits).start().await.unwrap();
         let run = engine.start::<bad_large>(2000).id("large").await.unwrap();
         let text = named(in_time(run.result()).await, "large", "1:bad_make");

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::contract::Status;
-use aether::event::Event;
+use aether::definition::Workflow;
+use aether::engine::RunEnd;
+use aether::error::RunError;
 use aether::prelude::*;
 use aether::store::Store;
-use aether::{RunEnd, RunError, Workflow};
+use aether::store::event::Event;
+use aether::view::Status;
 
 use crate::seeds::kit::{Calls, Journal, STORES, builder, in_time, run_id};
 
@@ -143,7 +145,7 @@ async fn a_body_that_does_not_stop_stays_in_doubt() {
         assert_eq!(journal.count("invocation_abandoned", "work_on"), 1);
         assert_eq!(engine.view(&run_id("work")).await.unwrap().in_doubt().len(), 1);
         let [row] = engine.ledger(&run_id("work")).await.unwrap().try_into().unwrap();
-        assert_eq!(row.status, aether::ledger::LedgerStatus::InDoubt);
+        assert_eq!(row.status, aether::store::ledger::LedgerStatus::InDoubt);
     }
 }
 
@@ -219,7 +221,10 @@ async fn an_invocation_that_a_dead_process_left_is_named_by_the_cancellation() {
             let journal = Journal::read(&place.store, "work").await;
             assert_eq!(journal.count("invocation_abandoned", "work"), 1);
             let rows = engine.ledger(run.id()).await.unwrap();
-            assert!(rows.iter().all(|row| row.status == aether::ledger::LedgerStatus::InDoubt), "{rows:?}");
+            assert!(
+                rows.iter().all(|row| row.status == aether::store::ledger::LedgerStatus::InDoubt),
+                "{rows:?}"
+            );
             assert!(journal.events.iter().all(|event| !matches!(event, Event::RunUnwinding(_))));
         }
     }

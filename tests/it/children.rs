@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::event::Event;
+use aether::StepError;
+use aether::engine::RunEnd;
+use aether::error::StartError;
 use aether::id::CommandId;
 use aether::prelude::*;
 use aether::store::Store;
-use aether::{RunEnd, StartError, StepError};
+use aether::store::event::Event;
 use aether_testing::crash::{CrashPoint, CrashStore};
 
 use crate::seeds::kit::{Calls, Journal, Rows, STORES, builder, in_time, resume, run_id};

@@ -1,7 +1,7 @@
 //! What the attributes put into definitions, and how definitions are drawn.
 
+use aether::definition::{Step, Workflow};
 use aether::prelude::*;
-use aether::{Step, Workflow};
 
 struct Agent;
 
@@ -38,7 +38,7 @@ fn associated_functions_are_named_after_their_type() {
 #[test]
 fn what_is_allowed_stands_in_the_definition() {
     let allowed =
-        |allows: &[aether::def::Allow]| allows.iter().map(|a| (a.what, a.reason)).collect::<Vec<_>>();
+        |allows: &[aether::definition::Allow]| allows.iter().map(|a| (a.what, a.reason)).collect::<Vec<_>>();
     assert_eq!(allowed(Agent_run::DEF.allows), [("env", "the same everywhere")]);
     assert_eq!(allowed(Agent_look::DEF.allows), [("clock", "for the log"), ("uuid", "for the log")]);
 }

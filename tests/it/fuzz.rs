@@ -65,8 +65,8 @@ fn four_thousand_histories_are_replayed_or_refused_and_nothing_is_executed() {
 #[test]
 fn the_seeds_themselves_are_good() {
     for recording in recordings() {
-        let read =
-            aether::Recording::parse(&recording).unwrap_or_else(|error| panic!("{error}:\n{recording}"));
+        let read = aether::recording::Recording::parse(&recording)
+            .unwrap_or_else(|error| panic!("{error}:\n{recording}"));
         assert!(read.runs().iter().all(|run| !run.events().unwrap().is_empty()));
         fuzz::replay(recording.as_bytes());
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether::StepError;
+use aether::error::FailureClass;
 use aether::prelude::*;
 use aether::store::Store;
-use aether::{FailureClass, StepError};
 use aether_testing::crash::{CrashPoint, CrashStore};
 
 use crate::seeds::kit::{Calls, Place, STORES, builder, in_time, run_id};

@@ -8,16 +8,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
-use aether::contract::Status;
-use aether::event::Event;
+use aether::Engine;
+use aether::definition::Probe;
+use aether::effect::Payload;
+use aether::engine::{Consulted, ReplayPolicy, Verdict};
+use aether::engine::{EngineBuilder, Environment, Limits, SystemEnvironment};
+use aether::error::{Fault, RunError};
 use aether::id::{RunId, WorkerId};
-use aether::policy::{Consulted, ReplayPolicy, Verdict};
+use aether::people::{DecideError, Resolution};
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
+use aether::store::MemoryStore;
+use aether::store::event::Event;
 use aether::store::{ClaimRequest, Sent, Store, StoreError};
-use aether::{
-    DecideError, Engine, EngineBuilder, Environment, Fault, Limits, MemoryStore, Payload, Probe, Resolution,
-    RunError, SqliteStore, SystemEnvironment,
-};
+use aether::view::Status;
 use aether_testing::{CrashPoint, CrashStore, FailingStore};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use aether::Limits;
+use aether::error::SendError;
+use aether::engine::Limits;
 use aether::prelude::*;
-use aether::store::{Sent, StoreError};
+use aether::store::Sent;
 
 use super::seeds::kit::in_time;
 
@@ -57,9 +58,9 @@ async fn engine(limits: Limits) -> Engine {
     Engine::builder().memory().limits(limits).start().await.unwrap()
 }
 
-fn over(result: Result<Sent, StoreError>) -> (String, &'static str) {
+fn over(result: Result<Sent, SendError>) -> (String, &'static str) {
     match result {
-        Err(StoreError::OverLimit(over)) => (over.to_string(), over.name),
+        Err(SendError::OverLimit(over)) => (over.to_string(), over.name),
         other => panic!("{other:?}"),
     }
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether::engine::RunEnd;
 use aether::prelude::*;
-use aether::rusqlite::Connection;
+use aether::sqlite::rusqlite::Connection;
+use aether::sqlite::{SqliteOptions, SqliteStore};
 use aether::store::{Store, StoreError};
-use aether::{RunEnd, SqliteOptions, SqliteStore};
 use aether_testing::failing::FailingStore;
 use tempfile::TempDir;
 

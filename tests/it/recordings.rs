@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use aether::llm::{ChatMessage, ChatRequest, ChatResponse, ModelClient, ModelError, ToolCall};
 use aether::prelude::*;
 use aether::recording::{Masking, Recording, RecordingError};
-use aether::{MemoryStore, SqliteStore, store::Store};
+use aether::sqlite::SqliteStore;
+use aether::store::{MemoryStore, Store};
 use aether_testing::recordings::{RecordingFailure, assert_fixture, verify_all};
 use aether_testing::verify_recordings;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ mod model_and_agent;
 
 /// Runs a workflow of an example, whose own items cannot be named here, and records it.
 async fn record(engine: &Engine, workflow: &str, input: &str) -> Recording {
-    let digest = aether::Digest::of(&aether::Payload::from_text(input.into()).unwrap()).unwrap();
+    let digest =
+        aether::effect::Digest::of(&aether::effect::Payload::from_text(input.into()).unwrap()).unwrap();
     let text = format!(
         r#"{{"format":"aether-recording","version":1,"runs":[{{"run":"{workflow}","frames":[{{"at":"2026-01-01T00:00:00Z","events":[
         {{"run_created":{{"workflow":"{workflow}","version":1,"fingerprint":"","input":{input},"digest":"{digest}","seed":"00"}}}}]}}]}}]}}"#
@@ -33,7 +35,7 @@ async fn record(engine: &Engine, workflow: &str, input: &str) -> Recording {
     engine.import(&Recording::parse(&text).unwrap()).await.unwrap();
     let run = engine.find(workflow).await.unwrap();
     assert!(run.advance().await.unwrap());
-    assert!(matches!(run.end().await.unwrap(), aether::RunEnd::Completed(_)));
+    assert!(matches!(run.end().await.unwrap(), aether::engine::RunEnd::Completed(_)));
     engine.export(run.id()).await.unwrap()
 }
 
@@ -346,7 +348,7 @@ async fn an_open_run_is_recorded_as_far_as_it_came_and_goes_on_elsewhere_when_as
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::builder().memory().eviction_grace(std::time::Duration::ZERO).start().await.unwrap();
     let run = engine.start::<patient>(()).id("patient").await.unwrap();
-    while run.status().await.unwrap() != aether::contract::Status::Waiting {
+    while run.status().await.unwrap() != aether::view::Status::Waiting {
         tokio::task::yield_now().await;
     }
     let recording = engine.export(run.id()).await.unwrap();

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use aether::event::Event;
+use aether::error::{Classify, FailureClass};
 use aether::id::RunId;
 use aether::prelude::*;
-use aether::{Classify, FailureClass};
+use aether::store::event::Event;
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use aether::definition::Probe;
+use aether::error::{Fault, RunError};
 use aether::prelude::*;
 use aether::store::StoreError;
-use aether::{Fault, Probe, RunError};
 use aether_testing::{CrashPoint, FailingStore, Sim, SimError};
 use serde::{Deserialize, Serialize};
 

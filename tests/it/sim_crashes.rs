@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::event::Event;
-use aether::ledger::LedgerStatus;
+use aether::error::RunError;
+use aether::people::Resolution;
 use aether::prelude::*;
 use aether::store::StoreError;
-use aether::{Resolution, RunError};
+use aether::store::event::Event;
+use aether::store::ledger::LedgerStatus;
 use aether_testing::{CrashPoint, FailingStore, Live, Sim};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -118,7 +119,8 @@ async fn resolve(live: Live) {
         live.sleep(2 * HOUR).await;
         let Ok(view) = live.engine().view(live.run_id()).await else { return };
         for step in view.in_doubt() {
-            let (Ok(value), Some(invocation)) = (aether::Payload::encode("ann"), step.invocation.clone())
+            let (Ok(value), Some(invocation)) =
+                (aether::effect::Payload::encode("ann"), step.invocation.clone())
             else {
                 continue;
             };

@@ -1,6 +1,6 @@
 //! Workflows on the simulation that ask models and send HTTP requests.
 
-use aether::RunError;
+use aether::error::RunError;
 use aether::prelude::*;
 use aether_effects::llm::{ChatResponse, ModelError, ToolCall};
 use aether_testing::{Sim, SimError};

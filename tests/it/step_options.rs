@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use aether::def::{Approval, Confirm, KeyScope, Retry};
+use aether::definition::Step;
+use aether::definition::{Approval, Confirm, KeyScope, Retry};
+use aether::effect::EffectClass;
 use aether::prelude::*;
-use aether::{EffectClass, Step};
 
 /// Pay money out.
 #[step(effect = "tool", approval = |cents, to: &str| *cents > 10_000 && to != "house")]
@@ -79,7 +80,7 @@ fn a_business_key_is_unique_in_its_scope() {
 }
 
 #[step(effect = "http", changes = ["http", "file"], confirm = "warn")]
-async fn upload<T: aether::Recordable>(cx: &mut StepCx, what: T) -> Result<()> {
+async fn upload<T: aether::definition::Recordable>(cx: &mut StepCx, what: T) -> Result<()> {
     let _ = (cx, what);
     Ok(())
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use aether::error::{Fault, RunError};
 use aether::id::RunId;
 use aether::prelude::*;
-use aether::rusqlite::{Connection, OptionalExtension as _};
-use aether::{Fault, RunError, SqliteStore};
+use aether::sqlite::SqliteStore;
+use aether::sqlite::rusqlite::{Connection, OptionalExtension as _};
 use tempfile::TempDir;
 
 use super::seeds::kit::in_time;
@@ -94,7 +95,7 @@ async fn steal(cx: &mut StepCx) -> Result<usize> {
     Ok(steal_run(&cx.dep::<PathBuf>()?)?)
 }
 
-fn steal_run(file: &Path) -> aether::rusqlite::Result<usize> {
+fn steal_run(file: &Path) -> aether::sqlite::rusqlite::Result<usize> {
     let db = Connection::open(file)?;
     db.busy_timeout(Duration::from_secs(10))?;
     db.execute("UPDATE runs SET epoch = epoch + 1, owner = 'another', lease_until = 9000000000000000", [])

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use aether::contract::Status;
 use aether::id::CommandId;
 use aether::prelude::*;
 use aether::store::Sent;
+use aether::view::Status;
 
 #[workflow]
 async fn payments(cx: &mut Cx) -> Result<Vec<u32>> {
@@ -151,10 +151,11 @@ async fn a_resolution_of_another_type_is_refused_and_the_reason_is_kept() {
     until_waiting(&run).await;
     let row = engine.ledger(run.id()).await.unwrap().remove(0);
     assert!(row.error.unwrap().as_str().contains("the bank hung up at 5"));
-    let happened =
-        |json: &str| aether::Resolution::Happened(aether::Payload::from_text(json.into()).unwrap());
+    let happened = |json: &str| {
+        aether::people::Resolution::Happened(aether::effect::Payload::from_text(json.into()).unwrap())
+    };
     let refused = engine.resolve(run.id(), &row.invocation, happened("\"text\""), "ann").await;
-    assert!(matches!(refused, Err(aether::DecideError::Misfit { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(aether::people::DecideError::Misfit { .. })), "{refused:?}");
     assert_eq!(run.status().await.unwrap(), Status::Waiting);
     engine.resolve(run.id(), &row.invocation, happened("7"), "ann").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 7);

@@ -1,6 +1,6 @@
 //! Plays one sin under the trap, or in two worlds, and prints what was noticed.
 
-use aether::Workflow;
+use aether::definition::Workflow;
 use aether_testing::{Sim, SimError, Trap};
 
 fn sim<W: Workflow<Input = u64>>() -> Sim<W> {

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use aether::Limits;
-use aether::SqliteStore;
+use aether::engine::Limits;
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
 use aether::store::StoreError;
 use aether_testing::{FaultyStore, Sim, StoreFault};
 

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use aether::event::{Event, RunCreated};
+use aether::definition::Workflow as _;
 use aether::id::RunId;
-use aether::journal::Frame;
 use aether::llm::{ChatResponse, ToolCall};
+use aether::store::MemoryStore;
+use aether::store::event::{Event, RunCreated};
+use aether::store::journal::Frame;
 use aether::store::{NewRun, Store};
-use aether::{MemoryStore, Workflow as _};
 use aether_testing::{CrashPoint, Sim};
 use serde_json::json;
 use tempfile::TempDir;
@@ -55,7 +56,7 @@ fn clean(report: &Path) {
 /// The tools look their run's input up: here, in a store that holds nothing else.
 async fn store_with(brief: &Brief) -> Arc<dyn Store> {
     let input = research::encode(brief).unwrap();
-    let digest = aether::Digest::of(&input).unwrap();
+    let digest = aether::effect::Digest::of(&input).unwrap();
     let created: Event = RunCreated {
         workflow: "research".into(),
         module: String::new(),

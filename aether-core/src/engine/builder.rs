@@ -142,6 +142,14 @@ impl fmt::Debug for EngineBuilder {
     }
 }
 
+impl Engine {
+    /// Begins to put an engine together, with the [`Defaults`] that are linked into the program: with the `aether` crate
+    /// the system's clock and entropy, and verifiers of files and HTTP resources.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+}
+
 impl Default for EngineBuilder {
     /// With the [`Defaults`] that are linked into the program.
     fn default() -> Self {

@@ -17,6 +17,7 @@
 //! ```
 
 pub(crate) mod builder;
+pub(crate) mod engine;
 #[cfg(feature = "genai")]
 pub(crate) mod genai;
 pub(crate) mod openai;
@@ -26,4 +27,5 @@ pub use self::genai::GenAiClient;
 pub use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec, Usage};
 pub use crate::model::client::{ModelClient, ModelError, Models};
 pub use builder::{CxLlm, LlmRequest};
+pub use engine::EngineModel;
 pub use openai::OpenAiClient;

@@ -1,7 +1,7 @@
 //! Assertions: what they say, and that they fail at the line that makes them.
 
-use aether::contract::Status;
 use aether::prelude::*;
+use aether::view::Status;
 use aether_testing::Sim;
 
 use super::{DAY, not_stubbed, panic_of};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use aether::people::{Approvals, Decision};
 use aether::prelude::*;
-use aether::{Approvals, Decision};
 use aether_testing::{Sim, SimError};
 
 use super::{DAY, not_stubbed};

@@ -1,6 +1,6 @@
 //! Stubs: by arguments, in order, for probes, compensations, models and servers; and what is said where one is missing.
 
-use aether::Probe;
+use aether::definition::Probe;
 use aether::llm::{ChatMessage, ModelError};
 use aether::prelude::*;
 use aether_testing::sim::HttpCall;

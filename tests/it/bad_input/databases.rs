@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::journal::JournalError;
+use aether::engine::EngineBuilder;
+use aether::error::{BuildError, Fault, StartError, VerifyError};
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
+use aether::store::journal::JournalError;
 use aether::store::{Store, StoreError};
-use aether::{BuildError, EngineBuilder, Fault, SqliteStore, StartError, VerifyError};
 use aether_sqlite::SqliteOptions;
 use rusqlite::Connection;
 

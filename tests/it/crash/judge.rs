@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aether::Outcome;
-use aether::contract::Status;
-use aether::def::OnUnknown;
-use aether::event::{Decision, Event};
+use aether::definition::OnUnknown;
+use aether::effect::Outcome;
 use aether::id::{CommandId, RunId};
-use aether::ledger::LedgerStatus;
+use aether::store::event::{InvocationDecision, Event};
+use aether::store::ledger::LedgerStatus;
 use aether::view::RunView;
+use aether::view::Status;
 
 use super::lives::{Invoked, Lived};
 use super::model::{CALLED_OFF, Expected, Facts, Prediction, predict};
@@ -53,7 +53,7 @@ pub(crate) fn judge(run: &str, block: &Block, lived: &Lived) -> Verdict<Judged> 
 /// won, another number was drawn, or a lost outcome changed what followed.
 pub(crate) fn agree(undisturbed: (&Lived, &Judged), crashed: (&Lived, &Judged)) -> Verdict<bool> {
     let lost = |judged: &Judged| -> BTreeSet<Invoked> {
-        let lost = |decision: &Decision| matches!(decision, Decision::DidNotHappen | Decision::InDoubt);
+        let lost = |decision: &InvocationDecision| matches!(decision, InvocationDecision::DidNotHappen | InvocationDecision::InDoubt);
         let decided = judged.facts.decisions.iter().filter(|(_, decided)| decided.iter().any(lost));
         decided.map(|(invoked, _)| invoked.clone()).collect()
     };
@@ -136,15 +136,15 @@ fn decisions(lived: &Lived, facts: &Facts, prediction: &Prediction) -> Verdict {
         }
         let happened = changes(lived, run, invocation) > 0;
         let policy = call.kind.on_unknown();
-        let allowed = |decision: &Decision| match (policy, decision) {
-            (OnUnknown::Fail, decision) => *decision == Decision::InDoubt,
-            (OnUnknown::Retry, decision) => *decision == Decision::Retry,
-            (OnUnknown::Ask, Decision::Ask) => true,
-            (OnUnknown::Ask | OnUnknown::Probe, Decision::Happened) => happened && call.word == Word::Truth,
-            (OnUnknown::Ask | OnUnknown::Probe, Decision::DidNotHappen) => {
+        let allowed = |decision: &InvocationDecision| match (policy, decision) {
+            (OnUnknown::Fail, decision) => *decision == InvocationDecision::InDoubt,
+            (OnUnknown::Retry, decision) => *decision == InvocationDecision::Retry,
+            (OnUnknown::Ask, InvocationDecision::Ask) => true,
+            (OnUnknown::Ask | OnUnknown::Probe, InvocationDecision::Happened) => happened && call.word == Word::Truth,
+            (OnUnknown::Ask | OnUnknown::Probe, InvocationDecision::DidNotHappen) => {
                 !happened && call.word == Word::Truth
             }
-            (OnUnknown::Ask | OnUnknown::Probe, Decision::InDoubt) => call.word != Word::Truth,
+            (OnUnknown::Ask | OnUnknown::Probe, InvocationDecision::InDoubt) => call.word != Word::Truth,
             (OnUnknown::Ask | OnUnknown::Probe, _) => false,
         };
         if let Some(wrong) = decided.iter().find(|decision| !allowed(decision)) {
@@ -312,7 +312,7 @@ fn called_off(run: &str, events: &[Event], lived: &Lived) -> Verdict {
         {
             let (command, attempt) = e.invocation.as_str().rsplit_once('#').unwrap();
             let deeds = lived.deeds.get(&format!("aether:{run}:{command}:{attempt}"));
-            if e.decision != Decision::DidNotHappen || deeds.is_some() {
+            if e.decision != InvocationDecision::DidNotHappen || deeds.is_some() {
                 return Err(format!("{run} called {} off ({:?}): {deeds:?}", e.invocation, e.decision));
             }
         }

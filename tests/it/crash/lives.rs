@@ -7,17 +7,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::event::{Decision, Event};
+use aether::effect::Payload;
+use aether::engine::{EngineBuilder, Limits};
+use aether::error::RunError;
 use aether::id::{InvocationId, RunId};
-use aether::journal::read_verified;
-use aether::ledger::LedgerEntry;
+use aether::people::{Pending, Resolution, Waiting};
 use aether::prelude::*;
+use aether::sqlite::{SqliteStore, rusqlite};
+use aether::store::event::{InvocationDecision, Event};
+use aether::store::journal::read_verified;
+use aether::store::ledger::LedgerEntry;
+use aether::store::{MemoryStore, read};
 use aether::store::{RunFilter, Store};
 use aether::view::RunView;
-use aether::{
-    EngineBuilder, Limits, MemoryStore, Payload, Pending, Resolution, RunError, SqliteStore, Waiting,
-    effect_store, rusqlite,
-};
 use aether_core::environment::Environment as _;
 use aether_testing::{CrashPoint, CrashStore, SimEnvironment};
 use jiff::Timestamp;
@@ -161,7 +163,7 @@ pub(crate) async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<
     for record in store.runs(RunFilter::default()).await.map_err(|error| error.to_string())? {
         let frames = store.load(&record.id, 0).await.map_err(|error| error.to_string())?;
         let read = read_verified(&frames).map_err(|error| format!("journal of {}: {error}", record.id));
-        let events = effect_store::events(store, &record.id, &frames).await;
+        let events = read::events(store, &record.id, &frames).await;
         let events = read.and(events.map_err(|error| error.to_string()))?;
         journals.insert(record.id.to_string(), events);
     }
@@ -185,7 +187,7 @@ pub(crate) async fn cut_off(store: &dyn Store) -> std::result::Result<BTreeSet<I
                 Event::ToolInvocationFinished(e) => drop(open.remove(&named(&e.invocation))),
                 Event::InvocationAbandoned(e) => drop(open.remove(&named(&e.invocation))),
                 // A repeat that is cut off is in doubt again.
-                Event::InvocationResolved(e) if e.decision != Decision::Retry => {
+                Event::InvocationResolved(e) if e.decision != InvocationDecision::Retry => {
                     open.remove(&named(&e.invocation));
                 }
                 _ => {}

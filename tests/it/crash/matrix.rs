@@ -12,11 +12,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aether::def::OnUnknown;
-use aether::event::Event;
-use aether::ledger::LedgerStatus;
+use aether::definition::OnUnknown;
+use aether::engine::Limits;
+use aether::sqlite::SqliteStore;
 use aether::store::Store as _;
-use aether::{Limits, SqliteStore};
+use aether::store::event::Event;
+use aether::store::ledger::LedgerStatus;
 use aether_testing::CrashPoint;
 use jiff::Timestamp;
 

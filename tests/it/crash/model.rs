@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aether::Outcome;
-use aether::def::OnUnknown;
-use aether::event::{Decision, Event};
+use aether::definition::OnUnknown;
+use aether::effect::Outcome;
 use aether::prelude::*;
+use aether::store::event::{InvocationDecision, Event};
 
 use super::interpret::told;
 use super::lives::{Invoked, Lived};
@@ -27,7 +27,7 @@ pub(crate) const ANSWER: u32 = 7;
 /// What only the journals can tell.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
-    pub(crate) decisions: BTreeMap<Invoked, Vec<Decision>>,
+    pub(crate) decisions: BTreeMap<Invoked, Vec<InvocationDecision>>,
     winners: BTreeMap<Invoked, usize>,
     draws: BTreeMap<Invoked, u64>,
     /// Keys of bodies that were called more than once.
@@ -353,21 +353,21 @@ impl Model<'_> {
             let decided = self.facts.decisions.get(&invoked).and_then(|decisions| decisions.last());
             let ending = match decided {
                 None => call.ending(attempt),
-                Some(Decision::Happened) => Ending::Value,
-                Some(Decision::Retry) => {
+                Some(InvocationDecision::Happened) => Ending::Value,
+                Some(InvocationDecision::Retry) => {
                     let key = format!("aether:{}:{command}:{attempt}", scope.run);
                     if self.facts.repeated.contains(&key) { Ending::Value } else { call.ending(attempt) }
                 }
-                Some(Decision::DidNotHappen)
+                Some(InvocationDecision::DidNotHappen)
                     if kind.on_unknown() == OnUnknown::Probe && attempt + 1 >= DENIED.max(retry.max) =>
                 {
                     return (attempt, Outcome::PermanentFailure, Err(StepError::TimedOut(message())));
                 }
-                Some(Decision::DidNotHappen) => continue,
-                Some(Decision::InDoubt) => {
+                Some(InvocationDecision::DidNotHappen) => continue,
+                Some(InvocationDecision::InDoubt) => {
                     return (attempt, Outcome::PermanentFailure, Err(StepError::InDoubt(message())));
                 }
-                Some(Decision::Ask) => {
+                Some(InvocationDecision::Ask) => {
                     self.prediction.gaps.push(format!("nobody answered about {invoked:?}"));
                     return (attempt, Outcome::PermanentFailure, Err(StepError::InDoubt(message())));
                 }

@@ -3,8 +3,8 @@
 //! Promise: every call of a generated program has a number of its own, so that no two calls have equal arguments
 //! unless the program says so.
 
-use aether::FailureClass;
-use aether::def::OnUnknown;
+use aether::definition::OnUnknown;
+use aether::error::FailureClass;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aether::event::Event;
+use aether::store::event::Event;
 use aether_testing::CrashPoint;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 

@@ -3,11 +3,13 @@
 //!
 //! All of them do what their arguments say, on the stage that the engine was given. A new class is a new row.
 
-use aether::def::{OnUnknown, StepDef};
-use aether::event::StateChanged;
+use aether::definition::Step;
+use aether::definition::{OnUnknown, StepDef};
+use aether::effect::EffectClass;
 use aether::id::RunId;
 use aether::prelude::*;
-use aether::{EffectClass, Inspection, Step, Verifier};
+use aether::resource::{Inspection, Verifier};
+use aether::store::event::StateChanged;
 use serde::{Deserialize, Serialize};
 
 use super::program::{Call, Word};

@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aether::SqliteStore;
-use aether::event::{Decision, Event};
-use aether::ledger::LedgerEntry;
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
+use aether::store::event::{InvocationDecision, Event};
+use aether::store::ledger::LedgerEntry;
 use aether::store::{RunFilter, Store};
 
 use super::interpret::interpret;
@@ -268,9 +268,9 @@ fn one_run(
     let facts = Facts::of(&lived);
     for decision in facts.decisions.values().flatten() {
         match decision {
-            Decision::InDoubt => figures.in_doubt += 1,
-            Decision::Happened | Decision::DidNotHappen => figures.probed += 1,
-            Decision::Retry | Decision::Ask => {}
+            InvocationDecision::InDoubt => figures.in_doubt += 1,
+            InvocationDecision::Happened | InvocationDecision::DidNotHappen => figures.probed += 1,
+            InvocationDecision::Retry | InvocationDecision::Ask => {}
         }
     }
     // Nobody saw where the process was when it was killed: every decision may have had its reason.

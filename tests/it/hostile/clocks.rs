@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
-use aether::contract::Status;
+use aether::Engine;
+use aether::engine::{EngineBuilder, Environment, SystemEnvironment};
+use aether::people::{DecideError, Waiting};
 use aether::prelude::*;
-use aether::{DecideError, Engine, EngineBuilder, Environment, SystemEnvironment, Waiting};
+use aether::view::Status;
 use jiff::Timestamp;
 
 use super::inputs::{Token, in_ask, in_paying, serves_another, waits};

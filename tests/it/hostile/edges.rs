@@ -172,7 +172,7 @@ async fn draws_too_stop_at_the_limit_of_the_journal() {
     });
     // On a thread of its own it could be stopped; here it must stop by itself.
     let error = soon(engine).await.unwrap();
-    assert!(error.contains("limit of 200 events"), "{error}");
+    assert!(error.contains("limit of 200 (`Limits::history`)"), "{error}");
 }
 
 #[derive(Debug)]
@@ -396,7 +396,7 @@ async fn a_call_whose_probe_loses_a_race_is_in_doubt_in_journal_and_ledger() {
     assert_eq!(soon(run.result()).await.unwrap(), 1);
     assert_eq!(count(&*store, run.id(), "invocation_abandoned").await, 1);
     let rows: Vec<_> = engine.ledger(run.id()).await.unwrap().into_iter().map(|row| row.status).collect();
-    assert_eq!(rows, [aether::ledger::LedgerStatus::InDoubt]);
+    assert_eq!(rows, [aether::store::ledger::LedgerStatus::InDoubt]);
     soon(engine.verify(run.id())).await.unwrap();
 }
 

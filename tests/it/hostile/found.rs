@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether::engine::RunEnd;
+use aether::error::Fault;
+use aether::people::{Resolution, Waiting};
 use aether::prelude::*;
 use aether::recording::Masking;
+use aether::retention::{PurgeDecision, Retention};
+use aether::sqlite::SqliteStore;
 use aether::store::{Message, Store, StoreError};
-use aether::{Fault, PurgeDecision, Resolution, Retention, RunEnd, SqliteStore, Waiting};
 use jiff::Timestamp;
 use rusqlite::Connection;
 

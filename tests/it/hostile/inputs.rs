@@ -7,15 +7,17 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::contract::Status;
-use aether::event::ConfirmationDecision;
+use aether::error::SendError;
+use aether::effect::Payload;
+use aether::engine::{EngineBuilder, Limits};
+use aether::error::{RunError, StartError, VerifyError};
 use aether::id::{CommandId, InvocationId, RunId};
+use aether::people::{DecideError, Pending, Resolution, Waiting};
 use aether::prelude::*;
+use aether::resource::{Inspection, Verifier};
+use aether::store::event::ConfirmationDecision;
 use aether::store::{Message, Sent, StoreError};
-use aether::{
-    DecideError, EngineBuilder, Inspection, Limits, Payload, Pending, Resolution, RunError, StartError,
-    Verifier, VerifyError, Waiting,
-};
+use aether::view::Status;
 use jiff::Timestamp;
 
 use crate::seeds::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, json, run_id};
@@ -117,7 +119,7 @@ impl Verifier for Suspicious {
     fn look<'a>(
         &'a self,
         _run: &'a RunId,
-        _change: &'a aether::event::StateChanged,
+        _change: &'a aether::store::event::StateChanged,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<Inspection>> + Send + 'a>> {
         let seen = Inspection::Differs { expected: "1".into(), found: "2".into() };
         Box::pin(std::future::ready(Ok(seen)))
@@ -207,9 +209,9 @@ async fn what_is_unknown_is_a_typed_error_and_changes_nothing() {
             assert!(known, "{error}");
         }
         let unknown = StoreError::UnknownRun { run: nobody.clone() };
-        assert_eq!(engine.signal(&nobody, "go", "1", &1).await, Err(unknown.clone()));
-        assert_eq!(engine.cancel(&nobody, "no", "ann").await, Err(unknown.clone()));
-        assert_eq!(engine.terminate(&nobody, "no", "ann").await, Err(unknown.clone()));
+        assert_eq!(engine.signal(&nobody, "go", "1", &1).await, Err(SendError::Store(unknown.clone())));
+        assert_eq!(engine.cancel(&nobody, "no", "ann").await, Err(SendError::Store(unknown.clone())));
+        assert_eq!(engine.terminate(&nobody, "no", "ann").await, Err(SendError::Store(unknown.clone())));
         assert_eq!(engine.pending(&nobody).await, Err(unknown.clone()));
         assert_eq!(engine.view(&nobody).await.map(drop), Err(unknown.clone()));
         assert_eq!(engine.trace(&nobody).await.map(drop), Err(unknown.clone()));
@@ -276,7 +278,7 @@ async fn nobody_decides_nothing() {
                 for error in every_word(&engine, &open.run, &open.command, actor).await {
                     assert!(matches!(error, DecideError::NoActor { .. }), "{error}");
                 }
-                let nobody = Err(StoreError::NoActor { run: open.run.clone() });
+                let nobody = Err(SendError::NoActor { run: open.run.clone() });
                 assert_eq!(engine.cancel(&open.run, "no", actor).await, nobody);
                 assert_eq!(engine.terminate(&open.run, "no", actor).await, nobody);
                 let handle = engine.find(open.run.as_str()).await.unwrap();
@@ -347,7 +349,10 @@ async fn end_well(engine: &Engine, waiting: &[Pending], token: &Token) {
             }
         }
         let end = in_time(engine.find(run.as_str()).await.unwrap().end()).await.unwrap();
-        assert!(matches!(&end, aether::RunEnd::Completed(value) if value.as_str() == "3"), "{run}: {end:?}");
+        assert!(
+            matches!(&end, aether::engine::RunEnd::Completed(value) if value.as_str() == "3"),
+            "{run}: {end:?}"
+        );
         engine.verify(run).await.unwrap();
     }
 }
@@ -393,7 +398,10 @@ async fn of_many_words_at_once_one_is_taken() {
         assert_eq!((taken, delivered), ([1, 1, 1], 1));
         for run in ["ask", "losing", "changing", "handing"] {
             let end = in_time(engine.find(run).await.unwrap().end()).await.unwrap();
-            assert!(matches!(&end, aether::RunEnd::Completed(value) if value.as_str() == "3"), "{end:?}");
+            assert!(
+                matches!(&end, aether::engine::RunEnd::Completed(value) if value.as_str() == "3"),
+                "{end:?}"
+            );
         }
     }
 }
@@ -450,7 +458,7 @@ async fn a_hundred_megabytes_are_refused_wherever_they_come_in() {
     let before = journals(&place).await;
     let large = Payload::encode(&"x".repeat(LARGE)).unwrap();
     let over = |result: Result<(), DecideError>| match result {
-        Err(DecideError::Store(StoreError::OverLimit(over))) => assert!(over.size >= LARGE, "{over}"),
+        Err(DecideError::Send(SendError::OverLimit(over))) => assert!(over.size >= LARGE, "{over}"),
         other => panic!("{other:?}"),
     };
     let refused = engine.start::<in_listening>("x".repeat(LARGE)).id("large").await.unwrap_err();
@@ -493,7 +501,7 @@ async fn a_callback_cannot_bring_in_an_error_over_the_limit() {
         let long = Failure::permanent("e".repeat(5_000));
         let refused = engine.fail_callback(&token.get().await, &long).await;
         let over =
-            matches!(&refused, Err(DecideError::Store(StoreError::OverLimit(over))) if over.name == "error");
+            matches!(&refused, Err(DecideError::Send(SendError::OverLimit(over))) if over.name == "error");
         assert!(over, "{refused:?}");
         // A program with other limits lets it through: the run itself refuses it, on the record.
         let lax = hostile(&place, &token).max_active(1).start().await.unwrap();

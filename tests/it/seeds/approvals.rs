@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use aether::contract::Status;
-use aether::event::Event;
+use aether::effect::EffectClass;
+use aether::engine::RunEnd;
 use aether::id::RunId;
+use aether::people::{Approvals, DecideError, Waiting};
 use aether::prelude::*;
-use aether::{Approvals, DecideError, EffectClass, RunEnd, Waiting};
+use aether::store::event::Event;
+use aether::view::Status;
 use aether_testing::{Live, Sim};
 
 use super::human::{

@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::contract::{Status, Trigger};
+use aether::effect::EffectClass;
+use aether::engine::{EngineBuilder, Environment, RunEnd, SystemEnvironment};
 use aether::id::{CommandId, RunId};
+use aether::people::{Approvals, DecideError, Waiting};
 use aether::prelude::*;
 use aether::store::{Message, Sent};
-use aether::{
-    Approvals, DecideError, EffectClass, EngineBuilder, Environment, RunEnd, SystemEnvironment, Waiting,
-};
+use aether::view::{Status, Trigger};
 use aether_testing::{CrashPoint, Live, Sim};
 use jiff::Timestamp;
 use tokio::sync::watch;

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aether::event::Event;
+use aether::definition::{Step, Workflow};
+use aether::effect::Payload;
+use aether::error::{Fault, RunError};
 use aether::prelude::*;
+use aether::store::event::Event;
 use aether::store::{AppendError, Store, StoreError};
 use aether::view::RunView;
-use aether::{Fault, Payload, RunError, Step, Workflow};
 use aether_testing::FailingStore;
 
 use super::kit::{Calls, Journal, Rows, STORES, builder, in_time, json, resume, run_id};

@@ -6,12 +6,15 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::event::{Event, Uncompensated};
+use aether::effect::Outcome;
+use aether::engine::RunEnd;
+use aether::engine::{Consulted, ReplayPolicy, Verdict};
+use aether::error::RunError;
 use aether::id::CommandId;
-use aether::policy::{Consulted, ReplayPolicy, Verdict};
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
 use aether::store::Store;
-use aether::{Outcome, RunEnd, RunError, SqliteStore};
+use aether::store::event::{Event, Uncompensated};
 use aether_testing::crash::{CrashPoint, CrashStore};
 
 use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, resume, run_id};

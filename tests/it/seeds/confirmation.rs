@@ -4,17 +4,19 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::contract::Status;
-use aether::def::{StepDef, StepOptions};
-use aether::event::{ConfirmationDecision, Event, StateChanged, StateVerdict};
+use aether::definition::{Step, Workflow};
+use aether::definition::{StepDef, StepOptions};
+use aether::effect::{EffectClass, Payload, PayloadError};
+use aether::engine::EngineBuilder;
+use aether::error::{BuildError, RunError, Unconfirmed};
 use aether::id::{CommandId, RunId};
-use aether::ledger::LedgerStatus;
+use aether::people::Waiting;
 use aether::prelude::*;
+use aether::resource::{Inspection, Verifier};
 use aether::store::Store;
-use aether::{
-    BuildError, EffectClass, EngineBuilder, Inspection, Payload, PayloadError, RunError, Step, Unconfirmed,
-    Verifier, Waiting, Workflow,
-};
+use aether::store::event::{ConfirmationDecision, Event, StateChanged, StateVerdict};
+use aether::store::ledger::LedgerStatus;
+use aether::view::Status;
 
 use super::histories::write_where_missing;
 use super::kit::{Calls, Journal, Place, Rows, STORES, builder, failed, in_time, run_id};
@@ -368,8 +370,8 @@ impl Step for Courier {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn classify(_: &Failure) -> aether::FailureClass {
-        aether::FailureClass::Permanent
+    fn classify(_: &Failure) -> aether::error::FailureClass {
+        aether::error::FailureClass::Permanent
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use aether::contract::{IllegalTransition, Status, Trigger};
-use aether::event::Event;
-use aether::ledger::LedgerStatus;
+use aether::effect::Payload;
+use aether::engine::RunEnd;
+use aether::error::{FailureClass, RunError};
 use aether::prelude::*;
-use aether::{FailureClass, Payload, RunEnd, RunError};
+use aether::store::event::Event;
+use aether::store::ledger::LedgerStatus;
+use aether::view::{IllegalTransition, Status, Trigger};
 use aether_core::payload::Digest;
 
 use super::kit::{Calls, Journal, STORES, builder, failed, in_time, json, run_id};
@@ -216,7 +218,7 @@ async fn lose(cx: &mut StepCx, what: Payload) -> Result<()> {
 async fn seed_lose(cx: &mut Cx, ways: Vec<Payload>) -> Result<Vec<FailureClass>> {
     let mut classes = Vec::new();
     for way in ways {
-        let class = lose(cx, way).await.map_err(|error| aether::Classify::class(&error)).unwrap_err();
+        let class = lose(cx, way).await.map_err(|error| aether::error::Classify::class(&error)).unwrap_err();
         classes.push(class);
     }
     Ok(classes)

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::effect_store::{BlobRef, StoredEffect};
-use aether::event::Event;
-use aether::journal::Frame;
-use aether::ledger::LedgerStatus;
+use aether::effect::{Outcome, Payload};
+use aether::engine::{EngineBuilder, Limits, RunEnd};
+use aether::error::{Fault, VerifyError};
 use aether::prelude::*;
+use aether::recording::Masking;
+use aether::sqlite::SqliteStore;
+use aether::store::MemoryStore;
+use aether::store::StoredEffect;
+use aether::store::event::Event;
+use aether::store::journal::BlobRef;
+use aether::store::journal::Frame;
+use aether::store::ledger::LedgerStatus;
 use aether::store::{Store, StoreError};
 use aether::view::RunView;
-use aether::{
-    EngineBuilder, Fault, Limits, Masking, MemoryStore, Outcome, Payload, RunEnd, SqliteStore, VerifyError,
-};
 use aether_testing::{CrashPoint, CrashStore, FailingStore, Sim};
 
 use super::chain::seed_chain;
@@ -78,7 +82,7 @@ fn hasty(store: &Arc<dyn Store>, calls: &Calls, limits: Limits) -> EngineBuilder
 #[derive(Debug)]
 struct AsLeft;
 
-impl aether::Verifier for AsLeft {
+impl aether::resource::Verifier for AsLeft {
     fn name(&self) -> &str {
         "as left"
     }
@@ -86,9 +90,9 @@ impl aether::Verifier for AsLeft {
     fn look<'a>(
         &'a self,
         _: &'a aether::id::RunId,
-        _: &'a aether::event::StateChanged,
-    ) -> aether::__private::BoxFuture<'a, Result<aether::Inspection>> {
-        Box::pin(std::future::ready(Ok(aether::Inspection::Unchanged)))
+        _: &'a aether::store::event::StateChanged,
+    ) -> aether::__private::BoxFuture<'a, Result<aether::resource::Inspection>> {
+        Box::pin(std::future::ready(Ok(aether::resource::Inspection::Unchanged)))
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use aether::event::{Event, PlanGenerated};
+use aether::error::{BuildError, Fault, RunError, VerifyError};
 use aether::id::CommandId;
 use aether::prelude::*;
+use aether::store::event::{Event, PlanGenerated};
 use aether::store::{AppendError, Store, StoreError};
 use aether::view::RunView;
-use aether::{BuildError, Fault, RunError, VerifyError};
 use aether_testing::FailingStore;
 
 use super::chain::{act, links, look, recorded, result_of, seed_chain, think};
@@ -247,7 +247,7 @@ async fn s043_resume_executes_from_the_first_unrecorded_effect_and_records_each(
 
 /// Use a tool once.
 #[workflow]
-async fn seed_act(cx: &mut Cx, n: u32) -> Result<aether::Payload> {
+async fn seed_act(cx: &mut Cx, n: u32) -> Result<aether::effect::Payload> {
     Ok(act(cx, n).await?)
 }
 

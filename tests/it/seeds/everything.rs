@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use aether::engine::{EngineBuilder, Environment, SystemEnvironment};
 use aether::prelude::*;
-use aether::{EngineBuilder, Environment, SystemEnvironment};
 use aether_effects::http::CxHttp;
 use aether_effects::llm::{ChatRequest, ChatResponse, CxLlm, ModelClient, ModelError, Models};
 use futures_core_free::BoxFuture;

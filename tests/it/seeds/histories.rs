@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use aether::event::Event;
-use aether::journal::{Frame, StoredFrame, read_verified};
+use aether::store::event::Event;
+use aether::store::journal::{Frame, StoredFrame, read_verified};
 use aether::view::RunView;
 use jiff::Timestamp;
 use serde::Deserialize;

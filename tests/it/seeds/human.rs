@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use aether::contract::{Status, Trigger};
-use aether::event::Event;
+use aether::definition::Step;
 use aether::id::{CommandId, RunId};
+use aether::people::{Approvals, DecideError, Decision, Pending, Waiting};
 use aether::prelude::*;
 use aether::store::StoreError;
+use aether::store::event::Event;
 use aether::view::RunView;
-use aether::{Approvals, DecideError, Decision, Pending, Step, Waiting};
+use aether::view::{Status, Trigger};
 
 use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, json, run_id};
 
@@ -122,7 +123,7 @@ async fn seed_overtaken(cx: &mut Cx) -> Result<String> {
 }
 
 /// An engine that suspends what waits at once.
-pub(super) fn prompt(place: &Place, calls: &Calls) -> aether::EngineBuilder {
+pub(super) fn prompt(place: &Place, calls: &Calls) -> aether::engine::EngineBuilder {
     builder(&place.store, calls).eviction_grace(Duration::from_millis(1))
 }
 

@@ -4,10 +4,12 @@ use std::pin::Pin;
 use std::sync::Mutex;
 
 use aether::agent::CxAgent;
+use aether::effect::Tool;
+use aether::error::KeyHolder;
 use aether::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, ToolCall};
 use aether::prelude::*;
+use aether::retention::Retention;
 use aether::store::Store;
-use aether::{KeyHolder, Retention, Tool};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,15 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aether::contract::Status;
-use aether::effect_store;
-use aether::event::{Event, RunCreated};
+use aether::definition::Workflow;
+use aether::effect::Payload;
+use aether::engine::{EngineBuilder, RunEnd};
+use aether::error::RunError;
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
-use aether::journal::{Frame, read_verified};
-use aether::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
+use aether::store::MemoryStore;
+use aether::store::event::{Event, RunCreated};
+use aether::store::journal::{Frame, read_verified};
+use aether::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use aether::store::read;
 use aether::store::{Ack, Append, NewRun, Receipt, StatusChange, Store};
-use aether::{EngineBuilder, MemoryStore, Payload, RunEnd, RunError, SqliteStore, Workflow};
+use aether::view::Status;
 use aether_core::payload::Digest;
 use jiff::Timestamp;
 
@@ -160,7 +165,7 @@ impl Journal {
         flushed(store).await;
         let frames = store.load(&run_id(run), 0).await.unwrap();
         let mut events = read_verified(&frames).unwrap();
-        effect_store::fill(&**store, &run_id(run), &frames, &mut events).await.unwrap();
+        read::fill(&**store, &run_id(run), &frames, &mut events).await.unwrap();
         Self { run: run.into(), events }
     }
 

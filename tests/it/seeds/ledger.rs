@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use aether::contract::Status;
-use aether::event::{CommandCommitted, Event, RunRequeued};
+use aether::effect::Outcome;
+use aether::error::BuildError;
 use aether::id::{CommandId, IdempotencyKey, InvocationId, WorkerId};
-use aether::journal::Frame;
-use aether::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
+use aether::store::event::{CommandCommitted, Event, RunRequeued};
+use aether::store::journal::Frame;
+use aether::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether::store::{Durability, Store};
 use aether::view::RunView;
-use aether::{BuildError, Outcome, SqliteStore};
+use aether::view::Status;
 
 use super::chain::{act, links, recorded, result_of, seed_chain};
 use super::kit::{
@@ -19,7 +21,7 @@ use super::kit::{
 
 /// Use a tool once.
 #[workflow]
-async fn seed_once(cx: &mut Cx, n: u32) -> Result<aether::Payload> {
+async fn seed_once(cx: &mut Cx, n: u32) -> Result<aether::effect::Payload> {
     Ok(act(cx, n).await?)
 }
 
@@ -103,7 +105,7 @@ async fn s018_a_ledger_record_keeps_all_its_fields() {
 }
 
 /// A refusal must hold as many events as the frame it replaces.
-fn with_two(mut acquire: aether::ledger::Acquire) -> aether::ledger::Acquire {
+fn with_two(mut acquire: aether::store::ledger::Acquire) -> aether::store::ledger::Acquire {
     let silent: Event = RunRequeued { worker: WorkerId::from("w".to_owned()), reason: "taken".into() }.into();
     acquire.otherwise = Frame::encode(&[silent.clone(), silent]).unwrap();
     acquire
@@ -137,7 +139,7 @@ async fn s019_without_a_row_it_is_set_started_called_once_and_set_finished() {
         let after: Vec<_> =
             rows.iter().map(|row| (row.status, row.committed, row.finished_at.is_some())).collect();
         assert_eq!(after, [(LedgerStatus::Succeeded, true, true)]);
-        assert_eq!(rows[0].result, Some(aether::Payload::encode(&seen).unwrap()));
+        assert_eq!(rows[0].result, Some(aether::effect::Payload::encode(&seen).unwrap()));
     }
 }
 
@@ -221,14 +223,14 @@ async fn s025_every_outcome_that_counts_as_complete_folds_so() {
 
 /// Fail as told, again and again.
 #[step(effect = "tool", idempotent, on_unknown = "retry", retry(max = 2, delay = "1ms"))]
-async fn fail_again(cx: &mut StepCx, class: aether::FailureClass) -> Result<()> {
+async fn fail_again(cx: &mut StepCx, class: aether::error::FailureClass) -> Result<()> {
     Calls::note(cx)?;
     Err(Failure::with_class(class, "no"))
 }
 
 /// Fail as told.
 #[workflow]
-async fn seed_fail(cx: &mut Cx, class: aether::FailureClass) -> Result<()> {
+async fn seed_fail(cx: &mut Cx, class: aether::error::FailureClass) -> Result<()> {
     Ok(fail_again(cx, class).await?)
 }
 
@@ -237,7 +239,7 @@ async fn s026_only_a_retryable_failure_is_tried_again() {
     for (_, outcome, _) in OUTCOMES {
         assert_eq!(outcome.may_requeue(), outcome == Outcome::RetryableFailure);
     }
-    use aether::FailureClass::{Compensatable, Permanent, Retryable};
+    use aether::error::FailureClass::{Compensatable, Permanent, Retryable};
     for (class, calls_made) in [(Retryable, 3), (Permanent, 1), (Compensatable, 1)] {
         for place in STORES {
             let (place, calls) = (place(), Calls::default());

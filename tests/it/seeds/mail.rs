@@ -7,9 +7,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use aether::contract::{Status, Trigger};
 use aether::prelude::*;
 use aether::view::{Execution, Purpose};
+use aether::view::{Status, Trigger};
 
 use super::kit::run_id;
 use crate::examples::program;

@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use aether::event::{Event, PlanGenerated};
+use aether::error::{Fault, VerifyError};
 use aether::id::CommandId;
 use aether::prelude::*;
-use aether::{Fault, VerifyError};
+use aether::store::event::{Event, PlanGenerated};
 
 use super::chain::look;
 use super::kit::{Calls, Journal, Rows, STORES, builder, failed, in_time, json, resume, run_id};

@@ -1,7 +1,8 @@
 //! The replay policy: rows 56 and 62 of the seeds.
 
-use aether::policy::{Consulted, ReplayPolicy, Verdict};
-use aether::{EffectClass, Fault, RunError};
+use aether::effect::EffectClass;
+use aether::engine::{Consulted, ReplayPolicy, Verdict};
+use aether::error::{Fault, RunError};
 
 use super::chain::{recorded, result_of, seed_chain};
 use super::everything::{Outside, seed_everything};
@@ -31,7 +32,7 @@ async fn under(
     policy: (Option<EffectClass>, Verdict),
     journal: &Journal,
     place: &Place,
-) -> (Calls, std::result::Result<Vec<aether::Payload>, RunError>) {
+) -> (Calls, std::result::Result<Vec<aether::effect::Payload>, RunError>) {
     let (calls, (class, verdict)) = (Calls::default(), policy);
     journal.plant(&place.store, Rows::Follow).await;
     let says = Says { class, verdict, calls: calls.clone() };

@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::EffectClass;
-use aether::SqliteStore;
-use aether::event::{NodeStarted, RunRequeued, ToolInvocationStarted};
+use aether::effect::EffectClass;
 use aether::id::{CommandId, IdempotencyKey, InvocationId, WorkerId};
-use aether::journal::{StoredFrame, read_verified};
-use aether::ledger::Acquired;
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
 use aether::store::Store;
+use aether::store::event::{NodeStarted, RunRequeued, ToolInvocationStarted};
+use aether::store::journal::{StoredFrame, read_verified};
+use aether::store::ledger::Acquired;
 use aether_core::payload::Digest;
 
 use super::kit::{Hand, Journal, created, in_time, json, run_id};
@@ -160,7 +160,7 @@ async fn acquire(folder: &Path) -> bool {
         Journal { run: own.clone(), events: vec![created("elsewhere", "null"), node.into(), started.into()] };
     let mut acquire = journal.acquire(&journal.events[2]).unwrap();
     let taken = RunRequeued { worker: WorkerId::from(own), reason: "taken".into() };
-    acquire.otherwise = aether::journal::Frame::encode(&[taken.into()]).unwrap();
+    acquire.otherwise = aether::store::journal::Frame::encode(&[taken.into()]).unwrap();
     // Everybody is there before anybody asks.
     std::fs::write(folder.join(format!("ready-{}", std::process::id())), "").unwrap();
     while !folder.join("go").exists() {

@@ -1,9 +1,9 @@
 //! Replay and the state machine: rows 1 to 12 of the seeds.
 
+use aether::effect::{Outcome, Payload};
 use aether::prelude::*;
 use aether::store::Snapshot;
 use aether::view::RunView;
-use aether::{Outcome, Payload};
 
 use super::chain::{
     already_finished, committed_but_not_finished, completed, in_order, links, recorded, result_of,
@@ -143,7 +143,7 @@ async fn s009_a_failed_end_of_a_step_leaves_the_cursor() {
         let failing = aether_testing::FailingStore::new(place.store.clone()).appends_fail_from(2, broken);
         let failing: std::sync::Arc<dyn aether::store::Store> = std::sync::Arc::new(failing);
         let (_engine, result) = resume::<seed_chain>(&failing, "chain", &calls).await;
-        assert!(matches!(result, Err(aether::RunError::Stopped { .. })), "{result:?}");
+        assert!(matches!(result, Err(aether::error::RunError::Stopped { .. })), "{result:?}");
         let (after, record) =
             (Journal::read(&place.store, "chain").await, place.store.run(&run_id("chain")).await);
         assert_eq!(after.count("node_finished", "act") + after.count("step_committed", "act"), 0);

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::contract::Status;
 use aether::prelude::*;
+use aether::retention::{PurgeDecision, PurgeReport, Retention};
 use aether::store::RunFilter;
-use aether::{PurgeDecision, PurgeReport, Retention};
+use aether::view::Status;
 
 use super::chain::{act, look};
 use super::kit::{Calls, STORES, builder, in_time};

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use aether::event::Event;
-use aether::journal::StoredFrame;
-use aether::policy::Mode;
+use aether::effect::EffectClass;
+use aether::engine::Mode;
+use aether::error::{Fault, VerifyError};
 use aether::prelude::*;
+use aether::store::event::Event;
+use aether::store::journal::StoredFrame;
 use aether::view::RunView;
-use aether::{EffectClass, Fault, VerifyError};
 
 use super::chain::{recorded, result_of, seed_chain};
 use super::everything::{Outside, seed_everything};

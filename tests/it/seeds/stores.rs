@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use aether::contract::Status;
-use aether::event::Event;
-use aether::journal::Frame;
+use aether::engine::{EngineBuilder, Environment, SystemEnvironment};
 use aether::prelude::*;
+use aether::sqlite::SqliteStore;
+use aether::store::MemoryStore;
+use aether::store::event::Event;
+use aether::store::journal::Frame;
 use aether::view::Purpose;
-use aether::{EngineBuilder, Environment, MemoryStore, SqliteStore, SystemEnvironment};
+use aether::view::Status;
 use aether_testing::conformance::Fixture;
 use jiff::Timestamp;
 

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use aether::Payload;
-use aether::contract::Status;
-use aether::event::{Decision, Event, RunRequeued};
+use aether::definition::Workflow;
+use aether::effect::Payload;
+use aether::error::RunError;
 use aether::id::{InvocationId, WorkerId};
-use aether::ledger::{LedgerStatus, LedgerUpdate};
+use aether::people::Resolution;
 use aether::prelude::*;
-use aether::{Resolution, RunError, Workflow};
+use aether::store::event::{InvocationDecision, Event, RunRequeued};
+use aether::store::ledger::{LedgerStatus, LedgerUpdate};
+use aether::view::Status;
 
 use super::chain::{links, recorded, result_of, seed_chain};
 use super::kit::{Calls, Journal, Place, Rows, STORES, builder, failed, in_time, json, resume, run_id};
@@ -94,7 +96,7 @@ async fn in_flight<W: Workflow>(input: fn() -> W::Input, step: &str) -> Vec<(Pla
     left
 }
 
-fn decisions(journal: &Journal) -> Vec<(Decision, String)> {
+fn decisions(journal: &Journal) -> Vec<(InvocationDecision, String)> {
     let decided = journal.events.iter().filter_map(|event| match event {
         Event::InvocationResolved(e) => Some((e.decision, e.actor.clone())),
         _ => None,
@@ -112,9 +114,9 @@ async fn s046_pending_without_result_is_never_run_blindly() {
             failure.message().contains("in doubt") && failure.message().contains("0:pay_or_fail#0"),
             "{failure}"
         );
-        assert_eq!((failure.class(), calls.all()), (aether::FailureClass::Unknown, 0));
+        assert_eq!((failure.class(), calls.all()), (aether::error::FailureClass::Unknown, 0));
         let after = Journal::read(&place.store, "pay").await;
-        assert_eq!(decisions(&after), [(Decision::InDoubt, "policy: fail".into())]);
+        assert_eq!(decisions(&after), [(InvocationDecision::InDoubt, "policy: fail".into())]);
         assert_eq!(engine.view(&run_id("pay")).await.unwrap().in_doubt().len(), 1);
         engine.verify(&run_id("pay")).await.unwrap();
         // The same error every time it is asked for again.
@@ -153,21 +155,21 @@ async fn s046_a_question_waits_for_its_answer_and_never_calls_the_body() {
             let decided = match answer {
                 0 => {
                     assert_eq!((result.unwrap(), calls.all()), ("it did".into(), 0));
-                    Decision::Happened
+                    InvocationDecision::Happened
                 }
                 1 => {
                     assert!(result.unwrap().ends_with("aether:pay:0:pay_or_ask:1"));
                     assert_eq!(calls.keys("pay_or_ask"), ["aether:pay:0:pay_or_ask:1"]);
-                    Decision::DidNotHappen
+                    InvocationDecision::DidNotHappen
                 }
                 _ => {
                     assert!(failed(result).message().contains("in doubt"));
                     assert_eq!(calls.all(), 0);
-                    Decision::InDoubt
+                    InvocationDecision::InDoubt
                 }
             };
             let after = Journal::read(&place.store, "pay").await;
-            assert_eq!(decisions(&after), [(Decision::Ask, "policy: ask".into()), (decided, "ann".into())]);
+            assert_eq!(decisions(&after), [(InvocationDecision::Ask, "policy: ask".into()), (decided, "ann".into())]);
             engine.verify(run.id()).await.unwrap();
         }
     }
@@ -183,7 +185,7 @@ async fn s046_a_repeat_is_sent_under_the_same_key() {
         let Some(Event::RunCompleted(first)) = whole.events.last() else { panic!("{:?}", whole.kinds()) };
         assert_eq!(Payload::encode(&result.unwrap()).unwrap(), first.result);
         let after = Journal::read(&place.store, "pay").await;
-        assert_eq!(decisions(&after), [(Decision::Retry, "policy: retry".into())]);
+        assert_eq!(decisions(&after), [(InvocationDecision::Retry, "policy: retry".into())]);
         engine.verify(&run_id("pay")).await.unwrap();
     }
 }
@@ -191,10 +193,10 @@ async fn s046_a_repeat_is_sent_under_the_same_key() {
 #[tokio::test]
 async fn s046_a_probe_decides_instead_of_the_body() {
     for (found, decided, called) in [
-        (0, Decision::Happened, 0),
-        (1, Decision::DidNotHappen, 1),
-        (2, Decision::InDoubt, 0),
-        (3, Decision::InDoubt, 0),
+        (0, InvocationDecision::Happened, 0),
+        (1, InvocationDecision::DidNotHappen, 1),
+        (2, InvocationDecision::InDoubt, 0),
+        (3, InvocationDecision::InDoubt, 0),
     ] {
         let whole = Journal::record::<seed_pay_or_look>("pay", found).await;
         for place in STORES {
@@ -205,8 +207,8 @@ async fn s046_a_probe_decides_instead_of_the_body() {
             let after = Journal::read(&place.store, "pay").await;
             assert_eq!(decisions(&after), [(decided, "probe".into())]);
             match decided {
-                Decision::Happened => assert_eq!(result.unwrap(), "found"),
-                Decision::DidNotHappen => {
+                InvocationDecision::Happened => assert_eq!(result.unwrap(), "found"),
+                InvocationDecision::DidNotHappen => {
                     assert_eq!(calls.keys("pay_or_look"), ["aether:pay:0:pay_or_look:1"])
                 }
                 _ => assert!(matches!(result, Err(RunError::Failed(_))), "{result:?}"),

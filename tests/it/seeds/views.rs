@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use aether::RunEnd;
 use aether::agent::CxAgent;
-use aether::contract::{Status, Trigger};
-use aether::event::{Event, RunRequeued, RunWaiting};
+use aether::engine::RunEnd;
 use aether::id::WorkerId;
 use aether::llm::{ChatRequest, ChatResponse, CxLlm, ModelClient, ModelError, ToolCall};
 use aether::prelude::*;
+use aether::store::event::{Event, RunRequeued, RunWaiting};
 use aether::view::{HISTORY_CAP, Purpose, RunView, TraceEntry};
+use aether::view::{Status, Trigger};
 use jiff::Timestamp;
 
 use super::chain::{act, look};

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::event::Event;
+use aether::engine::{EngineBuilder, Environment, RunEnd, SystemEnvironment};
+use aether::error::RunError;
 use aether::id::{Epoch, WorkerId};
-use aether::ledger::{LedgerStatus, LedgerUpdate};
 use aether::prelude::*;
+use aether::store::event::Event;
+use aether::store::ledger::{LedgerStatus, LedgerUpdate};
 use aether::store::{Ack, Append, AppendError, ClaimRequest, Store};
-use aether::{EngineBuilder, Environment, RunEnd, RunError, SystemEnvironment};
 use aether_core::journal::Frame;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;

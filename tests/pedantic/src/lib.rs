@@ -63,7 +63,7 @@ async fn was_sent(_: &mut StepCx, order: Order) -> Result<Probe<u64>> {
 pub async fn keep<T: Clone>(
     cx: &mut StepCx,
     value: T,
-    text: impl ToString + aether::Recordable,
+    text: impl ToString + aether::definition::Recordable,
 ) -> Result<T> {
     let _ = (cx.now(), text.to_string());
     Ok(value)

@@ -69,7 +69,7 @@ pub mod counted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use durable::Workflow as _;
+    use durable::definition::Workflow as _;
 
     #[tokio::test]
     async fn it_runs_under_another_name() {

@@ -75,7 +75,7 @@ impl<W: Workflow> Sim<W> {
     ///
     /// ```
     /// # use aether::prelude::*;
-    /// # use aether::Approvals;
+    /// # use aether::people::Approvals;
     /// # use aether_testing::Sim;
     /// # use std::time::Duration;
     /// # #[step(effect = "tool", approval = "required")] async fn pay(cx: &mut StepCx, cents: u32) -> Result<u32> { unreachable!() }
@@ -102,7 +102,7 @@ impl<W: Workflow> Sim<W> {
     ///
     /// ```
     /// # use aether::prelude::*;
-    /// # use aether::Decision;
+    /// # use aether::people::Decision;
     /// # use aether_testing::Sim;
     /// #[workflow]
     /// async fn refund(cx: &mut Cx) -> Result<bool> {

@@ -47,7 +47,7 @@ impl<W: Workflow> Sim<W> {
     ///
     /// ```no_run
     /// # use aether::prelude::*;
-    /// # use aether::Recording;
+    /// # use aether::recording::Recording;
     /// # use aether_testing::Sim;
     /// # #[workflow] async fn triage(cx: &mut Cx, ticket: String) -> Result<String> { Ok(ticket) }
     /// # async fn test() {

@@ -85,7 +85,7 @@ impl<W: Workflow> Sim<W> {
     ///
     /// ```
     /// # use aether::prelude::*;
-    /// # use aether::Limits;
+    /// # use aether::engine::Limits;
     /// # use aether_testing::Sim;
     /// # #[step(effect = "read")] async fn read(cx: &mut StepCx) -> Result<String> { unreachable!() }
     /// # #[workflow] async fn load(cx: &mut Cx) -> Result<String> { Ok(read(cx).await?) }

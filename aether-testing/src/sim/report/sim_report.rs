@@ -21,7 +21,7 @@ use crate::trap::hit::TrapHit;
 ///
 /// ```
 /// # use aether::prelude::*;
-/// # use aether::contract::Status;
+/// # use aether::view::Status;
 /// # use aether_testing::Sim;
 /// # use std::time::Duration;
 /// # #[step(effect = "tool")] async fn send(cx: &mut StepCx, to: String) -> Result<u32> { unreachable!() }

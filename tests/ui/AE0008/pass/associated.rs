@@ -40,7 +40,7 @@ impl Agent {
 }
 
 fn main() {
-    use aether::{Step, Workflow};
+    use aether::definition::{Step, Workflow};
     assert_eq!(<Agent_triage as Workflow>::DEF.name, "Agent_triage");
     assert_eq!(<Agent_again as Workflow>::DEF.version, 2);
     assert!(<Agent_search as Step>::DEF.path.ends_with("::Agent::search"));

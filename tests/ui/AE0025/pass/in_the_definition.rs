@@ -9,7 +9,7 @@ async fn flow(cx: &mut Cx) -> Result<()> {
 }
 
 fn main() {
-    let allows = <flow as aether::Workflow>::DEF.allows;
+    let allows = <flow as aether::definition::Workflow>::DEF.allows;
     assert_eq!(allows.len(), 2);
     assert_eq!((allows[0].what, allows[0].reason), ("clock", "for the log"));
 }

@@ -1,6 +1,6 @@
 //! Workflow code and bodies read; only the engine moves a status.
 
-use aether::contract::{Contract, Status, Trigger};
+use aether::view::{Contract, Status, Trigger};
 use aether::prelude::*;
 
 /// Pay.

@@ -91,10 +91,10 @@ async fn nested(cx: &mut Cx, text: &str, items: &[u64]) -> Result<Vec<String>> {
 }
 
 #[workflow]
-async fn generic<T, const N: usize>(cx: &mut Cx, value: T, extra: impl ToString + aether::Recordable, list: [u8; N]) -> Result<(T, String)>
+async fn generic<T, const N: usize>(cx: &mut Cx, value: T, extra: impl ToString + aether::definition::Recordable, list: [u8; N]) -> Result<(T, String)>
 where
-    T: Clone + PartialEq + aether::Recordable,
-    [u8; N]: aether::Recordable,
+    T: Clone + PartialEq + aether::definition::Recordable,
+    [u8; N]: aether::definition::Recordable,
 {
     let copy = value.clone();
     let same = copy == value && cx.random().await > list.len() as u64;

@@ -20,5 +20,5 @@ async fn caller(cx: &mut Cx) -> Result<String> {
 }
 
 fn main() {
-    let _ = <flow as aether::Workflow>::DEF;
+    let _ = <flow as aether::definition::Workflow>::DEF;
 }

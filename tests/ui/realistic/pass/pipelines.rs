@@ -201,7 +201,7 @@ async fn with_fallback(cx: &mut Cx, sources: Vec<String>) -> Result<Page> {
 #[workflow]
 async fn transform<T>(cx: &mut Cx, rows: Vec<T>, table: String) -> Result<usize>
 where
-    T: aether::Recordable + Into<Row>,
+    T: aether::definition::Recordable + Into<Row>,
 {
     let rows: Vec<Row> = rows.into_iter().map(Into::into).collect();
     Ok(write_rows(cx, &table, &rows).await?)

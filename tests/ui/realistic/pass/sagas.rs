@@ -2,7 +2,8 @@
 //! Sagas: bookings and payments that are undone when a later step fails.
 
 use aether::prelude::*;
-use aether::{Classify, FailureClass, StepError};
+use aether::StepError;
+use aether::error::{Classify, FailureClass};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;

@@ -5,8 +5,8 @@
 /// The page of `code`: a bad and a good example, and why.
 ///
 /// ```
-/// assert!(aether::explain("AE0101").is_some_and(|page| page.contains("cx.now()")));
-/// assert!(aether::explain("AE9999").is_none());
+/// assert!(aether::error::explain("AE0101").is_some_and(|page| page.contains("cx.now()")));
+/// assert!(aether::error::explain("AE9999").is_none());
 /// ```
 pub fn explain(code: &str) -> Option<&'static str> {
     PAGES.iter().find(|(id, _)| id.eq_ignore_ascii_case(code)).map(|(_, page)| *page)
@@ -19,7 +19,7 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
 
 macro_rules! pages {
     ($($id:literal)+) => {
-        &[$(($id, include_str!(concat!("../docs/diagnostics/", $id, ".md")))),+]
+        &[$(($id, include_str!(concat!("../../docs/diagnostics/", $id, ".md")))),+]
     };
 }
 

@@ -1,0 +1,8 @@
+//! What `#[step]` and `#[workflow]` declare and implement: for generic code, and for those who read definitions.
+//!
+//! A step's attribute fills in a [`StepDef`], a workflow's a [`WorkflowDef`]; the traits [`Step`] and [`Workflow`] are
+//! implemented for the type named like the function.
+
+pub use aether_core::definition::def::*;
+pub use aether_core::step::{Recordable, RecordableError, Step};
+pub use aether_core::workflow::Workflow;

@@ -1,0 +1,8 @@
+//! People in the loop: approvals, questions, and what operators decide. For workflows that wait for somebody, and for
+//! the services through which people answer.
+
+pub use aether_core::engine::DecideError;
+pub use aether_core::inbox::{Decision, Resolution};
+pub use aether_core::policy::{ApprovalCall, Approvals};
+pub use aether_core::view::pending::{Pending, Waiting};
+pub use aether_core::workflow::{ApprovalRequest, Question};

@@ -1,0 +1,8 @@
+//! What journals tell people: statuses, results, transitions and traces. For consoles and reports.
+
+pub use aether_core::contract::{Constraints, Contract, IllegalTransition, Status, Trigger};
+pub use aether_core::view::{
+    Action, Audit, CALLBACK, CLOCK, ENGINE, EffectRecord, EventTime, Execution, HISTORY_CAP, Lifecycle,
+    PeopleStep, PeopleView, Purpose, Request, RunView, StepResult, StepView, TimedEvent, Trace, TraceEntry,
+    Transition,
+};
