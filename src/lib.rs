@@ -28,6 +28,8 @@
 //! # }
 //! ```
 
+#[cfg(doctest)]
+mod doctests;
 mod engine;
 mod explain;
 pub mod prelude;
