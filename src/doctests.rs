@@ -5,18 +5,26 @@
 //!
 //! ```
 //! let listed = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctests.rs"));
-//! for page in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/docs")).unwrap() {
-//!     let name = page.unwrap().file_name().into_string().unwrap();
-//!     let page = name.trim_end_matches(".md");
-//!     let known = ["diagnostics", "testing"].contains(&page) || listed.contains(&format!("{page:?}"));
-//!     assert!(known, "docs/{name} is not compiled: list it in src/doctests.rs");
+//! for folder in ["/docs", "/docs/diagnostics"] {
+//!     for page in std::fs::read_dir(format!("{}{folder}", env!("CARGO_MANIFEST_DIR"))).unwrap() {
+//!         let name = page.unwrap().file_name().into_string().unwrap();
+//!         let page = name.trim_end_matches(".md");
+//!         let known = page == "testing" || listed.contains(page);
+//!         assert!(known, "{folder}/{name} is not compiled: list it in src/doctests.rs");
+//!     }
 //! }
 //! ```
+#![allow(non_snake_case)]
 
-/// One module for each page.
 macro_rules! pages {
     ($($module:ident = $path:literal)+) => {
         $(#[doc = include_str!(concat!("../docs/", $path, ".md"))] mod $module {})+
+    };
+}
+
+macro_rules! codes {
+    ($($code:ident)+) => {
+        $(#[doc = include_str!(concat!("../docs/diagnostics/", stringify!($code), ".md"))] mod $code {})+
     };
 }
 
@@ -27,6 +35,7 @@ pages! {
     contents = "README"
     acceptance = "acceptance"
     determinism = "determinism"
+    diagnostics = "diagnostics"
     errors = "errors"
     getting_started = "getting-started"
     guarantees = "guarantees"
@@ -35,4 +44,11 @@ pages! {
     people = "people"
     sweeps = "sweeps"
     transactions = "transactions"
+}
+
+codes! {
+    AE0001 AE0002 AE0003 AE0004 AE0005 AE0006 AE0007 AE0008 AE0009 AE0010 AE0011 AE0012 AE0013
+    AE0014 AE0015 AE0016 AE0017 AE0018 AE0020 AE0021 AE0022 AE0023 AE0024 AE0025 AE0026 AE0027
+    AE0101 AE0102 AE0103 AE0104 AE0105 AE0106 AE0107 AE0108 AE0109 AE0110 AE0111 AE0112 AE0113
+    AE0114 AE0115 AE0116 AE0117 AE0118 AE0119 AE0120 AE0121 AE0122
 }
