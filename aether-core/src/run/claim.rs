@@ -262,8 +262,9 @@ impl Run {
                 state.inbox.push(message);
             }
         }
-        drop(state);
+        // Before the lock is released: whoever reads that a message was seen must find its receiver woken.
         self.notified.notify_waiters();
+        drop(state);
         self.root.wake();
     }
 
@@ -282,7 +283,7 @@ impl Run {
         self.notified.notified()
     }
 
-    /// Number of the newest inbox message this worker has seen.
+    /// Number of the newest inbox message this worker has seen; every receiver of it was woken.
     pub(crate) fn seen(&self) -> u64 {
         self.lock().seen
     }

@@ -187,19 +187,15 @@ fn with_uncompensated(mut event: Event, run: &Run) -> Event {
     event
 }
 
-/// Suspends a run: from here on it lives only in the store.
+/// Suspends a run: from here on it lives only in the store. `seen` is what the decision to suspend it rests on.
 pub(crate) async fn suspend(
     run: &Run,
     until: Option<jiff::Timestamp>,
     on: Vec<CommandId>,
+    seen: u64,
 ) -> Result<(), DriveEnd> {
-    let status = StatusChange {
-        status: Status::Waiting,
-        wake_at: until,
-        release: true,
-        seen: run.seen(),
-        notify: None,
-    };
+    let status =
+        StatusChange { status: Status::Waiting, wake_at: until, release: true, seen, notify: None };
     let riders = AppendExtras { status: Some(status), ..AppendExtras::default() };
     durable_or_fault(run, vec![RunWaiting { until, on }.into()], riders).await
 }

@@ -44,6 +44,8 @@ pub(crate) enum DriveEnd {
     Suspended {
         until: Option<Timestamp>,
         on: Vec<CommandId>,
+        /// The newest inbox message that the last poll could look at. The store wakes the run for a later one.
+        seen: u64,
     },
     Fault(Fault),
 }
@@ -71,6 +73,8 @@ pub(crate) async fn drive(run: &Arc<Run>, mut body: BoxFuture<'static, Completio
     let waker = Waker::from(Arc::clone(&woken));
     poll_fn(|cx| {
         run.root().register(cx.waker());
+        // Before anything is looked at: what comes in from here on may be missed by this poll.
+        let seen = run.seen();
         if let Poll::Ready(error) = broken.as_mut().poll(cx) {
             return Poll::Ready(DriveEnd::Fault(run.fault().unwrap_or(Fault::Append(error))));
         }
@@ -120,7 +124,7 @@ pub(crate) async fn drive(run: &Arc<Run>, mut body: BoxFuture<'static, Completio
                 let waited = grace
                     .get_or_insert_with(|| run.shared.environment.sleep(run.shared.grace))
                     .poll_unpin(cx);
-                waited.map(|()| DriveEnd::Suspended { until, on })
+                waited.map(|()| DriveEnd::Suspended { until, on, seen })
             }
             _ => {
                 grace = None;

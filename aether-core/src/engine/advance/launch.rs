@@ -121,7 +121,7 @@ async fn conclude(
             }
             return Some(end);
         }
-        Err(DriveEnd::Suspended { until, on }) => match suspend(run, until, on).await {
+        Err(DriveEnd::Suspended { until, on, seen }) => match suspend(run, until, on, seen).await {
             Ok(()) => return None,
             Err(DriveEnd::Fault(fault)) => fault,
             Err(_) => return None,
