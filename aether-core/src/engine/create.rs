@@ -9,7 +9,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::engine::advance::launch::launch_run;
 use crate::engine::advance::load::Launch;
-use crate::engine::inner::{Inner, now};
+use crate::engine::inner::{Inner, now, whole};
 use crate::journal::event::RunCreated;
 use crate::journal::frame::Frame;
 use crate::journal::history::History;
@@ -44,16 +44,12 @@ pub(crate) async fn create_whole(
     if new.unique {
         return create(inner, new).await;
     }
-    let creation = tokio::spawn({
-        let inner = Arc::clone(inner);
-        async move {
-            let _held = held;
-            create(&inner, new).await
-        }
-    });
-    creation.await.unwrap_or_else(|error| {
-        Err(StoreError::Unavailable { store: inner.shared.store.describe(), reason: error.to_string() })
-    })
+    let engine = Arc::clone(inner);
+    let creation = async move {
+        let _held = held;
+        create(&engine, new).await
+    };
+    whole(inner, creation).await
 }
 
 /// Creates a run and begins to advance it, unless its id is taken.

@@ -8,7 +8,7 @@ use futures_util::future::select;
 
 use crate::engine::advance::load::not_linked;
 use crate::engine::advance::load::stored_end;
-use crate::engine::inner::{Cell, Inner};
+use crate::engine::inner::{Cell, Inner, whole};
 use crate::engine::worker::claim;
 use crate::journal::event::Uncompensated;
 use crate::run::end::RunEnd;
@@ -181,7 +181,9 @@ impl<W> RunHandle<W> {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn advance(&self) -> Result<bool, StoreError> {
-        Ok(claim(&self.inner, Some(self.id.clone())).await? > 0)
+        let (inner, id) = (Arc::clone(&self.inner), self.id.clone());
+        let claimed = whole(&self.inner, async move { claim(&inner, Some(id)).await });
+        Ok(claimed.await? > 0)
     }
 }
 

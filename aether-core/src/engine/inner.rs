@@ -17,6 +17,7 @@ use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
 use crate::run::shared::{EngineShared, Observed};
 use crate::store::api::Store;
+use crate::store::error::StoreError;
 use crate::vocabulary::id::RunId;
 
 /// Starts, advances and recovers runs. Cheap to clone; dropping the last clone gives all runs back to the store.
@@ -39,7 +40,7 @@ pub(crate) struct Inner {
     /// When leases were last renewed, or the engine began; microseconds since 1970.
     pub(super) renewed: AtomicI64,
     /// What the one shutdown came to; whoever asks for another one waits for it.
-    pub(super) ended: tokio::sync::OnceCell<Result<(), crate::store::error::StoreError>>,
+    pub(super) ended: tokio::sync::OnceCell<Result<(), StoreError>>,
     pub(super) settings: Settings,
 }
 
@@ -175,6 +176,19 @@ pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
         active.notify(inbox);
     }
     inner.wake_scheduler.notify_one();
+}
+
+/// Does `work` to its end, also when the caller is gone before: what a worker claims it must advance.
+pub(crate) async fn whole<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+    inner: &Inner,
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E> {
+    // Without a runtime nothing can outlive its caller.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work.await };
+    runtime.spawn(work).await.unwrap_or_else(|error| {
+        let (store, reason) = (inner.shared.store.describe(), error.to_string());
+        Err(StoreError::Unavailable { store, reason }.into())
+    })
 }
 
 /// The time by the engine's clock.

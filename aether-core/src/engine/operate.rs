@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::handle::RunHandle;
-use crate::engine::inner::{Engine, Inner, notify_run, now};
+use crate::engine::inner::{Engine, Inner, notify_run, now, whole};
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::inbox::replies::signal;
@@ -82,7 +82,8 @@ impl Engine {
     /// # Errors
     /// [`RecordingError::Exists`] when the store has one of the runs already; others when the store fails.
     pub async fn import(&self, recording: &Recording) -> Result<Vec<RunId>, RecordingError> {
-        recording.import(&*self.inner.shared.store).await
+        let (recording, store) = (recording.clone(), Arc::clone(&self.inner.shared.store));
+        whole(&self.inner, async move { recording.import(&*store).await }).await
     }
 
     /// The ledger rows of a run, with the values that the effect store keeps.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::engine::advance::launch::{give_up, recover, remove_active};
 use crate::engine::advance::load::not_linked;
-use crate::engine::inner::Inner;
+use crate::engine::inner::{Inner, whole};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::store::api::{ClaimRequest, RunFilter};
@@ -136,7 +136,9 @@ async fn keep_leases(inner: Arc<Inner>) {
 
 /// Stops the engine: bodies may finish for `patience`, then every run is given back.
 pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
-    inner.ended.get_or_init(|| stop_all(inner, patience)).await.clone()
+    let engine = Arc::clone(inner);
+    // A caller that goes away leaves no half-stopped engine behind.
+    whole(inner, async move { engine.ended.get_or_init(|| stop_all(&engine, patience)).await.clone() }).await
 }
 
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
