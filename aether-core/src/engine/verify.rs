@@ -19,6 +19,7 @@ use crate::run::program::Completion;
 use crate::store::error::StoreError;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::RunId;
+use crate::vocabulary::net::in_net;
 
 /// A replay that matched its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,9 +172,10 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
         unwound.begin_unwinding(history);
         (end, unwound)
     });
-    let body: BoxFuture<'static, Completion> = workflow
-        .run(Arc::clone(&run), None, &created.input)
-        .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
+    let body: BoxFuture<'static, Completion> =
+        in_net(|| workflow.run(Arc::clone(&run), None, &created.input))
+            .map_err(|message| Fault::Panicked { run: id.clone(), message })?
+            .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
     let turned = drive(&run, body).await;
     Ok(Replayed { run, turned, unwinding, end })
 }

@@ -17,6 +17,7 @@ use crate::step::body::BodyResult;
 use crate::step::context::StepCx;
 use crate::store::intent::DurableIntent;
 use crate::vocabulary::failure::panic_message;
+use crate::vocabulary::net::Netted;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 
@@ -133,7 +134,7 @@ impl StepCall {
 
     /// Polls a body under its timeout, and catches its panic.
     pub(crate) async fn with_timeout(&self, body: BoxFuture<'static, BodyResult>) -> BodyOutcome {
-        let mut body = AssertUnwindSafe(body).catch_unwind();
+        let mut body = AssertUnwindSafe(Netted::new(&self.run.id, body)).catch_unwind();
         let ended = match (self.options.timeout, (&mut body).now_or_never()) {
             (_, Some(ended)) => ended,
             (None, None) => body.await,

@@ -205,6 +205,16 @@ pub enum Fault {
         /// Unique name of the undoing step.
         step: String,
     },
+    /// Code panicked where neither a workflow's nor a step's outcome can tell of it, such as the decoder of an input.
+    #[error(
+        "run `{run}`: its program panicked outside of workflow and steps: {message}; nothing of the run was lost"
+    )]
+    Panicked {
+        /// The run.
+        run: RunId,
+        /// What it said.
+        message: String,
+    },
     /// The engine is shutting down; the run goes on later.
     #[error("run `{run}` was given back because the engine is shutting down")]
     ShutDown {

@@ -9,5 +9,6 @@ pub mod environment;
 pub mod failure;
 pub mod id;
 pub mod limits;
+pub(crate) mod net;
 pub mod outcome;
 pub mod payload;

@@ -194,8 +194,7 @@ pub(crate) async fn suspend(
     on: Vec<CommandId>,
     seen: u64,
 ) -> Result<(), DriveEnd> {
-    let status =
-        StatusChange { status: Status::Waiting, wake_at: until, release: true, seen, notify: None };
+    let status = StatusChange { status: Status::Waiting, wake_at: until, release: true, seen, notify: None };
     let riders = AppendExtras { status: Some(status), ..AppendExtras::default() };
     durable_or_fault(run, vec![RunWaiting { until, on }.into()], riders).await
 }

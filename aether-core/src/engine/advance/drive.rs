@@ -24,6 +24,7 @@ use crate::store::api::Message;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, panic_message};
 use crate::vocabulary::id::CommandId;
+use crate::vocabulary::net::Netted;
 use crate::workflow::gate::PolledRun;
 
 /// Why a turn ended.
@@ -65,7 +66,8 @@ impl Wake for Woken {
 }
 
 /// Polls `body` until the turn ends.
-pub(crate) async fn drive(run: &Arc<Run>, mut body: BoxFuture<'static, Completion>) -> DriveEnd {
+pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) -> DriveEnd {
+    let mut body = Netted::new(&run.id, body);
     let mut broken = pin!(run.watermark().failed());
     let mut grace: Option<BoxFuture<'static, ()>> = None;
     let mut cancelling: Option<Cancelling> = None;

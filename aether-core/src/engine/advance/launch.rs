@@ -2,9 +2,11 @@
 //!
 //! Promise: a run that cannot be advanced here is released; a fault of one run leaves the others alone.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 
 use crate::engine::advance::completion::{RunCompletion, suspend};
@@ -20,6 +22,7 @@ use crate::store::api::{Lease, StatusChange};
 use crate::store::error::AppendError;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
+use crate::vocabulary::failure::panic_message;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::PayloadError;
 
@@ -57,14 +60,24 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
         async move {
             let children = Some(Arc::clone(&inner.children));
             let body = || workflow.run(Arc::clone(&run), children, &input);
-            let closing = match unwinding {
-                Some(Unwinding { end, history }) => Ok(RunCompletion::resumed(&run, end, history)),
-                None => match body() {
-                    Ok(body) => RunCompletion::of(&run, drive(&run, body).await),
-                    Err(error) => Err(unfit(&run, error)),
-                },
+            let advanced = async {
+                let closing = match unwinding {
+                    Some(Unwinding { end, history }) => Ok(RunCompletion::resumed(&run, end, history)),
+                    None => match body() {
+                        Ok(body) => RunCompletion::of(&run, drive(&run, body).await),
+                        Err(error) => Err(unfit(&run, error)),
+                    },
+                };
+                conclude(&inner, &run, closing, parent).await
             };
-            let end = conclude(&inner, &run, closing, parent).await;
+            let end = match AssertUnwindSafe(advanced).catch_unwind().await {
+                Ok(end) => end,
+                Err(panic) => {
+                    let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
+                    give_up(&inner, &run.id, run.epoch, fault.clone()).await;
+                    Some(RunEnd::Stopped(fault))
+                }
+            };
             // From here on a handle may see the end, and the run may be claimed again.
             remove_active(&inner, &run);
             if let Some(end) = end {
