@@ -11,6 +11,7 @@ use crate::inbox::error::SendError;
 use crate::inbox::replies::{ExternalReply, Reply, round_id};
 use crate::inbox::topics::{answer_topic, approval_topic, callback_topic, confirm_topic, resolution_topic};
 use crate::journal::event::{ConfirmationDecision, StateConfirmed};
+use crate::perform::call::ask_in_net;
 use crate::step::body::Body;
 use crate::store::api::{Message, RunFilter, RunRecord, Sent};
 use crate::store::error::StoreError;
@@ -473,7 +474,7 @@ impl Engine {
         let mut misfit = Ok(());
         let named = self.inner.shared.steps.values().filter(|step| step.def.name == command.name());
         for step in named {
-            match check(&*step.body()) {
+            match ask_in_net(step.def.path, || check(&*step.body())) {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     misfit = Err(DecideError::Misfit { run: run.clone(), command: command.clone(), error });

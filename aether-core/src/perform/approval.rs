@@ -130,7 +130,7 @@ impl StepCall {
     /// Checks a ruling, and encodes it.
     fn recorded_form(&self, ruling: ApprovalOutcome) -> Result<(ApprovalOutcome, Payload), String> {
         if let ApprovalOutcome::ApprovedWith(edited) = &ruling {
-            self.body.check(edited).map_err(|error| error.to_string())?;
+            self.ask_body(|body| body.check(edited)).map_err(|error| error.to_string())?;
             if let Some(reason) = self.run.too_large(edited) {
                 return Err(reason);
             }

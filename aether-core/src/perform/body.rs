@@ -16,8 +16,7 @@ use crate::run::fault::Fault;
 use crate::step::body::BodyResult;
 use crate::step::context::StepCx;
 use crate::store::intent::DurableIntent;
-use crate::vocabulary::failure::panic_message;
-use crate::vocabulary::net::Netted;
+use crate::vocabulary::net::{Netted, in_net};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 
@@ -71,10 +70,7 @@ impl StepCall {
 
     async fn call(&mut self, cx: StepCx) -> BodyOutcome {
         let in_flight = self.run.in_flight();
-        let body = match self.intercepted(&cx) {
-            Some(stub) => Ok(stub),
-            None => std::panic::catch_unwind(AssertUnwindSafe(|| self.real(&cx))),
-        };
+        let body = in_net(|| self.intercepted(&cx).unwrap_or_else(|| self.real(&cx)));
         let ended = match body {
             Ok(body) if self.options.class.changes_world() => self.with_heartbeat(body, &cx).await,
             // Nothing is lost with a body that changes nothing: it is dropped when the run is cancelled.
@@ -85,7 +81,7 @@ impl StepCall {
                     return std::future::pending().await;
                 }
             },
-            Err(panic) => BodyOutcome::Panicked(panic_message(&*panic)),
+            Err(message) => BodyOutcome::Panicked(message),
         };
         self.notes.append(&mut cx.take_notes());
         if !matches!(ended, BodyOutcome::Value(_)) {

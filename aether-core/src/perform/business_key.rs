@@ -16,10 +16,10 @@ impl StepCall {
         if !self.options.irreversible {
             return Ok(None);
         }
-        let key = match self.body.business_key(&self.args)? {
+        let key = match self.ask_body(|body| body.business_key(&self.args))? {
             Some(key) => key,
             // Of what the step takes, and nothing else: a model must not make a call new by an argument of its own.
-            None => Digest::of(&self.body.canonical_args(&self.args)?)?.as_str().to_owned(),
+            None => Digest::of(&self.ask_body(|body| body.canonical_args(&self.args))?)?.as_str().to_owned(),
         };
         Ok(Some(match self.options.scope {
             KeyScope::Run => format!("{}/{}:{key}", self.run.id, self.path),

@@ -22,6 +22,7 @@ use crate::store::intent::DurableIntent;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
+use crate::vocabulary::net::in_net;
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 
@@ -87,6 +88,14 @@ impl StepCall {
 
     pub(crate) fn error_of(&self, ended: BodyOutcome, exhausted: bool) -> StepError<Payload> {
         error_of(&self.run, &self.command, &self.options, ended, exhausted)
+    }
+
+    /// Asks something of the step's declaration, which runs code of the user's: a panic is an error like another.
+    pub(crate) fn ask_body<T>(
+        &self,
+        ask: impl FnOnce(&dyn Body) -> Result<T, PayloadError>,
+    ) -> Result<T, PayloadError> {
+        ask_in_net(&self.path, || ask(&*self.body))
     }
 
     /// What rides with the next append: the messages it takes in.
@@ -157,6 +166,14 @@ impl StepCall {
             self.run.shared.environment.sleep_until(due).await;
         }
     }
+}
+
+/// Asks the declaration of the step at `path` for something.
+pub(crate) fn ask_in_net<T>(
+    path: &str,
+    ask: impl FnOnce() -> Result<T, PayloadError>,
+) -> Result<T, PayloadError> {
+    in_net(ask).unwrap_or_else(|message| Err(PayloadError::Panicked { step: path.to_owned(), message }))
 }
 
 /// A step call, ready to be answered.

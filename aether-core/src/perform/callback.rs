@@ -114,8 +114,10 @@ impl StepCall {
     async fn reported(&mut self, received: Received, letters: &mut ReplyReceiver) -> Option<Next> {
         let Received { letter: ExternalReply { reply, actor }, consumed } = received;
         let ended = match reply {
-            Reply::Value(value) => self.body.accepts(&value).map(|()| BodyOutcome::Value(value)),
-            Reply::Error(error) => self.body.failure(&error).map(BodyOutcome::Error),
+            Reply::Value(value) => {
+                self.ask_body(|body| body.accepts(&value)).map(|()| BodyOutcome::Value(value))
+            }
+            Reply::Error(error) => self.ask_body(|body| body.failure(&error)).map(BodyOutcome::Error),
             Reply::Expired => return None,
         };
         let too_large = match &ended {

@@ -35,7 +35,7 @@ impl StepCall {
         if !self.options.compensated || undoes_another(&self.command) {
             return None;
         }
-        match self.body.compensation(&self.args, value) {
+        match self.ask_body(|body| body.compensation(&self.args, value)) {
             Ok(Some(undo)) => {
                 self.run.remember_undo(&self.command, undo.clone());
                 Some(Ok(undo))

@@ -3,6 +3,9 @@
 //! Promise: the body is never sent again unless the policy is `retry`, and then under the same key; every decision
 //! is an event.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 use crate::definition::def::{OnUnknown, Probe, Retry};
@@ -17,8 +20,9 @@ use crate::step::context::StepCx;
 use crate::store::api::Message;
 use crate::store::intent::DurableIntent;
 use crate::store::ledger::LedgerStatus;
-use crate::vocabulary::failure::StepError;
+use crate::vocabulary::failure::{StepError, panic_message};
 use crate::vocabulary::id::{IdempotencyKey, InvocationId};
+use crate::vocabulary::net::{Netted, in_net};
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Payload;
 
@@ -102,12 +106,20 @@ impl StepCall {
     /// Asks the step's probe.
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
         let cx = self.step_cx(self.run.now(), None);
-        let Some(probe) = self.probing(cx) else {
-            return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new()).await;
+        let probe = match in_net(|| self.probing(cx)) {
+            Ok(Some(probe)) => probe,
+            Ok(None) => {
+                return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new()).await;
+            }
+            Err(message) => return self.probe_panicked(invocation, &message).await,
         };
         let found = {
             let _in_flight = self.run.in_flight();
-            probe.await
+            AssertUnwindSafe(Netted::new(&self.run.id, probe)).catch_unwind().await
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(panic) => return self.probe_panicked(invocation, &panic_message(&*panic)).await,
         };
         match found {
             Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()).await,
@@ -131,6 +143,11 @@ impl StepCall {
                 self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new()).await
             }
         }
+    }
+
+    /// What a probe that panicked has seen, nobody knows.
+    async fn probe_panicked(&mut self, invocation: &InvocationId, message: &str) -> Next {
+        self.in_doubt(invocation, "probe", &format!("its probe panicked: {message}"), Vec::new()).await
     }
 
     /// The step's probe, or what a test answers in its place; `None` where the step has none.
@@ -206,7 +223,7 @@ impl StepCall {
         let consumed = vec![message.seq];
         Some(match message.payload.decode::<Resolved>() {
             Ok(Resolved { resolution: Resolution::Happened(value), actor }) => {
-                if let Err(error) = self.body.accepts(&value) {
+                if let Err(error) = self.ask_body(|body| body.accepts(&value)) {
                     // A slip of the operator's must not end the run: it goes on waiting.
                     refuse(&self.run, &self.command, &actor, error, consumed);
                     self.round += 1;

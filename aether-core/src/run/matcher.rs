@@ -10,6 +10,7 @@ use crate::policy::replay::{Consulted, Mode, Verdict};
 use crate::run::claim::Run;
 use crate::run::fault::{CommandSummary, Divergence, Fault};
 use crate::vocabulary::id::CommandId;
+use crate::vocabulary::net::in_net;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Digest, Payload};
 
@@ -76,7 +77,8 @@ impl Run {
         side: impl Fn() -> CommandSummary,
     ) -> Verdict {
         let consulted = Consulted { run: &self.id, command, class, recorded, mode: self.mode };
-        let verdict = self.shared.policy.consult(&consulted);
+        let verdict = in_net(|| self.shared.policy.consult(&consulted))
+            .unwrap_or_else(|message| Verdict::Forbid(format!("it panicked: {message}")));
         let unrecorded = match &verdict {
             Verdict::Default | Verdict::Execute => {
                 !recorded && self.mode == Mode::Verify && class != EffectClass::Pure

@@ -41,6 +41,14 @@ pub enum PayloadError {
         /// Rust type of the value.
         ty: &'static str,
     },
+    /// Code that reads, writes or judges values of a step panicked.
+    #[error("code that reads or judges the values of step `{step}` panicked: {message}")]
+    Panicked {
+        /// Unique name of the step.
+        step: String,
+        /// What it said.
+        message: String,
+    },
     /// The text does not decode.
     #[error("recorded JSON does not decode into `{ty}`: {reason}; the text starts {start:?}")]
     Decode {
