@@ -19,7 +19,7 @@ use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::store::api::{Lease, StatusChange};
-use crate::store::error::AppendError;
+use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::panic_message;
@@ -30,6 +30,8 @@ use crate::vocabulary::payload::PayloadError;
 const AFTER_FAULT: Duration = Duration::from_secs(5);
 /// How long a run that does not fit this program is left alone.
 const AFTER_DIVERGENCE: Duration = Duration::from_secs(60);
+/// Longest wait between two tries to release a run.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Takes up a run from its journal.
 pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
@@ -166,20 +168,21 @@ pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
     if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await {
         tracing::warn!(%run, %error, "cannot give a run back yet");
-        if error.is_retryable() {
-            tokio::spawn(give_back_later(Arc::clone(inner), run.clone(), epoch, wake_at));
-        }
+        tokio::spawn(give_back_later(Arc::clone(inner), run.clone(), epoch, wake_at));
     }
 }
 
 /// This worker goes on renewing all its leases, so a run that it could not give back would be nobody's for ever.
 async fn give_back_later(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Timestamp) {
     let shared = &inner.shared;
+    let mut wait = inner.settings.poll;
     while !inner.is_stopping() {
-        shared.environment.sleep(inner.settings.poll).await;
+        shared.environment.sleep(wait).await;
         match shared.store.release(&run, epoch, wake_at).await {
-            Err(error) if error.is_retryable() => {}
-            _ => return,
+            // A run that is gone, or whose epoch is another one, is nobody's to give back.
+            Ok(()) | Err(StoreError::UnknownRun { .. }) => return,
+            // Room on a full disk comes back, too.
+            Err(_) => wait = (wait * 2).min(LONGEST_WAIT.max(inner.settings.poll)),
         }
     }
 }
