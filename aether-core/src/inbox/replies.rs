@@ -52,17 +52,3 @@ impl ExternalReply {
         Ok(Message { seq: 0, id: round_id(topic, round), topic: topic.into(), payload, at: now })
     }
 }
-
-/// A letter that was received, and the messages that are to be taken in with its effect.
-#[derive(Debug)]
-pub(crate) struct Received {
-    pub(crate) letter: ExternalReply,
-    pub(crate) consumed: Vec<u64>,
-}
-
-impl Received {
-    pub(crate) fn read(message: &Message) -> Result<Self, String> {
-        let letter = message.payload.decode().map_err(|error| error.to_string())?;
-        Ok(Self { letter, consumed: vec![message.seq] })
-    }
-}

@@ -10,14 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::def::Approval;
 use crate::inbox::decisions::ApprovalOutcome;
-use crate::inbox::replies::Received;
 use crate::inbox::topics::approval_topic;
 use crate::journal::event::{ApprovalDecided, ApprovalRequested};
 use crate::journal::history::CommandRecord;
 use crate::perform::call::StepCall;
 use crate::policy::approvals::{ApprovalCall, or_yes};
 use crate::run::append::AppendExtras;
-use crate::run::reply_receiver::ReplyReceiver;
+use crate::run::reply_receiver::{Received, ReplyReceiver};
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::{EffectClass, Outcome};

@@ -15,6 +15,7 @@ use crate::journal::event::{
 use crate::perform::body_outcome::{BodyOutcome, error_of};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
+use crate::run::taken::Taken;
 use crate::step::body::Body;
 use crate::step::context::{Given, StepCx};
 use crate::step::interceptor::BodyCall;
@@ -224,7 +225,7 @@ pub(crate) struct StepCall {
     pub(crate) site: Option<String>,
     pub(crate) notes: Vec<Event>,
     /// Inbox messages that the next append takes in.
-    pub(crate) consumed: Vec<u64>,
+    pub(crate) consumed: Vec<Taken>,
     /// Which round of words from outside it is in.
     pub(crate) round: u32,
     /// Whether an attempt handed its completion over.

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::inbox::replies::{ExternalReply, Received, Reply};
+use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::callback_topic;
 use crate::journal::event::{CallbackAwaited, CallbackReceived};
 use crate::journal::history::Invocation;
 use crate::perform::body_outcome::BodyOutcome;
 use crate::perform::call::{Next, StepCall};
-use crate::run::reply_receiver::ReplyReceiver;
-use crate::store::api::Message;
+use crate::run::reply_receiver::{Received, ReplyReceiver};
+use crate::run::taken::Taken;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::id::InvocationId;
 
@@ -71,7 +71,7 @@ impl StepCall {
     async fn early_callback(&mut self, invocation: &InvocationId) -> Option<Next> {
         let mut letters = self.callbacks(invocation, None);
         while let Some(message) = self.run.take_message(&letters.topic) {
-            if let Some(next) = self.late_callback(&message, &mut letters).await {
+            if let Some(next) = self.late_callback(message, &mut letters).await {
                 return Some(next);
             }
         }
@@ -79,11 +79,11 @@ impl StepCall {
     }
 
     /// Takes in a message that reports the outcome; `None` when it was refused.
-    async fn late_callback(&mut self, message: &Message, letters: &mut ReplyReceiver) -> Option<Next> {
+    async fn late_callback(&mut self, message: Taken, letters: &mut ReplyReceiver) -> Option<Next> {
         match Received::read(message) {
             Ok(received) => self.reported(received, letters).await,
-            Err(reason) => {
-                letters.refuse("unknown", reason, vec![message.seq]);
+            Err((reason, message)) => {
+                letters.refuse("unknown", reason, vec![message]);
                 self.round = letters.round;
                 None
             }
@@ -94,7 +94,7 @@ impl StepCall {
     pub(crate) async fn reported_meanwhile(
         &mut self,
         invocation: &InvocationId,
-        message: &Message,
+        message: Taken,
     ) -> Option<Next> {
         let mut letters = self.callbacks(invocation, None);
         self.late_callback(message, &mut letters).await
@@ -118,7 +118,11 @@ impl StepCall {
                 self.ask_body(|body| body.accepts(&value)).map(|()| BodyOutcome::Value(value))
             }
             Reply::Error(error) => self.ask_body(|body| body.failure(&error)).map(BodyOutcome::Error),
-            Reply::Expired => return None,
+            // The time limit's own letter says nothing of the outcome.
+            Reply::Expired => {
+                self.consumed.extend(consumed);
+                return None;
+            }
         };
         let too_large = match &ended {
             Ok(BodyOutcome::Value(value)) => self.run.too_large(value),
@@ -143,7 +147,7 @@ impl StepCall {
         letters: &mut ReplyReceiver,
         actor: &str,
         reason: String,
-        consumed: Vec<u64>,
+        consumed: Vec<Taken>,
     ) -> Option<Next> {
         letters.refuse(actor, reason, consumed);
         self.round = letters.round;

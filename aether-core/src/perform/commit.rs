@@ -11,6 +11,7 @@ use crate::perform::call::StepCall;
 use crate::policy::replay::Mode;
 use crate::run::append::AppendExtras;
 use crate::run::append::unencodable;
+use crate::run::taken::Taken;
 use crate::store::api::StoredEffect;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::failure::StepError;
@@ -19,7 +20,7 @@ use crate::vocabulary::payload::{Answered, Payload};
 
 impl StepCall {
     /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
-    pub(crate) async fn commit_success(&mut self, value: Payload, consumed: Vec<u64>) -> Answered {
+    pub(crate) async fn commit_success(&mut self, value: Payload, consumed: Vec<Taken>) -> Answered {
         let outcome = Outcome::of_success(self.options.class);
         // An HTTP exchange that is the whole value stands in the journal once; replay takes the last one.
         let exchanged = self.notes.iter().rev().find_map(|event| match event {

@@ -29,6 +29,7 @@ use crate::policy::replay::Mode;
 use crate::policy::verifiers::{Inspection, Verifier};
 use crate::run::append::AppendExtras;
 use crate::run::fault::Fault;
+use crate::run::taken::Taken;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::failure::{Failure, Unconfirmed, panic_message};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
@@ -235,7 +236,7 @@ impl StepCall {
 
     /// Waits, as long as it takes, until an operator has decided. The run may be suspended meanwhile, although not all
     /// of its history was handed out.
-    async fn wait_for_word(&self, topic: &str) -> (ConfirmationReply, u64) {
+    async fn wait_for_word(&self, topic: &str) -> (ConfirmationReply, Taken) {
         self.run.pause_for_operator(true);
         let _waiting = self.run.wait(self.command.clone(), None);
         let word = loop {
@@ -250,14 +251,14 @@ impl StepCall {
     }
 
     /// The first decision in the inbox, and its number. What cannot be read is no decision.
-    fn word(&self, topic: &str) -> Option<(ConfirmationReply, u64)> {
+    fn word(&self, topic: &str) -> Option<(ConfirmationReply, Taken)> {
         loop {
             let message = self.run.take_message(topic)?;
             match message.payload.decode() {
-                Ok(word) => return Some((word, message.seq)),
+                Ok(word) => return Some((word, message)),
                 Err(error) => {
                     tracing::warn!(run = %self.run.id, %error, "an unreadable decision was ignored");
-                    let consumed = vec![message.seq];
+                    let consumed = vec![message];
                     self.run.append(Vec::new(), AppendExtras { consumed, ..AppendExtras::default() });
                 }
             }
@@ -268,11 +269,11 @@ impl StepCall {
     async fn follow_word(
         &self,
         found: StateConfirmed,
-        (ConfirmationReply { decision, actor }, seq): (ConfirmationReply, u64),
+        (ConfirmationReply { decision, actor }, message): (ConfirmationReply, Taken),
     ) -> bool {
         let (command, resource, id) = (found.command.clone(), found.resource.clone(), found.id.clone());
         let decided = ConfirmationDecided { command, resource, id, decision, actor: actor.clone() };
-        let consumed = vec![seq];
+        let consumed = vec![message];
         self.run.append(vec![decided.into()], AppendExtras { consumed, ..AppendExtras::default() });
         match decision {
             ConfirmationDecision::Accept => false,

@@ -15,9 +15,9 @@ use crate::journal::event::{Event, InvocationDecision, InvocationResolved, NodeF
 use crate::perform::call::{Next, StepCall};
 use crate::run::append::AppendExtras;
 use crate::run::reply_receiver::refuse;
+use crate::run::taken::Taken;
 use crate::step::body::ProbeResult;
 use crate::step::context::StepCx;
-use crate::store::api::Message;
 use crate::store::intent::DurableIntent;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::failure::{StepError, panic_message};
@@ -61,7 +61,7 @@ impl StepCall {
         invocation: &InvocationId,
         actor: &str,
         why: &str,
-        consumed: Vec<u64>,
+        consumed: Vec<Taken>,
     ) -> Next {
         let reason =
             format!("nobody knows whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
@@ -197,9 +197,9 @@ impl StepCall {
                 }
             };
             let next = if message.topic == callbacks {
-                self.reported_meanwhile(invocation, &message).await
+                self.reported_meanwhile(invocation, message).await
             } else {
-                self.resolved(invocation, &message).await
+                self.resolved(invocation, message).await
             };
             if let Some(next) = next {
                 return next;
@@ -219,9 +219,10 @@ impl StepCall {
         self.run.append(events, riders);
     }
 
-    async fn resolved(&mut self, invocation: &InvocationId, message: &Message) -> Option<Next> {
-        let consumed = vec![message.seq];
-        Some(match message.payload.decode::<Resolved>() {
+    async fn resolved(&mut self, invocation: &InvocationId, message: Taken) -> Option<Next> {
+        let resolved = message.payload.decode::<Resolved>();
+        let consumed = vec![message];
+        Some(match resolved {
             Ok(Resolved { resolution: Resolution::Happened(value), actor }) => {
                 if let Err(error) = self.ask_body(|body| body.accepts(&value)) {
                     // A slip of the operator's must not end the run: it goes on waiting.
@@ -249,7 +250,7 @@ impl StepCall {
         invocation: &InvocationId,
         value: Payload,
         actor: &str,
-        consumed: Vec<u64>,
+        consumed: Vec<Taken>,
     ) -> Next {
         // In the append of the outcome: a decision without its value could not be taken up again.
         let decision = self.decision(invocation, InvocationDecision::Happened, actor);
@@ -265,7 +266,7 @@ impl StepCall {
     }
 
     /// A definite failure: the next attempt gets a new key.
-    fn did_not_happen(&mut self, invocation: &InvocationId, actor: &str, consumed: Vec<u64>) -> Next {
+    fn did_not_happen(&mut self, invocation: &InvocationId, actor: &str, consumed: Vec<Taken>) -> Next {
         let mut events = self.start_events();
         events.push(self.decision(invocation, InvocationDecision::DidNotHappen, actor));
         let mut riders = self.riders();

@@ -3,6 +3,7 @@
 //! Promise: appends leave in the order in which their events happened.
 
 use crate::run::fault::Fault;
+use crate::run::taken::Taken;
 use crate::store::error::StoreError;
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ impl Run {
     }
 
     /// Whether nothing is appended any more, or at all.
-    fn is_halted(&self) -> bool {
+    pub(super) fn is_halted(&self) -> bool {
         self.mode == Mode::Verify || self.fault().is_some()
     }
 
@@ -104,6 +105,7 @@ impl Run {
         awaited: bool,
     ) -> Option<AppendReply> {
         let at = self.now();
+        let consumed = riders.consumed.into_iter().map(Taken::queued).collect();
         let mut state = self.lock();
         let expected = state.next;
         state.next += Position::from(frame.count);
@@ -124,7 +126,7 @@ impl Run {
             acquire,
             ledger: riders.ledger,
             status: riders.status,
-            consumed: riders.consumed,
+            consumed,
             ack,
         });
         drop(state);
@@ -186,7 +188,8 @@ const BACKPRESSURE: Position = 20_000;
 pub(crate) struct AppendExtras {
     pub(crate) ledger: Vec<LedgerUpdate>,
     pub(crate) status: Option<StatusChange>,
-    pub(crate) consumed: Vec<u64>,
+    /// Messages that it takes in.
+    pub(crate) consumed: Vec<Taken>,
     /// Values of the events that are in the effect store.
     pub(crate) kept: Vec<LargeValue>,
 }

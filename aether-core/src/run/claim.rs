@@ -222,35 +222,12 @@ impl Run {
         self.lock().history.forget(scopes);
     }
 
-    /// The first message of `topic` that was not taken in; waits for it.
-    pub(crate) async fn message(&self, topic: &str) -> Message {
-        self.message_of(&[topic]).await
-    }
-
-    /// The first message of one of `topics` that was not taken in; waits for it.
-    pub(crate) async fn message_of(&self, topics: &[&str]) -> Message {
-        loop {
-            let notified = self.notified.notified();
-            if let Some(message) = topics.iter().find_map(|topic| self.take_message(topic)) {
-                return message;
-            }
-            notified.await;
-        }
-    }
-
     /// Looks into the store's inbox for what other processes sent.
     pub(crate) async fn look_into_inbox(&self) {
         match self.shared.store.inbox(&self.id).await {
             Ok(inbox) => self.notify(inbox),
             Err(error) => self.stop(error).await,
         }
-    }
-
-    /// The first message of `topic` that was not taken in.
-    pub(crate) fn take_message(&self, topic: &str) -> Option<Message> {
-        let mut state = self.lock();
-        let at = state.inbox.iter().position(|message| message.topic == topic)?;
-        Some(state.inbox.remove(at))
     }
 
     /// The inbox, or something else outside, has changed.

@@ -13,6 +13,7 @@ pub(crate) mod program;
 pub(crate) mod recovery;
 pub(crate) mod reply_receiver;
 pub(crate) mod shared;
+pub(crate) mod taken;
 
 pub use end::RunEnd;
 pub use fault::{CommandSummary, Divergence, Fault, StateName};

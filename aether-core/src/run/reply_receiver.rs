@@ -10,12 +10,29 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 use jiff::Timestamp;
 
-use crate::inbox::replies::{ExternalReply, Received, Reply};
+use crate::inbox::replies::{ExternalReply, Reply};
 use crate::journal::event::AnswerRefused;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
-use crate::store::api::Message;
+use crate::run::taken::Taken;
 use crate::vocabulary::id::CommandId;
+
+/// A letter that was received, and the messages that are to be taken in with its effect.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) letter: ExternalReply,
+    pub(crate) consumed: Vec<Taken>,
+}
+
+impl Received {
+    /// Reads a message; one that cannot be read comes back with the reason.
+    pub(crate) fn read(message: Taken) -> Result<Self, (String, Taken)> {
+        match message.payload.decode() {
+            Ok(letter) => Ok(Self { letter, consumed: vec![message] }),
+            Err(error) => Err((error.to_string(), message)),
+        }
+    }
+}
 
 /// Where the letters to one wait arrive.
 pub(crate) struct ReplyReceiver {
@@ -37,21 +54,21 @@ impl ReplyReceiver {
             let Some(message) = message else {
                 return Received { letter: expired(), consumed: Vec::new() };
             };
-            match Received::read(&message) {
+            match Received::read(message) {
                 Ok(received) => return received,
-                Err(reason) => self.refuse("unknown", reason, vec![message.seq]),
+                Err((reason, message)) => self.refuse("unknown", reason, vec![message]),
             }
         }
     }
 
     /// Records that a letter does not fit. The wait goes on.
-    pub(crate) fn refuse(&mut self, actor: &str, reason: impl std::fmt::Display, consumed: Vec<u64>) {
+    pub(crate) fn refuse(&mut self, actor: &str, reason: impl std::fmt::Display, consumed: Vec<Taken>) {
         refuse(&self.run, &self.command, actor, reason, consumed);
         self.round += 1;
     }
 
     /// The time is over: whose letter is there first, the limit's or a person's, decides.
-    async fn expire(&self) -> Option<Message> {
+    async fn expire(&self) -> Option<Taken> {
         let _in_flight = self.run.in_flight();
         let sent = match expired().message(&self.topic, self.round, self.run.now()) {
             Ok(message) => self.run.shared.store.send(&self.run.id, message).await,
@@ -71,7 +88,7 @@ pub(crate) fn refuse(
     command: &CommandId,
     actor: &str,
     reason: impl std::fmt::Display,
-    consumed: Vec<u64>,
+    consumed: Vec<Taken>,
 ) {
     tracing::warn!(run = %run.id, %command, actor, %reason, "an answer was refused; the wait goes on");
     let (command, reason) = (command.clone(), reason.to_string());
@@ -89,7 +106,7 @@ pub(crate) async fn message_before(
     command: &CommandId,
     topic: &str,
     until: Option<Timestamp>,
-) -> Option<Message> {
+) -> Option<Taken> {
     let _waiting = run.wait(command.clone(), until);
     let message = pin!(run.message(topic));
     let Some(until) = until else { return Some(message.await) };

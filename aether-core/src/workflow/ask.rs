@@ -9,14 +9,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::inbox::decisions::{ApprovalOutcome, Decision};
-use crate::inbox::replies::{ExternalReply, Received, Reply};
+use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::{APPROVAL, answer_topic, approval_topic};
 use crate::journal::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
 use crate::journal::history::RecordedResult;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
-use crate::run::reply_receiver::ReplyReceiver;
+use crate::run::reply_receiver::{Received, ReplyReceiver};
+use crate::run::taken::Taken;
 use crate::step::recordable::Recordable;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
@@ -225,7 +226,7 @@ async fn complete(
     command: &CommandId,
     decided: Option<ApprovalDecided>,
     value: Option<Payload>,
-    consumed: Vec<u64>,
+    consumed: Vec<Taken>,
 ) -> Option<Payload> {
     let completed = WaitCompleted { command: command.clone(), value: value.clone() };
     let events = decided.map(Into::into).into_iter().chain([completed.into()]).collect();

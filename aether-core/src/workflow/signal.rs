@@ -114,9 +114,9 @@ async fn take(run: &Arc<Run>, command: &CommandId, name: &str, until: Option<Tim
     let mut events: Vec<Event> = Vec::with_capacity(2);
     let mut riders = AppendExtras::default();
     let value = message.map(|message| {
-        riders.consumed.push(message.seq);
-        let value = message.payload;
-        events.push(SignalReceived { id: message.id, name: name.into(), value: value.clone() }.into());
+        let (id, value) = (message.id.clone(), message.payload.clone());
+        events.push(SignalReceived { id, name: name.into(), value: value.clone() }.into());
+        riders.consumed.push(message);
         value
     });
     events.push(WaitCompleted { command: command.clone(), value: value.clone() }.into());

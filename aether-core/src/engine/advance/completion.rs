@@ -19,6 +19,7 @@ use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::program::{Children, Completion};
+use crate::run::taken::Taken;
 use crate::store::api::StatusChange;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::failure::Failure;
@@ -30,7 +31,7 @@ pub(crate) struct RunCompletion {
     /// The terminal event.
     end: Event,
     /// Inbox messages that asked for it.
-    consumed: Vec<u64>,
+    consumed: Vec<Taken>,
     /// The unwinding has begun.
     unwinding: bool,
 }

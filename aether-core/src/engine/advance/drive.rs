@@ -20,6 +20,7 @@ use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::run::program::Completion;
+use crate::run::taken::Taken;
 use crate::store::api::Message;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, panic_message};
@@ -34,11 +35,11 @@ pub(crate) enum DriveEnd {
     Panicked(String),
     Cancelled {
         request: EndRequest,
-        message: u64,
+        message: Taken,
     },
     Terminated {
         request: EndRequest,
-        message: u64,
+        message: Taken,
     },
     /// The run fails for good, whatever its workflow would do.
     FailedPermanently(Failure),
@@ -145,7 +146,7 @@ fn is_long_wait(run: &Run, until: Option<Timestamp>) -> bool {
 /// A run that was asked to end, while what it has in flight may come back.
 struct Cancelling {
     request: EndRequest,
-    message: u64,
+    message: Option<Taken>,
     patience: BoxFuture<'static, ()>,
 }
 
@@ -155,25 +156,33 @@ impl Cancelling {
         if !ended && run.has_in_flight() && self.patience.poll_unpin(cx).is_pending() {
             return Poll::Pending;
         }
-        Poll::Ready(DriveEnd::Cancelled { request: self.request.clone(), message: self.message })
+        match self.message.take() {
+            Some(message) => Poll::Ready(DriveEnd::Cancelled { request: self.request.clone(), message }),
+            // It ended the turn before.
+            None => Poll::Pending,
+        }
     }
 }
 
 /// What the inbox and the engine ask for. A request to cancel is noted, and ends the turn at once if nothing is in
 /// flight; a run that is being unwound is past it.
-fn asked_to_end(run: &Run, cancelling: &mut Option<Cancelling>, cx: &mut Context<'_>) -> Option<DriveEnd> {
+fn asked_to_end(
+    run: &Arc<Run>,
+    cancelling: &mut Option<Cancelling>,
+    cx: &mut Context<'_>,
+) -> Option<DriveEnd> {
     if run.may_stop() {
         return Some(DriveEnd::Fault(Fault::ShutDown { run: run.id.clone() }));
     }
     if let Some(message) = run.take_message(TERMINATE) {
-        return Some(DriveEnd::Terminated { request: request_in(&message), message: message.seq });
+        return Some(DriveEnd::Terminated { request: request_in(&message), message });
     }
     if cancelling.is_none() && !run.is_unwinding() {
         let message = run.take_message(CANCEL)?;
         run.begin_cancelling();
         let patience = run.shared.environment.sleep(run.shared.cancel_grace);
         let request = request_in(&message);
-        let noted = cancelling.insert(Cancelling { request, message: message.seq, patience });
+        let noted = cancelling.insert(Cancelling { request, message: Some(message), patience });
         return match noted.poll(run, false, cx) {
             Poll::Ready(end) => Some(end),
             Poll::Pending => None,

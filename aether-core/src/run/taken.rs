@@ -1,0 +1,76 @@
+//! A message that was taken out of a run's inbox and is not consumed yet.
+//!
+//! Promise: it goes back, in its order, unless the append that consumes it was queued.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::run::claim::Run;
+use crate::store::api::Message;
+
+/// A message that was taken; dropping it puts it back.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    run: Arc<Run>,
+    message: Message,
+    queued: bool,
+}
+
+impl Run {
+    /// The first message of `topic` that was not taken in; waits for it.
+    pub(crate) async fn message(self: &Arc<Self>, topic: &str) -> Taken {
+        self.message_of(&[topic]).await
+    }
+
+    /// The first message of one of `topics` that was not taken in; waits for it.
+    pub(crate) async fn message_of(self: &Arc<Self>, topics: &[&str]) -> Taken {
+        loop {
+            let notified = self.notified.notified();
+            if let Some(message) = topics.iter().find_map(|topic| self.take_message(topic)) {
+                return message;
+            }
+            notified.await;
+        }
+    }
+
+    /// The first message of `topic` that was not taken.
+    pub(crate) fn take_message(self: &Arc<Self>, topic: &str) -> Option<Taken> {
+        let mut state = self.lock();
+        let at = state.inbox.iter().position(|message| message.topic == topic)?;
+        let message = state.inbox.remove(at);
+        Some(Taken { run: Arc::clone(self), message, queued: false })
+    }
+
+    fn put_back(&self, message: Message) {
+        let mut state = self.lock();
+        let at = state.inbox.partition_point(|known| known.seq < message.seq);
+        state.inbox.insert(at, message);
+        self.notified.notify_waiters();
+        drop(state);
+        self.root.wake();
+    }
+}
+
+impl Taken {
+    /// The message's number, for the append that consumes it and is being queued.
+    pub(crate) fn queued(mut self) -> u64 {
+        self.queued = true;
+        self.message.seq
+    }
+}
+
+impl Deref for Taken {
+    type Target = Message;
+    fn deref(&self) -> &Message {
+        &self.message
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // In a run that appends no more nobody must find it again: whoever refuses it would never come to an end.
+        if !self.queued && !self.run.is_halted() {
+            self.run.put_back(self.message.clone());
+        }
+    }
+}
