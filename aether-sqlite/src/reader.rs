@@ -256,6 +256,17 @@ pub(crate) fn unread(conn: &Connection, run: &RunId) -> Result<usize, OpError> {
     Ok(count as usize)
 }
 
+/// Waiting runs that no worker holds and whose inbox is not empty.
+pub(crate) fn unread_waiting(conn: &Connection) -> Result<Vec<(RunRecord, u64)>, OpError> {
+    let sql = format!(
+        "SELECT {}, (SELECT max(seq) FROM inbox WHERE run_no = runs.no AND consumed IS NULL) AS newest
+         FROM runs WHERE no IN (SELECT run_no FROM inbox WHERE consumed IS NULL)
+             AND status = 'waiting' AND owner IS NULL",
+        row::RUN
+    );
+    list(conn, &sql, [], |row| Ok((row::run(row)?, row::nat(row.get("newest")?, "message number")?)))
+}
+
 /// The bytes under `hash`.
 pub(crate) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, OpError> {
     let mut statement = conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;

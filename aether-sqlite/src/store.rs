@@ -270,6 +270,10 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| reader::unread(conn, &run)))
     }
 
+    fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
+        Box::pin(self.readers.ask(reader::unread_waiting))
+    }
+
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         let hash = hash.to_owned();
         self.write(move |batch| batch.put_blob(&hash, &bytes))

@@ -9,6 +9,7 @@ mod children;
 mod create;
 mod decide;
 mod handle;
+mod heal;
 mod inner;
 mod operate;
 mod retention;

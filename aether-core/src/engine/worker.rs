@@ -9,7 +9,8 @@ use jiff::Timestamp;
 
 use crate::engine::advance::launch::{give_up, recover, remove_active};
 use crate::engine::advance::load::not_linked;
-use crate::engine::inner::{Inner, whole};
+use crate::engine::heal::Healer;
+use crate::engine::inner::{Inner, now, whole};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::store::api::{ClaimRequest, RunFilter};
@@ -28,7 +29,12 @@ pub(super) fn begin(inner: &Arc<Inner>) {
 async fn schedule(inner: Arc<Inner>) {
     let shared = Arc::clone(&inner.shared);
     warn_of_unlinked(&inner).await;
+    let (mut healer, mut next_healing) = (Healer::default(), now(&inner));
     while !inner.is_stopping() {
+        if next_healing <= now(&inner) {
+            next_healing = later(now(&inner), inner.settings.lease);
+            heal(&inner, &mut healer).await;
+        }
         let woken = inner.wake_scheduler.notified();
         // Begun before looking: what comes in between is found by the next look, and not by the one after it.
         let next_look = shared.environment.sleep(inner.settings.poll);
@@ -46,6 +52,19 @@ async fn schedule(inner: Arc<Inner>) {
     }
     if !inner.active().is_empty() {
         let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
+    }
+}
+
+/// Takes up what nothing wakes.
+async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
+    let healed = async {
+        for run in healer.look(inner).await? {
+            claim(inner, Some(run)).await?;
+        }
+        Ok::<_, StoreError>(())
+    };
+    if let Err(error) = healed.await {
+        tracing::warn!(%error, "cannot take up runs that nothing wakes");
     }
 }
 

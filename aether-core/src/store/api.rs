@@ -323,6 +323,23 @@ pub trait Store: Send + Sync + Debug + 'static {
         Box::pin(async move { Ok(inbox.await?.len()) })
     }
 
+    /// The runs that wait, that nobody holds and whose inbox is not empty, each with the number of its newest unread
+    /// message. A store that can list them without reading every inbox should.
+    fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
+        Box::pin(async move {
+            let waiting = RunFilter { status: Some(Status::Waiting), ..RunFilter::default() };
+            let mut found = Vec::new();
+            for record in self.runs(waiting).await? {
+                if record.owner.is_none()
+                    && let Some(newest) = self.inbox(&record.id).await?.last()
+                {
+                    found.push((record, newest.seq));
+                }
+            }
+            Ok(found)
+        })
+    }
+
     /// Keeps how far the body of `command` has come, in place of what was kept before; a stale `epoch` changes
     /// nothing. It is forgotten when the run ends. A store that keeps none makes bodies begin anew.
     fn save_progress(

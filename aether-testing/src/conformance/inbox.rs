@@ -97,6 +97,27 @@ pub async fn a_message_kept_for_later_does_not_wake(store: &Arc<dyn Store>) {
     assert_eq!(store.inbox(&run_id("a")).await.unwrap().len(), 1);
 }
 
+/// Waiting runs that nobody holds and that have unread messages are listed with the newest one; no other run is.
+pub async fn waiting_runs_with_unread_messages_are_listed(store: &Arc<dyn Store>) {
+    let mut hands = Vec::new();
+    for name in ["a", "empty", "held", "running"] {
+        hands.push(Hand::create(store, name).await);
+    }
+    for (name, id) in [("a", "m1"), ("held", "m1"), ("running", "m1"), ("a", "m2")] {
+        store.send(&run_id(name), message(id, 1)).await.unwrap();
+    }
+    let seen = store.inbox(&run_id("a")).await.unwrap()[1].seq;
+    let waits = StatusChange { seen, ..becomes(Status::Waiting, None, true) };
+    hands[0].status(waits.clone()).await;
+    hands[1].status(waits.clone()).await;
+    hands[2].status(StatusChange { release: false, ..waits.clone() }).await;
+    let listed = store.unread_waiting().await.unwrap();
+    let listed: Vec<_> = listed.iter().map(|(record, newest)| (record.id.as_str(), *newest)).collect();
+    assert_eq!(listed, [("a", seen)]);
+    hands[0].append(|append| append.consumed = (0..=seen).collect()).await.unwrap();
+    assert_eq!(store.unread_waiting().await, Ok(Vec::new()));
+}
+
 /// A message to a suspended run lets it be claimed.
 pub async fn a_message_wakes_a_suspended_run(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
