@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aether::error::SendError;
 use aether::engine::Limits;
+use aether::error::SendError;
 use aether::prelude::*;
 use aether::store::Sent;
 

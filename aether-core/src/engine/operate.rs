@@ -54,9 +54,9 @@ impl Engine {
     /// Secrets that [`Masking::standard`] finds are masked; [`Engine::export_with`] takes another masking.
     ///
     /// ```
-    /// # use aether_core::engine::inner::Engine;
+    /// # use aether_core::engine::Engine;
     /// # use aether_core::recording::RecordingError;
-    /// # use aether_core::vocabulary::id::RunId;
+    /// # use aether_core::id::RunId;
     /// # async fn keep(engine: &Engine, run: &RunId) -> Result<(), RecordingError> {
     /// engine.export(run).await?.write("fixtures/ticket.json")
     /// # }

@@ -24,7 +24,7 @@ use crate::vocabulary::contract::Status;
 ///
 /// ```
 /// use std::time::Duration;
-/// use aether_core::engine::retention::{PurgeDecision, Retention};
+/// use aether_core::engine::{PurgeDecision, Retention};
 /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// let retention = Retention::new().completed(30 * DAY).failed(90 * DAY).before_purge(|run| async move {
 ///     // Here a program exports what it must keep: `run.journal().await`, `run.view().await`.

@@ -44,72 +44,25 @@ pub struct LargeValue {
     pub at: BlobRef,
 }
 
-/// The values of an event that may be large, with the names of their fields.
-pub(crate) fn values(event: &Event) -> [Option<(&'static str, &Payload)>; 2] {
-    fn perhaps<'e>(name: &'static str, value: &'e Option<Payload>) -> Option<(&'static str, &'e Payload)> {
-        value.as_ref().map(|value| (name, value))
-    }
-    let one = |name, value| [Some((name, value)), None];
-    match event {
-        Event::RunCreated(e) => one("input", &e.input),
-        Event::RunCompleted(e) => one("result", &e.result),
-        Event::RunFailed(e) => one("error", &e.error),
-        Event::PlanGenerated(e) => one("plan", &e.plan),
-        Event::NodeStarted(e) => [perhaps("input", &e.input), None],
-        Event::CommandEmitted(e) => one("input", &e.input),
-        Event::CommandCommitted(e) => [perhaps("result", &e.result), perhaps("error", &e.error)],
-        Event::ToolInvocationFinished(e) => [perhaps("result", &e.result), perhaps("error", &e.error)],
-        Event::StepRetried(e) => one("error", &e.error),
-        Event::HttpRecorded(e) => [Some(("request", &e.request)), Some(("response", &e.response))],
-        Event::WaitCompleted(e) => [perhaps("value", &e.value), None],
-        Event::SignalReceived(e) => one("value", &e.value),
-        Event::ApprovalRequested(e) => one("request", &e.request),
-        Event::ApprovalDecided(e) => one("decision", &e.decision),
-        Event::CompensationRecorded(e) => [perhaps("args", &e.args), None],
-        _ => [None, None],
-    }
-}
-
-/// Puts `value` into the field of this name; says whether the event has one.
-pub(crate) fn put(event: &mut Event, field: &str, value: Payload) -> bool {
-    match (event, field) {
-        (Event::RunCreated(e), "input") => e.input = value,
-        (Event::RunCompleted(e), "result") => e.result = value,
-        (Event::RunFailed(e), "error") => e.error = value,
-        (Event::PlanGenerated(e), "plan") => e.plan = value,
-        (Event::NodeStarted(e), "input") => e.input = Some(value),
-        (Event::CommandEmitted(e), "input") => e.input = value,
-        (Event::CommandCommitted(e), "result") => e.result = Some(value),
-        (Event::CommandCommitted(e), "error") => e.error = Some(value),
-        (Event::ToolInvocationFinished(e), "result") => e.result = Some(value),
-        (Event::ToolInvocationFinished(e), "error") => e.error = Some(value),
-        (Event::StepRetried(e), "error") => e.error = value,
-        (Event::HttpRecorded(e), "request") => e.request = value,
-        (Event::HttpRecorded(e), "response") => e.response = value,
-        (Event::WaitCompleted(e), "value") => e.value = Some(value),
-        (Event::SignalReceived(e), "value") => e.value = value,
-        (Event::ApprovalRequested(e), "request") => e.request = value,
-        (Event::ApprovalDecided(e), "decision") => e.decision = value,
-        (Event::CompensationRecorded(e), "args") => e.args = Some(value),
-        _ => return false,
-    }
-    true
-}
-
 /// Whether a value of these events is over `inline` bytes.
 pub(crate) fn has_large(events: &[Event], inline: usize) -> bool {
-    events.iter().flat_map(values).flatten().any(|(_, value)| value.as_str().len() > inline)
+    let mut found = false;
+    events
+        .iter()
+        .for_each(|event| event.for_each_large(&mut |_, value| found |= value.as_str().len() > inline));
+    found
 }
 
 /// The values of these events that are over `inline` bytes, each once.
 pub(crate) fn large(events: &[Event], inline: usize) -> Vec<LargeValue> {
-    let mut kept: Vec<LargeValue> = Vec::new();
-    for (_, value) in events.iter().flat_map(values).flatten() {
-        if value.as_str().len() > inline && kept.iter().all(|known| known.value != *value) {
-            kept.push(LargeValue { value: value.clone(), at: BlobRef::of(value) });
+    let mut found: Vec<LargeValue> = Vec::new();
+    let mut add = |_: &str, value: &Payload| {
+        if value.as_str().len() > inline && found.iter().all(|known| known.value != *value) {
+            found.push(LargeValue { value: value.clone(), at: BlobRef::of(value) });
         }
-    }
-    kept
+    };
+    events.iter().for_each(|event| event.for_each_large(&mut add));
+    found
 }
 
 impl Frame {
@@ -132,12 +85,12 @@ pub(crate) fn refer(event: &Event, kept: &[LargeValue]) -> Result<String, Payloa
     let encode = |ty, error: serde_json::Error| PayloadError::Encode { ty, reason: error.to_string() };
     let mut stored = BTreeMap::new();
     let mut light = event.clone();
-    for (field, value) in values(event).into_iter().flatten() {
+    event.for_each_large(&mut |field, value| {
         if let Some(known) = kept.iter().find(|known| known.value == *value) {
             stored.insert(field, &known.at);
-            put(&mut light, field, Payload::null());
+            light.put_large(field, Payload::null());
         }
-    }
+    });
     let mut text = serde_json::to_string(&light).map_err(|e| encode("a journal event", e))?;
     if !stored.is_empty() && text.ends_with("}}") {
         let stored = serde_json::to_string(&stored).map_err(|e| encode("references", e))?;

@@ -31,8 +31,8 @@ type Rule = Arc<dyn Fn(&ApprovalCall<'_>) -> bool + Send + Sync>;
 /// rule can take away what a step declares. Pure steps leave no record and are never asked about.
 ///
 /// ```
-/// use aether_core::policy::approvals::Approvals;
-/// use aether_core::vocabulary::outcome::EffectClass;
+/// use aether_core::policy::Approvals;
+/// use aether_core::outcome::EffectClass;
 /// let approvals = Approvals::new()
 ///     .step("send_mail")
 ///     .class(EffectClass::External)

@@ -30,10 +30,10 @@ pub enum Inspection {
 /// Looks at resources of one kind. Registered with `Engine::builder().verifier(kind, verifier)`.
 ///
 /// ```
-/// use aether_core::policy::verifiers::{Inspection, Verifier};
-/// use aether_core::journal::frame::event::StateChanged;
-/// use aether_core::vocabulary::failure::Failure;
-/// use aether_core::vocabulary::id::RunId;
+/// use aether_core::policy::{Inspection, Verifier};
+/// use aether_core::journal::event::StateChanged;
+/// use aether_core::failure::Failure;
+/// use aether_core::id::RunId;
 /// use futures_util::future::BoxFuture;
 ///
 /// /// Issues of a tracker that is kept in memory.

@@ -48,7 +48,7 @@ type Rule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 /// bearer and callback tokens inside any text; also where JSON stands inside a string, as in the body of a request.
 ///
 /// ```
-/// use aether_core::recording::masking::Masking;
+/// use aether_core::recording::Masking;
 /// let masking = Masking::standard().key("pin").rule(|path, value| path.ends_with("card") || value.starts_with("sk-"));
 /// assert_eq!(masking.redact(r#"{"pin":1234,"card":"4111","note":"token=abc","n":2}"#), r#"{"pin":0,"card":"***","note":"token=***","n":2}"#);
 /// ```

@@ -31,8 +31,8 @@ pub struct CallbackPending;
 /// The right to report the outcome of one attempt, to be sent to somebody outside.
 ///
 /// ```
-/// # use aether_core::vocabulary::failure::Result;
-/// # use aether_core::step::context::StepCx;
+/// # use aether_core::failure::Result;
+/// # use aether_core::step::StepCx;
 /// # async fn enqueue(_: &str) -> Result<()> { Ok(()) }
 /// async fn render(cx: &mut StepCx) -> Result<String> {
 ///     let callback = cx.callback()?;

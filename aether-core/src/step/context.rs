@@ -173,8 +173,8 @@ impl StepCx {
     /// itself; one that changes the world is told, so that it can come to an end that is known.
     ///
     /// ```
-    /// # use aether_core::vocabulary::failure::Failure;
-    /// # use aether_core::step::context::StepCx;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::step::StepCx;
     /// # async fn next_page() -> bool { false }
     /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
     /// while !cx.is_cancelled() {
@@ -195,8 +195,8 @@ impl StepCx {
     /// attempt, here or in another process: see [`StepCx::last_heartbeat`].
     ///
     /// ```
-    /// # use aether_core::vocabulary::failure::Failure;
-    /// # use aether_core::step::context::StepCx;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::step::StepCx;
     /// # async fn copy(page: u32) -> Result<(), Failure> { Ok(()) }
     /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
     /// for page in cx.last_heartbeat::<u32>().map_or(0, |done| done + 1)..100 {

@@ -28,7 +28,7 @@ use crate::vocabulary::payload::Payload;
 ///
 /// ```
 /// use aether_core::store::memory::MemoryStore;
-/// use aether_core::store::api::{Durability, Store};
+/// use aether_core::store::{Durability, Store};
 /// assert_eq!(MemoryStore::new().durability(), Durability::Volatile);
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::journal::event::Event;
 use crate::journal::frame::{JournalError, StoredFrame};
-use crate::journal::large_values::{BlobRef, LargeValue, put, references, returned};
+use crate::journal::large_values::{BlobRef, LargeValue, references, returned};
 use crate::store::api::{Store, StoredEffect};
 use crate::store::error::StoreError;
 use crate::store::ledger::LedgerEntry;
@@ -35,7 +35,7 @@ impl Reader<'_> {
             for (field, at) in references {
                 let value = self.value(event, at).await?;
                 // A field of a kind that only a newer build knows is none of ours.
-                let _known = put(event, &field, value);
+                let _known = event.put_large(&field, value);
             }
         }
         Ok(())

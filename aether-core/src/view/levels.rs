@@ -313,8 +313,8 @@ impl RunView {
     ///
     /// ```
     /// # use aether_core::journal::event::{Event, TimeRecorded};
-    /// # use aether_core::view::run::RunView;
-    /// # use aether_core::vocabulary::id::{CommandId, RunId};
+    /// # use aether_core::view::RunView;
+    /// # use aether_core::id::{CommandId, RunId};
     /// let command = CommandId::new("0", "now");
     /// let event: Event = TimeRecorded { command, value: jiff::Timestamp::UNIX_EPOCH }.into();
     /// let view = RunView::fold(RunId::new("order-42").unwrap(), [event]);

@@ -18,8 +18,8 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 /// A recordable error: message, source chain and class. Every [`std::error::Error`] converts into it with `?`.
 ///
 /// ```
-/// use aether_core::vocabulary::failure::Failure;
-/// use aether_core::vocabulary::outcome::FailureClass;
+/// use aether_core::failure::Failure;
+/// use aether_core::outcome::FailureClass;
 /// fn parse(s: &str) -> Result<u8, Failure> { Ok(s.parse::<u8>()?) }
 /// let failure = parse("x").unwrap_err();
 /// assert_eq!(failure.message(), "invalid digit found in string");
@@ -115,8 +115,8 @@ impl Failure {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use aether_core::vocabulary::failure::Failure;
-    /// use aether_core::vocabulary::outcome::Classify as _;
+    /// use aether_core::failure::Failure;
+    /// use aether_core::outcome::Classify as _;
     /// let failure = Failure::retryable("too many requests").not_before(Duration::from_secs(7));
     /// assert_eq!(failure.retry_after(), Some(Duration::from_secs(7)));
     /// ```

@@ -39,11 +39,11 @@ pub enum RunIdError {
 /// The name of one execution of a workflow: a UUIDv7, or the name its caller gave it.
 ///
 /// ```
-/// use aether_core::vocabulary::id::RunId;
+/// use aether_core::id::RunId;
 /// let id: RunId = "ticket-42".parse()?;
 /// assert_eq!(id.as_str(), "ticket-42");
 /// assert!("".parse::<RunId>().is_err());
-/// # Ok::<(), aether_core::vocabulary::id::RunIdError>(())
+/// # Ok::<(), aether_core::id::RunIdError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -80,8 +80,8 @@ impl Cx {
     /// The step error is `Cancelled` when the question expired.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # async fn workflow(cx: &mut Cx) -> aether_core::vocabulary::failure::Result<()> {
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
     /// let seats: u32 = cx.ask("How many are you?").await?;
     /// # Ok(()) }
     /// ```
@@ -113,8 +113,8 @@ impl Cx {
     /// `approval = "required"` on the step.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # async fn workflow(cx: &mut Cx, amount: u32) -> aether_core::vocabulary::failure::Result<()> {
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx, amount: u32) -> aether_core::failure::Result<()> {
     /// let week = std::time::Duration::from_secs(7 * 24 * 3600);
     /// let decision = cx.approval("refund over limit").details(&amount).expires(week).await?;
     /// let manager = decision.granted()?;

@@ -154,7 +154,7 @@ impl Cx {
     /// Runs branches side by side and waits for all of them.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let (a, b) = cx.join((async |cx: &mut Cx| cx.random().await, async |cx: &mut Cx| cx.uuid().await)).await;
     /// # }
@@ -196,7 +196,7 @@ impl Cx {
     /// Runs `body` for every item, side by side, and returns the values in the order of the items.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let drawn: Vec<u64> = cx.each(0..10, async |cx: &mut Cx, i| cx.random().await % (i + 1)).limit(4).await;
     /// # }

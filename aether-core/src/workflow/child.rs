@@ -116,9 +116,9 @@ impl Cx {
     /// it, unless it was detached.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # use aether_core::vocabulary::failure::StepError;
-    /// # use aether_core::workflow::definition::Workflow;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_core::failure::StepError;
+    /// # use aether_core::workflow::Workflow;
     /// # async fn workflow<W: Workflow<Input = u32>>(cx: &mut Cx) -> Result<(), StepError<W::Error>> {
     /// let child = cx.start_child::<W>(7).id("report-7").await?;
     /// let opened = cx.now().await;

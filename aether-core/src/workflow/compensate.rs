@@ -24,7 +24,7 @@ impl Cx {
     /// the steps that could not be undone; they are in the run's end too, and are not tried again.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let left = cx.compensate().await;
     /// assert!(left.is_empty(), "{left:?}");

@@ -125,7 +125,7 @@ impl Cx {
     /// or an agent, it holds for everything in it. There is no way to lower what a step declares.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// # async fn send_letter(_cx: &mut Cx, _to: &str) {}
     /// send_letter(cx.irreversible(), "ann").await;
@@ -154,7 +154,7 @@ impl Cx {
     /// The time now. Recorded: every replay sees the same.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let opened: jiff::Timestamp = cx.now().await;
     /// # }
@@ -306,7 +306,7 @@ impl Cx {
     /// scope counts its own commands, so how many of them `body` makes changes no id outside.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let sum: u64 = cx.scoped(|mut cx| async move { cx.random().await / 2 + cx.random().await / 2 }).await;
     /// # }

@@ -30,8 +30,8 @@ impl Cx {
     /// does not survive being recorded, or is over the limit.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # use aether_core::vocabulary::failure::{Failure, Result};
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_core::failure::{Failure, Result};
     /// # async fn workflow(cx: &mut Cx) -> Result<()> {
     /// // The steps to take; typically the answer of a model: `cx.llm("plan").user(goal).json().await`.
     /// let plan: Vec<u64> = cx.plan("route", async |cx: &mut Cx| Ok::<_, Failure>(vec![cx.random().await % 9, 7])).await?;

@@ -50,8 +50,8 @@ impl Cx {
     /// over.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # async fn workflow(cx: &mut Cx) -> aether_core::vocabulary::failure::Result<()> {
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
     /// let amount: u32 = cx.signal("paid").timeout(std::time::Duration::from_secs(3600)).await?;
     /// # Ok(()) }
     /// ```

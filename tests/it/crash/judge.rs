@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aether::definition::OnUnknown;
 use aether::effect::Outcome;
 use aether::id::{CommandId, RunId};
-use aether::store::event::{InvocationDecision, Event};
+use aether::store::event::{Event, InvocationDecision};
 use aether::store::ledger::LedgerStatus;
 use aether::view::RunView;
 use aether::view::Status;
@@ -53,7 +53,9 @@ pub(crate) fn judge(run: &str, block: &Block, lived: &Lived) -> Verdict<Judged> 
 /// won, another number was drawn, or a lost outcome changed what followed.
 pub(crate) fn agree(undisturbed: (&Lived, &Judged), crashed: (&Lived, &Judged)) -> Verdict<bool> {
     let lost = |judged: &Judged| -> BTreeSet<Invoked> {
-        let lost = |decision: &InvocationDecision| matches!(decision, InvocationDecision::DidNotHappen | InvocationDecision::InDoubt);
+        let lost = |decision: &InvocationDecision| {
+            matches!(decision, InvocationDecision::DidNotHappen | InvocationDecision::InDoubt)
+        };
         let decided = judged.facts.decisions.iter().filter(|(_, decided)| decided.iter().any(lost));
         decided.map(|(invoked, _)| invoked.clone()).collect()
     };
@@ -140,7 +142,9 @@ fn decisions(lived: &Lived, facts: &Facts, prediction: &Prediction) -> Verdict {
             (OnUnknown::Fail, decision) => *decision == InvocationDecision::InDoubt,
             (OnUnknown::Retry, decision) => *decision == InvocationDecision::Retry,
             (OnUnknown::Ask, InvocationDecision::Ask) => true,
-            (OnUnknown::Ask | OnUnknown::Probe, InvocationDecision::Happened) => happened && call.word == Word::Truth,
+            (OnUnknown::Ask | OnUnknown::Probe, InvocationDecision::Happened) => {
+                happened && call.word == Word::Truth
+            }
             (OnUnknown::Ask | OnUnknown::Probe, InvocationDecision::DidNotHappen) => {
                 !happened && call.word == Word::Truth
             }

@@ -14,7 +14,7 @@ use aether::id::{InvocationId, RunId};
 use aether::people::{Pending, Resolution, Waiting};
 use aether::prelude::*;
 use aether::sqlite::{SqliteStore, rusqlite};
-use aether::store::event::{InvocationDecision, Event};
+use aether::store::event::{Event, InvocationDecision};
 use aether::store::journal::read_verified;
 use aether::store::ledger::LedgerEntry;
 use aether::store::{MemoryStore, read};

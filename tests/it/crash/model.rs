@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aether::definition::OnUnknown;
 use aether::effect::Outcome;
 use aether::prelude::*;
-use aether::store::event::{InvocationDecision, Event};
+use aether::store::event::{Event, InvocationDecision};
 
 use super::interpret::told;
 use super::lives::{Invoked, Lived};

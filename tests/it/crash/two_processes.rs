@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use aether::prelude::*;
 use aether::sqlite::SqliteStore;
-use aether::store::event::{InvocationDecision, Event};
+use aether::store::event::{Event, InvocationDecision};
 use aether::store::ledger::LedgerEntry;
 use aether::store::{RunFilter, Store};
 

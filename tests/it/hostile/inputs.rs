@@ -7,9 +7,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::error::SendError;
 use aether::effect::Payload;
 use aether::engine::{EngineBuilder, Limits};
+use aether::error::SendError;
 use aether::error::{RunError, StartError, VerifyError};
 use aether::id::{CommandId, InvocationId, RunId};
 use aether::people::{DecideError, Pending, Resolution, Waiting};

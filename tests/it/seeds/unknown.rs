@@ -8,7 +8,7 @@ use aether::error::RunError;
 use aether::id::{InvocationId, WorkerId};
 use aether::people::Resolution;
 use aether::prelude::*;
-use aether::store::event::{InvocationDecision, Event, RunRequeued};
+use aether::store::event::{Event, InvocationDecision, RunRequeued};
 use aether::store::ledger::{LedgerStatus, LedgerUpdate};
 use aether::view::Status;
 
@@ -169,7 +169,10 @@ async fn s046_a_question_waits_for_its_answer_and_never_calls_the_body() {
                 }
             };
             let after = Journal::read(&place.store, "pay").await;
-            assert_eq!(decisions(&after), [(InvocationDecision::Ask, "policy: ask".into()), (decided, "ann".into())]);
+            assert_eq!(
+                decisions(&after),
+                [(InvocationDecision::Ask, "policy: ask".into()), (decided, "ann".into())]
+            );
             engine.verify(run.id()).await.unwrap();
         }
     }
