@@ -41,7 +41,7 @@ impl Classify for LookupError {
 struct Asked(AtomicU32);
 
 /// Find a user. Three retries after the first attempt, 20 ms apart at first.
-#[step(effect = "read", retry(max = 3, delay = "20ms"))]
+#[step(effect = "read", retry(max_retries = 3, delay = "20ms"))]
 async fn look_up(cx: &mut StepCx, name: &str, busy: u32) -> Result<String, LookupError> {
     let Ok(asked) = cx.dep::<Asked>() else { return Err(LookupError::Busy) };
     println!("  attempt {} for {name}", cx.attempt());

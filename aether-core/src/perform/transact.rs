@@ -145,7 +145,7 @@ fn finished(
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
     let again = may_retry && options.retry.wait_after(attempt).is_some();
     let outcome = if again { Outcome::RetryableFailure } else { class.outcome() };
-    let exhausted = may_retry && !again && options.retry.max > 1;
+    let exhausted = may_retry && !again && options.retry.max_retries > 0;
     let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
     TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
 }

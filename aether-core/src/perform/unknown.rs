@@ -112,7 +112,7 @@ impl StepCall {
         match found {
             Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()).await,
             Ok(Ok(Probe::DidNotHappen))
-                if self.attempt.saturating_add(1) >= MAX_SENDS.max(self.options.retry.max) =>
+                if self.attempt.saturating_add(1) >= MAX_SENDS.max(self.options.retry.attempts()) =>
             {
                 self.never_happened(invocation).await
             }

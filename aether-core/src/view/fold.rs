@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::inbox::decisions;
 use crate::inbox::decisions::ApprovalOutcome;
-use crate::journal::event::{Event, InvocationDecision};
+use crate::journal::event::{Event, InvocationDecision, NodeStarted, ToolInvocationStarted};
 use crate::run::end::RunEnd;
 use crate::store::api::{Snapshot, Store};
 use crate::store::error::StoreError;
@@ -105,28 +105,14 @@ impl RunView {
         let Some(command) = event.command().cloned() else { return };
         self.track(&command, &event, now);
         match event {
-            Event::NodeStarted(e) => {
-                let step = self.step_mut(&command, e.class);
-                step.class = e.class;
-                step.input = e.input;
-                step.site = e.site;
-                step.attempts = step.attempts.max(1);
-                self.go(&command, Trigger::Start);
-            }
+            Event::NodeStarted(e) => self.start_step(&command, e),
             Event::CommandEmitted(e) => {
                 let step = self.step_mut(&command, EffectClass::Llm);
                 step.input = Some(e.input);
                 step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = None;
             }
-            Event::ToolInvocationStarted(e) => {
-                let step = self.step_mut(&command, EffectClass::Tool);
-                step.attempts = e.attempt.saturating_add(1);
-                step.retry_due = None;
-                step.invocation = Some(e.invocation);
-                step.key = Some(e.key);
-                step.in_doubt = true;
-            }
+            Event::ToolInvocationStarted(e) => self.start_invocation(&command, e),
             Event::ToolInvocationFinished(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
                 step.in_doubt = false;
@@ -139,16 +125,7 @@ impl RunView {
                 step.retry_due = None;
                 step.result = e.error.map(Err).or(e.result.map(Ok));
             }
-            Event::InvocationResolved(e) => {
-                let step = self.step_mut(&command, EffectClass::Tool);
-                step.in_doubt =
-                    !matches!(e.decision, InvocationDecision::Happened | InvocationDecision::DidNotHappen);
-                match (e.decision, step.status) {
-                    (InvocationDecision::Ask, Status::Running) => self.go(&command, Trigger::Suspend),
-                    (InvocationDecision::Ask, _) => {}
-                    _ => self.resume(&command),
-                }
-            }
+            Event::InvocationResolved(e) => self.resolve_invocation(&command, e.decision),
             Event::StepRetried(e) => {
                 let step = self.step_mut(&command, EffectClass::Read);
                 step.attempts = e.attempt.saturating_add(1);
@@ -185,31 +162,67 @@ impl RunView {
             }
             Event::WaitStarted(_) => self.suspend(&command, None),
             Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
-            Event::WaitCompleted(e) => match e.value {
-                Some(value) if decisions::is_rejection(&command, &value) => {
-                    self.finish(now, &command, Outcome::PermanentFailure, Ok(value), Trigger::Reject);
-                }
-                Some(value) => {
-                    self.resume(&command);
-                    self.commit(now, &command, Outcome::Success, Some(Ok(value)));
-                }
-                None => self.go(&command, Trigger::Timeout),
-            },
-            Event::ApprovalDecided(_) if decisions::is_question(&command, self.class_of(&command)) => {
-                self.resume(&command);
-            }
-            Event::ApprovalDecided(e) => match e.decision.decode::<ApprovalOutcome>() {
-                // The end of the call or of the wait follows, and says so.
-                Ok(ApprovalOutcome::Rejected(_) | ApprovalOutcome::Expired) => {}
-                Ok(ApprovalOutcome::ApprovedWith(edited)) => {
-                    self.step_mut(&command, EffectClass::Human).edited = Some(edited);
-                    self.resume(&command);
-                }
-                Ok(ApprovalOutcome::Approved) | Err(_) => self.resume(&command),
-            },
+            Event::WaitCompleted(e) => self.end_wait(now, &command, e.value),
+            Event::ApprovalDecided(e) => self.decide_approval(&command, &e.decision),
             Event::CallbackAwaited(_) => self.go(&command, Trigger::Suspend),
             Event::CallbackReceived(_) => self.resume(&command),
             _ => {}
+        }
+    }
+
+    fn start_step(&mut self, command: &CommandId, started: NodeStarted) {
+        let step = self.step_mut(command, started.class);
+        step.class = started.class;
+        step.input = started.input;
+        step.site = started.site;
+        step.attempts = step.attempts.max(1);
+        self.go(command, Trigger::Start);
+    }
+
+    fn start_invocation(&mut self, command: &CommandId, started: ToolInvocationStarted) {
+        let step = self.step_mut(command, EffectClass::Tool);
+        step.attempts = started.attempt.saturating_add(1);
+        step.retry_due = None;
+        step.invocation = Some(started.invocation);
+        step.key = Some(started.key);
+        step.in_doubt = true;
+    }
+
+    fn resolve_invocation(&mut self, command: &CommandId, decision: InvocationDecision) {
+        let step = self.step_mut(command, EffectClass::Tool);
+        step.in_doubt = !matches!(decision, InvocationDecision::Happened | InvocationDecision::DidNotHappen);
+        match (decision, step.status) {
+            (InvocationDecision::Ask, Status::Running) => self.go(command, Trigger::Suspend),
+            (InvocationDecision::Ask, _) => {}
+            _ => self.resume(command),
+        }
+    }
+
+    fn end_wait(&mut self, now: EventTime, command: &CommandId, value: Option<Payload>) {
+        match value {
+            Some(value) if decisions::is_rejection(command, &value) => {
+                self.finish(now, command, Outcome::PermanentFailure, Ok(value), Trigger::Reject);
+            }
+            Some(value) => {
+                self.resume(command);
+                self.commit(now, command, Outcome::Success, Some(Ok(value)));
+            }
+            None => self.go(command, Trigger::Timeout),
+        }
+    }
+
+    fn decide_approval(&mut self, command: &CommandId, decision: &Payload) {
+        if decisions::is_question(command, self.class_of(command)) {
+            return self.resume(command);
+        }
+        match decision.decode::<ApprovalOutcome>() {
+            // The end of the call or of the wait follows, and says so.
+            Ok(ApprovalOutcome::Rejected(_) | ApprovalOutcome::Expired) => {}
+            Ok(ApprovalOutcome::ApprovedWith(edited)) => {
+                self.step_mut(command, EffectClass::Human).edited = Some(edited);
+                self.resume(command);
+            }
+            Ok(ApprovalOutcome::Approved) | Err(_) => self.resume(command),
         }
     }
 

@@ -98,7 +98,7 @@ async fn clock_expiring(cx: &mut Cx) -> Result<String> {
 }
 
 /// Hang.
-#[step(effect = "read", timeout = "50ms", retry(max = 2, delay = "1ms"))]
+#[step(effect = "read", timeout = "50ms", retry(max_retries = 2, delay = "1ms"))]
 async fn clock_hang(cx: &mut StepCx) -> Result<u32> {
     cx.dep::<Inspection>()?.0.fetch_add(1, Ordering::SeqCst);
     std::future::pending().await

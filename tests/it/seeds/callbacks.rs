@@ -42,7 +42,7 @@ impl Tokens {
 }
 
 /// Have something rendered elsewhere.
-#[step(effect = "tool", retry(max = 2, delay = "1ms"), idempotent)]
+#[step(effect = "tool", retry(max_retries = 2, delay = "1ms"), idempotent)]
 async fn render(cx: &mut StepCx, limit_ms: Option<u64>) -> Result<u32> {
     Calls::note(cx)?;
     let mut callback = cx.callback()?;

@@ -50,7 +50,7 @@ async fn make_much(cx: &mut StepCx, of: String) -> Result<String> {
 }
 
 /// Fail at length, once.
-#[step(effect = "external", idempotent, retry(max = 2, delay = "1ms"))]
+#[step(effect = "external", idempotent, retry(max_retries = 2, delay = "1ms"))]
 async fn fail_at_length(cx: &mut StepCx) -> Result<String> {
     Calls::note(cx)?;
     match cx.attempt() {

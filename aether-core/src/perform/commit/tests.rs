@@ -19,7 +19,7 @@ fn options(class: EffectClass) -> StepOptions {
 }
 
 fn retrying(class: EffectClass) -> StepOptions {
-    StepOptions { retry: Retry { max: 3, jitter: 0.0, ..Retry::READ }, ..options(class) }
+    StepOptions { retry: Retry { max_retries: 2, jitter: 0.0, ..Retry::READ }, ..options(class) }
 }
 
 fn stage(class: EffectClass, acts: impl IntoIterator<Item = Act>) -> Stage {
