@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aether::Limits;
 use aether::SqliteStore;
@@ -32,7 +33,7 @@ async fn tell(_cx: &mut StepCx, to: String) -> Result<String> {
 async fn errand(cx: &mut Cx) -> Result<String> {
     let found = look(cx, "ann".into()).await?;
     let paid = pay(cx, found).await?;
-    cx.sleep(std::time::Duration::from_secs(3600)).await;
+    cx.sleep(Duration::from_secs(3600)).await;
     let told = tell(cx, paid).await?;
     Ok(format!("{} {}", told.len(), told.starts_with("ann")))
 }
@@ -91,8 +92,10 @@ async fn on_sqlite(folder: &Path, number: usize, fault: Option<Fault>) -> (Vec<S
     let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
     let faulty = FaultyStore::new(Arc::new(SqliteStore::open(&path).unwrap()), fault).failing_with(full);
     let faulty = Arc::new(faulty);
-    let builder = aether::Engine::builder().store(faulty.clone()).provide(calls.clone());
-    let first = match builder.start().await {
+    // A run whose process is gone is taken over when its lease has run out.
+    let builder = || aether::Engine::builder().lease(Duration::from_millis(200)).provide(calls.clone());
+    let first = builder().store(faulty.clone());
+    let first = match first.start().await {
         Ok(engine) => {
             let first = match engine.start::<noted>(()).id("run").await {
                 Ok(run) => run.result().await.ok(),
@@ -108,8 +111,7 @@ async fn on_sqlite(folder: &Path, number: usize, fault: Option<Fault>) -> (Vec<S
     let last = match first {
         Some(done) => done,
         None => {
-            let engine =
-                aether::Engine::builder().sqlite(&path).provide(calls.clone()).start().await.unwrap();
+            let engine = builder().sqlite(&path).start().await.unwrap();
             engine.start::<noted>(()).id("run").await.unwrap().result().await.unwrap()
         }
     };
