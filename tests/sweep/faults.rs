@@ -92,8 +92,8 @@ async fn on_sqlite(folder: &Path, number: usize, fault: Option<Fault>) -> (Vec<S
     let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
     let faulty = FaultyStore::new(Arc::new(SqliteStore::open(&path).unwrap()), fault).failing_with(full);
     let faulty = Arc::new(faulty);
-    // A run whose process is gone is taken over when its lease has run out.
-    let builder = || aether::Engine::builder().lease(Duration::from_millis(200)).provide(calls.clone());
+    // A run that its engine let go of is found when an engine looks for such runs.
+    let builder = || aether::Engine::builder().poll_interval(Duration::from_millis(20)).provide(calls.clone());
     let first = builder().store(faulty.clone());
     let first = match first.start().await {
         Ok(engine) => {
