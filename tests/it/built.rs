@@ -39,7 +39,11 @@ impl Built {
             build.arg("--release");
         }
         let build = build.env("CARGO_TARGET_DIR", profile.parent().unwrap()).output().unwrap();
-        assert!(build.status.success(), "the examples do not build: {}", String::from_utf8_lossy(&build.stderr));
+        assert!(
+            build.status.success(),
+            "the examples do not build: {}",
+            String::from_utf8_lossy(&build.stderr)
+        );
         let mut newest = BTreeMap::new();
         for line in String::from_utf8_lossy(&build.stdout).lines() {
             let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
@@ -79,7 +83,9 @@ impl Built {
 /// The name and the file of a library that cargo tells of.
 fn library(message: &Value) -> Option<(String, PathBuf)> {
     let is_library = |kind: &Value| ["lib", "rlib", "proc-macro"].iter().any(|known| kind == known);
-    if message["reason"] != "compiler-artifact" || !message["target"]["kind"].as_array()?.iter().any(is_library) {
+    if message["reason"] != "compiler-artifact"
+        || !message["target"]["kind"].as_array()?.iter().any(is_library)
+    {
         return None;
     }
     let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str);

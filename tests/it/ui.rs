@@ -19,7 +19,8 @@ const NOISE: [&str; 5] = [
 
 #[test]
 fn mistakes_do_not_compile() {
-    let wrong: Vec<String> = side_by_side(&cases("fail"), |case| mistake(case)).into_iter().flatten().collect();
+    let wrong: Vec<String> =
+        side_by_side(&cases("fail"), |case| mistake(case)).into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -151,8 +152,7 @@ fn three_mistakes_are_three_errors() {
 
 #[test]
 fn workflows_in_realistic_style_are_forty() {
-    let realistic =
-        cases("pass").into_iter().filter(|case| case.iter().any(|part| part == "realistic"));
+    let realistic = cases("pass").into_iter().filter(|case| case.iter().any(|part| part == "realistic"));
     let texts = realistic.map(|case| fs::read_to_string(case).unwrap());
     let mut numbers: Vec<u32> = texts
         .flat_map(|text| {

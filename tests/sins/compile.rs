@@ -24,7 +24,8 @@ impl Package {
         let dir = root().join("target/tests/sins");
         fs::create_dir_all(&dir).expect("a directory");
         let package = Self { dir };
-        let kit = package.rustc(&root().join("tests/sins/kit.rs"), &["--crate-type=rlib", "--emit=metadata,link"]);
+        let kit =
+            package.rustc(&root().join("tests/sins/kit.rs"), &["--crate-type=rlib", "--emit=metadata,link"]);
         assert!(kit.status.success(), "{}", String::from_utf8_lossy(&kit.stderr));
         package
     }
@@ -69,7 +70,8 @@ impl Package {
 
     /// Checks the program; the errors by sin.
     fn errors(&self, sins: &[&Sin]) -> BTreeMap<String, BTreeSet<String>> {
-        let checked = self.rustc(&self.dir.join("main.rs"), &["--crate-name=sins", "--extern=kit", "--emit=metadata"]);
+        let checked =
+            self.rustc(&self.dir.join("main.rs"), &["--crate-name=sins", "--extern=kit", "--emit=metadata"]);
         let mut errors: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for line in String::from_utf8_lossy(&checked.stderr).lines() {
             let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
