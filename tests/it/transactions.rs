@@ -391,7 +391,7 @@ async fn a_killed_process_leaves_each_transfer_exactly_once() {
     let mut kills = 0;
     let mut patience = Duration::from_millis(60);
     loop {
-        let mut child = tokio::process::Command::new(crate::examples::program("12_transaction"))
+        let mut child = tokio::process::Command::new(crate::built::built().example("12_transaction"))
             .arg(parts.to_string())
             .arg(bank.file())
             .stdout(std::process::Stdio::null())
