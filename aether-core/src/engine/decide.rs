@@ -431,7 +431,11 @@ impl Engine {
         }
         counter.open.as_ref().map_or(Ok(()), |open| self.in_time(open))?;
         if let Reply::Error(error) = &reply {
-            self.inner.shared.limits.check_error(error.as_str()).map_err(SendError::from)?;
+            self.inner
+                .shared
+                .limits
+                .check_error(error.as_str(), error.as_str().len())
+                .map_err(SendError::from)?;
         }
         self.fits(&run, &command, |body| match &reply {
             Reply::Value(value) => body.accepts(value),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::journal::event::Event;
+use crate::recording::head::{HeadError, check_head};
 use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError, VERSION};
 use crate::recording::walk::quoted;
 use crate::store::ledger::{LedgerEntry, LedgerStatus};
@@ -20,14 +21,6 @@ use crate::vocabulary::payload::{Digest, Payload, hex};
 
 /// What the file says it is.
 const FORMAT: &str = "aether-recording";
-
-#[derive(Deserialize)]
-struct Head {
-    #[serde(default)]
-    format: String,
-    #[serde(default)]
-    version: u32,
-}
 
 #[derive(Deserialize)]
 struct Whole {
@@ -96,17 +89,10 @@ impl Recording {
     /// # Errors
     /// [`RecordingError`] telling what is wrong with the text, and where.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
-        let not = |reason: String| RecordingError::NotARecording { reason };
-        let head: Head = serde_json::from_str(text).map_err(|error| not(error.to_string()))?;
-        if head.format != FORMAT {
-            return Err(not(format!("its `format` is {:?}, not {FORMAT:?}", head.format)));
-        }
-        if head.version == 0 {
-            return Err(not("it has no `version`".into()));
-        }
-        if head.version > VERSION {
-            return Err(RecordingError::NewerVersion { found: head.version });
-        }
+        check_head(text.as_bytes(), FORMAT, VERSION).map_err(|error| match error {
+            HeadError::Unreadable(reason) => RecordingError::NotARecording { reason },
+            HeadError::NewerVersion { found } => RecordingError::NewerVersion { found },
+        })?;
         let whole: Whole = serde_json::from_str(text).map_err(|error| damaged("the whole", error))?;
         let mut ids = BTreeSet::new();
         let mut runs = Vec::with_capacity(whole.runs.len());

@@ -296,10 +296,8 @@ impl Run {
 
     /// Checks that a recorded error is not over the limit.
     pub(crate) fn error_too_large(&self, error: &BodyError) -> Option<String> {
-        let (limits, size) = (&self.shared.limits, error.error.as_str().len().max(error.message.len()));
-        let start: String = error.message.chars().take(120).collect();
-        let what = format!("bytes of the error that starts {start:?}");
-        limits.check(what, size, limits.error, "error").err().map(|over| over.to_string())
+        let size = error.error.as_str().len().max(error.message.len());
+        self.shared.limits.check_error(&error.message, size).err().map(|over| over.to_string())
     }
 
     /// What the run owes.

@@ -272,8 +272,12 @@ impl<S: Step> Body for StepBody<S> {
     }
 }
 
-/// Encodes a body's result. A value that does not decode again is found when it is handed out, on every replay alike.
-fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
+/// Encodes what a body of `S` returned, as it is recorded. A value that does not decode again is found when it is
+/// delivered, on every replay alike.
+///
+/// # Errors
+/// [`PayloadError`] when the value or the error does not serialize.
+pub fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
     Ok(match result {
         Ok(value) => Ok(Payload::encode(value)?),
         Err(error) => Err(BodyError {

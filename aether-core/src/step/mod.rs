@@ -11,7 +11,9 @@ pub(crate) mod interceptor;
 pub(crate) mod recordable;
 pub(crate) mod tool;
 
-pub use body::{Body, BodyError, BodyResult, ProbeResult, RegisteredStep, Step, StepBody, Undo};
+pub use body::{
+    Body, BodyError, BodyResult, ProbeResult, RegisteredStep, Step, StepBody, Undo, encode_result,
+};
 pub use callback::{Callback, CallbackError, CallbackPending};
 pub use context::{Changed, StepCx};
 pub use interceptor::{BodyCall, Interceptor};

@@ -82,9 +82,9 @@ impl Limits {
         self.check(format!("bytes of the {what}"), value.len(), self.text, "text")
     }
 
-    /// Checks the size of a recorded error.
-    pub(crate) fn check_error(&self, error: &str) -> Result<(), OverLimit> {
-        let start: String = error.chars().take(120).collect();
-        self.check(format!("bytes of the error that starts {start:?}"), error.len(), self.error, "error")
+    /// Checks a recorded error of `size` bytes; `text` is what is shown of it.
+    pub(crate) fn check_error(&self, text: &str, size: usize) -> Result<(), OverLimit> {
+        let start: String = text.chars().take(120).collect();
+        self.check(format!("bytes of the error that starts {start:?}"), size, self.error, "error")
     }
 }
