@@ -5,7 +5,7 @@
 //! Beside the fields of an event, `stored` is reserved for references to the effect store.
 
 mod about;
-mod uncompensated;
+pub(crate) mod uncompensated;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
