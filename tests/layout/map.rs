@@ -33,14 +33,28 @@ fn room(unit: &str, sources: &[Source]) -> (String, String, String) {
     };
     let mut says = head(face);
     if let Some(promise) = paragraphs(face).iter().find(|paragraph| paragraph.starts_with("Promise")) {
-        // What it imports is said by the floors.
-        let end = [" Imports ", " It imports "].iter().filter_map(|word| promise.find(word)).min();
-        let _written = write!(says, " *{}*", promise[..end.unwrap_or(promise.len())].trim_end());
+        let _written = write!(says, "<br>{}", without_imports(promise));
     }
     let below = sources.iter().filter_map(|source| source.module.strip_prefix(&format!("{unit}::")));
-    let files = below.filter(|name| name.rsplit("::").next() != Some("mod"));
-    let names: Vec<_> = files.map(|name| format!("`{}`", name.replace("::", "/"))).collect();
+    let mut files: Vec<_> = below.filter(|name| name.rsplit("::").next() != Some("mod")).collect();
+    if files.len() > CELL {
+        // Such a room has floors and a map of its own.
+        files = files.iter().map(|name| name.split("::").next().unwrap_or(name)).collect();
+        files.dedup();
+    }
+    let names: Vec<_> = files.iter().map(|name| format!("`{}`", name.replace("::", "/"))).collect();
     (format!("`{unit}/`"), says, names.join(" "))
+}
+
+/// More files than this do not fit into a cell.
+const CELL: usize = 40;
+
+/// A room's promise without what it imports, which the floors say, and without the head of a list.
+fn without_imports(promise: &str) -> &str {
+    let end = [" Imports ", " It imports "].iter().filter_map(|word| promise.find(word)).min();
+    let promise = promise[..end.unwrap_or(promise.len())].trim_end();
+    let list = promise.strip_suffix(':').and_then(|head| head.rfind(". "));
+    list.map_or(promise, |sentence| &promise[..=sentence])
 }
 
 /// The paragraphs of a file's `//!`, each as one line of Markdown without links.
