@@ -39,7 +39,7 @@ fn room(unit: &str, sources: &[Source]) -> (String, String, String) {
     let mut files: Vec<_> = below.filter(|name| name.rsplit("::").next() != Some("mod")).collect();
     if files.len() > CELL {
         // Such a room has floors and a map of its own.
-        files = files.iter().map(|name| name.split("::").next().unwrap_or(name)).collect();
+        files = files.iter().map(|name| name.split_inclusive("::").next().unwrap_or(name)).collect();
         files.dedup();
     }
     let names: Vec<_> = files.iter().map(|name| format!("`{}`", name.replace("::", "/"))).collect();
