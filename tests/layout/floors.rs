@@ -89,53 +89,30 @@ fn is_root(src: &Path, path: &Path) -> bool {
 pub fn check(layout: &Layout, sources: &[Source]) -> Vec<String> {
     let files: Vec<File> = sources.iter().map(|source| File::read(source, layout.root)).collect();
     let mut wrong = Vec::new();
-    let modules: BTreeSet<&str> = files.iter().map(|file| &*file.module).collect();
     let defined = defined(&files);
     let mut arrows = BTreeMap::<&str, BTreeSet<&str>>::new();
     for file in &files {
-        let Some(floor) = layout.floor(file.unit()) else {
+        if layout.floor(file.unit()).is_none() {
             wrong.push(format!("`{}` stands on no floor: give it one in this test", file.unit()));
             continue;
-        };
+        }
         let into = arrows.entry(&file.module).or_default();
         for import in &file.imports {
-            if let Some(lender) = files.iter().find(|lender| lender.lent.contains(import)) {
-                wrong.push(format!(
-                    "{} imports crate::{import}, which {} has from elsewhere: name the file that defines it",
-                    file.module, lender.module
-                ));
-            }
-            let unit = import.split("::").next().unwrap();
-            let Some(target) =
-                modules.iter().filter(|module| is_inside(import, module)).max_by_key(|m| m.len())
-            else {
-                // A macro or a re-export of the crate's root is nobody's file.
-                if modules.iter().any(|module| module.starts_with(&format!("{unit}::"))) {
-                    wrong.push(format!("{} imports crate::{import}, which names no file", file.module));
-                }
-                continue;
-            };
-            if unit != file.unit() && layout.floor(unit).is_none_or(|below| below >= floor) {
-                wrong.push(format!("{} imports crate::{import}, which does not stand below it", file.module));
-            }
-            if *target != file.module {
-                into.insert(target);
+            match target(layout, file, import, &files) {
+                Ok(target) => into.extend(target.filter(|target| *target != file.module)),
+                Err(fault) => wrong.push(format!("{} imports crate::{import}, {fault}", file.module)),
             }
         }
         for name in &file.methods {
             let home = defined.get(&**name).is_none_or(|units| units.contains(file.unit()));
             if !home && !layout.elsewhere.contains(&(name, file.unit())) {
-                wrong.push(format!(
-                    "{} gives `{name}` methods, which is defined in {:?}",
-                    file.module, defined[&**name]
-                ));
+                let homes = &defined[&**name];
+                wrong.push(format!("{} gives `{name}` methods, which is defined in {homes:?}", file.module));
             }
         }
         if file.is_face && file.defines {
-            wrong.push(format!(
-                "{}/mod.rs defines something: a face holds `mod` and `pub use` only",
-                file.module
-            ));
+            let face = &file.module;
+            wrong.push(format!("{face}.rs defines something: a face holds `mod` and `pub use` only"));
         }
     }
     let circles = circles(arrows);
@@ -143,6 +120,31 @@ pub fn check(layout: &Layout, sources: &[Source]) -> Vec<String> {
         wrong.push(format!("in circles, or between two: {circles:#?}"));
     }
     wrong
+}
+
+/// The file that an import names, if it is one of ours; or what is wrong with the import.
+fn target<'f>(
+    layout: &Layout,
+    file: &File,
+    import: &str,
+    files: &'f [File],
+) -> Result<Option<&'f str>, String> {
+    if let Some(lender) = files.iter().find(|lender| lender.lent.contains(import)) {
+        let lender = &lender.module;
+        return Err(format!("which {lender} has from elsewhere: name the file that defines it"));
+    }
+    let unit = import.split("::").next().unwrap();
+    let named = files.iter().map(|file| &*file.module).filter(|module| is_inside(import, module));
+    let Some(target) = named.max_by_key(|module| module.len()) else {
+        // A macro or a re-export of the crate's root is nobody's file.
+        let inside = format!("{unit}::");
+        let is_ours = files.iter().any(|file| file.module.starts_with(&inside));
+        return if is_ours { Err("which names no file".into()) } else { Ok(None) };
+    };
+    if unit != file.unit() && layout.floor(unit) >= layout.floor(file.unit()) {
+        return Err("which does not stand below it".into());
+    }
+    Ok(Some(target))
 }
 
 /// What is left when whoever imports nothing that is left is taken away, and whoever is imported by nothing that is left.
