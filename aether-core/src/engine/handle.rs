@@ -10,7 +10,7 @@ use crate::engine::advance::load::not_linked;
 use crate::engine::advance::load::stored_end;
 use crate::engine::inner::{Cell, Inner};
 use crate::engine::worker::claim;
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::store::error::StoreError;

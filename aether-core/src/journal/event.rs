@@ -6,7 +6,7 @@
 
 mod about;
 mod define;
-mod uncompensated;
+pub(crate) mod uncompensated;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

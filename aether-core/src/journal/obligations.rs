@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{ChildStarted, CompensationRecorded, Event, InvocationDecision, NodeStarted};
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};

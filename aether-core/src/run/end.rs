@@ -1,7 +1,7 @@
 //! How a run ended, or why it is not being advanced.
 
 use crate::journal::event::Event;
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::run::fault::Fault;
 use crate::vocabulary::payload::Payload;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{StateChanged, StateConfirmed};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};

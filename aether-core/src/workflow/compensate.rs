@@ -5,7 +5,7 @@
 use crate::run::append::unencodable;
 use std::sync::Arc;
 
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{CommandCommitted, NodeFinished, NodeStarted, StepCommitted};
 use crate::journal::obligations::COMPENSATE;
 use crate::perform::undo::undo;
