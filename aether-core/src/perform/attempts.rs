@@ -247,7 +247,7 @@ impl StepCall {
             }
             .into(),
         );
-        let kept = self.run.keep(&events).await;
+        let kept = self.run.store_large(&events).await;
         let otherwise = match Frame::referring(&refused, &kept) {
             Ok(frame) => frame,
             Err(error) => {
@@ -274,8 +274,10 @@ impl StepCall {
             finished_at: None,
         };
         let acquire = Some(Acquire { entry, otherwise });
-        let receipt =
-            self.run.append_durably(events, acquire, AppendExtras { kept, ..AppendExtras::default() }).await;
+        let receipt = self
+            .run
+            .append_durably(events, acquire, AppendExtras { stored: kept, ..AppendExtras::default() })
+            .await;
         self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {
             Some(LedgerAnswer::Execute(intent)) => Next::Call(intent),
