@@ -228,7 +228,7 @@ impl StepCall {
             }
         };
         let (events, refused) = self.acquire_events(&key, &invocation);
-        let stored = self.run.keep(&events).await;
+        let stored = self.run.store_large(&events).await;
         let otherwise = match Frame::referring(&refused, &stored) {
             Ok(frame) => frame,
             Err(error) => {
@@ -239,7 +239,7 @@ impl StepCall {
         let entry = self.ledger_entry(key.clone(), invocation.clone(), business_key);
         self.began = Some(entry.started_at);
         let acquire = Some(Acquire { entry, otherwise });
-        let extras = AppendExtras { kept: stored, ..AppendExtras::default() };
+        let extras = AppendExtras { stored, ..AppendExtras::default() };
         let receipt = self.run.append_durably(events, acquire, extras).await;
         self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {

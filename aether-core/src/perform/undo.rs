@@ -41,15 +41,15 @@ pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
             let undone = StepCompensated { command, undoes: undoes.clone() };
             run.append(vec![undone.into()], AppendExtras::default());
         }
-        // Also where nothing was recorded: the arguments were refused.
+        // Also where nothing was recorded, because the arguments were refused.
         Err(error) => run.with_obligations(|obligations| obligations.give_up(undoes, &command, &error)),
     }
 }
 
-/// Stands for the name of a step that could not even be named.
+/// Name in place of that of an undoing step whose name is not recorded.
 const UNKNOWN: &str = "compensation";
 
-/// A step whose undoing call could not be recorded when it was committed.
+/// Marks a step as not undone, because its undoing call could not be recorded when the step was committed.
 fn give_up(run: &Run, owed: &PendingCompensation, name: &str) {
     let problem = owed.args.as_ref().err().cloned().unwrap_or_default();
     let command = CommandId::new(&owed.place(), name);

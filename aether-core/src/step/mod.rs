@@ -1,4 +1,4 @@
-//! What a program gives to be run: steps, what can be recorded, the context of a body, tools for models.
+//! What a program brings: steps, recordable values, the context of a body, tools for models.
 //!
 //! Promise: a body reaches the engine only through its context, and the context knows no run. Imports `store` and below.
 

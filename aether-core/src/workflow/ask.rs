@@ -200,7 +200,7 @@ impl Asking<'_> {
         let mut letters =
             ReplyReceiver { run: Arc::clone(&run), command: command.clone(), topic, until, round };
         loop {
-            let Received { letter, consumed } = letters.letter().await;
+            let Received { reply: letter, consumed } = letters.next_reply().await;
             match (accept(&letter), &letter.reply) {
                 (_, Reply::Expired) => return Ok(complete(&run, &command, None, None, consumed).await),
                 (Ok(value), Reply::Value(decision)) => {

@@ -81,7 +81,7 @@ async fn the_outcome_of_an_owner_that_was_taken_over_is_refused() {
     stage.entered().await;
     steal(&*store, run.id()).await;
     let error = soon(run.result()).await.unwrap_err().to_string();
-    assert!(error.contains("nobody knows"), "{error}");
+    assert!(error.contains("not known whether"), "{error}");
     stage.open();
     sleep(30 * MS).await;
     assert_eq!(stage.calls(), 1);
@@ -437,7 +437,7 @@ async fn transient_store_errors_at_claim_load_and_create_lose_nothing() {
     let engine = builder(Arc::new(FailingStore::new(memory).claim_fails(3, locked())), &stage);
     let engine = engine.start().await.unwrap();
     let error = soon(engine.handle::<one_act>("r").await.unwrap().result()).await.unwrap_err();
-    assert!(error.to_string().contains("nobody knows"), "{error}");
+    assert!(error.to_string().contains("not known whether"), "{error}");
 }
 
 /// A child for each item, and one that fails.

@@ -190,7 +190,7 @@ async fn s048_before_the_effect_store_the_policy_decides() {
             match result {
                 Ok(value) => assert_eq!(value, RESULT),
                 Err(failure) => {
-                    assert!(failure.to_string().contains("nobody knows whether"), "{failure}");
+                    assert!(failure.to_string().contains("not known whether"), "{failure}");
                     in_doubt += 1;
                 }
             }

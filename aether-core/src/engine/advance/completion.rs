@@ -207,7 +207,7 @@ pub(crate) async fn suspend(
 /// An append outside of a turn: a fault ends the wait.
 async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: AppendExtras) -> Result<(), DriveEnd> {
     let append = async {
-        let riders = AppendExtras { kept: run.keep(&events).await, ..riders };
+        let riders = AppendExtras { stored: run.store_large(&events).await, ..riders };
         run.append_durably(events, None, riders).await
     };
     or_broken(run, append).await.map(drop)

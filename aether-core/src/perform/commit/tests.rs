@@ -168,7 +168,7 @@ fn a_verification_writes_no_value() {
     let emitted =
         crate::journal::event::CommandEmitted { command: command(), attempt: 0, input: json(LARGE) };
     let events = [emitted.into()];
-    assert_eq!(now(stage.take_up().keep(&events)), []);
+    assert_eq!(now(stage.take_up().store_large(&events)), []);
     let [kept] = &large(&events, 10)[..] else { panic!("it is large") };
     assert_eq!(now(stage.store.blob(&kept.at.sha256)).unwrap(), None);
 }
