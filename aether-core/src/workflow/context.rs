@@ -416,15 +416,17 @@ impl Cx {
     ///
     /// ```
     /// # use aether_core::workflow::Cx;
-    /// # use aether_core::failure::StepError;
-    /// # use aether_core::payload::Payload;
+    /// # use aether_core::payload::{Payload, PayloadError};
     /// # use aether_core::step::Tool;
     /// # #[derive(serde::Serialize)]
     /// # struct Weather { city: &'static str }
-    /// # async fn workflow(cx: &mut Cx, tool: Tool) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn workflow(cx: &mut Cx, tool: Tool) -> Result<(), PayloadError> {
     /// // `weather::tool()` describes the step `weather`.
     /// let args = Payload::encode(&Weather { city: "Vienna" })?;
-    /// let forecast: Payload = cx.call_tool(&tool, args).await?;
+    /// match cx.call_tool(&tool, args).await {
+    ///     Ok(forecast) => println!("{}", forecast.as_str()),
+    ///     Err(error) => println!("{error:?}"),
+    /// }
     /// # Ok(()) }
     /// ```
     pub fn call_tool(
