@@ -25,7 +25,7 @@ fn every_numbered_example_says_what_its_header_promises() {
         ("03_errors_and_retry", "given up after the last attempt"),
         ("04_tool_ledger", "result: sent before the crash"),
         ("05_time_uuid_random", "Verified"),
-        ("06_join_race_each", "nobody answered in time"),
+        ("06_join_race_each", "no answer came in time"),
         ("07_sub_workflows_and_child_runs", "letters: 38"),
         ("08_durable_timers", " s by the recorded clock"),
         ("09_model_and_agent", "a table for two is booked"),

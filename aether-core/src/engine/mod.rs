@@ -1,19 +1,28 @@
-//! The engine: starts runs, recovers what was left, hands out results, and gives runs back when it shuts down.
+//! The engine: starts runs, resumes the open ones, delivers results, and releases its runs when it shuts down.
 //!
 //! Promise: one run is advanced by one live owner at a time; a shutdown releases and does not cancel; a fault of one
 //! run leaves the others alone.
 
-mod advance;
+// rustdoc lists the methods of `Engine` in the order of its files, so the files stand in the order of need.
 mod builder;
+
+mod inner;
+
+mod start;
+
+mod handle;
+
+mod operate;
+
+mod decide;
+
+mod verify;
+
+mod retention;
+
+mod advance;
 mod children;
 mod create;
-mod decide;
-mod handle;
-mod inner;
-mod operate;
-mod retention;
-mod start;
-mod verify;
 mod worker;
 
 pub use builder::{BuildError, Defaults, EngineBuilder};
