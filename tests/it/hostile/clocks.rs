@@ -71,7 +71,7 @@ impl Inspection {
 }
 
 fn set_by_hand(place: &Place, clock: &SetClock, seen: &Inspection) -> EngineBuilder {
-    EngineBuilder::new(Arc::new(clock.clone()))
+    Engine::builder().environment(Arc::new(clock.clone()))
         .store(place.store.clone())
         .provide(Calls::default())
         .provide(Token::default())
@@ -149,7 +149,7 @@ async fn a_clock_that_is_set_back_does_not_deafen_an_engine() {
         suspended(&engine, "sleeping").await;
         clock.set(0);
         // From another process, so that nothing but the engine's own polls can find it.
-        let other = EngineBuilder::new(Arc::new(clock.clone())).store(place.again()).max_active(1);
+        let other = Engine::builder().environment(Arc::new(clock.clone())).store(place.again()).max_active(1);
         let other = other.start().await.unwrap();
         other.signal(listening.id(), "go", "1", &7).await.unwrap();
         assert_eq!(in_time(listening.result()).await.unwrap(), 7);

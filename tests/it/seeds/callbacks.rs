@@ -499,7 +499,7 @@ async fn s088_across_processes_a_message_is_found_within_250_ms() {
         for in_memory in [true, false] {
             let (place, calls) = (place(), Calls::default());
             let world = ManualEnvironment(Arc::new(watch::Sender::new(Timestamp::now())));
-            let engine = EngineBuilder::new(Arc::new(world.clone())).store(place.store.clone());
+            let engine = Engine::builder().environment(Arc::new(world.clone())).store(place.store.clone());
             let engine = engine.provide(calls).start().await.unwrap();
             let run = engine.start::<seed_words>(()).id("words").await.unwrap();
             in_time(async {
