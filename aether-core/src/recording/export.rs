@@ -172,7 +172,7 @@ fn put(payload: &mut Payload, text: Option<String>) -> bool {
 }
 
 impl RecordedRun {
-    /// Its events.
+    /// Its events as JSON.
     fn texts(&self) -> impl Iterator<Item = &Payload> {
         self.frames.iter().flat_map(|frame| &frame.events)
     }

@@ -82,7 +82,7 @@ impl Masking {
         Self { names: BTreeSet::new(), rules: Vec::new(), off: false }
     }
 
-    /// Finds nothing.
+    /// Finds nothing: recordings contain every secret.
     pub fn off() -> Self {
         Self { off: true, ..Self::standard() }
     }

@@ -1,4 +1,4 @@
-//! A stage for the tests of the effect gate: one step call of one run on a memory store, as often as it is taken up.
+//! A stage for the tests of the effect gate: one step call of one run on a memory store, as often as it is resumed.
 //!
 //! Promise: store, journal, ledger and replay are the real ones. Each [`Stage::play`] takes the run up from what the
 //! store holds, as after a crash; a call that does not end by itself is dropped where it stands.
@@ -87,7 +87,7 @@ pub(crate) enum Act {
     HandsOver(&'static str),
     /// Asks for a value that is not provided.
     Lacks,
-    /// Never comes back.
+    /// Never returns.
     Hangs,
 }
 

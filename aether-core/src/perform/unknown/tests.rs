@@ -23,7 +23,7 @@ fn invocation() -> InvocationId {
     InvocationId::new(&command(), 0)
 }
 
-/// Every decision, with whoever made it.
+/// Every decision, with its actor.
 fn decisions(stage: &Stage) -> Vec<(InvocationDecision, String)> {
     let decided = |event| match event {
         Event::InvocationResolved(e) => Some((e.decision, e.actor)),
@@ -284,8 +284,8 @@ fn a_resolution_that_cannot_be_read_leaves_the_call_in_doubt() {
 #[test]
 fn a_report_from_outside_answers_the_question_too() {
     let stage = take_stored_outcome(OnUnknown::Ask);
-    let letter = |value| ExternalReply { reply: Reply::Value(json(value)), actor: "bank".into() };
-    let send = |value| stage.send(callback_topic(&invocation()), Payload::encode(&letter(value)).unwrap());
+    let reply = |value| ExternalReply { reply: Reply::Value(json(value)), actor: "bank".into() };
+    let send = |value| stage.send(callback_topic(&invocation()), Payload::encode(&reply(value)).unwrap());
     assert!(stage.play_on(|| send("7")).waits(), "a report that does not fit is refused");
     assert_eq!(stage.play_on(|| send("\"by wire\"")).value(), "\"by wire\"");
     assert_eq!((stage.unread(), row(&stage, 0)), (0, (LedgerStatus::Succeeded, true)));
