@@ -19,9 +19,9 @@ pub(crate) fn signal(name: &str, id: &str, payload: Payload, now: Timestamp) -> 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// A value.
+    /// The value that the wait asked for, as JSON.
     Value(Payload),
-    /// An error in place of a value.
+    /// An error in place of the value, or the reason of a rejection, as JSON.
     Error(Payload),
     /// No one replied before the time limit.
     Expired,

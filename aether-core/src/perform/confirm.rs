@@ -89,21 +89,21 @@ impl StepCall {
             return false;
         }
         let mut confirmed = None;
-        for standing in self.standing(recovered.reported) {
-            let kind = standing.change.resource.as_str();
+        for state in self.states(recovered.reported) {
+            let kind = state.change.resource.as_str();
             if !self.options.changes.contains(&kind) || self.is_unsettled(kind) {
                 continue;
             }
-            let was_confirmed = standing.is_confirmed()
+            let was_confirmed = state.is_confirmed()
                 || recovered.row.is_some_and(|row| row.status == LedgerStatus::Confirmed);
-            let good = self.confirm_one(&standing, was_confirmed).await;
+            let good = self.confirm_one(&state, was_confirmed).await;
             confirmed = Some(confirmed.unwrap_or(true) && good);
         }
         confirmed.unwrap_or(false)
     }
 
     /// The resources that this command was the last to change.
-    fn standing(&self, reported: &[Event]) -> Vec<ResourceState> {
+    fn states(&self, reported: &[Event]) -> Vec<ResourceState> {
         let unrecorded = reported.iter().any(|event| matches!(event, Event::StateChanged(_)));
         if unrecorded {
             let mut resources = Resources::default();
@@ -122,16 +122,16 @@ impl StepCall {
     }
 
     /// Inspects one resource. Returns whether it is unchanged.
-    async fn confirm_one(&mut self, standing: &ResourceState, was_confirmed: bool) -> bool {
-        let change = &standing.change;
+    async fn confirm_one(&mut self, state: &ResourceState, was_confirmed: bool) -> bool {
+        let change = &state.change;
         let Some(verifier) = self.run.shared.verifiers.get(&change.resource) else {
             let (run, command) = (self.run.id.clone(), self.command.clone());
             return self.run.stop(Fault::NoVerifier { run, command, kind: change.resource.clone() }).await;
         };
-        if standing.accepted || (was_confirmed && verifier.skips_confirmed()) {
-            return !standing.accepted;
+        if state.accepted || (was_confirmed && verifier.skips_confirmed()) {
+            return !state.accepted;
         }
-        let asked_before = standing.verdict.as_ref().filter(|known| known.verdict == StateVerdict::Differs);
+        let asked_before = state.verdict.as_ref().filter(|known| known.verdict == StateVerdict::Differs);
         let topic = confirm_topic(&change.command, &change.resource, &change.id);
         if let Some(asked) = asked_before
             && self.options.confirm == Confirm::Ask

@@ -1,4 +1,6 @@
 //! The file of a recording: JSON with one event a line, so that versions of it can be compared.
+//!
+//! Promise: a file that is written is read back as the same recording; a crash leaves the old file or the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,7 +21,7 @@ use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::payload::{Digest, Payload, hex};
 
-/// What the file says it is.
+/// Value of the file's `format` member.
 const FORMAT: &str = "aether-recording";
 
 #[derive(Deserialize)]
@@ -87,7 +89,7 @@ impl Recording {
     /// Reads the text of a recording's file.
     ///
     /// # Errors
-    /// [`RecordingError`] telling what is wrong with the text, and where.
+    /// [`RecordingError`] that says what is wrong with the text, and where.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
         check_head(text.as_bytes(), FORMAT, VERSION).map_err(|error| match error {
             HeadError::Unreadable(reason) => RecordingError::NotARecording { reason },
@@ -130,8 +132,8 @@ impl Recording {
         Self::parse(&fs::read_to_string(path).map_err(|error| file_error(path, &error))?)
     }
 
-    /// Writes the recording to the file at `path`, in place of what is there. A crash leaves the old file or the new
-    /// one. Missing folders are made.
+    /// Writes the recording to the file at `path` and replaces what is there. A crash leaves the old file or the new one.
+    /// Missing folders are created.
     ///
     /// # Errors
     /// [`RecordingError::File`] when it cannot be written.
@@ -145,11 +147,11 @@ fn file_error(path: &Path, error: &io::Error) -> RecordingError {
     RecordingError::File { path: path.display().to_string(), reason: error.to_string() }
 }
 
-/// Writes `bytes` to the file at `path`, in place of what is there: by way of a second file that is renamed, so that
-/// nobody ever sees half of it. Missing folders are made.
+/// Writes `bytes` to the file at `path` and replaces what is there. It writes a second file and renames it, so that no
+/// reader ever sees half of it. Missing folders are created.
 ///
 /// # Errors
-/// What the system says; the old file is whole then.
+/// The system's error; the old file is unchanged then.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -163,7 +165,7 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::rename(&aside, path)
     });
     if written.is_err() {
-        let _the_first_error_is_told = fs::remove_file(&aside);
+        let _the_first_error_is_returned = fs::remove_file(&aside);
     }
     written
 }
@@ -191,8 +193,8 @@ impl FramePart {
     }
 }
 
-/// An event that somebody wrote over several lines. A line break inside JSON stands between two tokens, so that a space
-/// does as well.
+/// Joins an event that was edited by hand into several lines. A line break inside JSON is always between two tokens, so a
+/// space can replace it.
 fn in_one_line(event: Payload) -> Payload {
     if !event.as_str().contains(['\n', '\r']) {
         return event;
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_told() {
+    fn an_error_says_what_is_wrong_with_a_file() {
         let error = |text: &str| Recording::parse(text).unwrap_err().to_string();
         assert!(error("[1]").contains("not a recording"));
         assert!(error("").contains("not a recording"));

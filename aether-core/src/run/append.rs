@@ -91,7 +91,6 @@ impl Run {
         };
         self.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
         let reply = self.queue(frame, None, acquire, extras, awaited);
-        // After the append: an observer may look into the store for what it is told about.
         self.shared.observe(&self.id, self.now(), events);
         reply
     }
@@ -115,9 +114,9 @@ impl Run {
         } else {
             (Ack::silent(self.id.clone(), state.next, Arc::clone(&self.watermark)), None)
         };
-        // Still under the lock. Two tasks may append to one run at once; if the lock were released between taking a
-        // position and queueing the append, the higher position could reach the store first, and the store would refuse
-        // it as `WrongPosition`, which ends the claim. `Store::append` only queues, so the lock is held briefly.
+        // Still under the lock: it makes the order of positions the order in the store's queue, from whichever task an
+        // append comes. If it were released after taking a position, a higher one could reach the store first, and the
+        // store would refuse it as `WrongPosition`, which ends the claim. `Store::append` only queues, so this is brief.
         self.shared.store.append(Append {
             run: self.id.clone(),
             epoch: self.epoch,

@@ -26,7 +26,7 @@ use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::payload::Payload;
 
-/// One claim of one run: everything that the tasks which advance it share.
+/// One claim of one run: the state that the run's own task and the engine's tasks share.
 ///
 /// The lock on `state` is never held across an `await`.
 #[derive(Debug)]
@@ -192,8 +192,8 @@ impl Run {
 
     /// Marks work in flight until the guard is dropped. The run is not suspended in the meantime.
     ///
-    /// Taken before the work starts and dropped after its result is in the state of the run: between the two, the
-    /// driver would find a run that only waits, and suspend it.
+    /// Taken before the work starts and dropped after its result is in the state of the run: otherwise the driver could
+    /// find a run in which another branch waits and nothing else happens, and suspend it.
     pub(crate) fn in_flight(self: &Arc<Self>) -> InFlightGuard<Arc<Self>> {
         self.lock().in_flight += 1;
         InFlightGuard(Arc::clone(self))
@@ -218,8 +218,8 @@ impl Run {
 
     /// If only durable waits are left: when the first of them is due, and the commands that wait.
     pub(crate) fn idle(&self) -> Option<(Option<Timestamp>, Vec<CommandId>)> {
-        // All of it under one lock: work that starts between two looks would be missed. Replay must be over, too, because
-        // a wait that is not the next delivery says nothing about the whole.
+        // All of it under one lock, so that no work can start between two looks. Replay must be over as well, unless it
+        // waits for an operator itself.
         let state = self.lock();
         if state.in_flight > 0
             || state.waits.is_empty()

@@ -81,7 +81,7 @@ pub struct Undo {
     pub def: &'static StepDef,
     /// Its encoded arguments, or why they do not encode.
     pub args: Result<Payload, PayloadError>,
-    /// Its function.
+    /// The undoing step's function.
     pub body: Arc<dyn Body>,
 }
 
@@ -303,7 +303,7 @@ impl RegisteredStep {
         Self { def: S::DEF, body: StepBody::<S>::shared }
     }
 
-    /// Its function.
+    /// The step's function, type-erased.
     pub fn body(&self) -> Arc<dyn Body> {
         (self.body)()
     }

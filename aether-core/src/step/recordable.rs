@@ -20,7 +20,7 @@ use crate::vocabulary::payload::{Payload, PayloadError, shallow_json};
 /// recordable::<Vec<Ticket>>();
 /// ```
 ///
-/// A type that borrows its data is not recordable, because replay decodes it anew:
+/// A type that borrows its data is not recordable, because replay decodes it from the journal:
 ///
 /// ```compile_fail
 /// # fn recordable<T: aether_core::step::Recordable>() {}

@@ -154,7 +154,7 @@ pub struct RunRecord {
     pub workflow: String,
     /// Version of the workflow's definition when it was created.
     pub version: u32,
-    /// Current status.
+    /// Current status of the run.
     pub status: Status,
     /// Digest of its input.
     pub digest: Digest,

@@ -76,7 +76,7 @@ pub struct LedgerEntry {
     pub digest: Digest,
     /// A second unique key, held while the invocation is started, succeeded, in doubt or confirmed.
     pub business_key: Option<String>,
-    /// Current status.
+    /// Current status of the invocation.
     pub status: LedgerStatus,
     /// The value that the body returned. Absent also where a large value is only in the effect store.
     pub result: Option<Payload>,

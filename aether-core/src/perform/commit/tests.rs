@@ -126,8 +126,8 @@ fn a_final_failure_is_no_step_committed_and_stands_once() {
 fn the_messages_that_completed_a_call_are_taken_in_with_its_outcome() {
     let stage = stage(EffectClass::Tool, [Act::Hangs]);
     assert!(stage.play().waits());
-    let letter = ExternalReply { reply: Reply::Value(json("\"paid\"")), actor: "bank".into() };
-    stage.send(callback_topic(&InvocationId::new(&command(), 0)), Payload::encode(&letter).unwrap());
+    let reply = ExternalReply { reply: Reply::Value(json("\"paid\"")), actor: "bank".into() };
+    stage.send(callback_topic(&InvocationId::new(&command(), 0)), Payload::encode(&reply).unwrap());
     assert_eq!((stage.play().value(), stage.unread()), ("\"paid\"".into(), 0));
 }
 
