@@ -97,8 +97,11 @@ pub struct Defaults {
     /// Makes the clock and the source of entropy.
     pub environment: fn() -> Arc<dyn Environment>,
     /// Makes the verifiers, each with the kind of resource it inspects.
-    pub verifiers: fn() -> Vec<(&'static str, Arc<dyn Verifier>)>,
+    pub verifiers: fn() -> VerifiersByKind,
 }
+
+/// Verifiers, each with the kind of resource it inspects.
+type VerifiersByKind = Vec<(&'static str, Arc<dyn Verifier>)>;
 
 inventory::collect!(Defaults);
 

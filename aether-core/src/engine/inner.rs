@@ -43,7 +43,7 @@ use crate::vocabulary::id::RunId;
 /// ```
 ///
 /// The methods come in the order of need: build and start; follow, list and export runs; cancel, signal and shut down;
-/// answer what waits for people; verify; purge.
+/// answer what waits for people; verify; purge; and look at the engine itself.
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(super) inner: Arc<Inner>,

@@ -6,8 +6,6 @@
 // rustdoc lists the methods of `Engine` in the order of its files, so the files stand in the order of need.
 mod builder;
 
-mod inner;
-
 mod start;
 
 mod handle;
@@ -19,6 +17,8 @@ mod decide;
 mod verify;
 
 mod retention;
+
+mod inner;
 
 mod advance;
 mod children;
