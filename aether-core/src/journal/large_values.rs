@@ -86,8 +86,8 @@ pub(crate) fn refer(event: &Event, stored: &[LargeValue]) -> Result<String, Payl
     let mut references = BTreeMap::new();
     let mut light = event.clone();
     event.for_each_large(&mut |field, value| {
-        if let Some(known) = kept.iter().find(|known| known.value == *value) {
-            stored.insert(field, &known.at);
+        if let Some(known) = stored.iter().find(|known| known.value == *value) {
+            references.insert(field, &known.at);
             light.put_large(field, Payload::null());
         }
     });

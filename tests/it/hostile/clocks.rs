@@ -71,7 +71,8 @@ impl Inspection {
 }
 
 fn set_by_hand(place: &Place, clock: &SetClock, seen: &Inspection) -> EngineBuilder {
-    Engine::builder().environment(Arc::new(clock.clone()))
+    Engine::builder()
+        .environment(Arc::new(clock.clone()))
         .store(place.store.clone())
         .provide(Calls::default())
         .provide(Token::default())

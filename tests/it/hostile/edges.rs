@@ -35,7 +35,8 @@ async fn a_computer_that_slept_does_not_take_its_own_runs_away_from_itself() {
     for _ in 0..5 {
         let store = Arc::new(MemoryStore::new());
         let (stage, world) = (Stage::new(), Shifted::default());
-        let engine = Engine::builder().environment(Arc::new(world.clone()))
+        let engine = Engine::builder()
+            .environment(Arc::new(world.clone()))
             .store(store.clone())
             .provide(Arc::clone(&stage))
             .poll_interval(5 * MS)
@@ -57,7 +58,8 @@ async fn a_computer_that_slept_does_not_take_its_own_runs_away_from_itself() {
 async fn a_clock_that_goes_backwards_stops_nothing() {
     let store = Arc::new(MemoryStore::new());
     let (stage, world) = (Stage::new(), Shifted::default());
-    let engine = Engine::builder().environment(Arc::new(world.clone()))
+    let engine = Engine::builder()
+        .environment(Arc::new(world.clone()))
         .store(store)
         .provide(Arc::clone(&stage))
         .poll_interval(5 * MS)

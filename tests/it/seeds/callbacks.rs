@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aether::effect::EffectClass;
-use aether::engine::{EngineBuilder, Environment, RunEnd, SystemEnvironment};
+use aether::engine::{Environment, RunEnd, SystemEnvironment};
 use aether::id::{CommandId, RunId};
 use aether::people::{Approvals, DecideError, Waiting};
 use aether::prelude::*;
