@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
+use crate::engine::build_error::BuildError;
 use crate::engine::children::ChildRuns;
+use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
 use crate::engine::retention::Retention;
 use crate::engine::{retention, worker};
@@ -29,81 +31,6 @@ use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::WorkerId;
 use crate::vocabulary::limits::Limits;
 use crate::workflow::definition::Workflow;
-
-/// Why an engine cannot be started.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// Two workflows of one module have the same name. In different modules the same name is fine.
-    #[error(
-        "module `{module}` has two workflows named `{name}`, in lines {first} and {second}; give one another name with `#[workflow(name = \"..\")]`"
-    )]
-    DuplicateWorkflow {
-        /// The name that both have.
-        name: &'static str,
-        /// Path of the module that declares both.
-        module: &'static str,
-        /// Line of the first one.
-        first: u32,
-        /// Line of the second one.
-        second: u32,
-    },
-    /// Production needs a store that survives a crash.
-    #[error(
-        "store {store} keeps nothing over a restart, and `.production()` asks for a store that survives a crash: call `.sqlite(path)`, or give it another such store"
-    )]
-    NotDurable {
-        /// Kind and place of the store, as [`Store::describe`] gives them.
-        store: String,
-    },
-    /// A step declares that it changes resources of a kind that has no verifier.
-    #[error(
-        "step `{step}` ({place}) declares `changes = [\"{kind}\"]`, and no verifier is registered for `{kind}`: call `.verifier({kind:?}, ..)` on the engine's builder"
-    )]
-    NoVerifier {
-        /// Module path and name of the step.
-        step: &'static str,
-        /// Where the step is declared, `file:line`.
-        place: String,
-        /// The kind of resource that has no verifier.
-        kind: &'static str,
-    },
-    /// No store was given.
-    #[error("no store was given: call `.sqlite(path)`, `.memory()` or `.store(store)`")]
-    NoStore,
-    /// The engine has no clock and no entropy.
-    #[error(
-        "no clock and entropy are linked into this program: call `.environment(..)`, or depend on a crate that has them, such as `aether`"
-    )]
-    NoEnvironment,
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// What [`Engine::builder`] starts with, before the program sets anything. A crate that provides defaults submits them
-/// with `inventory::submit!`, as `aether-effects` does. Where several crates do, the last one that was linked counts.
-///
-/// ```
-/// # use aether_core::engine::Defaults;
-/// # use aether_core::environment::Environment;
-/// # use std::sync::Arc;
-/// # fn system() -> Arc<dyn Environment> { unimplemented!() }
-/// let defaults = Defaults { environment: system, verifiers: Vec::new };
-/// # let _ = defaults;
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Defaults {
-    /// Makes the clock and the source of entropy.
-    pub environment: fn() -> Arc<dyn Environment>,
-    /// Makes the verifiers, each with the kind of resource it inspects.
-    pub verifiers: fn() -> VerifiersByKind,
-}
-
-/// Verifiers, each with the kind of resource it inspects.
-type VerifiersByKind = Vec<(&'static str, Arc<dyn Verifier>)>;
-
-inventory::collect!(Defaults);
 
 /// Builds an [`Engine`]: where it keeps its runs, what step bodies are given, and its settings.
 ///
@@ -141,10 +68,8 @@ pub struct EngineBuilder {
     production: bool,
     retention: Option<Retention>,
 }
-
 /// Opens a store when the engine starts.
 type OpenStore = Box<dyn FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send>;
-
 impl fmt::Debug for EngineBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineBuilder")
@@ -156,7 +81,6 @@ impl fmt::Debug for EngineBuilder {
             .finish_non_exhaustive()
     }
 }
-
 impl Engine {
     /// Begins to build an engine with the [`Defaults`] that are linked into the program. With the `aether` crate these
     /// are the system's clock and entropy, and verifiers of files and HTTP resources.
@@ -171,7 +95,6 @@ impl Engine {
         EngineBuilder::default()
     }
 }
-
 impl Default for EngineBuilder {
     /// With the [`Defaults`] that are linked into the program.
     fn default() -> Self {
@@ -185,7 +108,6 @@ impl Default for EngineBuilder {
         builder
     }
 }
-
 impl EngineBuilder {
     /// Begins with `environment` and without the linked [`Defaults`]: for tests, and for programs that provide everything
     /// themselves.
@@ -599,7 +521,6 @@ impl EngineBuilder {
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
     }
 }
-
 fn registry(
     extra: &[RegisteredWorkflow],
 ) -> Result<HashMap<&'static str, Vec<RegisteredWorkflow>>, BuildError> {
@@ -623,7 +544,6 @@ fn registry(
     }
     Ok(registry)
 }
-
 fn worker_id(environment: &dyn Environment) -> WorkerId {
     let mut bytes = [0; 16];
     environment.fill_random(&mut bytes);

@@ -4,29 +4,26 @@
 //! run leaves the others alone.
 
 // rustdoc lists the methods of `Engine` in the order of its files, so the files stand in the order of need.
-mod builder;
-
-mod start;
-
-mod handle;
-
-mod operate;
-
-mod decide;
-
-mod verify;
-
-mod retention;
-
-mod inner;
-
 mod advance;
+mod build_error;
+mod builder;
 mod children;
 mod create;
+mod decide;
+mod decide_error;
+mod defaults;
+mod handle;
+mod inner;
+mod operate;
+mod retention;
+mod start;
+mod verify;
 mod worker;
 
-pub use builder::{BuildError, Defaults, EngineBuilder};
-pub use decide::DecideError;
+pub use build_error::BuildError;
+pub use builder::EngineBuilder;
+pub use decide_error::DecideError;
+pub use defaults::Defaults;
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};

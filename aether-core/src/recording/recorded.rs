@@ -1,7 +1,7 @@
 //! Recordings: runs with everything that belongs to them, in one file for people, tests and other machines.
 //!
 //! Promise: a recording that is read back and imported into a store replays there as it did where it was made. It does
-//! not contain the secrets that the [`Masking`](crate::recording::masking::Masking) finds. `docs/history-format.md`
+//! not contain the secrets that the [`Masking`](crate::recording::Masking)(crate::recording::masking::Masking) finds. `docs/history-format.md`
 //! describes the file.
 
 use std::collections::BTreeMap;
