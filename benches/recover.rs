@@ -24,7 +24,7 @@ async fn send(cx: &mut StepCx, number: u32) -> Result<String> {
     Ok(format!("{number:0>100}"))
 }
 
-#[step(effect = "read", retry(max = 0), timeout = "none")]
+#[step(effect = "read", retry(max_retries = 0), timeout = "none")]
 async fn last(cx: &mut StepCx) -> Result<()> {
     if !cx.dep::<Arc<Gauge>>()?.open.load(Ordering::Relaxed) {
         std::future::pending::<()>().await;

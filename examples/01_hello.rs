@@ -1,7 +1,7 @@
 //! A workflow, a step, an engine: the smallest durable program.
 //!
-//! Run it twice: `cargo run --example 01_hello`. The second time the run is found finished in the store, its result
-//! is handed out, and the step's body is not called again.
+//! Run it twice: `cargo run --example 01_hello`. The second time the finished run is found in the store: its recorded
+//! result is returned, and the step's body is not called again.
 
 use aether::prelude::*;
 

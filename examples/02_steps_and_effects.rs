@@ -1,4 +1,4 @@
-//! Steps say what kind of contact with the world they are, and are treated accordingly.
+//! A step declares what kind of contact with the world it is, and the engine treats it accordingly.
 //!
 //! Run: `cargo run --example 02_steps_and_effects`. It prints what each class leaves in the journal.
 
@@ -17,7 +17,7 @@ async fn total(price: u32, count: u32) -> Result<u32> {
     price.checked_mul(count).ok_or_else(|| Failure::permanent("the total is too large"))
 }
 
-/// `read`: looks at the world. Tried again after errors; its answer is recorded and never asked for again.
+/// `read`: looks at the world. Retried after errors; its answer is recorded and never asked for again.
 #[step(effect = "read")]
 async fn price_of(_cx: &mut StepCx, item: &str) -> Result<u32> {
     match item {
@@ -26,7 +26,7 @@ async fn price_of(_cx: &mut StepCx, item: &str) -> Result<u32> {
     }
 }
 
-/// `tool`: changes the world. The intent is durable before the body runs, and it is not blindly run twice.
+/// `tool`: changes the world. The intent is durable before the body runs, and it is never blindly run twice.
 #[step(effect = "tool")]
 async fn charge(cx: &mut StepCx, amount: u32) -> Result<String> {
     Ok(format!("receipt for {amount}, key {}", cx.idempotency_key()))

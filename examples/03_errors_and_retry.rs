@@ -1,4 +1,4 @@
-//! Errors: your own type, what is worth another attempt, and what a workflow sees.
+//! Errors: a type of your own, which errors are retried, and what the workflow sees.
 //!
 //! Run: `cargo run --example 03_errors_and_retry`.
 
@@ -9,7 +9,7 @@ use aether::error::{Classify, FailureClass};
 use aether::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// An error of your own: recordable, readable, and it says what may be tried again.
+/// An error of your own: recordable, readable, and it says what may be retried.
 #[derive(Debug, Serialize, Deserialize)]
 enum LookupError {
     Busy,
@@ -41,7 +41,7 @@ impl Classify for LookupError {
 struct Asked(AtomicU32);
 
 /// Find a user. Three retries after the first attempt, 20 ms apart at first.
-#[step(effect = "read", retry(max = 3, delay = "20ms"))]
+#[step(effect = "read", retry(max_retries = 3, delay = "20ms"))]
 async fn look_up(cx: &mut StepCx, name: &str, busy: u32) -> Result<String, LookupError> {
     let Ok(asked) = cx.dep::<Asked>() else { return Err(LookupError::Busy) };
     println!("  attempt {} for {name}", cx.attempt());
@@ -52,7 +52,7 @@ async fn look_up(cx: &mut StepCx, name: &str, busy: u32) -> Result<String, Looku
     }
 }
 
-/// Look somebody up, and make the best of what goes wrong.
+/// Look up a user, and handle what goes wrong.
 #[workflow]
 async fn find(cx: &mut Cx, name: String, busy: u32) -> Result<String> {
     Ok(match look_up(cx, &name, busy).await {

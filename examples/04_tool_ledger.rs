@@ -1,7 +1,7 @@
-//! A tool that survives a crash: intent first, a ledger row, a stable key, and a probe for the unknown.
+//! A tool that survives a crash: a durable intent, a ledger row, a stable key, and a probe for the unknown outcome.
 //!
 //! Run: `cargo run --example 04_tool_ledger`. It starts itself as a second process, which dies between sending the
-//! letter and recording that it was sent. The first process takes the run over: the letter is not sent again.
+//! letter and recording that it was sent. The first process then claims the run: the letter is not sent again.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -31,14 +31,14 @@ async fn send(cx: &mut StepCx, text: &str) -> Result<String> {
     Ok("sent".into())
 }
 
-/// Asked when nobody knows whether a letter was sent.
+/// Called when it is not known whether a letter was sent.
 async fn is_it_there(cx: &mut StepCx, _text: &str) -> Result<Probe<String>> {
     let there = cx.dep::<Letterbox>()?.letter(cx).exists();
     println!("[{}] the probe looks: the letter is there: {there}", std::process::id());
     Ok(if there { Probe::Happened("sent before the crash".into()) } else { Probe::DidNotHappen })
 }
 
-/// Write to somebody.
+/// Send a letter.
 #[workflow]
 async fn write_to(cx: &mut Cx, text: String) -> Result<String> {
     Ok(send(cx, &text).await?)

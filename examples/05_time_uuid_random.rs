@@ -1,6 +1,6 @@
 //! Time, UUIDs and randomness are drawn once and recorded: every replay sees the same values.
 //!
-//! Run: `cargo run --example 05_time_uuid_random`. The run is stopped half-way and taken up by a second engine, which
+//! Run: `cargo run --example 05_time_uuid_random`. The run is stopped half-way and resumed by a second engine, which
 //! executes the workflow from its first line; the values do not change.
 
 use std::time::Duration;

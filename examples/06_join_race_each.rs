@@ -1,4 +1,4 @@
-//! Concurrency without losing determinism: `join`, `race` and `each` hand every branch a scope of its own.
+//! Concurrency without losing determinism: `join`, `race` and `each` give every branch a scope of its own.
 //!
 //! Run: `cargo run --example 06_join_race_each`. It prints the commands: `0.b1.0:fetch` is the first command of the
 //! second branch of the run's first command, whichever branch was faster.
@@ -34,7 +34,7 @@ async fn collect(cx: &mut Cx, pages: Vec<String>) -> Result<Vec<String>> {
             async |cx: &mut Cx| fetch(cx, "mirror 1", 200).await,
             async |cx: &mut Cx| {
                 cx.sleep(Duration::from_millis(50)).await;
-                Ok("nobody answered in time".into())
+                Ok("no answer came in time".into())
             },
         ))
         .await?;

@@ -26,7 +26,7 @@ async fn chapter(cx: &mut Cx, text: String) -> Result<usize> {
 async fn book(cx: &mut Cx, preface: String, chapters: Vec<String>) -> Result<usize> {
     // Inline: part of this run's journal, called like a function.
     let mut count = chapter(cx, preface).await?;
-    // Child runs: started once under an id that follows from this command, found again after a crash.
+    // Child runs: started once, under an id that follows from this command, so that a crash starts no second one.
     let children = cx.each(chapters, async |cx: &mut Cx, text| cx.child::<chapter>(text).await).await;
     for child in children {
         count += child?;

@@ -1,6 +1,6 @@
-//! A wait that outlives the process: a sleeping run lives only in the store, and wakes when it is due.
+//! A wait that outlives the process: a sleeping run lives only in the store, and resumes when it is due.
 //!
-//! Run: `cargo run --example 08_durable_timers`. The engine stops while the run sleeps, and a second one finds it. The
+//! Run: `cargo run --example 08_durable_timers`. The engine stops while the run sleeps, and a second one resumes it. The
 //! time in between counts.
 
 use std::time::{Duration, Instant};

@@ -30,12 +30,12 @@ async fn book_table(cx: &mut StepCx, people: u32) -> Result<String> {
 /// Plan an evening.
 #[workflow]
 async fn evening(cx: &mut Cx, wish: String) -> Result<String> {
-    // One question with a typed answer: the schema is sent, another shape is asked for again. As a plan, its answer
-    // counts for the whole life of the run, however the question is worded by then.
+    // One question with a typed answer: the schema is sent, and an answer of another shape is asked for again. As a plan,
+    // the answer counts for the whole life of the run, even if a later version words the question differently.
     let plan: Plan = cx
         .plan("evening", async |cx: &mut Cx| cx.llm("plan").system("Find the city.").user(wish).json().await)
         .await?;
-    // A loop with tools: every `#[step]` is a tool, its documentation and arguments are what the model sees.
+    // A loop with tools: every `#[step]` can be a tool. The model sees its documentation and its arguments.
     let agent = cx.agent("evening").system("Check the weather, then book.");
     let done = agent
         .tools((weather::tool(), book_table::tool()))

@@ -1,4 +1,4 @@
-//! Looking at a run without running it: its view, its ledger, a verification, and plain SQL over its history.
+//! Inspecting a run without executing it: its view, its ledger, a verification, and plain SQL over its history.
 //!
 //! Run: `cargo run --example 10_verify_and_inspect`.
 

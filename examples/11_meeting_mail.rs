@@ -1,10 +1,10 @@
-//! An agent that writes an e-mail, asks a person, and sends it over SMTP: once, whatever dies meanwhile.
+//! An agent that writes an e-mail, asks a person, and sends it over SMTP: once, whatever crashes meanwhile.
 //!
-//! Run: `cargo run --example 11_meeting_mail`. It starts a mail server on loopback, agrees as Ann, and shows the trace.
+//! Run: `cargo run --example 11_meeting_mail`. It starts a mail server on loopback, approves as Ann, and shows the trace.
 //! The server is Python's `aiosmtpd` (Debian: `apt-get install -y python3-aiosmtpd`).
 //!
-//! With `--db FILE --smtp PORT` it keeps its run and uses a server that is there; then it takes words from its input,
-//! one a line: `approve`, `reject`, `yes`, `no`. Kill it while it waits and start it again: it goes on waiting.
+//! With `--db FILE --smtp PORT` it keeps its run and uses a mail server that is running. It then reads replies from its
+//! input, one per line: `approve`, `reject`, `yes`, `no`. Kill it while it waits and start it again: it still waits.
 
 use std::io::BufRead as _;
 use std::pin::Pin;
@@ -45,20 +45,20 @@ async fn send_mail(cx: &mut StepCx, to: &str, subject: &str, body: &str) -> Resu
     match cx.dep::<Mailer>()?.0.send(mail).await {
         Ok(_) => Ok("the mail is sent".into()),
         Err(error) if is_refused(&error) => Err(Failure::permanent("SMTP connection refused")),
-        // The server said no: nothing was sent.
+        // The server refused: nothing was sent.
         Err(error) if error.is_permanent() || error.is_transient() => Err(Failure::permanent(error)),
-        // The line broke, and nobody knows when.
+        // The connection broke, and it is not known when.
         Err(error) => Err(Failure::unknown(error)),
     }
 }
 
-/// Whether nobody listens at the server's address.
+/// Whether no server listens at the address.
 fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
     let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
     io == Some(std::io::ErrorKind::ConnectionRefused) || error.source().is_some_and(is_refused)
 }
 
-/// Invite somebody to a meeting.
+/// Invite a person to a meeting.
 #[workflow]
 async fn meeting_mail(cx: &mut Cx, wish: String) -> Result<String> {
     let mail: Mail = cx.llm("draft").system("Write the e-mail that is wished for.").user(wish).json().await?;
@@ -92,7 +92,7 @@ impl ModelClient for Script {
     }
 }
 
-/// What the trace says of one mail: who made each contract, and who moved it.
+/// The trace of one mail: who made each contract, and who changed its status.
 fn line(entry: &TraceEntry) -> Option<String> {
     let contract = entry.contract.as_ref().filter(|id| id.as_str().contains("send_mail"))?;
     let by = match (entry.from, entry.purpose?) {
@@ -106,20 +106,20 @@ fn line(entry: &TraceEntry) -> Option<String> {
     Some(format!("{by}: {}{error}", entry.action()))
 }
 
-/// Says a person's word to what waits.
-async fn say(engine: &Engine, waits: &Pending, word: &str) -> Result<()> {
+/// Sends a person's reply to what waits.
+async fn send_reply(engine: &Engine, waits: &Pending, reply: &str) -> Result<()> {
     let (run, command) = (&waits.run, &waits.command);
-    match (waits.waiting, word) {
+    match (waits.waiting, reply) {
         (Waiting::Approval, "approve") => engine.approve(run, command, "ann").await?,
         (Waiting::Approval, "reject") => engine.reject(run, command, "not this one", "ann").await?,
-        (Waiting::Question, word) => engine.answer(run, command, &(word == "yes"), "ann").await?,
-        (_, word) => println!("`{word}` is no answer to this"),
+        (Waiting::Question, reply) => engine.answer(run, command, &(reply == "yes"), "ann").await?,
+        (_, reply) => println!("`{reply}` is no answer to this"),
     }
     Ok(())
 }
 
-/// Shows what waits and takes words until the run is over.
-async fn talk(engine: &Engine, words: &mut dyn Iterator<Item = String>) -> Result<String> {
+/// Shows what waits and sends replies until the run has ended.
+async fn talk(engine: &Engine, replies: &mut dyn Iterator<Item = String>) -> Result<String> {
     let run =
         engine.start::<meeting_mail>("Invite bob@example.com to a meeting".to_owned()).id("mail").await?;
     let mut shown = None;
@@ -131,8 +131,8 @@ async fn talk(engine: &Engine, words: &mut dyn Iterator<Item = String>) -> Resul
         if shown.replace(waits.since) != Some(waits.since) {
             let about = waits.args.as_ref().or(waits.question.as_ref());
             println!("waits for {:?}: {}", waits.waiting, about.map_or("", |about| about.as_str()));
-            match words.next() {
-                Some(word) => say(engine, &waits, word.trim()).await?,
+            match replies.next() {
+                Some(reply) => send_reply(engine, &waits, reply.trim()).await?,
                 None => return Ok("it still waits".into()),
             }
         }
@@ -153,8 +153,8 @@ fn mail_server() -> Result<(Child, u16)> {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "/usr/bin/python3".into());
     let mut command = Command::new(python);
     let mut server = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let Some(said) = server.stdout.take() else { return Err(Failure::new("the mail server says nothing")) };
-    let mut lines = std::io::BufReader::new(said).lines().map_while(|line| line.ok());
+    let Some(output) = server.stdout.take() else { return Err(Failure::new("the mail server says nothing")) };
+    let mut lines = std::io::BufReader::new(output).lines().map_while(|line| line.ok());
     let port = lines.next().unwrap_or_default();
     let port = port.parse().context("no mail server: apt-get install -y python3-aiosmtpd")?;
     std::thread::spawn(move || lines.for_each(|mail| println!("the server got {mail}")));

@@ -1,7 +1,7 @@
 //! Money moves from one account to another in the agent's own file, exactly once, whenever the process dies.
 //!
 //! Run: `cargo run --example 12_transaction`. It starts itself as a second process, which dies while the money is on
-//! its way: what it did is rolled back with the outcome it could not record. The first process takes the run over.
+//! its way: what it did is rolled back with the outcome it could not record. The first process then claims the run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,7 +53,7 @@ async fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let parts = args.next().and_then(|parts| parts.parse().ok()).unwrap_or(3);
     if let Some(file) = args.next() {
-        return go_on(Path::new(&file), parts, args.next().is_some()).await;
+        return run_here(Path::new(&file), parts, args.next().is_some()).await;
     }
     let folder = tempfile::tempdir()?;
     let file: PathBuf = folder.path().join("bank.db");
@@ -61,10 +61,10 @@ async fn main() -> Result<()> {
         Command::new(std::env::current_exe()?).arg(parts.to_string()).arg(&file).arg("dies").status()?;
     println!("the other process ended: {died}");
     println!("after its death: {}", accounts(&file)?);
-    go_on(&file, parts, false).await
+    run_here(&file, parts, false).await
 }
 
-async fn go_on(file: &Path, parts: u32, dies: bool) -> Result<()> {
+async fn run_here(file: &Path, parts: u32, dies: bool) -> Result<()> {
     let engine = Engine::builder().sqlite(file).provide(DiesInTheBody(dies));
     let engine = engine.lease(Duration::from_millis(500)).start().await?;
     open_accounts(file)?;

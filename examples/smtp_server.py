@@ -19,7 +19,7 @@ async def serve():
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     server = await loop.create_server(lambda: SMTP(Keep()), "127.0.0.1", port)
     print(server.sockets[0].getsockname()[1], flush=True)
-    # Until whoever started it goes away.
+    # Until the process that started it ends.
     await loop.run_in_executor(None, sys.stdin.read)
 
 

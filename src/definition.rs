@@ -1,4 +1,4 @@
-//! What `#[step]` and `#[workflow]` declare and implement: for generic code, and for those who read definitions.
+//! What `#[step]` and `#[workflow]` declare and implement: for generic code, and for tools that read definitions.
 //!
 //! A step's attribute fills in a [`StepDef`], a workflow's a [`WorkflowDef`]; the traits [`Step`] and [`Workflow`] are
 //! implemented for the type named like the function.

@@ -1,5 +1,5 @@
-//! What an [`Engine`](crate::Engine) is put together from, and what it answers: for the program's `main`, and for tests
-//! that bring a clock or a replay policy of their own.
+//! The parts that an [`Engine`](crate::Engine) is built from, and the values it returns: for the program's `main`, and for
+//! tests that bring a clock or a replay policy of their own.
 
 pub use aether_core::deps::Deps;
 pub use aether_core::engine::{AnyWorkflow, Defaults, EngineBuilder, StartRun, Verified};

@@ -1,8 +1,8 @@
 //! Durable AI agents as plain annotated Rust functions.
 //!
 //! Every contact with the world (model calls, tools, HTTP, time, randomness, UUIDs) is a *recorded effect*. Kill the
-//! process at any instant: the agent continues where it stopped, and no tool is blindly run twice. What would break
-//! replay does not compile.
+//! process at any moment: the agent resumes where it left off, and no tool is ever blindly called twice. Nondeterminism in
+//! a workflow is a compile error.
 //!
 //! ```
 //! use aether::prelude::*;
@@ -27,6 +27,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`Engine`] starts and resumes runs, [`RunHandle`] waits for one, [`Cx`] is the context of a workflow, and [`StepCx`] that
+//! of a step. The modules hold the rest, and say whom each is for.
 
 #[cfg(doctest)]
 mod doctests;
@@ -57,6 +60,6 @@ pub use aether_effects::llm;
 pub use aether_effects::secret::Secret;
 pub use aether_macros::{step, test, workflow, workflow_mod};
 
-/// What generated code calls. Not for people.
+/// What generated code calls. Not a public interface.
 #[doc(hidden)]
 pub use aether_core::private as __private;

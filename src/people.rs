@@ -1,5 +1,5 @@
-//! People in the loop: approvals, questions, and what operators decide. For workflows that wait for somebody, and for
-//! the services through which people answer.
+//! People in the loop: approvals, questions, and operators' decisions. For workflows that wait for a person, and for the
+//! services through which people answer.
 
 pub use aether_core::engine::DecideError;
 pub use aether_core::inbox::{Decision, Resolution};

@@ -1,4 +1,4 @@
-//! What journals tell people: statuses, results, transitions and traces. For consoles and reports.
+//! Views of runs, folded from their journals: statuses, results, transitions and traces. For consoles and reports.
 
 pub use aether_core::contract::{Constraints, Contract, IllegalTransition, Status, Trigger};
 pub use aether_core::view::{

@@ -1,7 +1,7 @@
 //! The core of Aether: identity, journal, replay, ledger, contracts, the effect gate, the runner and the engine.
 //!
-//! Promise: no clock, no randomness and no network in here; they come in through a `Environment`. Positions, statuses and
-//! views are folds over one run's journal.
+//! Promise: no clock, no randomness and no network in here; they come in through an
+//! [`Environment`](environment::Environment). Positions, statuses and views are folds over one run's journal.
 
 pub mod definition;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! What generated code calls. Not for people; may change in any release.
+//! What generated code calls. Not a public interface: it may change in any release.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct ClassOf<'a, E>(pub &'a E);
 pub trait ClassOfKnown {
     /// The error's own class.
     fn class_of(&self) -> FailureClass;
-    /// The error's own least wait.
+    /// The least wait before the next attempt that the error asks for, if it does.
     fn retry_after_of(&self) -> Option<Duration>;
 }
 
@@ -105,8 +105,8 @@ impl<A, S: Step<Args = A>> Undoes<A> for S {
 }
 
 /// A type with a JSON Schema, as a bound that mentions a lifetime: `where for<'a> T: Describable<'a>` on a function is
-/// judged where the function is called, so a step whose arguments have no schema compiles as long as nobody makes a
-/// tool of it.
+/// checked where the function is called, so a step whose arguments have no schema compiles as long as it is not used as
+/// a tool.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no JSON Schema, so a step with such an argument cannot be a tool for a model",
     label = "no schema",

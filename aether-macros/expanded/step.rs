@@ -29,7 +29,7 @@ impl ::aether::__private::Step for send {
         line: 3u32,
         options: ::aether::__private::StepOptions {
             retry: ::aether::__private::Retry {
-                max: 3u32,
+                max_retries: 2u32,
                 delay: ::core::time::Duration::from_millis(200u64),
                 factor: 2f64,
                 max_delay: ::core::time::Duration::from_millis(30000u64),

@@ -173,7 +173,7 @@ impl Effect {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Retry {
     /// Retries after the first attempt.
-    pub(crate) max: u32,
+    pub(crate) max_retries: u32,
     pub(crate) delay: u64,
     pub(crate) factor: f64,
     pub(crate) max_delay: u64,

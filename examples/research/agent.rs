@@ -17,7 +17,7 @@ You research one question about a source tree. Use the tools: look around with l
 search_text, and read them with read_slice before you claim anything. Give file:line for every claim. When the \
 evidence is complete, call write_report exactly once, then answer in two or three sentences.";
 
-/// What is asked.
+/// The input of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Brief {
     /// The question.
@@ -28,10 +28,10 @@ pub(crate) struct Brief {
     pub(crate) report: PathBuf,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Findings {
-    /// The model's last words.
+    /// The model's final answer.
     pub(crate) answer: String,
     /// The report.
     pub(crate) report: Receipt,
@@ -47,7 +47,7 @@ pub(crate) async fn research(cx: &mut Cx, brief: Brief) -> Result<Findings> {
     let done = agent.run(question).await?;
     let report = match written(&done.transcript) {
         Some(receipt) => receipt,
-        // A model may forget. Its answer is then the report.
+        // A model may forget to call it. Its answer is then the report.
         None => tools::write_report(cx, brief.question, done.answer.clone()).await?,
     };
     Ok(Findings { answer: done.answer, report, turns: done.turns })

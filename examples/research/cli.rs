@@ -9,7 +9,7 @@ use crate::tree::Tree;
 
 /// What `--help` prints.
 pub(crate) const HELP: &str = "\
-Answer a question about a source tree with a report. Kill it at any instant and start it again: it goes on.
+Answer a question about a source tree with a report. Kill it at any moment and start it again: it resumes.
 
   --question TEXT   what to find out   (default: a question about this project)
   --tree FOLDER     where to look      (default: the current folder)
@@ -27,7 +27,7 @@ With OPENAI_API_KEY or OPENAI_BASE_URL set it asks that endpoint (model: OPENAI_
 const QUESTION: &str = "How does this project make sure that a tool call is not repeated after a crash?";
 const FOLDER: &str = "target/research";
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) question: String,
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     pub(crate) side_log: Option<PathBuf>,
 }
 
-/// What the command line came to.
+/// Result of reading the command line.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Print the help.
@@ -116,17 +116,17 @@ impl Options {
 
     /// Makes room for a new run's report: with `--fresh`, an older report of this program goes.
     pub(crate) fn make_room(&self, report: &Path) -> Result<(), String> {
-        let said = |what: &dyn std::fmt::Display| format!("--report {}: {what}", report.display());
-        match report::writer(report).map_err(|error| said(&error))? {
+        let refused = |what: &dyn std::fmt::Display| format!("--report {}: {what}", report.display());
+        match report::writer(report).map_err(|error| refused(&error))? {
             None => Ok(()),
             Some(writer) if self.fresh && !writer.is_empty() => {
-                std::fs::remove_file(report).map_err(|error| said(&error))
+                std::fs::remove_file(report).map_err(|error| refused(&error))
             }
             Some(writer) if writer.is_empty() => {
-                Err(said(&"there is a file already, and it is not a report of ours"))
+                Err(refused(&"there is a file already, and it is not a report of ours"))
             }
             Some(_) => {
-                Err(said(&"there is a report of another run already; name another file, or say --fresh"))
+                Err(refused(&"there is a report of another run already; name another file, or add --fresh"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A store that ends the process at a chosen append: how this example shows what a crash at any instant does.
+//! A store that ends the process at a chosen append: how this example shows what a crash at any moment does.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use jiff::Timestamp;
 pub(crate) enum CrashPoint {
     /// Instead of the N-th append of this process.
     At(u64),
-    /// When the N-th append of this process is durable, before anybody learns of it.
+    /// When the N-th append of this process is durable, before the engine learns of it.
     After(u64),
 }
 
@@ -43,7 +43,7 @@ impl CrashingStore {
         Self { inner, point, exists, appends: AtomicU64::new(0) }
     }
 
-    /// Counts an append. Does not return at [`CrashPoint::At`]; tells whether this is the one of [`CrashPoint::After`].
+    /// Counts an append. Does not return at [`CrashPoint::At`]; returns whether this is the one of [`CrashPoint::After`].
     fn count(&self) -> bool {
         let number = self.appends.fetch_add(1, Ordering::SeqCst) + 1;
         match self.point {

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --example research
 //! cargo run --example research -- --crash-at 9     # dies in the middle of its work
-//! cargo run --example research                     # goes on where it stopped
+//! cargo run --example research                     # resumes where it stopped
 //! cargo run --example research -- --tree ~/src/other --question "Where are passwords checked?"
 //! ```
 //!

@@ -42,7 +42,7 @@ impl Progress {
     fn line(&mut self, event: &Event) -> Option<String> {
         Some(match event {
             Event::RunCreated(_) => "run begun".into(),
-            Event::RunRequeued(_) => "run taken up again; what is recorded is not done again".into(),
+            Event::RunRequeued(_) => "run resumed; what is recorded is not done again".into(),
             Event::RunWaiting(_) => "run waits".into(),
             Event::NodeStarted(e) => {
                 let input = e.input.as_ref().map(shown).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Progress {
         })
     }
 
-    /// The line of a command that came to its end.
+    /// The line of a command that has ended.
     fn done(&mut self, command: &CommandId, result: Option<&Payload>, error: Option<&Payload>) -> String {
         let input = self.open.get(command).map_or("", String::as_str);
         let name = command.name();
@@ -78,7 +78,7 @@ impl Progress {
     }
 }
 
-/// What a model answered: the tools it wants, or its words.
+/// What a model answered: the tools it wants, or its text.
 fn answer(response: &Payload) -> String {
     let response: Value = response.decode().unwrap_or_default();
     let calls: Vec<&str> = response["tool_calls"]

@@ -1,7 +1,7 @@
 //! The report file: what it looks like, how it gets into its place, and how to tell whose it is.
 //!
-//! Promise: the file is there whole or not at all, and it names the invocation that wrote it, so that a look at the
-//! file tells whether an interrupted write happened.
+//! Promise: the file is there whole or not at all, and it names the invocation that wrote it, so that the file
+//! shows whether an interrupted write happened.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 const MARK: &str = "<!-- written once, by ";
 const MARK_END: &str = " -->";
 
-/// What became of a report.
+/// Where a report was written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Receipt {
     /// Where it is.

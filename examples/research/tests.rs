@@ -96,7 +96,7 @@ async fn it_survives_a_crash_at_every_write(sim: Sim<research>) {
 async fn a_report_of_which_nobody_knows_is_not_written_again(sim: Sim<research>) {
     let doubtful = scripted(sim).in_doubt::<write_report>();
     let report = doubtful.run(brief()).await;
-    assert!(report.assert_failed().to_string().contains("nobody knows whether `write_report` happened"));
+    assert!(report.assert_failed().to_string().contains("not known whether `write_report` happened"));
     report.assert_calls::<write_report>(1);
 
     let found = doubtful.stub_probe::<write_report>(|_| Probe::Happened(receipt())).run(brief()).await;

@@ -1,7 +1,7 @@
 //! The tools the model may call: three that read the tree, and one that changes the world.
 //!
 //! Promise: which tree is read and where the report goes stands in the run's own recorded input. A model cannot name
-//! another place, and a process that takes over somebody else's run works on that run's tree.
+//! another place, and a process that resumes a run of another process works on that run's tree.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -90,7 +90,7 @@ fn the_report(_title: &str) -> &'static str {
 }
 
 /// Asked after a crash between "about to write" and "written": a file with this call's mark means that it happened,
-/// no file that it did not. A file of somebody else says nothing either way.
+/// no file that it did not. A file without this mark proves neither.
 async fn look_for_the_report(cx: &mut StepCx, _title: String, _markdown: String) -> Result<Probe<Receipt>> {
     let Brief { report, .. } = brief(cx).await?;
     let key = cx.idempotency_key();

@@ -1,4 +1,4 @@
-//! What a diagnostic code means: the pages of `docs/diagnostics`, for people and for the command line.
+//! The meaning of each diagnostic code: the pages of `docs/diagnostics`, for programs that show them.
 //!
 //! Promise: every code that the attributes can report has a page.
 

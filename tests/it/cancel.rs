@@ -33,7 +33,7 @@ async fn work_on(cx: &mut StepCx) -> Result<String> {
 }
 
 /// Fail when told to stop, in a way that may be tried again.
-#[step(effect = "tool", idempotent, retry(max = 5, delay = "1ms"), timeout = "none")]
+#[step(effect = "tool", idempotent, retry(max_retries = 5, delay = "1ms"), timeout = "none")]
 async fn give_up(cx: &mut StepCx) -> Result<()> {
     Calls::note(cx)?;
     cx.cancelled().await;

@@ -1,33 +1,15 @@
-//! Builds the examples, and runs the numbered ones: each must end well by itself, without network, within seconds.
+//! Runs the numbered examples: each must end well by itself, without network, within seconds.
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
-/// The program of an example. All of them are built once.
-pub(crate) fn program(name: &str) -> PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().and_then(Path::parent).unwrap();
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--examples"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        let built = build.env("CARGO_TARGET_DIR", profile.parent().unwrap()).status().unwrap();
-        assert!(built.success(), "the examples do not build");
-        profile.join("examples")
-    });
-    folder.join(name).with_extension(std::env::consts::EXE_EXTENSION)
-}
+use crate::built::built;
 
 /// Runs `name` in a folder of its own; returns what it said.
 fn run(name: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(program(name));
+    let mut command = Command::new(built().example(name));
     command.current_dir(folder.path()).env("TMPDIR", folder.path()).stdin(Stdio::null());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -43,7 +25,7 @@ fn every_numbered_example_says_what_its_header_promises() {
         ("03_errors_and_retry", "given up after the last attempt"),
         ("04_tool_ledger", "result: sent before the crash"),
         ("05_time_uuid_random", "Verified"),
-        ("06_join_race_each", "nobody answered in time"),
+        ("06_join_race_each", "no answer came in time"),
         ("07_sub_workflows_and_child_runs", "letters: 38"),
         ("08_durable_timers", " s by the recorded clock"),
         ("09_model_and_agent", "a table for two is booked"),

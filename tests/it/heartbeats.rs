@@ -12,7 +12,7 @@ use aether_testing::crash::{CrashPoint, CrashStore};
 use crate::seeds::kit::{Calls, Place, STORES, builder, in_time, run_id};
 
 /// Counts to ten from where it was; the first attempts fall silent at three.
-#[step(effect = "read", heartbeat = "200ms", retry(max = 5, delay = "1ms"))]
+#[step(effect = "read", heartbeat = "200ms", retry(max_retries = 5, delay = "1ms"))]
 async fn count(cx: &mut StepCx) -> Result<u32> {
     Calls::note(cx)?;
     let from = cx.last_heartbeat::<u32>().unwrap_or(0);

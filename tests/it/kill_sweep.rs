@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
-use crate::examples::program;
+use crate::built::built;
 
 /// Points that are tried at the same time: each one mostly waits for a dead process's lease to run out.
 const LANES: usize = 4;
@@ -132,7 +132,7 @@ impl Place {
 }
 
 fn example() -> PathBuf {
-    program("research")
+    built().example("research")
 }
 
 /// Dies as told, then runs undisturbed.

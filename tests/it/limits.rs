@@ -9,7 +9,7 @@ use aether::store::Sent;
 
 use super::seeds::kit::in_time;
 
-#[step(effect = "read", retry(max = 0))]
+#[step(effect = "read", retry(max_retries = 0))]
 async fn fail_at_length(cx: &mut StepCx, length: usize) -> Result<()> {
     let _ = cx;
     Err(Failure::permanent("x".repeat(length)))
@@ -34,7 +34,7 @@ async fn listening(cx: &mut Cx, name: String) -> Result<u32> {
     Ok(cx.signal::<u32>(&name).await?)
 }
 
-#[step(effect = "read", retry(max = 0))]
+#[step(effect = "read", retry(max_retries = 0))]
 async fn echo(cx: &mut StepCx, value: serde_json::Value) -> Result<serde_json::Value> {
     let _ = cx;
     Ok(serde_json::Value::Array(vec![value]))

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
+mod built;
 mod cancel;
 mod children;
 mod crash;
@@ -22,6 +23,8 @@ mod side_by_side;
 mod sim;
 mod sim_crashes;
 mod sim_models;
+#[path = "../sins/mod.rs"]
+mod sins;
 mod step_options;
 mod transactions;
 mod trap;

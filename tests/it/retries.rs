@@ -31,7 +31,7 @@ impl Classify for Throttled {
     }
 }
 
-#[step(effect = "read", retry(max = 1, delay = "1ms"))]
+#[step(effect = "read", retry(max_retries = 1, delay = "1ms"))]
 async fn throttled(cx: &mut StepCx) -> Result<(), Throttled> {
     let _ = cx;
     Err(Throttled)
@@ -42,7 +42,7 @@ async fn throttling(cx: &mut Cx) -> Result<String> {
     Ok(throttled(cx).await.unwrap_err().to_string())
 }
 
-#[step(effect = "read", retry(max = 1, delay = "1ms"))]
+#[step(effect = "read", retry(max_retries = 1, delay = "1ms"))]
 async fn fetch(cx: &mut StepCx, url: String) -> Result<String> {
     Ok(cx.http().get(&url).send().await?.error_for_status()?.text().to_owned())
 }
@@ -52,7 +52,7 @@ async fn fetching(cx: &mut Cx, url: String) -> Result<String> {
     Ok(fetch(cx, url).await?)
 }
 
-#[step(effect = "read", retry(max = 3, delay = "20ms", factor = 1.0, jitter = 1.0))]
+#[step(effect = "read", retry(max_retries = 3, delay = "20ms", factor = 1.0, jitter = 1.0))]
 async fn unlucky(cx: &mut StepCx) -> Result<()> {
     let _ = cx;
     Err(Failure::retryable("no"))

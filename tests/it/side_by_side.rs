@@ -9,7 +9,7 @@ use aether_testing::recordings::{RecordingFailure, verify_all};
 use aether_testing::{Sim, call_tool, say};
 
 /// Find an order.
-#[step(effect = "read", retry(max = 3, delay = "1s"))]
+#[step(effect = "read", retry(max_retries = 3, delay = "1s"))]
 async fn find_order(_cx: &mut StepCx, id: u32) -> Result<u32> {
     Err(Failure::permanent(format_args!("the shop is not reachable from a test: order {id}")))
 }

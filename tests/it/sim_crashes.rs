@@ -31,7 +31,7 @@ async fn pay_or_ask(_cx: &mut StepCx, to: String) -> Result<String> {
 }
 
 /// Pay somebody, several times if need be.
-#[step(effect = "tool", idempotent, retry(max = 3, delay = "1s"))]
+#[step(effect = "tool", idempotent, retry(max_retries = 3, delay = "1s"))]
 async fn pay_again(_cx: &mut StepCx, to: String) -> Result<String> {
     not_stubbed(format_args!("{to}"))
 }

@@ -105,7 +105,7 @@ fn heartbeats_are_expected_where_declared() {
     assert_eq!(open::DEF.options.heartbeat, None);
 }
 
-#[step(effect = "transaction", retry(max = 2), compensate = unbook)]
+#[step(effect = "transaction", retry(max_retries = 2), compensate = unbook)]
 async fn book(cx: &mut StepCx, seat: u32) -> Result<String> {
     Ok(format!("{seat} at {} as {}", cx.now(), cx.uuid()))
 }
@@ -119,10 +119,13 @@ async fn unbook(cx: &mut StepCx, seat: u32, booking: Option<String>) -> Result<(
 #[test]
 fn a_transaction_is_a_class_of_its_own() {
     let options = &book::DEF.options;
-    assert_eq!((options.class, options.retry.max, options.compensated), (EffectClass::Transaction, 3, true));
+    assert_eq!(
+        (options.class, options.retry.attempts(), options.compensated),
+        (EffectClass::Transaction, 3, true)
+    );
 }
 
-#[step(effect = "read", retry(max = 1, jitter = 0.5))]
+#[step(effect = "read", retry(max_retries = 1, jitter = 0.5))]
 async fn poll_once(cx: &mut StepCx) -> Result<()> {
     let _ = cx;
     Ok(())
@@ -130,7 +133,7 @@ async fn poll_once(cx: &mut StepCx) -> Result<()> {
 
 #[test]
 fn jitter_is_a_fraction_of_the_wait() {
-    assert_eq!(poll_once::DEF.options.retry, Retry { max: 2, jitter: 0.5, ..Retry::READ });
+    assert_eq!(poll_once::DEF.options.retry, Retry { max_retries: 1, jitter: 0.5, ..Retry::READ });
 }
 
 /// What a model sees of a step are its arguments: how it is executed is declared in the source alone.

@@ -66,7 +66,7 @@ async fn writing(cx: &mut Cx, how: String) -> Result<i64> {
 }
 
 /// Fails twice.
-#[step(effect = "transaction", retry(max = 3, delay = "1ms"))]
+#[step(effect = "transaction", retry(max_retries = 3, delay = "1ms"))]
 async fn stubborn(cx: &mut StepCx) -> Result<i64> {
     let call = Calls::count(cx)?;
     cx.sql(|db| db.execute("INSERT INTO notes(text) VALUES('stubborn')", []))?;
@@ -79,7 +79,7 @@ async fn insisting(cx: &mut Cx) -> Result<i64> {
 }
 
 /// Uses what it has no right to.
-#[step(effect = "read", retry(max = 0))]
+#[step(effect = "read", retry(max_retries = 0))]
 async fn not_a_transaction(cx: &mut StepCx) -> Result<i64> {
     Ok(cx.sql(|db| db.query_row("SELECT count(*) FROM notes", [], |row| row.get(0)))?)
 }
@@ -391,7 +391,7 @@ async fn a_killed_process_leaves_each_transfer_exactly_once() {
     let mut kills = 0;
     let mut patience = Duration::from_millis(60);
     loop {
-        let mut child = tokio::process::Command::new(crate::examples::program("12_transaction"))
+        let mut child = tokio::process::Command::new(crate::built::built().example("12_transaction"))
             .arg(parts.to_string())
             .arg(bank.file())
             .stdout(std::process::Stdio::null())

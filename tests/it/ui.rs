@@ -1,78 +1,126 @@
 //! What compiles and what does not, with the messages as people see them.
 //!
-//! `TRYBUILD=overwrite cargo test --test it ui` writes the messages anew.
+//! `AETHER_BLESS=1 cargo test --test it ui` writes the messages anew.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::Output;
+
+use crate::built::{built, root, side_by_side};
+
+/// Lines that say nothing of the mistake.
+const NOISE: [&str; 5] = [
+    "error: aborting due to ",
+    "For more information about this error, try",
+    "For more information about an error, try",
+    "Some errors have detailed explanations:",
+    "= note: the full ",
+];
 
 #[test]
 fn mistakes_do_not_compile() {
-    trybuild::TestCases::new().compile_fail("tests/ui/*/fail/*.rs");
+    let wrong: Vec<String> =
+        side_by_side(&cases("fail"), |case| mistake(case)).into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// All passing cases are programs of one package, so that one `cargo check` covers them.
+/// What is wrong with the message about a mistake.
+fn mistake(case: &Path) -> Option<String> {
+    let name = case.strip_prefix(root()).unwrap().display();
+    let output = compile(case);
+    if output.status.success() {
+        return Some(format!("{name} compiles"));
+    }
+    let (said, file) = (shown(&String::from_utf8_lossy(&output.stderr)), case.with_extension("stderr"));
+    let known = fs::read_to_string(&file).unwrap_or_default();
+    if canonical(&known) == canonical(&said) {
+        return None;
+    }
+    if std::env::var_os("AETHER_BLESS").is_some() {
+        fs::write(&file, said).unwrap();
+        return None;
+    }
+    Some(format!("{name} is told:\n{said}\nand not, as {} says:\n{known}", file.display()))
+}
+
 #[test]
 fn remedies_compile() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let package = root.join("target/tests/ui-pass");
-    fs::create_dir_all(package.join("src")).unwrap();
-    fs::write(package.join("Cargo.toml"), manifest(root)).unwrap();
-    fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
-    let checked = Command::new(env!("CARGO"))
-        .args(["check", "--offline", "--quiet", "--bins", "--keep-going", "--color=never"])
-        .current_dir(&package)
-        .env("CARGO_TARGET_DIR", root.join("target/tests/ui-pass-target"))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success() && said.trim().is_empty(), "{said}");
+    let wrong: Vec<String> = side_by_side(&cases("pass"), |case| {
+        let output = compile(case);
+        let said = String::from_utf8_lossy(&output.stderr);
+        (!output.status.success() || !said.trim().is_empty()).then(|| format!("{}: {said}", case.display()))
+    })
+    .into_iter()
+    .flatten()
+    .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn manifest(root: &Path) -> String {
-    let testing = root.join("aether-testing");
-    let mut text = format!(
-        r#"[package]
-name = "ui-pass"
-version = "0.0.0"
-edition = "2024"
-publish = false
+/// Checks one program.
+fn compile(case: &Path) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rustc = built().rustc();
+    rustc.args(["--emit=metadata", "--crate-type=bin", "--diagnostic-width=140"]);
+    // Variables that cargo would set.
+    rustc.env("CARGO_PKG_NAME", "ui");
+    rustc.arg("--out-dir").arg(folder.path()).arg(case.strip_prefix(root()).unwrap()).output().unwrap()
+}
 
-[workspace]
-
-[dependencies]
-aether = {{ path = {root:?}, default-features = false }}
-aether-testing = {{ path = {testing:?} }}
-jiff = {{ version = "0.2", features = ["serde"] }}
-reqwest = {{ version = "0.13", default-features = false, features = ["rustls-no-provider", "json"] }}
-schemars = "1"
-serde = {{ version = "1", features = ["derive"] }}
-serde_json = "1"
-tokio = {{ version = "1", features = ["time"] }}
-tracing = "0.1"
-uuid = {{ version = "1", features = ["v4", "v7", "serde"] }}
-"#
-    );
-    for case in cases(root, "pass") {
-        let name: Vec<String> = case
-            .with_extension("")
-            .iter()
-            .rev()
-            .take(3)
-            .filter(|part| *part != "pass")
-            .map(|part| part.to_string_lossy().into_owned())
-            .collect();
-        let name = format!("{}_{}", name[1], name[0]);
-        writeln!(text, "\n[[bin]]\nname = {name:?}\npath = {case:?}").unwrap();
+/// A compiler's output as it is kept: without noise, with paths below the workspace, and without the numbers of lines
+/// outside of the case, which change with any edit there.
+fn shown(output: &str) -> String {
+    let (mut text, mut outside) = (String::new(), false);
+    for line in output.lines().map(str::trim_end) {
+        if NOISE.iter().any(|noise| line.trim_start().starts_with(noise)) {
+            continue;
+        }
+        let line = line.replace(&format!("{}/", root().display()), "");
+        let start = line.trim_start();
+        if start.starts_with("--> ") || start.starts_with("::: ") {
+            outside = !start[4..].starts_with("tests/ui/");
+        } else if !start.starts_with(|first: char| first.is_ascii_digit() || "|.".contains(first)) {
+            outside = false;
+        }
+        let line = match start.strip_prefix("and ").and_then(|rest| rest.strip_suffix(" others")) {
+            Some(number) => line.replace(number, "$N"),
+            None if outside => without_number(&line),
+            None => line,
+        };
+        if !(line.is_empty() && text.ends_with("\n\n")) {
+            text = text + &line + "\n";
+        }
     }
-    text
+    text.trim_end().to_owned() + "\n"
+}
+
+/// A line of a snippet without its number, and a place without line and column.
+fn without_number(line: &str) -> String {
+    let (begin, rest) = line.split_at(line.len() - line.trim_start().len());
+    if !rest.starts_with(['-', ':']) {
+        let code = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        return format!("{begin}{}{code}", " ".repeat(rest.len() - code.len()));
+    }
+    let end = rest.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
+    format!("{begin}{end}")
+}
+
+/// A message without the indentation that the widest number of a line decides.
+fn canonical(message: &str) -> Vec<String> {
+    let lines = message.lines().map(|line| {
+        let (number, rest) = line.split_once('|').unwrap_or(("", line));
+        if line.contains('|') && number.chars().all(|c| c == ' ' || c.is_ascii_digit()) {
+            format!("{}|{}", number.trim(), rest.trim_end())
+        } else {
+            line.trim().to_owned()
+        }
+    });
+    lines.filter(|line| !line.is_empty()).collect()
 }
 
 /// Every case of one side, in order.
-fn cases(root: &Path, side: &str) -> Vec<PathBuf> {
+fn cases(side: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for rule in fs::read_dir(root.join("tests/ui")).unwrap() {
+    for rule in fs::read_dir(root().join("tests/ui")).unwrap() {
         let Ok(cases) = fs::read_dir(rule.unwrap().path().join(side)) else { continue };
         found.extend(
             cases.map(|case| case.unwrap().path()).filter(|case| case.extension().is_some_and(|e| e == "rs")),
@@ -84,8 +132,7 @@ fn cases(root: &Path, side: &str) -> Vec<PathBuf> {
 
 #[test]
 fn there_are_many_cases_and_passing_ones_deny_warnings() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (fail, pass) = (cases(root, "fail"), cases(root, "pass"));
+    let (fail, pass) = (cases("fail"), cases("pass"));
     assert!(fail.len() + pass.len() >= 130, "{} and {}", fail.len(), pass.len());
     for case in pass {
         let text = fs::read_to_string(&case).unwrap();
@@ -95,9 +142,8 @@ fn there_are_many_cases_and_passing_ones_deny_warnings() {
 
 #[test]
 fn three_mistakes_are_three_errors() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for name in ["three_mistakes", "three_in_a_step"] {
-        let text = fs::read_to_string(root.join(format!("tests/ui/noise/fail/{name}.stderr"))).unwrap();
+        let text = fs::read_to_string(root().join(format!("tests/ui/noise/fail/{name}.stderr"))).unwrap();
         let errors = text.lines().filter(|line| line.starts_with("error")).count();
         let other = text.lines().filter(|line| line.starts_with("warning")).count();
         assert_eq!((errors, other), (3, 0), "{text}");
@@ -106,9 +152,7 @@ fn three_mistakes_are_three_errors() {
 
 #[test]
 fn workflows_in_realistic_style_are_forty() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let realistic =
-        cases(root, "pass").into_iter().filter(|case| case.iter().any(|part| part == "realistic"));
+    let realistic = cases("pass").into_iter().filter(|case| case.iter().any(|part| part == "realistic"));
     let texts = realistic.map(|case| fs::read_to_string(case).unwrap());
     let mut numbers: Vec<u32> = texts
         .flat_map(|text| {

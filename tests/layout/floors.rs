@@ -4,15 +4,19 @@
 //! 1. a unit imports one of its own floor or above, or has no floor;
 //! 2. files import each other in a circle;
 //! 3. a type gets inherent methods outside the unit that defines it;
-//! 4. an import does not name the file that defines what it takes, or a folder's `mod.rs` defines something.
+//! 4. an import does not name the file that defines what it takes, or a folder's `mod.rs` defines something;
+//! 5. the code map in `ARCHITECTURE.md` is not the one that `map` makes of the sources.
 //!
-//! Imports are read from the tokens of `crate::` and `super::` paths wherever they stand, so a path in an expression or
-//! in a macro counts as much as a `use`. What is only compiled for tests is left out.
+//! Imports are read from the tokens of `crate::`, `super::`, `self::` and `child::` paths wherever they stand, so a path
+//! in an expression or in a macro counts as much as a `use`. What is only compiled for tests is left out.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
+    clippy::panic,
     reason = "each crate includes this file as a module of a test"
 )]
+
+mod map;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -35,6 +39,20 @@ pub struct Layout {
 pub struct Source {
     pub module: String,
     pub text: String,
+}
+
+/// Asserts that the sources of the crate whose test this is keep `layout`, and that `ARCHITECTURE.md` has its map.
+pub fn assert_kept(layout: &Layout) {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = Path::new("src").join(layout.root);
+    let sources = sources(&package.join(&folder));
+    let faults = check(layout, &sources);
+    assert!(faults.is_empty(), "against the floors:\n{}", faults.join("\n"));
+    let name = match layout.root {
+        "" => env!("CARGO_PKG_NAME").to_owned(),
+        _ => format!("{}/{}", env!("CARGO_PKG_NAME"), folder.display()),
+    };
+    map::assert_written(&package.join("../ARCHITECTURE.md"), &name, &map::render(layout, &sources));
 }
 
 /// All sources of a crate but its root, tests left out.
@@ -67,80 +85,84 @@ fn is_root(src: &Path, path: &Path) -> bool {
     path.parent() == Some(src) && path.file_stem().is_some_and(|name| name == "lib" || name == "mod")
 }
 
-/// What is wrong with the layout of `sources`, and the floors as a table that a person can read.
-pub fn check(layout: &Layout, sources: &[Source]) -> (Vec<String>, String) {
+/// What is wrong with the layout of `sources`.
+pub fn check(layout: &Layout, sources: &[Source]) -> Vec<String> {
     let files: Vec<File> = sources.iter().map(|source| File::read(source, layout.root)).collect();
     let mut wrong = Vec::new();
-    let modules: BTreeSet<&str> = files.iter().map(|file| &*file.module).collect();
     let defined = defined(&files);
     let mut arrows = BTreeMap::<&str, BTreeSet<&str>>::new();
     for file in &files {
-        let Some(floor) = layout.floor(file.unit()) else {
+        if layout.floor(file.unit()).is_none() {
             wrong.push(format!("`{}` stands on no floor: give it one in this test", file.unit()));
             continue;
-        };
+        }
         let into = arrows.entry(&file.module).or_default();
         for import in &file.imports {
-            let unit = import.split("::").next().unwrap();
-            let Some(target) =
-                modules.iter().filter(|module| is_inside(import, module)).max_by_key(|m| m.len())
-            else {
-                // A macro or a re-export of the crate's root is nobody's file.
-                if modules.iter().any(|module| module.starts_with(&format!("{unit}::"))) {
-                    wrong.push(format!("{} imports crate::{import}, which names no file", file.module));
-                }
-                continue;
-            };
-            if unit != file.unit() && layout.floor(unit).is_none_or(|below| below >= floor) {
-                wrong.push(format!("{} imports crate::{import}, which does not stand below it", file.module));
-            }
-            if *target != file.module {
-                into.insert(target);
+            match target(layout, file, import, &files) {
+                Ok(target) => into.extend(target.filter(|target| *target != file.module)),
+                Err(fault) => wrong.push(format!("{} imports crate::{import}, {fault}", file.module)),
             }
         }
         for name in &file.methods {
             let home = defined.get(&**name).is_none_or(|units| units.contains(file.unit()));
             if !home && !layout.elsewhere.contains(&(name, file.unit())) {
-                wrong.push(format!(
-                    "{} gives `{name}` methods, which is defined in {:?}",
-                    file.module, defined[&**name]
-                ));
+                let homes = &defined[&**name];
+                wrong.push(format!("{} gives `{name}` methods, which is defined in {homes:?}", file.module));
             }
         }
         if file.is_face && file.defines {
-            wrong.push(format!(
-                "{}/mod.rs defines something: a face holds `mod` and `pub use` only",
-                file.module
-            ));
+            let face = &file.module;
+            wrong.push(format!("{face}.rs defines something: a face holds `mod` and `pub use` only"));
         }
     }
-    // Whoever imports nothing that is left is taken away; what stays stands in a circle, or above one.
-    while let Some(free) = arrows.iter().find(|(_, to)| to.iter().all(|to| !arrows.contains_key(to))) {
-        let free = *free.0;
-        arrows.remove(free);
+    let circles = circles(arrows);
+    if !circles.is_empty() {
+        wrong.push(format!("in circles, or between two: {circles:#?}"));
     }
-    if !arrows.is_empty() {
-        wrong.push(format!("in circles, or above one: {arrows:#?}"));
+    wrong
+}
+
+/// The file that an import names, if it is one of ours; or what is wrong with the import.
+fn target<'f>(
+    layout: &Layout,
+    file: &File,
+    import: &str,
+    files: &'f [File],
+) -> Result<Option<&'f str>, String> {
+    if let Some(lender) = files.iter().find(|lender| lender.lent.contains(import)) {
+        let lender = &lender.module;
+        return Err(format!("which {lender} has from elsewhere: name the file that defines it"));
     }
-    (wrong, layout.table(&files))
+    let unit = import.split("::").next().unwrap();
+    let named = files.iter().map(|file| &*file.module).filter(|module| is_inside(import, module));
+    let Some(target) = named.max_by_key(|module| module.len()) else {
+        // A macro or a re-export of the crate's root is nobody's file.
+        let inside = format!("{unit}::");
+        let is_ours = files.iter().any(|file| file.module.starts_with(&inside));
+        return if is_ours { Err("which names no file".into()) } else { Ok(None) };
+    };
+    if unit != file.unit() && layout.floor(unit) >= layout.floor(file.unit()) {
+        return Err("which does not stand below it".into());
+    }
+    Ok(Some(target))
+}
+
+/// What is left when whoever imports nothing that is left is taken away, and whoever is imported by nothing that is left.
+fn circles<'f>(mut arrows: BTreeMap<&'f str, BTreeSet<&'f str>>) -> BTreeMap<&'f str, BTreeSet<&'f str>> {
+    loop {
+        let left: BTreeSet<_> = arrows.keys().copied().collect();
+        let imported: BTreeSet<_> = arrows.values().flatten().copied().collect();
+        arrows.values_mut().for_each(|to| to.retain(|file| left.contains(file)));
+        arrows.retain(|file, to| !to.is_empty() && imported.contains(file));
+        if arrows.len() == left.len() {
+            return arrows;
+        }
+    }
 }
 
 impl Layout {
     fn floor(&self, unit: &str) -> Option<usize> {
         self.floors.iter().position(|floor| floor.contains(&unit))
-    }
-
-    /// The floors from the roof down, with the files of each unit.
-    fn table(&self, files: &[File]) -> String {
-        let mut table = String::new();
-        for (floor, units) in self.floors.iter().enumerate().rev() {
-            for unit in *units {
-                let below = files.iter().filter_map(|file| file.module.strip_prefix(&format!("{unit}::")));
-                let names: Vec<_> = below.collect();
-                table.push_str(&format!("{} {unit}: {}\n", floor + 1, names.join(" ")));
-            }
-        }
-        table
     }
 }
 
@@ -165,7 +187,11 @@ struct File {
     module: String,
     is_face: bool,
     defines: bool,
+    /// Files of the folder that has this file's name.
+    children: BTreeSet<String>,
     imports: BTreeSet<String>,
+    /// What it has from other files and offers as its own.
+    lent: BTreeSet<String>,
     types: BTreeSet<String>,
     methods: BTreeSet<String>,
 }
@@ -180,7 +206,9 @@ impl File {
         let mut file = Self {
             is_face,
             defines: false,
+            children: parsed.items.iter().filter_map(child).collect(),
             imports: BTreeSet::new(),
+            lent: BTreeSet::new(),
             types: BTreeSet::new(),
             methods: BTreeSet::new(),
             module,
@@ -190,6 +218,7 @@ impl File {
         }
         if is_face {
             file.imports.clear();
+            file.lent.clear();
             file.module = source.module.clone();
         }
         file
@@ -215,16 +244,34 @@ impl File {
             }
             _ => {}
         }
-        let inside = |module: &str| {
-            [root, module].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("::")
-        };
+        let module = format!("{root}::{}", self.module);
         let mut found = BTreeSet::new();
-        paths(item.to_token_stream(), &inside(&self.module), &mut found);
+        Paths { module: module.trim_start_matches(':'), children: &self.children }
+            .collect(item.to_token_stream(), &mut found);
         let below = found.iter().filter_map(|path| match root {
-            "" => Some(path.as_str()),
-            root => path.strip_prefix(root)?.strip_prefix("::"),
+            "" => Some(path.clone()),
+            root => path.strip_prefix(root)?.strip_prefix("::").map(str::to_owned),
         });
-        self.imports.extend(below.map(str::to_owned));
+        let below: Vec<String> = below.collect();
+        if let Item::Use(syn::ItemUse {
+            vis: syn::Visibility::Public(_) | syn::Visibility::Restricted(_),
+            ..
+        }) = item
+        {
+            let names = below.iter().filter_map(|path| path.rsplit("::").next());
+            self.lent.extend(names.map(|name| format!("{}::{name}", self.module)));
+        }
+        self.imports.extend(below);
+    }
+}
+
+/// The name of a module that stands in a file of its own.
+fn child(item: &syn::Item) -> Option<String> {
+    match item {
+        syn::Item::Mod(item) if item.content.is_none() && !item.attrs.iter().any(is_for_tests) => {
+            Some(item.ident.to_string())
+        }
+        _ => None,
     }
 }
 
@@ -249,27 +296,43 @@ fn is_for_tests(attribute: &syn::Attribute) -> bool {
         && attribute.to_token_stream().to_string().replace(' ', "").contains("(test)")
 }
 
-/// Collects every path after `crate::` and `super::` in `tokens`, relative to the crate's root.
-fn paths(tokens: TokenStream, module: &str, found: &mut BTreeSet<String>) {
-    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-    let mut at = 0;
-    while at < tokens.len() {
-        match &tokens[at] {
-            TokenTree::Group(group) => paths(group.stream(), module, found),
-            TokenTree::Ident(ident) if (ident == "crate" || ident == "super") && begins_path(&tokens, at) => {
-                let mut base: Vec<&str> =
-                    if ident == "crate" { Vec::new() } else { module.split("::").collect() };
-                if ident == "super" {
-                    base.pop();
+/// The paths of one file that lead to files of its crate.
+struct Paths<'f> {
+    module: &'f str,
+    children: &'f BTreeSet<String>,
+}
+
+impl Paths<'_> {
+    /// Collects every path after `crate::`, `super::`, `self::` and the name of a child, relative to the crate's root.
+    fn collect(&self, tokens: TokenStream, found: &mut BTreeSet<String>) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        for (at, token) in tokens.iter().enumerate() {
+            match token {
+                // The group of a path is read with it.
+                TokenTree::Group(group) if !(at >= 2 && is_colons(&tokens, at - 2)) => {
+                    self.collect(group.stream(), found);
                 }
                 // `pub(crate)` and `pub(super)` are no paths.
-                if is_colons(&tokens, at + 1) {
-                    tree(&tokens, at + 3, &base.join("::"), found);
+                TokenTree::Ident(ident) if begins_path(&tokens, at) && is_colons(&tokens, at + 1) => {
+                    if let Some((base, rest)) = self.base(&ident.to_string(), at) {
+                        tree(&tokens, rest, &base, found);
+                    }
                 }
+                _ => {}
             }
-            _ => {}
         }
-        at += 1;
+    }
+
+    /// What a path that begins with `name`, at `at`, is relative to, and where its rest begins.
+    fn base(&self, name: &str, at: usize) -> Option<(String, usize)> {
+        let rest = at + 3;
+        match name {
+            "crate" => Some((String::new(), rest)),
+            "self" => Some((self.module.to_owned(), rest)),
+            "super" => Some((self.module.rsplit_once("::").map_or("", |(above, _)| above).to_owned(), rest)),
+            child if self.children.contains(child) => Some((self.module.to_owned(), at)),
+            _ => None,
+        }
     }
 }
 

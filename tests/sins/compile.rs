@@ -4,63 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use super::Sin;
-
-/// The manifest of the program; `ROOT` stands for this workspace.
-const MANIFEST: &str = r#"[package]
-name = "sins"
-version = "0.0.0"
-edition = "2024"
-publish = false
-
-[workspace]
-
-[dependencies]
-kit = { path = "kit" }
-aether = { path = "ROOT" }
-aether-testing = { path = "ROOT/aether-testing" }
-chrono = "0.4"
-fastrand = "2"
-futures = "0.3"
-getrandom = "0.4"
-jiff = { version = "0.2", features = ["serde"] }
-num_cpus = "1"
-rand = "0.10"
-reqwest = { version = "0.13", default-features = false, features = ["rustls-no-provider", "json"] }
-serde = { version = "1", features = ["derive"] }
-serde_json = "1"
-time = "0.3"
-tokio = { version = "1", features = ["full"] }
-uuid = { version = "1", features = ["v4", "v7"] }
-
-[profile.dev]
-debug = "line-tables-only"
-
-[profile.dev.package."*"]
-debug = false
-"#;
-
-const KIT: &str = r#"[package]
-name = "kit"
-version = "0.0.0"
-edition = "2024"
-publish = false
-
-[lib]
-path = "ROOT/tests/sins/kit.rs"
-
-[dependencies]
-aether = { path = "ROOT" }
-rand = "0.10"
-"#;
+use crate::built::{built, root};
 
 /// The generated program.
 pub(crate) struct Package {
-    root: PathBuf,
     dir: PathBuf,
 }
 
@@ -68,17 +20,14 @@ pub(crate) struct Package {
 pub(crate) struct Player(PathBuf);
 
 impl Package {
-    pub(crate) fn new(root: &Path) -> Self {
-        let dir = root.join("target/tests/sins");
-        fs::create_dir_all(dir.join("src")).expect("a directory");
-        fs::create_dir_all(dir.join("kit")).expect("a directory");
-        let place = root.to_str().expect("a path of text");
-        write(&dir.join("Cargo.toml"), &MANIFEST.replace("ROOT", place));
-        write(&dir.join("kit/Cargo.toml"), &KIT.replace("ROOT", place));
-        if !dir.join("Cargo.lock").exists() {
-            fs::copy(root.join("Cargo.lock"), dir.join("Cargo.lock")).expect("the lock file");
-        }
-        Self { root: root.into(), dir }
+    pub(crate) fn new() -> Self {
+        let dir = root().join("target/tests/sins");
+        fs::create_dir_all(&dir).expect("a directory");
+        let package = Self { dir };
+        let kit =
+            package.rustc(&root().join("tests/sins/kit.rs"), &["--crate-type=rlib", "--emit=metadata,link"]);
+        assert!(kit.status.success(), "{}", String::from_utf8_lossy(&kit.stderr));
+        package
     }
 
     /// What each sin that does not compile is told.
@@ -86,7 +35,7 @@ impl Package {
         let mut rejected: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         loop {
             let left: Vec<&Sin> = sins.iter().filter(|sin| !rejected.contains_key(&sin.name)).collect();
-            write(&self.dir.join("src/main.rs"), &self.main(&left));
+            write(&self.dir.join("main.rs"), &self.main(&left));
             let told = self.errors(&left);
             if told.is_empty() {
                 return rejected;
@@ -97,7 +46,7 @@ impl Package {
 
     /// The program's text: a module a sin, and the choice among them.
     fn main(&self, sins: &[&Sin]) -> String {
-        let player = self.root.join("tests/sins/player.rs");
+        let player = root().join("tests/sins/player.rs");
         let mut text = format!("#![allow(warnings)]\n#[path = {player:?}]\nmod player;\n");
         let mut arms = String::new();
         for Sin { name, path, .. } in sins {
@@ -111,33 +60,34 @@ impl Package {
             + "        other => panic!(\"no sin {other}\"),\n    }\n}\n"
     }
 
-    fn cargo(&self, command: &str) -> Command {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args([command, "--quiet", "--message-format=json", "--color=never"]);
-        cargo.current_dir(&self.dir).env("CARGO_TARGET_DIR", self.root.join("target/tests/sins-target"));
-        cargo
+    /// Compiles `file` into the folder of the program.
+    fn rustc(&self, file: &Path, args: &[&str]) -> Output {
+        let mut rustc = built().rustc();
+        rustc.arg(file).args(args).arg("--out-dir").arg(&self.dir).arg("-L").arg(&self.dir);
+        // The trap knows code by its lines.
+        rustc.args(["-Cdebuginfo=line-tables-only", "--error-format=json"]).output().expect("the compiler")
     }
 
     /// Checks the program; the errors by sin.
     fn errors(&self, sins: &[&Sin]) -> BTreeMap<String, BTreeSet<String>> {
-        let checked = self.cargo("check").output().expect("cargo");
+        let checked =
+            self.rustc(&self.dir.join("main.rs"), &["--crate-name=sins", "--extern=kit", "--emit=metadata"]);
         let mut errors: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for line in String::from_utf8_lossy(&checked.stdout).lines() {
-            let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
-            let message = &line["message"];
+        for line in String::from_utf8_lossy(&checked.stderr).lines() {
+            let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
             if message["level"] != "error" || message["spans"].as_array().is_none_or(Vec::is_empty) {
                 continue;
             }
             let text = message["rendered"].as_str().unwrap_or_default();
             let sin = sins.iter().find(|sin| text.contains(&format!("{}:", sin.path.display())));
             let sin = sin.unwrap_or_else(|| panic!("an error outside of the corpus:\n{text}"));
-            let code = code(message)
+            let code = code(&message)
                 .unwrap_or_else(|| panic!("`{}` has a mistake of another kind:\n{text}", sin.name));
             errors.entry(sin.name.clone()).or_default().insert(code);
         }
         assert!(
             checked.status.success() || !errors.is_empty(),
-            "cargo check: {}",
+            "{}",
             String::from_utf8_lossy(&checked.stderr)
         );
         errors
@@ -145,9 +95,11 @@ impl Package {
 
     /// Builds what is left.
     pub(crate) fn player(&self) -> Player {
-        let built = self.cargo("build").output().expect("cargo");
+        let incremental = format!("-Cincremental={}", self.dir.join("incremental").display());
+        let args = ["--crate-name=sins", "--extern=kit", "--emit=link", &incremental];
+        let built = self.rustc(&self.dir.join("main.rs"), &args);
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        Player(self.root.join("target/tests/sins-target/debug/sins"))
+        Player(self.dir.join("sins"))
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{Sin, Verdict};
 
-const BEGIN: &str = "<!-- table: written by `AETHER_BLESS=1 cargo test --test sins` -->\n";
+const BEGIN: &str = "<!-- table: written by `AETHER_BLESS=1 cargo test --test it sins` -->\n";
 const END: &str = "<!-- end of table -->\n";
 
 /// The text between the marks, and its first lines.

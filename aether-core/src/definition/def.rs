@@ -217,7 +217,7 @@ impl StepOptions {
         Constraints {
             irreversible: self.irreversible,
             timeout_ms: self.timeout.map(millis),
-            attempts: (self.retry.max > 1).then_some(self.retry.max),
+            attempts: (self.retry.max_retries > 0).then_some(self.retry.attempts()),
         }
     }
 
@@ -253,8 +253,8 @@ impl StepOptions {
 /// When another attempt is made after a definite failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
-    /// Attempts in all, the first included.
-    pub max: u32,
+    /// Attempts that may follow the first one: 0 for a single attempt.
+    pub max_retries: u32,
     /// Wait before the second attempt.
     pub delay: Duration,
     /// By how much the wait grows with each attempt.
@@ -268,20 +268,25 @@ pub struct Retry {
 impl Retry {
     /// One attempt.
     pub const NONE: Self =
-        Self { max: 1, delay: Duration::ZERO, factor: 1.0, max_delay: Duration::ZERO, jitter: 0.0 };
+        Self { max_retries: 0, delay: Duration::ZERO, factor: 1.0, max_delay: Duration::ZERO, jitter: 0.0 };
     /// Default of reads and model calls: three retries after 200 ms, doubling, at most 30 s, each wait up to a fifth
     /// shorter.
     pub const READ: Self = Self {
-        max: 4,
+        max_retries: 3,
         delay: Duration::from_millis(200),
         factor: 2.0,
         max_delay: Duration::from_secs(30),
         jitter: 0.2,
     };
 
+    /// Attempts in all, the first included.
+    pub const fn attempts(&self) -> u32 {
+        self.max_retries.saturating_add(1)
+    }
+
     /// The wait after `attempt` (from 0) failed; `None` when no attempt is left.
     pub fn wait_after(&self, attempt: u32) -> Option<Duration> {
-        if attempt.saturating_add(1) >= self.max {
+        if attempt >= self.max_retries {
             return None;
         }
         let grown = self.delay.as_secs_f64() * self.factor.powi(attempt.min(64) as i32);
@@ -327,7 +332,7 @@ mod tests {
     #[test]
     fn waits_grow_and_end() {
         let retry = Retry {
-            max: 4,
+            max_retries: 3,
             delay: Duration::from_secs(1),
             factor: 10.0,
             max_delay: Duration::from_secs(30),
@@ -343,12 +348,12 @@ mod tests {
     fn constraints_hold_only_what_differs_from_one_unlimited_attempt() {
         let plain = StepOptions::of(EffectClass::Pure);
         assert!(plain.constraints().is_empty());
-        let once = StepOptions { retry: Retry { max: 1, ..Retry::READ }, ..plain };
+        let once = StepOptions { retry: Retry { max_retries: 0, ..Retry::READ }, ..plain };
         assert_eq!(once.constraints().attempts, None);
         let strict = StepOptions {
             irreversible: true,
             timeout: Some(Duration::from_millis(1_500)),
-            retry: Retry { max: 2, ..Retry::READ },
+            retry: Retry { max_retries: 1, ..Retry::READ },
             ..plain
         };
         let constraints = strict.constraints();

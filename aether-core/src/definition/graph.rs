@@ -60,7 +60,7 @@ impl WorkflowDef {
         text
     }
 
-    /// The state machine in the DOT language of Graphviz.
+    /// The state machine in the DOT language of Graphviz, for `dot -Tsvg`.
     pub fn dot(&self) -> String {
         let mut text = format!("digraph {} {{\n    label={};\n", quoted(self.name), quoted(&self.title()));
         text.push_str("    node [shape=box, style=rounded];\n");

@@ -1,4 +1,4 @@
-//! What macros say of a program: workflows as state machines, steps with their options, and pictures of both.
+//! What the macros generate from a program: workflows as state machines, steps with their options, and drawings.
 //!
 //! Promise: static data that executes nothing. Imports `vocabulary`.
 

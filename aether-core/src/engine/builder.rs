@@ -1,4 +1,7 @@
-//! Putting an engine together.
+//! Building an engine: its store, what step bodies are given, and its settings.
+//!
+//! Promise: an engine that starts has checked its program first: workflow names are unique, and every kind of resource
+//! that a step declares has a verifier.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +10,9 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
+use crate::engine::build_error::BuildError;
 use crate::engine::children::ChildRuns;
+use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
 use crate::engine::retention::Retention;
 use crate::engine::{retention, worker};
@@ -27,80 +32,17 @@ use crate::vocabulary::id::WorkerId;
 use crate::vocabulary::limits::Limits;
 use crate::workflow::definition::Workflow;
 
-/// Why an engine cannot be started.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// Two workflows of one name in one module. In different modules they are told apart.
-    #[error(
-        "module `{module}` has two workflows named `{name}`, in lines {first} and {second}; give one another name with `#[workflow(name = \"..\")]`"
-    )]
-    DuplicateWorkflow {
-        /// The name.
-        name: &'static str,
-        /// The module.
-        module: &'static str,
-        /// Line of the one.
-        first: u32,
-        /// Line of the other.
-        second: u32,
-    },
-    /// Production needs a store that survives a crash.
-    #[error(
-        "store {store} keeps nothing over a restart, and this engine was told to run in production: call `.sqlite(path)`, or give it another store that survives a crash"
-    )]
-    NotDurable {
-        /// The store.
-        store: String,
-    },
-    /// A step declares that it changes resources of a kind that nobody can look at.
-    #[error(
-        "step `{step}` ({place}) declares `changes = [\"{kind}\"]`, and no verifier is registered for `{kind}`: call `.verifier({kind:?}, ..)` on the engine's builder"
-    )]
-    NoVerifier {
-        /// Module path and name of the step.
-        step: &'static str,
-        /// Where it stands, `file:line`.
-        place: String,
-        /// The kind.
-        kind: &'static str,
-    },
-    /// No store was given.
-    #[error("no store was given: call `.sqlite(path)`, `.memory()` or `.store(store)`")]
-    NoStore,
-    /// Nothing tells the time.
-    #[error(
-        "no clock and entropy are linked into this program: call `.environment(..)`, or depend on a crate that has them, such as `aether`"
-    )]
-    NoEnvironment,
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// What an engine is made with where its program says nothing else. The crate that has them submits them with
-/// `inventory::submit!`, as `aether-effects` does; the last one that was linked counts.
-#[derive(Clone, Copy, Debug)]
-pub struct Defaults {
-    /// The clock and entropy.
-    pub environment: fn() -> Arc<dyn Environment>,
-    /// Verifiers by the kind of resource they look at.
-    pub verifiers: fn() -> Vec<(&'static str, Arc<dyn Verifier>)>,
-}
-
-inventory::collect!(Defaults);
-
-/// Puts an [`Engine`] together: where it keeps its runs, what step bodies get, and how it works.
+/// Builds an [`Engine`]: where it keeps its runs, what step bodies are given, and its settings.
 ///
-/// Most programs begin with [`Engine::builder`]. Every setting has a default but the store.
+/// Begin with [`Engine::builder`], choose a store, and call [`EngineBuilder::start`]. Every other setting has a default.
 ///
 /// ```
-/// # use aether_core::engine::EngineBuilder;
-/// # async fn start(builder: EngineBuilder) -> Result<(), Box<dyn std::error::Error>> {
+/// # use aether_core::engine::{BuildError, Engine};
+/// # async fn start() -> Result<(), BuildError> {
 /// # struct Archive;
 /// use std::time::Duration;
 ///
-/// let engine = builder
+/// let engine = Engine::builder()
 ///     .memory()
 ///     .provide(Archive)
 ///     .lease(Duration::from_secs(30))
@@ -126,10 +68,8 @@ pub struct EngineBuilder {
     production: bool,
     retention: Option<Retention>,
 }
-
 /// Opens a store when the engine starts.
 type OpenStore = Box<dyn FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send>;
-
 impl fmt::Debug for EngineBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineBuilder")
@@ -141,15 +81,20 @@ impl fmt::Debug for EngineBuilder {
             .finish_non_exhaustive()
     }
 }
-
 impl Engine {
-    /// Begins to put an engine together, with the [`Defaults`] that are linked into the program: with the `aether` crate
-    /// the system's clock and entropy, and verifiers of files and HTTP resources.
+    /// Begins to build an engine with the [`Defaults`] that are linked into the program. With the `aether` crate these
+    /// are the system's clock and entropy, and verifiers of files and HTTP resources.
+    ///
+    /// ```
+    /// # use aether_core::engine::{BuildError, Engine};
+    /// # async fn start() -> Result<(), BuildError> {
+    /// let engine = Engine::builder().memory().start().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn builder() -> EngineBuilder {
         EngineBuilder::default()
     }
 }
-
 impl Default for EngineBuilder {
     /// With the [`Defaults`] that are linked into the program.
     fn default() -> Self {
@@ -163,10 +108,18 @@ impl Default for EngineBuilder {
         builder
     }
 }
-
 impl EngineBuilder {
-    /// An engine in `environment`, and with none of the linked [`Defaults`]: for tests, and for programs that bring
-    /// everything themselves.
+    /// Begins with `environment` and without the linked [`Defaults`]: for tests, and for programs that provide everything
+    /// themselves.
+    ///
+    /// ```
+    /// # use aether_core::engine::EngineBuilder;
+    /// # use aether_core::environment::Environment;
+    /// # use std::sync::Arc;
+    /// # fn with(environment: Arc<dyn Environment>) -> EngineBuilder {
+    /// let builder = EngineBuilder::new(environment).memory();
+    /// # builder }
+    /// ```
     pub fn new(environment: Arc<dyn Environment>) -> Self {
         Self::bare(Some(environment))
     }
@@ -195,7 +148,16 @@ impl EngineBuilder {
         }
     }
 
-    /// Takes the time and randomness from `environment` in place of the system's.
+    /// Takes time and randomness from `environment` instead of the system.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::environment::Environment;
+    /// # use std::sync::Arc;
+    /// # fn with(environment: Arc<dyn Environment>) {
+    /// let builder = Engine::builder().environment(environment);
+    /// # }
+    /// ```
     pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
         self.environment = Some(environment);
         self
@@ -204,20 +166,35 @@ impl EngineBuilder {
     /// Keeps runs in `store`.
     ///
     /// ```
-    /// # use aether_core::engine::EngineBuilder;
-    /// # fn with(builder: EngineBuilder) -> EngineBuilder {
+    /// # use aether_core::engine::Engine;
     /// use aether_core::store::memory::MemoryStore;
     /// use std::sync::Arc;
     ///
-    /// builder.store(Arc::new(MemoryStore::default()))
-    /// # }
+    /// let builder = Engine::builder().store(Arc::new(MemoryStore::default()));
     /// ```
     pub fn store(self, store: Arc<dyn Store>) -> Self {
         self.store_with(|| Ok(store))
     }
 
-    /// Keeps runs in the store that `open` gives when the engine starts: for crates that add a method for their store.
-    /// Its error ends the start.
+    /// Keeps runs in the store that `open` returns when the engine starts: for crates that add a builder method for
+    /// their store. An error of `open` is returned by [`EngineBuilder::start`].
+    ///
+    /// ```
+    /// # use aether_core::engine::EngineBuilder;
+    /// # use aether_core::store::{Store, StoreError};
+    /// # use std::sync::Arc;
+    /// # fn open_file(path: &str) -> Result<Arc<dyn Store>, StoreError> { unimplemented!() }
+    /// trait InFile: Sized {
+    ///     fn in_file(self, path: &str) -> Self;
+    /// }
+    ///
+    /// impl InFile for EngineBuilder {
+    ///     fn in_file(self, path: &str) -> Self {
+    ///         let path = path.to_owned();
+    ///         self.store_with(move || open_file(&path))
+    ///     }
+    /// }
+    /// ```
     pub fn store_with(
         mut self,
         open: impl FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send + 'static,
@@ -227,115 +204,271 @@ impl EngineBuilder {
     }
 
     /// Keeps runs in memory: nothing survives the process.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// let builder = Engine::builder().memory();
+    /// ```
     pub fn memory(self) -> Self {
         self.store(Arc::new(MemoryStore::default()))
     }
 
-    /// Gives step bodies a value, which they get with `cx.dep::<T>()`. One value per type.
+    /// Provides a value to step bodies, which get it with `cx.dep::<T>()`. One value per type.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// struct Mailer {
+    ///     host: String,
+    /// }
+    ///
+    /// // In a step's body: `let mailer = cx.dep::<Mailer>()?;`
+    /// let builder = Engine::builder().provide(Mailer { host: "localhost".to_owned() });
+    /// ```
     pub fn provide<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.deps.insert(value);
         self
     }
 
-    /// Gives step bodies all of `deps`, in place of what was provided before.
+    /// Provides all of `deps` to step bodies, and drops what was provided before.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::deps::Deps;
+    /// let mut deps = Deps::default();
+    /// deps.insert("a value that steps share");
+    /// let builder = Engine::builder().deps(deps);
+    /// ```
     pub fn deps(mut self, deps: Deps) -> Self {
         self.deps = deps;
         self
     }
 
-    /// Registers a workflow that is not registered by itself, such as an instance of a generic one.
+    /// Registers a workflow that `#[workflow]` does not register by itself, such as an instance of a generic one.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # struct import<T>(T);
+    /// # fn with<Customer>() where import<Customer>: Workflow {
+    /// let builder = Engine::builder().register::<import<Customer>>();
+    /// # }
+    /// ```
     pub fn register<W: Workflow>(mut self) -> Self {
         self.workflows.push(RegisteredWorkflow::of::<W>());
         self
     }
 
-    /// Registers a step that is not registered by itself, such as an instance of a generic one: what it declares is
-    /// checked at the start, and it is found when it is to undo another one.
+    /// Registers a step that `#[step]` does not register by itself, such as an instance of a generic one. What it declares
+    /// is then checked when the engine starts, and it can be called to undo another step.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::step::Step;
+    /// # #[allow(non_camel_case_types)]
+    /// # struct save<T>(T);
+    /// # fn with<Customer>() where save<Customer>: Step {
+    /// let builder = Engine::builder().register_step::<save<Customer>>();
+    /// # }
+    /// ```
     pub fn register_step<S: Step>(mut self) -> Self {
         self.steps.push(RegisteredStep::of::<S>());
         self
     }
 
-    /// Asks `policy` before every command.
+    /// Consults `policy` before every command.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::outcome::EffectClass;
+    /// # use aether_core::policy::{Consulted, ReplayPolicy, Verdict};
+    /// /// Lets recorded runs be read, and no new tool call be made.
+    /// #[derive(Debug)]
+    /// struct NoTools;
+    ///
+    /// impl ReplayPolicy for NoTools {
+    ///     fn consult(&self, command: &Consulted<'_>) -> Verdict {
+    ///         match command.class {
+    ///             EffectClass::Tool if !command.recorded => Verdict::Forbid("tools are off".into()),
+    ///             _ => Verdict::Default,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let builder = Engine::builder().policy(NoTools);
+    /// ```
     pub fn policy(mut self, policy: impl ReplayPolicy) -> Self {
         self.policy = Arc::new(policy);
         self
     }
 
-    /// Lets `interceptor` answer in place of step bodies. For tests.
+    /// Lets `interceptor` answer instead of step bodies. For tests.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::payload::Payload;
+    /// # use aether_core::step::{BodyCall, BodyResult, Interceptor, StepCx};
+    /// # use futures_util::future::BoxFuture;
+    /// # use std::sync::Arc;
+    /// /// Answers every call with `null`, whatever the step.
+    /// #[derive(Debug)]
+    /// struct Silence;
+    ///
+    /// impl Interceptor for Silence {
+    ///     fn intercept(&self, _: &BodyCall<'_>, _: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+    ///         Some(Box::pin(std::future::ready(Ok(Ok(Payload::null())))))
+    ///     }
+    /// }
+    ///
+    /// let builder = Engine::builder().interceptor(Arc::new(Silence));
+    /// ```
     pub fn interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
         self.interceptor = Some(interceptor);
         self
     }
 
-    /// Lets `verifier` look at resources of `kind` before a recorded change of them is believed again. Every kind that
-    /// a step of the program declares in `changes` needs one.
+    /// Lets `verifier` inspect resources of `kind` before a recorded change to one is trusted again. Every kind that a
+    /// step of the program declares in `changes` needs a verifier.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::policy::Verifier;
+    /// # fn with(tracker: impl Verifier) {
+    /// let builder = Engine::builder().verifier("issue", tracker);
+    /// # }
+    /// ```
     pub fn verifier(mut self, kind: impl Into<String>, verifier: impl Verifier) -> Self {
         self.verifiers.insert(kind.into(), Arc::new(verifier));
         self
     }
 
-    /// Asks a person before the calls that `approvals` names, beyond those whose steps declare it.
+    /// Asks a person before the calls that `approvals` names, in addition to those whose steps declare it.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::policy::Approvals;
+    /// let builder = Engine::builder().approvals(Approvals::new().step("refund"));
+    /// ```
     pub fn approvals(mut self, approvals: Approvals) -> Self {
         self.approvals = approvals;
         self
     }
 
-    /// Sets what the engine refuses to exceed.
+    /// Sets the sizes that the engine does not let a run exceed.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::limits::Limits;
+    /// let builder = Engine::builder().limits(Limits { payload: 64 * 1024, ..Limits::default() });
+    /// ```
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets how long a claim of a run lasts without a sign of life. Default 15 s; renewed at a third of it.
+    /// Sets how long a claim of a run lasts without renewal; then another engine may claim the run. Default 15 s, at
+    /// least 100 ms. The engine renews its leases after a third of it.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use std::time::Duration;
+    /// let builder = Engine::builder().lease(Duration::from_secs(30));
+    /// ```
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease.max(Duration::from_millis(100));
         self
     }
 
-    /// Sets how often the store is asked for runs that others left or woke. Default 200 ms.
+    /// Sets how often the store is polled for runs that other processes released or sent messages to. Default 200 ms, at
+    /// least 5 ms.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use std::time::Duration;
+    /// let builder = Engine::builder().poll_interval(Duration::from_secs(1));
+    /// ```
     pub fn poll_interval(mut self, poll: Duration) -> Self {
         self.settings.poll = poll.max(Duration::from_millis(5));
         self
     }
 
-    /// Sets how many recovered runs are advanced at once. Default 10,000.
+    /// Sets how many runs this engine has in memory before it stops claiming more. Runs that this engine starts are not
+    /// held up by it. Default 10,000, at least one.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// let builder = Engine::builder().max_active(500);
+    /// ```
     pub fn max_active(mut self, runs: usize) -> Self {
         self.settings.max_active = runs.max(1);
         self
     }
 
-    /// Sets how long a run that only waits stays in memory. Default 1 s.
+    /// Sets how long a run that only waits stays in memory before it is evicted to the store. Default 1 s.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use std::time::Duration;
+    /// let builder = Engine::builder().eviction_grace(Duration::from_secs(10));
+    /// ```
     pub fn eviction_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Deletes ended runs that are older than `retention` says, when the engine starts and at intervals from then on.
+    /// Deletes ended runs that are older than `retention` allows, when the engine starts and at intervals from then on.
     /// Without it, everything is kept.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Engine, Retention};
+    /// # use std::time::Duration;
+    /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let builder = Engine::builder().retention(Retention::new().completed(30 * DAY));
+    /// ```
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = Some(retention);
         self
     }
 
-    /// Sets how long world-changing bodies may go on in a run that is cancelled, before they are dropped and stay in
-    /// doubt. Default 5 s.
+    /// Sets how long world-changing bodies in flight may continue when their run is cancelled. After that they are
+    /// dropped, and their calls stay in doubt. Default 5 s.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use std::time::Duration;
+    /// let builder = Engine::builder().cancel_grace(Duration::from_secs(30));
+    /// ```
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = grace;
         self
     }
 
     /// Refuses to start on a store that does not survive a crash.
+    ///
+    /// ```
+    /// # use aether_core::engine::{BuildError, Engine};
+    /// # async fn start() {
+    /// let refused = Engine::builder().memory().production().start().await;
+    /// assert!(matches!(refused, Err(BuildError::NotDurable { .. })));
+    /// # }
+    /// ```
     pub fn production(mut self) -> Self {
         self.production = true;
         self
     }
 
-    /// Starts the engine, which takes up the runs that were left.
+    /// Starts the engine. It resumes the open runs in its store.
+    ///
+    /// ```
+    /// # use aether_core::engine::{BuildError, Engine};
+    /// # async fn start() -> Result<(), BuildError> {
+    /// let engine = Engine::builder().memory().start().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// [`BuildError`] when two workflows share a name, a step declares a kind of resource without a verifier, or the
-    /// store cannot be used.
+    /// [`BuildError`] when no store was given, two workflows of one module share a name, a step declares a kind of
+    /// resource without a verifier, or the store cannot be used.
     pub async fn start(self) -> Result<Engine, BuildError> {
         let environment = self.environment.ok_or(BuildError::NoEnvironment)?;
         let store = self.store.ok_or(BuildError::NoStore)?()?;
@@ -381,14 +514,13 @@ impl EngineBuilder {
             ended: tokio::sync::OnceCell::new(),
             settings: self.settings,
         });
-        worker::begin(&inner);
+        worker::spawn_tasks(&inner);
         if let Some(retention) = self.retention {
             tokio::spawn(retention::keep_purging(Arc::clone(&inner), retention));
         }
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
     }
 }
-
 fn registry(
     extra: &[RegisteredWorkflow],
 ) -> Result<HashMap<&'static str, Vec<RegisteredWorkflow>>, BuildError> {
@@ -412,7 +544,6 @@ fn registry(
     }
     Ok(registry)
 }
-
 fn worker_id(environment: &dyn Environment) -> WorkerId {
     let mut bytes = [0; 16];
     environment.fill_random(&mut bytes);

@@ -1,6 +1,6 @@
 //! Child runs as the engine sees them: starting them, asking how they ended, and asking them to end.
 //!
-//! Promise: a run that is not this parent's child is neither taken for one nor told anything.
+//! Promise: a run that is not this parent's child is not treated as one, and is sent nothing.
 
 use crate::inbox::error::SendError;
 use std::sync::{Arc, Weak};
@@ -9,9 +9,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::engine::advance::load::stored_end;
-use crate::engine::create::{NewRunOf, create_whole};
+use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::inner::Inner;
-use crate::engine::operate::cancel;
+use crate::engine::operate::send_end_request;
 use crate::inbox::decisions::EndRequest;
 use crate::run::end::RunEnd;
 use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
@@ -20,8 +20,8 @@ use crate::store::error::StoreError;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::{Digest, Payload};
 
-/// Starts and follows child runs. It does not keep its engine: one whose tasks were dropped with their runtime goes with
-/// them, and lets go of its store.
+/// Starts and follows child runs. It holds its engine weakly, so that an engine whose tasks were dropped with their
+/// runtime is dropped too, and releases its store.
 #[derive(Debug)]
 pub(super) struct ChildRuns(pub(super) Weak<Inner>);
 
@@ -39,7 +39,7 @@ impl Children for ChildRuns {
         child: RunId,
         workflow: RegisteredWorkflow,
         input: Payload,
-        held: OwnedRwLockReadGuard<()>,
+        start_guard: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>> {
         let inner = self.engine();
         Box::pin(async move {
@@ -50,7 +50,7 @@ impl Children for ChildRuns {
             };
             let digest = Digest::of(&input).map_err(corrupt)?;
             let new = NewRunOf { workflow, id: child, input, parent: Some(parent.clone()), unique: false };
-            let existing = match create_whole(&inner, new, Some(held)).await? {
+            let existing = match create_run(&inner, new, Some(start_guard)).await? {
                 Created::New => return Ok(ChildStart::Runs),
                 Created::Existing(existing) => existing,
             };
@@ -93,9 +93,9 @@ impl Children for ChildRuns {
             let inner = inner?;
             match inner.shared.store.run(&child).await? {
                 Some(record) if record.parent.as_ref() == Some(&parent) && !record.status.is_terminal() => {
-                    cancel(&inner, &child, &request, at_once).await.map(|_sent| ())
+                    send_end_request(&inner, &child, &request, at_once).await.map(|_sent| ())
                 }
-                // Never started, over, or somebody else's.
+                // Never started, already ended, or not a child of this run.
                 _ => Ok(()),
             }
         })

@@ -1,7 +1,7 @@
-//! How a run comes to be.
+//! Creating a run.
 //!
-//! Promise: a caller that goes away between the creation and its answer leaves no run that this worker owns and does
-//! not advance.
+//! Promise: a caller that is dropped between the creation and its answer leaves no run that this worker owns and does not
+//! advance.
 
 use std::sync::Arc;
 
@@ -30,41 +30,47 @@ pub(crate) struct NewRunOf {
     pub(super) id: RunId,
     pub(super) input: Payload,
     pub(super) parent: Option<RunId>,
-    /// Whether the run's id was made for it, so that no other run can have it.
+    /// Whether the run's id was generated for it, so that no other run can have it.
     pub(super) unique: bool,
 }
 
-/// Creates a run in a task of its own: a caller that goes away between the creation and its answer must not leave a
-/// run that this worker holds and does not advance. `held` is let go when the run exists.
-pub(crate) async fn create_whole(
+/// Creates a run, and launches it unless its id is taken. `start_guard` is dropped when the run exists.
+pub(crate) async fn create_run(
     inner: &Arc<Inner>,
     new: NewRunOf,
-    held: Option<OwnedRwLockReadGuard<()>>,
+    start_guard: Option<OwnedRwLockReadGuard<()>>,
 ) -> Result<Created, StoreError> {
     if new.unique {
-        return create(inner, new).await;
+        // Needs no task: it launches the run before it waits for the store, so a caller that is dropped at any await
+        // leaves either no run or one that is advanced.
+        return create_and_launch(inner, new).await;
     }
+    // The caller may be dropped while the store creates the run: a step that lost a race, a request that timed out.
+    // The row then names this worker as its owner, and every renewal extends its lease, but no task advances it; no
+    // other worker could ever claim it. A task of its own always comes from the creation to the launch.
+    //
+    // The guard travels with it. A parent that ends waits until no start of a child is under way, and only then asks
+    // its children to end; a guard that the caller held would be dropped too early, and that child would be missed.
     let engine = Arc::clone(inner);
     let creation = async move {
-        let _held = held;
-        create(&engine, new).await
+        let _start_guard = start_guard;
+        create_and_launch(&engine, new).await
     };
     whole(inner, creation).await
 }
 
-/// Creates a run and begins to advance it, unless its id is taken.
-async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
+async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
     let NewRunOf { workflow, id, input, parent, unique } = new;
     let def = workflow.def;
     let shared = &inner.shared;
     let mut seed = [0; 16];
     shared.environment.fill_random(&mut seed);
     let seed = hex(&seed);
-    let corrupt = |error: PayloadError| StoreError::Unencodable {
+    let unencodable = |error: PayloadError| StoreError::Unencodable {
         what: format!("the input of run `{id}`"),
         reason: error.to_string(),
     };
-    let digest = Digest::of(&input).map_err(corrupt)?;
+    let digest = Digest::of(&input).map_err(unencodable)?;
     let created = RunCreated {
         workflow: def.name.into(),
         module: def.module.into(),
@@ -78,11 +84,11 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
     let at = now(inner);
     let created: crate::journal::event::Event = created.into();
     let events = std::slice::from_ref(&created);
-    let kept = large(events, shared.limits.inline);
-    for LargeValue { value, at } in &kept {
+    let large_values = large(events, shared.limits.inline);
+    for LargeValue { value, at } in &large_values {
         shared.store.put_blob(&at.sha256, value.as_str().into()).await?;
     }
-    let frame = Frame::referring(events, &kept).map_err(corrupt)?;
+    let frame = Frame::referring(events, &large_values).map_err(unencodable)?;
     let creation = shared.store.create(NewRun {
         id: id.clone(),
         workflow: def.name.into(),
@@ -111,11 +117,13 @@ async fn create(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError
         launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None });
     };
     if unique {
-        // Nobody else can have the id: the run begins while its first event is on its way to the disk. What leaves the
-        // run waits for that event too, because a store keeps the order of appends.
+        // No other run can have the id, so the answer is known: the run is launched while its first event is on its way
+        // to the disk. `Store::create` queued that event when it was called, and a store keeps the order of its queue:
+        // nothing of the run becomes durable, and no world-changing call is permitted, before the creation is durable.
         launch();
         return creation.await;
     }
+    // The id may belong to another run, which must not be launched under this input: the answer comes first.
     let answer = creation.await?;
     if answer == Created::New {
         launch();

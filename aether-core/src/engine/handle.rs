@@ -1,4 +1,6 @@
-//! Starting runs, and handles that wait for their results.
+//! Handles: waiting for the status, the end or the result of a run.
+//!
+//! Promise: a handle reports an end only when it is durable, whichever process wrote it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +12,7 @@ use crate::engine::advance::load::not_linked;
 use crate::engine::advance::load::stored_end;
 use crate::engine::inner::{Cell, Inner, whole};
 use crate::engine::worker::claim;
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::store::error::StoreError;
@@ -20,7 +22,7 @@ use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::PayloadError;
 use crate::workflow::definition::Workflow;
 
-/// Why a run gave no value.
+/// Why a run has no value to return.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum RunError<E = Failure> {
@@ -28,45 +30,45 @@ pub enum RunError<E = Failure> {
     Failed(E),
     /// The workflow returned this error, and some of its steps could not be undone.
     Uncompensated {
-        /// The run.
+        /// The run whose workflow failed.
         run: RunId,
         /// The workflow's error.
         error: E,
-        /// The steps that stay as they are.
+        /// The steps whose compensation failed or was not possible.
         steps: Vec<Uncompensated>,
     },
     /// The run was cancelled.
     Cancelled {
-        /// The run.
+        /// The run that was cancelled.
         run: RunId,
-        /// Why.
+        /// The reason, as recorded in the journal.
         reason: String,
-        /// By whom.
+        /// Who requested it, as recorded in the journal.
         actor: String,
         /// Steps that could not be undone.
         uncompensated: Vec<Uncompensated>,
     },
     /// The run was ended at once, without undoing anything.
     Terminated {
-        /// The run.
+        /// The run that was terminated.
         run: RunId,
-        /// Why.
+        /// The reason, as recorded in the journal.
         reason: String,
-        /// By whom.
+        /// Who requested it, as recorded in the journal.
         actor: String,
     },
     /// The run has not ended and is not being advanced here; nothing of it was lost.
     Stopped {
-        /// The run.
+        /// The run that is not being advanced.
         run: RunId,
-        /// Why.
+        /// What stopped it.
         fault: Box<Fault>,
     },
-    /// The recorded result does not decode into the workflow's types; its text says what it is.
+    /// The recorded result does not decode into the workflow's types.
     Unreadable {
-        /// The run.
+        /// The run with the result.
         run: RunId,
-        /// What the decoder said.
+        /// Why it does not decode.
         error: PayloadError,
         /// The recorded error as text, if the run failed.
         message: Option<String>,
@@ -104,11 +106,34 @@ impl<E: fmt::Display> fmt::Display for RunError<E> {
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for RunError<E> {}
 
-/// Stands for the workflow of a run when its type is not known.
+/// Stands for the workflow of a run when its type is not known; see [`Engine::find`](crate::engine::inner::Engine::find).
 #[derive(Debug)]
 pub struct AnyWorkflow;
 
-/// A run of workflow `W`.
+/// A run of workflow `W`: its status, its end, its result. Comes from [`Engine::start`], [`Engine::handle`] and
+/// [`Engine::find`].
+///
+/// A handle does not keep its run going: when it is dropped, the run continues.
+///
+/// ```
+/// # use aether_core::failure::Failure;
+/// # use aether_core::workflow::Workflow;
+/// # use aether_core::engine::{Engine, RunError};
+/// # #[allow(non_camel_case_types)]
+/// # async fn example<greet>(engine: &Engine) -> Result<(), Box<dyn std::error::Error>>
+/// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+/// let run = engine.start::<greet>("Ada".to_owned()).id("greet-ada").await?;
+/// match run.result().await {
+///     Ok(greeting) => println!("{greeting}"),
+///     Err(RunError::Cancelled { reason, actor, .. }) => println!("cancelled by {actor}: {reason}"),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// [`Engine::start`]: crate::engine::inner::Engine::start
+/// [`Engine::handle`]: crate::engine::inner::Engine::handle
+/// [`Engine::find`]: crate::engine::inner::Engine::find
 pub struct RunHandle<W> {
     pub(super) id: RunId,
     pub(super) cell: Arc<Cell>,
@@ -118,11 +143,27 @@ pub struct RunHandle<W> {
 
 impl<W> RunHandle<W> {
     /// The run's id.
+    ///
+    /// ```
+    /// # use aether_core::engine::RunHandle;
+    /// # async fn example<W>(run: RunHandle<W>) -> Result<(), Box<dyn std::error::Error>> {
+    /// println!("started {}", run.id());
+    /// # Ok(()) }
+    /// ```
     pub fn id(&self) -> &RunId {
         &self.id
     }
 
-    /// Where the run stands.
+    /// The run's current status.
+    ///
+    /// ```
+    /// # use aether_core::engine::RunHandle;
+    /// # async fn example<W>(run: RunHandle<W>) -> Result<(), Box<dyn std::error::Error>> {
+    /// if !run.status().await?.is_terminal() {
+    ///     println!("{} is still open", run.id());
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -133,18 +174,31 @@ impl<W> RunHandle<W> {
         }
     }
 
-    /// Waits for the run's end, here or in another process. A store that is locked or out of reach for a while does not
-    /// end the wait: the engine takes the run up again by itself.
+    /// Waits for the run's end, in this process or another one. A store that is locked or out of reach for a while does
+    /// not end the wait: the engine resumes the run by itself.
+    ///
+    /// ```
+    /// # use aether_core::engine::RunHandle;
+    /// # use aether_core::run::RunEnd;
+    /// # async fn example<W>(run: RunHandle<W>) -> Result<(), Box<dyn std::error::Error>> {
+    /// match run.end().await? {
+    ///     RunEnd::Completed(value) => println!("{}", value.as_str()),
+    ///     RunEnd::Stopped(fault) => println!("not advanced here: {fault}"),
+    ///     other => println!("{other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn end(&self) -> Result<RunEnd, StoreError> {
         loop {
+            // Registered before looking, so that an end in between is not missed.
             let changed = self.cell.changed.notified();
             match self.cell.get() {
-                // The engine tries again by itself.
+                // The engine resumes the run by itself when the store answers again.
                 Some(RunEnd::Stopped(fault)) if fault.is_transient() && !self.inner.is_stopping() => {}
-                // Another process may have gone on.
+                // Another process may have advanced the run since.
                 Some(RunEnd::Stopped(fault)) => {
                     let stored = stored_end(&self.inner, &self.id).await;
                     return Ok(stored.ok().flatten().unwrap_or(RunEnd::Stopped(fault)));
@@ -152,6 +206,8 @@ impl<W> RunHandle<W> {
                 Some(end) => return Ok(end),
                 None => {}
             }
+            // A run that is in flight here delivers its end through the cell. Any other may have ended in the store: in
+            // another process, or here between its removal from the active runs and the setting of the cell.
             if !self.inner.active().contains_key(&self.id) {
                 if let Some(end) = stored_end(&self.inner, &self.id).await? {
                     return Ok(end);
@@ -166,7 +222,7 @@ impl<W> RunHandle<W> {
         }
     }
 
-    /// A run that this engine holds nobody for, and that it could never take up.
+    /// Why this engine will never claim the run by itself, if it will not.
     async fn unclaimable(&self) -> Result<Option<Fault>, StoreError> {
         if self.inner.is_stopping() {
             return Ok(Some(Fault::ShutDown { run: self.id.clone() }));
@@ -176,7 +232,17 @@ impl<W> RunHandle<W> {
         Ok(unlinked.map(|record| not_linked(&self.inner, &self.id, &record.workflow)))
     }
 
-    /// Asks the engine to take this run up now, due or not, if nobody holds it.
+    /// Claims this run now, even if it is not due yet, and advances it. Returns `false` where this engine or another one
+    /// holds the run already, or it has ended.
+    ///
+    /// ```
+    /// # use aether_core::engine::RunHandle;
+    /// # async fn example<W>(run: RunHandle<W>) -> Result<(), Box<dyn std::error::Error>> {
+    /// if run.advance().await? {
+    ///     println!("{} is advanced here", run.id());
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -189,6 +255,18 @@ impl<W> RunHandle<W> {
 
 impl<W: Workflow> RunHandle<W> {
     /// Waits for the run's result.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<greet>(engine: &Engine) -> Result<(), Box<dyn std::error::Error>>
+    /// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+    /// let run = engine.start::<greet>("Ada".to_owned()).await?;
+    /// assert_eq!(run.result().await?, "Hello, Ada!");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`RunError`]: the workflow's own error, a cancellation, or why the run is not being advanced.

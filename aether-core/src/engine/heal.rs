@@ -1,7 +1,7 @@
 //! Runs that could move and that nothing wakes: waiting runs whose inbox holds what they wait for.
 //!
-//! Promise: such a run is found by a look of any worker, whatever lost its wake-up; a message that is kept for a later
-//! wait costs one look per worker.
+//! Promise: such a run is found by the next look of any worker, whatever lost its wake-up; a message that is kept for a
+//! later wait costs one look per worker.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::vocabulary::id::{CommandId, InvocationId, RunId};
 pub(super) struct Healer(HashMap<RunId, u64>);
 
 impl Healer {
-    /// What nothing wakes.
+    /// The runs that could move and that nothing wakes.
     pub(super) async fn look(&mut self, inner: &Inner) -> Result<Vec<RunId>, StoreError> {
         let mut found = Vec::new();
         let store = &inner.shared.store;
@@ -33,7 +33,7 @@ impl Healer {
                 continue;
             }
             if is_wanted(&**store, &record.id).await? {
-                tracing::warn!(run = %record.id, "a waiting run was not woken by its message; it is taken up");
+                tracing::warn!(run = %record.id, "a waiting run was not woken by its message; it is claimed");
                 found.push(record.id);
             }
         }
@@ -45,7 +45,7 @@ impl Healer {
 async fn is_wanted(store: &dyn Store, run: &RunId) -> Result<bool, StoreError> {
     let (mut on, mut signals) = (Vec::new(), HashMap::<CommandId, String>::new());
     for frame in store.load(run, 0).await? {
-        // A journal that cannot be read is a fault of whoever takes the run up.
+        // A journal that cannot be read becomes a fault when the run is claimed.
         for event in frame.events().unwrap_or_default() {
             match event {
                 Event::RunWaiting(e) => on = e.on,

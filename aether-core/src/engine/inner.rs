@@ -1,4 +1,4 @@
-//! The engine's state: what all its tasks share, which runs it advances, and where handles wait for their ends.
+//! The engine's state: what all its tasks share, which runs it advances, and where handles wait for results.
 //!
 //! Promise: the engine's tasks end when the last clone of the engine is dropped.
 
@@ -20,7 +20,31 @@ use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::RunId;
 
-/// Starts, advances and recovers runs. Cheap to clone; dropping the last clone gives all runs back to the store.
+/// Starts runs, advances them, and resumes those that a crash or a shutdown left open.
+///
+/// An engine is built with [`Engine::builder`]. It is cheap to clone, and its clones share one set of runs.
+/// [`Engine::shutdown`] lets calls in flight finish and releases every run; when the last clone is dropped instead, runs
+/// are released without waiting for calls in flight.
+///
+/// ```
+/// # use aether_core::failure::Failure;
+/// # use aether_core::workflow::Workflow;
+/// # use aether_core::engine::Engine;
+/// # #[allow(non_camel_case_types)]
+/// # async fn example<greet>() -> Result<(), Box<dyn std::error::Error>>
+/// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+/// // `greet` is an async function with `#[workflow]`.
+/// let engine = Engine::builder().memory().start().await?;
+///
+/// let run = engine.start::<greet>("Ada".to_owned()).id("greet-ada").await?;
+/// assert_eq!(run.result().await?, "Hello, Ada!");
+///
+/// engine.shutdown().await?;
+/// # Ok(()) }
+/// ```
+///
+/// The methods come in the order of need: build and start; follow, list and export runs; cancel, signal and shut down;
+/// answer what waits for people; verify; purge; and look at the engine itself.
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(super) inner: Arc<Inner>,
@@ -30,7 +54,7 @@ pub struct Engine {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(super) shared: Arc<EngineShared>,
-    /// What runs of this engine need to have children. Holds the engine weakly, being a part of it.
+    /// Starts and follows child runs. Holds the engine weakly, because it is a part of it.
     pub(super) children: Arc<dyn Children>,
     pub(super) registry: RwLock<HashMap<&'static str, Vec<RegisteredWorkflow>>>,
     pub(super) active: Mutex<HashMap<RunId, Active>>,
@@ -39,7 +63,7 @@ pub(crate) struct Inner {
     pub(super) stopping: AtomicBool,
     /// When leases were last renewed, or the engine began; microseconds since 1970.
     pub(super) renewed: AtomicI64,
-    /// What the one shutdown came to; whoever asks for another one waits for it.
+    /// Result of the one shutdown; a second call of it waits for the first and returns the same.
     pub(super) ended: tokio::sync::OnceCell<Result<(), StoreError>>,
     pub(super) settings: Settings,
 }
@@ -58,7 +82,7 @@ pub(super) struct Active {
     pub(super) task: Option<JoinHandle<()>>,
 }
 
-/// Where a handle learns how its run ended.
+/// Where the handles of a run wait for its end.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub(super) end: Mutex<Option<RunEnd>>,
@@ -94,7 +118,7 @@ impl Inner {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cell of a run; made when nobody has one.
+    /// The cell of a run; created when no handle and no task holds one.
     pub(super) fn cell(&self, run: &RunId) -> Arc<Cell> {
         let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cell) = cells.get(run).and_then(Weak::upgrade) {
@@ -105,7 +129,7 @@ impl Inner {
         cell
     }
 
-    /// Forgets cells that nobody holds.
+    /// Drops cells that no handle and no task holds.
     pub(super) fn sweep_cells(&self) {
         self.cells.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, cell| cell.strong_count() > 0);
     }
@@ -147,21 +171,61 @@ impl Inner {
 
 impl Engine {
     /// The store this engine keeps its runs in.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// for frame in engine.store().load(run, 0).await? {
+    ///     println!("event {}: {:?}", frame.position, frame.events()?);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.shared.store
     }
 
-    /// Events of all runs from here on, as they are appended. They may not be durable yet; a slow reader misses some.
+    /// Subscribes to the events of all runs that this engine advances, as they are appended. They may not be durable
+    /// yet, and a slow reader misses some.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut events = engine.watch();
+    /// while let Ok(observed) = events.recv().await {
+    ///     println!("{}: {} new events", observed.run, observed.events.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn watch(&self) -> broadcast::Receiver<Observed> {
         self.inner.shared.observers.subscribe()
     }
 
-    /// Names of the workflows this engine can advance.
+    /// Names of the workflows this engine can advance, sorted.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// assert!(engine.workflows().contains(&"greet".to_owned()));
+    /// # Ok(()) }
+    /// ```
     pub fn workflows(&self) -> Vec<String> {
         self.inner.workflow_names()
     }
 
-    /// The definition of the workflow of this name; of several, the one in `module`.
+    /// The definition of the workflow of this name. Where several modules have one, that of `module`.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// if let Some(def) = engine.definition("greet", "shop::letters") {
+    ///     println!("{} is in line {} of its file", def.name, def.line);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn definition(&self, name: &str, module: &str) -> Option<&'static WorkflowDef> {
         self.inner.workflow(name, module).map(|workflow| workflow.def)
     }
@@ -178,7 +242,7 @@ pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
     inner.wake_scheduler.notify_one();
 }
 
-/// Does `work` to its end, also when the caller is gone before: what a worker claims it must advance.
+/// Does `work` to its end, even if the caller is dropped before: a run that a worker has claimed must be advanced.
 pub(crate) async fn whole<T: Send + 'static, E: From<StoreError> + Send + 'static>(
     inner: &Inner,
     work: impl Future<Output = Result<T, E>> + Send + 'static,

@@ -1,13 +1,17 @@
-//! The engine: starts runs, recovers what was left, hands out results, and gives runs back when it shuts down.
+//! The engine: starts runs, resumes the open ones, delivers results, and releases its runs when it shuts down.
 //!
 //! Promise: one run is advanced by one live owner at a time; a shutdown releases and does not cancel; a fault of one
 //! run leaves the others alone.
 
+// rustdoc lists the methods of `Engine` in the order of its files, so the files stand in the order of need.
 mod advance;
+mod build_error;
 mod builder;
 mod children;
 mod create;
 mod decide;
+mod decide_error;
+mod defaults;
 mod handle;
 mod heal;
 mod inner;
@@ -17,8 +21,10 @@ mod start;
 mod verify;
 mod worker;
 
-pub use builder::{BuildError, Defaults, EngineBuilder};
-pub use decide::DecideError;
+pub use build_error::BuildError;
+pub use builder::EngineBuilder;
+pub use decide_error::DecideError;
+pub use defaults::Defaults;
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};

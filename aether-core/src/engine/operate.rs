@@ -1,4 +1,7 @@
-//! What people and other programs ask of runs: cancel, terminate, send a signal, list, read, export.
+//! Operating runs: list, read, export, cancel, terminate, signal; and shutting the engine down.
+//!
+//! Promise: reading executes nothing; a request to a run is durable when it is answered, and takes effect in whichever
+//! process advances the run.
 
 use crate::engine::worker;
 use std::sync::Arc;
@@ -21,11 +24,24 @@ use crate::view::run::RunView;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
 
-/// How long a shutdown waits for bodies in flight.
+/// How long [`Engine::shutdown`] waits for bodies in flight.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Engine {
-    /// Runs in the store, newest first.
+    /// Lists runs in the store, newest first.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # use aether_core::contract::Status;
+    /// # use aether_core::store::RunFilter;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// let failed = RunFilter { status: Some(Status::Failed), limit: 20, ..RunFilter::default() };
+    /// for run in engine.runs(failed).await? {
+    ///     println!("{} of {}", run.id, run.workflow);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -33,7 +49,17 @@ impl Engine {
         self.inner.shared.store.runs(filter).await
     }
 
-    /// One run as its journal tells it. Executes nothing.
+    /// The view of one run: its status, steps, effects and results, folded from its journal. Executes nothing.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// for step in engine.view(run).await?.steps {
+    ///     println!("{} is {}", step.command, step.status);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when there is no such run or its journal is unreadable.
@@ -41,8 +67,16 @@ impl Engine {
         RunView::load(&*self.inner.shared.store, run).await
     }
 
-    /// Every contract that a run made and every move of a status, in order, with trigger, actor and time. Displays as
-    /// one line an entry. Executes nothing.
+    /// Every contract that a run made and every transition of a status, in order, with trigger, actor and time. Displays
+    /// one entry per line. Executes nothing.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// println!("{}", engine.trace(run).await?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Engine::view`].
@@ -50,16 +84,15 @@ impl Engine {
         Ok(self.view(run).await?.trace())
     }
 
-    /// Records a run and the runs it started, as far as they have come: for tests, for people, for another machine.
-    /// Secrets that [`Masking::standard`] finds are masked; [`Engine::export_with`] takes another masking.
+    /// Exports a run and the runs it started, with the events they have so far: for tests, for people, for another
+    /// machine. Secrets that [`Masking::standard`] finds are masked; [`Engine::export_with`] takes another masking.
     ///
     /// ```
-    /// # use aether_core::engine::inner::Engine;
-    /// # use aether_core::recording::RecordingError;
-    /// # use aether_core::vocabulary::id::RunId;
-    /// # async fn keep(engine: &Engine, run: &RunId) -> Result<(), RecordingError> {
-    /// engine.export(run).await?.write("fixtures/ticket.json")
-    /// # }
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// engine.export(run).await?.write("fixtures/ticket.json")?;
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
@@ -68,7 +101,17 @@ impl Engine {
         self.export_with(run, &Masking::standard()).await
     }
 
-    /// As [`Engine::export`], with the secrets masked that `masking` finds.
+    /// Exports as [`Engine::export`] does, and masks the secrets that `masking` finds.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # use aether_core::recording::Masking;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// let masking = Masking::standard();
+    /// engine.export_with(run, &masking).await?.write("fixtures/ticket.json")?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Engine::export`].
@@ -76,8 +119,18 @@ impl Engine {
         Recording::export(&*self.inner.shared.store, run, masking).await
     }
 
-    /// Loads a recording into this engine's store, and gives the ids of its runs. Executes nothing; see
+    /// Loads a recording into this engine's store and returns the ids of its runs. Executes nothing; see
     /// [`Recording::import`].
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # use aether_core::recording::Recording;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// let recording = Recording::read("fixtures/ticket.json")?;
+    /// let runs = engine.import(&recording).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`RecordingError::Exists`] when the store has one of the runs already; others when the store fails.
@@ -86,7 +139,17 @@ impl Engine {
         whole(&self.inner, async move { recording.import(&*store).await }).await
     }
 
-    /// The ledger rows of a run, with the values that the effect store keeps.
+    /// The ledger rows of a run: one for each world-changing call that was granted, with its key, status and value.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// for row in engine.ledger(run).await? {
+    ///     println!("{} {} {}", row.tool, row.key, row.status.as_str());
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store fails, or such a value is missing or was altered.
@@ -97,26 +160,51 @@ impl Engine {
         Ok(rows)
     }
 
-    /// Asks a run to end: `actor` and `reason` are recorded. Bodies in flight are told and get a grace
-    /// (`cancel_grace`) to come back; then its compensated steps are undone, and its attached children are cancelled.
+    /// Asks a run to end; `reason` and `actor` are recorded. Bodies in flight are notified and get a grace period
+    /// ([`EngineBuilder::cancel_grace`](crate::engine::builder::EngineBuilder::cancel_grace)) to finish. Then the steps
+    /// that declare a compensation are undone, and attached children are cancelled.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// engine.cancel(run, "the order was withdrawn", "ann@example.com").await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`SendError`] when `actor` is blank, a text is over a limit, there is no such run, or the store fails.
     pub async fn cancel(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, SendError> {
-        ask_to_end(&self.inner, run, reason, actor, false).await
+        request_end(&self.inner, run, reason, actor, false).await
     }
 
-    /// Ends a run at once, also one that is being unwound: nothing is undone, world-changing calls in flight stay in
-    /// doubt, and attached children are terminated. `actor` and `reason` are recorded.
+    /// Ends a run at once, even while its steps are being undone: nothing is undone, world-changing calls in flight stay
+    /// in doubt, and attached children are terminated. `reason` and `actor` are recorded.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// engine.terminate(run, "the target system is gone", "ops@example.com").await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Engine::cancel`].
     pub async fn terminate(&self, run: &RunId, reason: &str, actor: &str) -> Result<Sent, SendError> {
-        ask_to_end(&self.inner, run, reason, actor, true).await
+        request_end(&self.inner, run, reason, actor, true).await
     }
 
-    /// Sends a signal into a run, for `cx.signal(name)` to receive, now or later. A second signal of the same `id` to
-    /// the same run is dropped.
+    /// Sends a signal to a run, for `cx.signal(name)` to receive now or later. `id` makes the call safe to repeat: a
+    /// second signal with the same name and id to the same run is dropped.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// engine.signal(run, "paid", "payment-17", &12_50).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`SendError`] when the value does not serialize or is over a limit, there is no such run, or the store fails.
@@ -132,11 +220,19 @@ impl Engine {
         post(&self.inner, run, message).await
     }
 
-    /// Stops claiming runs, lets step bodies in flight finish for at most ten seconds, releases every run, and waits
+    /// Stops claiming runs, gives step bodies in flight at most ten seconds to finish, releases every run, and waits
     /// until everything is durable. It cancels nothing: the runs resume at the next start. World-changing bodies that
     /// are cut off are in doubt.
     ///
     /// Closes the store, unless something else in this process holds it, such as another engine.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: Engine) -> Result<(), Box<dyn std::error::Error>> {
+    /// engine.shutdown().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot be flushed.
@@ -144,7 +240,16 @@ impl Engine {
         self.shutdown_within(PATIENCE).await
     }
 
-    /// As [`Engine::shutdown`], with another `patience` for bodies in flight.
+    /// Shuts down as [`Engine::shutdown`] does, with `patience` for bodies in flight.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # use std::time::Duration;
+    /// # async fn example(engine: Engine) -> Result<(), Box<dyn std::error::Error>> {
+    /// engine.shutdown_within(Duration::from_secs(2)).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot be flushed.
@@ -157,15 +262,15 @@ fn encode<T: serde::Serialize>(run: &RunId, what: String, value: &T) -> Result<P
     Payload::encode(value).map_err(|error| SendError::Unrecordable { run: run.clone(), what, error })
 }
 
-/// Puts a message into a run's inbox, and wakes the run if it is advanced here.
+/// Sends a message to a run's inbox, and notifies the run if it is advanced here.
 async fn post(inner: &Arc<Inner>, run: &RunId, message: Message) -> Result<Sent, SendError> {
     let sent = inner.shared.send(run, message).await?;
     notify_run(inner, run).await;
     Ok(sent)
 }
 
-/// Somebody outside asks a run to end.
-async fn ask_to_end(
+/// Checks a caller's request to end a run, and sends it.
+async fn request_end(
     inner: &Arc<Inner>,
     run: &RunId,
     reason: &str,
@@ -178,12 +283,12 @@ async fn ask_to_end(
         return Err(SendError::NoActor { run: run.clone() });
     }
     let request = EndRequest { reason: reason.into(), actor: actor.into() };
-    cancel(inner, run, &request, at_once).await
+    send_end_request(inner, run, &request, at_once).await
 }
 
-/// Asks a run to end, `at_once` or after it has undone what it did. A run that ends asks its children with its own
-/// words, whatever they are.
-pub(super) async fn cancel(
+/// Sends a run the request to end, `at_once` or after its steps are undone. A run that ends passes its own reason and
+/// actor on to its children, so they are not checked again here.
+pub(super) async fn send_end_request(
     inner: &Arc<Inner>,
     run: &RunId,
     request: &EndRequest,
@@ -197,17 +302,31 @@ pub(super) async fn cancel(
 impl<W> RunHandle<W> {
     /// Asks the run to end; see [`Engine::cancel`].
     ///
+    /// ```
+    /// # use aether_core::engine::RunHandle;
+    /// # async fn example<W>(run: RunHandle<W>) -> Result<(), Box<dyn std::error::Error>> {
+    /// run.cancel("the order was withdrawn", "ann@example.com").await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`Engine::cancel`].
     pub async fn cancel(&self, reason: &str, actor: &str) -> Result<Sent, SendError> {
-        ask_to_end(&self.inner, &self.id, reason, actor, false).await
+        request_end(&self.inner, &self.id, reason, actor, false).await
     }
 
     /// Ends the run at once; see [`Engine::terminate`].
     ///
+    /// ```
+    /// # use aether_core::engine::RunHandle;
+    /// # async fn example<W>(run: RunHandle<W>) -> Result<(), Box<dyn std::error::Error>> {
+    /// run.terminate("the target system is gone", "ops@example.com").await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`Engine::cancel`].
     pub async fn terminate(&self, reason: &str, actor: &str) -> Result<Sent, SendError> {
-        ask_to_end(&self.inner, &self.id, reason, actor, true).await
+        request_end(&self.inner, &self.id, reason, actor, true).await
     }
 }

@@ -1,4 +1,4 @@
-//! Retention: how long ended runs are kept, and what is asked before one is deleted.
+//! Retention: how long ended runs are kept, and the hook that is called before one is deleted.
 //!
 //! Promise: an open run is never deleted, nor one whose parent is open; what the hook keeps stays; a store-wide business
 //! key stays taken when its run is gone.
@@ -20,11 +20,11 @@ use crate::store::purge::{EndedRuns, Purged};
 use crate::view::run::RunView;
 use crate::vocabulary::contract::Status;
 
-/// How long ended runs are kept, by how they ended. What is not named is kept for ever.
+/// How long ended runs are kept, by how they ended. Runs that ended in a way that is not named are kept for ever.
 ///
 /// ```
 /// use std::time::Duration;
-/// use aether_core::engine::retention::{PurgeDecision, Retention};
+/// use aether_core::engine::{PurgeDecision, Retention};
 /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// let retention = Retention::new().completed(30 * DAY).failed(90 * DAY).before_purge(|run| async move {
 ///     // Here a program exports what it must keep: `run.journal().await`, `run.view().await`.
@@ -41,30 +41,30 @@ pub struct Retention {
 
 type Hook = Arc<dyn Fn(PurgeCandidate) -> BoxFuture<'static, PurgeDecision> + Send + Sync>;
 
-/// What a hook says about a run that is about to be deleted.
+/// What a hook decides about a run that is about to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PurgeDecision {
-    /// Delete it.
+    /// Delete the run.
     Delete,
-    /// Keep it. It is asked about again the next time.
+    /// Keep the run. The hook is called for it again at the next purge.
     Keep,
 }
 
-/// A run that is about to be deleted.
+/// A run that is about to be deleted, as the hook of [`Retention::before_purge`] gets it.
 #[derive(Clone, Debug)]
 pub struct PurgeCandidate {
     record: RunRecord,
     store: Arc<dyn Store>,
 }
 
-/// What a purge came to.
+/// Result of [`Engine::purge`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PurgeReport {
     /// Runs that were deleted.
     pub deleted: u64,
     /// Runs that the hook kept.
     pub kept: u64,
-    /// Runs whose parents are open.
+    /// Runs that were kept because their parents are open.
     pub held: u64,
 }
 
@@ -75,30 +75,65 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// Keeps everything for ever.
+    /// Keeps everything for ever, until an age is set.
+    ///
+    /// ```
+    /// # use aether_core::engine::Retention;
+    /// # use std::time::Duration;
+    /// # const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let retention = Retention::new().completed(30 * DAY);
+    /// ```
     pub fn new() -> Self {
         Self { ages: Vec::new(), batch: 200, every: Duration::from_secs(60 * 60), hook: None }
     }
 
     /// Deletes completed runs that ended longer ago than `age`.
+    ///
+    /// ```
+    /// # use aether_core::engine::Retention;
+    /// # use std::time::Duration;
+    /// # const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let retention = Retention::new().completed(30 * DAY);
+    /// ```
     #[must_use]
     pub fn completed(self, age: Duration) -> Self {
         self.aged(Status::Completed, age)
     }
 
     /// Deletes failed runs that ended longer ago than `age`.
+    ///
+    /// ```
+    /// # use aether_core::engine::Retention;
+    /// # use std::time::Duration;
+    /// # const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let retention = Retention::new().failed(30 * DAY);
+    /// ```
     #[must_use]
     pub fn failed(self, age: Duration) -> Self {
         self.aged(Status::Failed, age)
     }
 
     /// Deletes rejected runs that ended longer ago than `age`.
+    ///
+    /// ```
+    /// # use aether_core::engine::Retention;
+    /// # use std::time::Duration;
+    /// # const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let retention = Retention::new().rejected(30 * DAY);
+    /// ```
     #[must_use]
     pub fn rejected(self, age: Duration) -> Self {
         self.aged(Status::Rejected, age)
     }
 
     /// Deletes cancelled runs that ended longer ago than `age`.
+    ///
+    /// ```
+    /// # use aether_core::engine::Retention;
+    /// # use std::time::Duration;
+    /// # const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let retention = Retention::new().cancelled(30 * DAY);
+    /// ```
     #[must_use]
     pub fn cancelled(self, age: Duration) -> Self {
         self.aged(Status::Cancelled, age)
@@ -110,21 +145,48 @@ impl Retention {
         self
     }
 
-    /// Looks at so many runs at a time. Default 200.
+    /// Reads so many ended runs from the store at a time. Default 200.
+    ///
+    /// ```
+    /// # use aether_core::engine::Retention;
+    /// # use std::time::Duration;
+    /// # const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let retention = Retention::new().completed(30 * DAY).batch(1_000);
+    /// ```
     #[must_use]
     pub fn batch(mut self, runs: usize) -> Self {
         self.batch = runs.max(1);
         self
     }
 
-    /// How often an engine with this retention purges by itself. Default one hour.
+    /// Sets how often an engine with this retention purges by itself. Default one hour, at least 10 ms.
+    ///
+    /// ```
+    /// # use aether_core::engine::Retention;
+    /// # use std::time::Duration;
+    /// # const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let retention = Retention::new().completed(30 * DAY).every(DAY);
+    /// ```
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
         self.every = period.max(Duration::from_millis(10));
         self
     }
 
-    /// Asks `hook` before each deletion; it may export the run, and it may keep it. A run whose hook panics is kept.
+    /// Calls `hook` before each deletion; it may export the run, and it may keep it. A run whose hook panics is kept.
+    ///
+    /// ```
+    /// # use aether_core::engine::PurgeDecision;
+    /// # use aether_core::engine::Retention;
+    /// # use std::time::Duration;
+    /// # const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let retention = Retention::new().failed(30 * DAY).before_purge(|run| async move {
+    ///     match run.view().await {
+    ///         Ok(view) if view.in_doubt().is_empty() => PurgeDecision::Delete,
+    ///         _ => PurgeDecision::Keep,
+    ///     }
+    /// });
+    /// ```
     #[must_use]
     pub fn before_purge<F>(mut self, hook: impl Fn(PurgeCandidate) -> F + Send + Sync + 'static) -> Self
     where
@@ -140,12 +202,12 @@ impl Retention {
         EndedRuns { before, after: 0, limit: self.batch }
     }
 
-    async fn fate(&self, record: RunRecord, store: &Arc<dyn Store>) -> PurgeDecision {
+    async fn decide(&self, record: RunRecord, store: &Arc<dyn Store>) -> PurgeDecision {
         match &self.hook {
             Some(hook) => {
                 let run = record.id.clone();
-                let asked = async { hook(PurgeCandidate { record, store: Arc::clone(store) }).await };
-                AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| {
+                let decision = async { hook(PurgeCandidate { record, store: Arc::clone(store) }).await };
+                AssertUnwindSafe(decision).catch_unwind().await.unwrap_or_else(|_| {
                     tracing::error!(%run, "the hook before a purge panicked: the run is kept");
                     PurgeDecision::Keep
                 })
@@ -163,12 +225,28 @@ impl fmt::Debug for Retention {
 }
 
 impl PurgeCandidate {
-    /// The run.
+    /// What the store lists of the run: id, workflow, status, times.
+    ///
+    /// ```
+    /// # use aether_core::engine::PurgeCandidate;
+    /// fn is_payroll(run: &PurgeCandidate) -> bool {
+    ///     run.record().workflow == "payroll"
+    /// }
+    /// ```
     pub fn record(&self) -> &RunRecord {
         &self.record
     }
 
-    /// Its journal, byte for byte.
+    /// The run's journal, byte for byte: to archive it.
+    ///
+    /// ```
+    /// # use aether_core::engine::PurgeCandidate;
+    /// # async fn example(run: PurgeCandidate) -> Result<(), Box<dyn std::error::Error>> {
+    /// for frame in run.journal().await? {
+    ///     println!("event {}: {:?}", frame.position, frame.events()?);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -176,7 +254,14 @@ impl PurgeCandidate {
         self.store.load(&self.record.id, 0).await
     }
 
-    /// Its view.
+    /// The run's view: to keep a summary of it.
+    ///
+    /// ```
+    /// # use aether_core::engine::PurgeCandidate;
+    /// # async fn example(run: PurgeCandidate) -> Result<(), Box<dyn std::error::Error>> {
+    /// println!("{}", run.view().await?.trace());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store fails or the journal is unreadable.
@@ -186,8 +271,18 @@ impl PurgeCandidate {
 }
 
 impl Engine {
-    /// Deletes the ended runs that are older than `retention` says: journal, ledger rows, inbox and snapshot, one run
+    /// Deletes the ended runs that are older than `retention` allows: journal, ledger rows, inbox and snapshot, one run
     /// in one write. A store-wide business key stays taken. What was deleted before an error stays deleted.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Engine, Retention};
+    /// # use std::time::Duration;
+    /// # async fn example(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
+    /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    /// let report = engine.purge(&Retention::new().completed(30 * DAY)).await?;
+    /// println!("{} runs deleted, {} kept", report.deleted, report.kept);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -206,7 +301,7 @@ async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, Stor
         query.after = *last;
         for (_, record) in ended {
             let id = record.id.clone();
-            if retention.fate(record, store).await == PurgeDecision::Keep {
+            if retention.decide(record, store).await == PurgeDecision::Keep {
                 report.kept += 1;
                 continue;
             }

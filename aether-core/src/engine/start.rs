@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::engine::create::{NewRunOf, create_whole};
+use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Engine, Inner, now};
 use crate::run::program::RegisteredWorkflow;
@@ -19,12 +19,36 @@ use crate::vocabulary::payload::{Digest, Payload, PayloadError};
 use crate::workflow::definition::Workflow;
 
 impl Engine {
-    /// Starts workflow `W` with `input`. Await the answer; it is durable then.
+    /// Starts workflow `W` with `input`. Await it to get a handle; the run is durable then.
+    ///
+    /// The same workflow with the same input under the same [`StartRun::id`] is the same run, so a program that starts it
+    /// again after a crash gets a handle to the first one.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<greet>(engine: &Engine) -> Result<(), Box<dyn std::error::Error>>
+    /// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+    /// let run = engine.start::<greet>("Ada".to_owned()).id("greet-ada").await?;
+    /// assert_eq!(run.result().await?, "Hello, Ada!");
+    /// # Ok(()) }
+    /// ```
     pub fn start<W: Workflow>(&self, input: W::Input) -> StartRun<'_, W> {
         StartRun { engine: self, input: W::encode(&input), id: None, workflow: PhantomData }
     }
 
-    /// A handle to a run of any workflow.
+    /// A handle to an existing run of any workflow: for its status and its end, not for a typed result.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// let run = engine.find("greet-ada").await?;
+    /// println!("{} is {}", run.id(), run.status().await?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StartError`] when there is no such run.
@@ -41,7 +65,19 @@ impl Engine {
         RunHandle { id, cell, inner: Arc::clone(&self.inner), workflow: PhantomData }
     }
 
-    /// A handle to a run that exists.
+    /// A handle to an existing run of workflow `W`.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<greet>(engine: &Engine) -> Result<(), Box<dyn std::error::Error>>
+    /// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+    /// let run = engine.handle::<greet>("greet-ada").await?;
+    /// println!("{}", run.result().await?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`StartError`] when there is no such run, or it is of another workflow.
@@ -68,9 +104,9 @@ pub enum StartError {
     /// The input cannot be recorded.
     #[error("the input of workflow `{workflow}` cannot be recorded: {error}")]
     Input {
-        /// The workflow.
+        /// Name of the workflow.
         workflow: &'static str,
-        /// What the encoder said.
+        /// Why its input does not serialize.
         error: PayloadError,
     },
     /// The input is over the limit.
@@ -78,7 +114,7 @@ pub enum StartError {
         "the input of workflow `{workflow}` has {size} bytes of JSON, over the limit of {limit} (`Limits::payload`)"
     )]
     TooLarge {
-        /// The workflow.
+        /// Name of the workflow.
         workflow: &'static str,
         /// Size in bytes.
         size: usize,
@@ -90,17 +126,17 @@ pub enum StartError {
         "run `{run}` exists, of workflow `{workflow}` and with {difference}; use another id, or the same workflow and input to get that run"
     )]
     IdTaken {
-        /// The id.
+        /// The id, which the existing run has.
         run: RunId,
         /// Workflow of the existing run.
         workflow: String,
-        /// What differs.
+        /// What the existing run has that the new one has not.
         difference: &'static str,
     },
     /// The engine is shutting down.
     #[error("run `{run}` was not started: the engine is shutting down")]
     ShutDown {
-        /// The id.
+        /// The id that the run would have had.
         run: RunId,
     },
     /// The store failed.
@@ -108,7 +144,7 @@ pub enum StartError {
     Store(#[from] StoreError),
 }
 
-/// A run to be started; await it.
+/// A run to be started by [`Engine::start`]. Await it.
 #[must_use = "a run is started when this is awaited"]
 #[derive(Debug)]
 pub struct StartRun<'e, W: Workflow> {
@@ -119,7 +155,21 @@ pub struct StartRun<'e, W: Workflow> {
 }
 
 impl<W: Workflow> StartRun<'_, W> {
-    /// Names the run. Starting the same workflow with the same input under the same id again gives the same run.
+    /// Names the run; without it the run gets an id of its own. Starting the same workflow with the same input under the
+    /// same id again returns the same run.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<greet>(engine: &Engine) -> Result<(), Box<dyn std::error::Error>>
+    /// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+    /// let first = engine.start::<greet>("Ada".to_owned()).id("greet-ada").await?;
+    /// let again = engine.start::<greet>("Ada".to_owned()).id("greet-ada").await?;
+    /// assert_eq!(first.id(), again.id());
+    /// # Ok(()) }
+    /// ```
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(RunId::new(id));
         self
@@ -151,9 +201,9 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
             let registered = RegisteredWorkflow::of::<W>();
             let new = NewRunOf { workflow: registered, id: id.clone(), input, parent: None, unique };
-            // Held before the run can end, so that its end is not forgotten.
+            // Before the run can end: its cell lives as long as a handle, and the end is delivered through it.
             let handle = self.engine.handle_of(id);
-            if let Created::Existing(existing) = create_whole(inner, new, None).await? {
+            if let Created::Existing(existing) = create_run(inner, new, None).await? {
                 same_run(&existing, workflow, &digest)?;
                 inner.wake_scheduler.notify_one();
             }

@@ -1,4 +1,6 @@
 //! Verification: replaying a recorded run without executing anything.
+//!
+//! Promise: no body is called and nothing is written; the first difference between code and history is named.
 
 use std::sync::Arc;
 
@@ -21,12 +23,12 @@ use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::net::in_net;
 
-/// A replay that matched its history.
+/// Result of [`Engine::verify`]: a replay that matched its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// Number of answers in history.
+    /// Number of recorded results in history.
     pub recorded: u64,
-    /// Number of answers the code asked for.
+    /// Number of recorded results that the code asked for.
     pub matched: u64,
 }
 
@@ -34,35 +36,45 @@ pub struct Verified {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// Code and history do not agree, or history ends before the code does.
+    /// Code and history differ, or the code needs a result that history does not hold.
     #[error(transparent)]
     Fault(#[from] Fault),
     /// The workflow panicked where it did not before.
     #[error("run `{run}`: the workflow panicked during verification: {message}")]
     Panicked {
-        /// The run.
+        /// The run that was replayed.
         run: RunId,
-        /// What it said.
+        /// The panic message.
         message: String,
     },
 }
 
 impl Engine {
-    /// Replays a run in verify mode: no model, tool, HTTP, clock or random call is made, and nothing is written.
+    /// Replays a run in verify mode: no model, tool, HTTP, clock or random call is made, and nothing is written. Use it to
+    /// check that changed code still fits the runs that are open.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// let verified = engine.verify(run).await?;
+    /// assert_eq!(verified.matched, verified.recorded);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
-        let Replayed { run: replayed, turned, unwinding, end } = replay(&self.inner, run).await?;
-        // With which event the workflow was over.
-        let over = unwinding.as_ref().map(|(over, _)| over).or(end.as_ref());
-        let cut_off = over.is_some_and(cuts_off);
-        let again = match turned {
+        let Replayed { run: replayed, drive_end, unwinding, end } = replay(&self.inner, run).await?;
+        // The event with which the workflow ended; where steps were undone, the run's own end came later.
+        let workflow_end = unwinding.as_ref().map(|(workflow_end, _)| workflow_end).or(end.as_ref());
+        let cut_off = workflow_end.is_some_and(cuts_off);
+        let produced = match drive_end {
             DriveEnd::Done(completion) => Some(terminal(&replayed, completion)),
-            // Code goes on where history was cut off.
+            // History ends at a cancellation or a termination; the code continues beyond it.
             DriveEnd::Fault(Fault::Unrecorded { .. }) if cut_off => None,
             DriveEnd::Fault(fault) => return Err(fault.into()),
-            DriveEnd::Panicked(message) => match over.and_then(RunEnd::of) {
+            DriveEnd::Panicked(message) => match workflow_end.and_then(RunEnd::of) {
                 Some(RunEnd::Failed { message: known, .. }) if known.contains(&message) => None,
                 _ => return Err(VerifyError::Panicked { run: run.clone(), message }),
             },
@@ -74,9 +86,9 @@ impl Engine {
         if let Some(fault) = replayed.leftover() {
             return Err(fault.into());
         }
-        if let (Some(again), Some(over)) = (again, over)
+        if let (Some(produced), Some(workflow_end)) = (produced, workflow_end)
             && !cut_off
-            && again != without_uncompensated(over.clone())
+            && produced != without_uncompensated(workflow_end.clone())
         {
             return Err(other_result(run).into());
         }
@@ -95,7 +107,7 @@ impl Engine {
 /// Replays the undoing of a run's steps; returns the numbers of recorded and of matched answers.
 async fn verify_unwinding(run: &Arc<Run>, end: Option<&Event>) -> Result<(u64, u64), VerifyError> {
     match drive(run, Box::pin(unwind(Arc::clone(run)))).await {
-        // A termination cut it off.
+        // History ends at a termination, in the middle of the compensations.
         DriveEnd::Fault(Fault::Unrecorded { .. }) if matches!(end, Some(Event::RunTerminated(_))) => {}
         DriveEnd::Fault(fault) => return Err(fault.into()),
         DriveEnd::Panicked(message) => return Err(VerifyError::Panicked { run: run.id.clone(), message }),
@@ -117,7 +129,8 @@ fn without_uncompensated(mut event: Event) -> Event {
     event
 }
 
-/// Whether a run was ended from outside of its workflow: cancelled, terminated, or failed for good over a resource.
+/// Whether a run was ended from outside of its workflow: cancelled, terminated, or failed permanently because of a
+/// resource.
 fn cuts_off(end: &Event) -> bool {
     match end {
         Event::RunCancelled(_) | Event::RunTerminated(_) => true,
@@ -131,9 +144,9 @@ fn cuts_off(end: &Event) -> bool {
 /// A run that was replayed without executing anything, up to the end of its workflow.
 pub(crate) struct Replayed {
     pub(super) run: Arc<Run>,
-    /// How its workflow's turn ended.
-    pub(super) turned: DriveEnd,
-    /// The event with which its workflow was over, and the run as of then, where its steps were undone.
+    /// How driving its workflow ended.
+    pub(super) drive_end: DriveEnd,
+    /// The event with which its workflow ended, and the run as of then, where its steps were undone.
     pub(super) unwinding: Option<(Event, Arc<Run>)>,
     /// Its recorded end.
     pub(super) end: Option<Event>,
@@ -166,7 +179,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
         Run::new(Arc::clone(&inner.shared), origin)
     };
     let run = replayed(history);
-    // A run of its own: the workflow's code may have gone on where history was cut off.
+    // A run of its own: the workflow's code may have continued beyond the point where history was cut off.
     let unwinding = unwinding.map(|Unwinding { end, history }| {
         let unwound = replayed(History::default());
         unwound.begin_unwinding(history);
@@ -176,11 +189,11 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
         in_net(|| workflow.run(Arc::clone(&run), None, &created.input))
             .map_err(|message| Fault::Panicked { run: id.clone(), message })?
             .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
-    let turned = drive(&run, body).await;
-    Ok(Replayed { run, turned, unwinding, end })
+    let drive_end = drive(&run, body).await;
+    Ok(Replayed { run, drive_end, unwinding, end })
 }
 
-/// A divergence without sides: the results differ.
+/// A divergence that names no commands: the results differ.
 pub(crate) fn other_result(run: &RunId) -> Fault {
     Fault::Diverged(Box::new(Divergence { run: run.clone(), recorded: None, requested: None }))
 }

@@ -1,4 +1,4 @@
-//! What people and operators decide, as it travels through the inbox and stands in the journal.
+//! The decisions of people and operators, as they pass through the inbox and are recorded in the journal.
 //!
 //! Promise: a rejection or an expiry is a typed value and never a success.
 
@@ -14,118 +14,126 @@ use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
 
-/// What a person decided, as it stands in the journal.
+/// A person's decision about a call, as it is recorded in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ApprovalOutcome {
-    /// Go ahead.
+    /// Make the call.
     Approved,
-    /// Go ahead, with these arguments in place of the recorded ones.
+    /// Make the call with these arguments in place of the recorded ones.
     ApprovedWith(Payload),
-    /// Do not, for this reason.
+    /// Do not make the call, for this reason.
     Rejected(String),
-    /// Nobody decided in time.
+    /// No decision came before the time limit.
     Expired,
 }
 
 impl ApprovalOutcome {
-    /// The ruling that a letter holds.
-    pub(crate) fn of(letter: &ExternalReply) -> Result<Self, PayloadError> {
-        match &letter.reply {
-            Reply::Value(ruling) => ruling.decode(),
+    /// The decision in a reply.
+    pub(crate) fn of(reply: &ExternalReply) -> Result<Self, PayloadError> {
+        match &reply.reply {
+            Reply::Value(outcome) => outcome.decode(),
             Reply::Error(error) => error.decode().map(Self::Rejected),
             Reply::Expired => Ok(Self::Expired),
         }
     }
 }
 
-/// What became of an approval that a workflow asked for.
+/// Result of an approval that a workflow requested.
+///
+/// ```
+/// use aether_core::inbox::Decision;
+/// let decision = Decision::Rejected { by: "ann".into(), reason: "too expensive".into() };
+/// assert!(!decision.is_approved());
+/// let error = decision.granted().unwrap_err();
+/// assert_eq!(error.to_string(), "rejected: ann said no: too expensive");
+/// ```
 #[must_use = "a rejection is not a success: look at the decision, or use `.granted()?`"]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// A person said yes.
+    /// A person approved it.
     Approved {
-        /// Who.
+        /// Who approved it.
         by: String,
     },
-    /// A person said no.
+    /// A person rejected it.
     Rejected {
-        /// Who.
+        /// Who rejected it.
         by: String,
-        /// Why.
+        /// The reason that this person gave.
         reason: String,
     },
-    /// Nobody decided in time.
+    /// No decision came before the time limit.
     Expired,
 }
 
 impl Decision {
-    pub(crate) fn of(ruling: ApprovalOutcome, by: &str) -> Self {
-        match ruling {
+    pub(crate) fn of(outcome: ApprovalOutcome, by: &str) -> Self {
+        match outcome {
             ApprovalOutcome::Approved | ApprovalOutcome::ApprovedWith(_) => Self::Approved { by: by.into() },
             ApprovalOutcome::Rejected(reason) => Self::Rejected { by: by.into(), reason },
             ApprovalOutcome::Expired => Self::Expired,
         }
     }
 
-    /// Whether a person said yes.
+    /// Whether a person approved it.
     pub fn is_approved(&self) -> bool {
         matches!(self, Self::Approved { .. })
     }
 
-    /// Who said yes.
+    /// Who approved it; with `?`, a workflow continues only after an approval.
     ///
     /// # Errors
-    /// [`StepError::Rejected`] with person and reason, or [`StepError::Cancelled`] when nobody decided in time.
+    /// [`StepError::Rejected`] with person and reason, or [`StepError::Cancelled`] when no decision came in time.
     pub fn granted(self) -> Result<String, StepError<Failure>> {
         match self {
             Self::Approved { by } => Ok(by),
             Self::Rejected { by, reason } => {
                 Err(StepError::Rejected(Failure::permanent(format_args!("{by} said no: {reason}"))))
             }
-            Self::Expired => Err(StepError::Cancelled(Failure::permanent("nobody decided in time"))),
+            Self::Expired => Err(StepError::Cancelled(Failure::permanent("no decision came in time"))),
         }
     }
 }
 
-/// Whether `command`, of this class, asks for an answer and not for a decision.
+/// Whether `command`, of this class, is a question, which wants an answer, and not an approval.
 pub(crate) fn is_question(command: &CommandId, class: EffectClass) -> bool {
     class == EffectClass::Human && command.name() != APPROVAL
 }
 
-/// Whether `value` is the rejection of what an approval's `command` asked for.
+/// Whether `command` is an approval and `value` its rejection.
 pub(crate) fn is_rejection(command: &CommandId, value: &Payload) -> bool {
     command.name() == APPROVAL && matches!(value.decode(), Ok(Decision::Rejected { .. }))
 }
 
-/// What an operator says about an invocation in doubt.
+/// An operator's decision about an invocation in doubt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
     /// It happened, with this result as JSON.
     Happened(Payload),
-    /// It did not happen; it may be tried again.
+    /// It did not happen; the step makes a new attempt.
     DidNotHappen,
-    /// It stays unknown; the step fails as in doubt.
+    /// Its outcome stays unknown; the step fails as in doubt.
     Abandon,
 }
 
-/// An operator's resolution as it travels through the inbox.
+/// An operator's resolution as a message carries it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Resolved {
     pub(crate) resolution: Resolution,
     pub(crate) actor: String,
 }
 
-/// An operator's word as it travels through the inbox.
+/// An operator's decision about a changed resource, as a message carries it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ConfirmationReply {
     pub(crate) decision: ConfirmationDecision,
     pub(crate) actor: String,
 }
 
-/// A request to cancel or terminate, as it travels through the inbox.
+/// A request to cancel or terminate, as a message carries it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct EndRequest {
     pub(crate) reason: String,

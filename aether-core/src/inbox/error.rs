@@ -1,6 +1,6 @@
-//! Why a message did not get into a run's inbox.
+//! Why a message was not put into a run's inbox.
 //!
-//! Promise: nothing was sent, and the run is as it was.
+//! Promise: after one of these errors nothing was sent, and the run is unchanged.
 
 use crate::store::error::StoreError;
 use crate::vocabulary::id::RunId;
@@ -14,7 +14,7 @@ pub enum SendError {
     /// The value cannot be written as JSON.
     #[error("{what} to run `{run}` was not sent: its value cannot be recorded: {error}")]
     Unrecordable {
-        /// The run.
+        /// The run it was addressed to.
         run: RunId,
         /// What was to be sent, such as "signal `paid`".
         what: String,
@@ -24,10 +24,10 @@ pub enum SendError {
     /// The message, or the inbox with it, is over a limit of the engine.
     #[error(transparent)]
     OverLimit(#[from] OverLimit),
-    /// The actor is blank.
+    /// The actor of a request to end the run is blank.
     #[error("run `{run}`: say who asks for its end; the actor is recorded and must not be empty")]
     NoActor {
-        /// The run.
+        /// The run that was to end.
         run: RunId,
     },
     /// The store failed, or has no such run.

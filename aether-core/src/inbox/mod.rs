@@ -1,4 +1,4 @@
-//! What is said to a run from outside: topics, messages, decisions.
+//! Messages to a run: topics, replies, decisions.
 //!
 //! Promise: sender and receiver share these types, and neither knows the other. Imports `store` and below.
 

@@ -1,7 +1,7 @@
-//! Messages of the inbox that answer a wait: replies, signals, and what becomes of two replies to one wait.
+//! Messages of the inbox that answer a wait: replies and signals.
 //!
-//! Promise: all replies to one round of one wait have one message id, so that a store lets the first one through and no
-//! other.
+//! Promise: all replies to one round of one wait have the same message id, so that a store accepts the first of them and
+//! no other.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,15 +15,15 @@ pub(crate) fn signal(name: &str, id: &str, payload: Payload, now: Timestamp) -> 
     Message { seq: 0, id: format!("signal:{id}"), topic: signal_topic(name), payload, at: now }
 }
 
-/// What somebody outside says to a wait.
+/// What a reply says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// A value.
+    /// The value that the wait asked for, as JSON.
     Value(Payload),
-    /// An error in place of a value.
+    /// An error in place of the value, or the reason of a rejection, as JSON.
     Error(Payload),
-    /// Nothing: the time limit is over.
+    /// No one replied before the time limit.
     Expired,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn round_id(topic: &str, round: u32) -> String {
 }
 
 impl ExternalReply {
-    /// The message that this letter travels as. All letters to one round of one wait have one id, so that the first one
+    /// The message that carries this reply. All replies to one round of one wait have the same id, so that the first one
     /// wins; a refusal begins a new round.
     pub(crate) fn message(
         &self,

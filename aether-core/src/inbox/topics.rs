@@ -1,4 +1,4 @@
-//! Every topic of a run's inbox: under which name each kind of message is sent and received.
+//! The topics of a run's inbox: the name under which each kind of message is sent and received.
 //!
 //! Promise: sender and receiver take a topic from here, so that they cannot disagree.
 
@@ -12,7 +12,7 @@ pub(crate) fn callback_topic(invocation: &InvocationId) -> String {
     format!("callback:{invocation}")
 }
 
-/// Name of the command of [`Cx::approval`].
+/// Name of the command that `cx.approval` issues.
 pub(crate) const APPROVAL: &str = "approval";
 
 /// Topic of the inbox under which a question is answered.

@@ -5,57 +5,20 @@
 //! Beside the fields of an event, `stored` is reserved for references to the effect store.
 
 mod about;
-mod uncompensated;
+mod define;
+pub(crate) mod uncompensated;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::uncompensated::Uncompensated;
 
+use crate::journal::event::define::{LargeField as _, command_of, events, marked};
+
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Digest, Payload};
-
-macro_rules! events {
-    ($($(#[$doc:meta])* $number:literal $kind:ident { $($(#[$fdoc:meta])* $field:ident: $ty:ty),* $(,)? })*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-            pub struct $kind { $($(#[$fdoc])* pub $field: $ty),* }
-
-            impl From<$kind> for Event {
-                fn from(event: $kind) -> Self { Self::$kind(event) }
-            }
-        )*
-
-        /// One fact in a run's journal.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum Event {
-            $($(#[$doc])* $kind($kind),)*
-            /// A kind this build does not know; it is kept in its place and otherwise skipped.
-            #[serde(skip)]
-            Unknown {
-                /// Name of the kind as it stands in the journal.
-                kind: String,
-            },
-        }
-
-        impl Event {
-            /// Every kind with its reserved number, in the order of the numbers.
-            pub const KINDS: &'static [(u16, &'static str)] = &[$(($number, stringify!($kind))),*];
-
-            /// The reserved number of this kind; 0 for a kind this build does not know.
-            pub const fn number(&self) -> u16 {
-                match self {
-                    $(Self::$kind(_) => $number,)*
-                    Self::Unknown { .. } => 0,
-                }
-            }
-        }
-    };
-}
 
 events! {
     /// The run exists.
@@ -70,7 +33,7 @@ events! {
         /// Fingerprint of the workflow's source.
         fingerprint: String,
         /// Its input.
-        input: Payload,
+        @large input: Payload,
         /// Digest of the input, to tell a repeated start from a conflicting one.
         digest: Digest,
         /// From which values drawn inside step bodies are derived, 32 hexadecimal digits.
@@ -90,7 +53,7 @@ events! {
     /// The run ended with a value.
     3 RunCompleted {
         /// The value.
-        result: Payload,
+        @large result: Payload,
         /// Steps that failed half-way and could not be undone.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         uncompensated: Vec<Uncompensated>,
@@ -98,7 +61,7 @@ events! {
     /// The run ended with an error.
     4 RunFailed {
         /// The error as the workflow returned it.
-        error: Payload,
+        @large error: Payload,
         /// The error as text.
         message: String,
         /// Steps that could not be undone.
@@ -139,7 +102,7 @@ events! {
         /// The command that asked for it.
         command: CommandId,
         /// The plan.
-        plan: Payload,
+        @large plan: Payload,
     }
     /// A step was requested.
     11 NodeStarted {
@@ -151,7 +114,7 @@ events! {
         digest: Digest,
         /// The arguments; absent where `command_emitted` holds them.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-        input: Option<Payload>,
+        @large input: Option<Payload>,
         /// Where in the source it was awaited, `file:line`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<String>,
@@ -171,7 +134,7 @@ events! {
         /// Logical attempt, from 0.
         attempt: u32,
         /// The whole input, for a model its prompt, name and parameters.
-        input: Payload,
+        @large input: Payload,
     }
     /// The outcome of a command, final.
     14 CommandCommitted {
@@ -181,10 +144,10 @@ events! {
         outcome: Outcome,
         /// The value, where the outcome is a value.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-        result: Option<Payload>,
+        @large result: Option<Payload>,
         /// The step error, where the outcome is an error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<Payload>,
+        @large error: Option<Payload>,
         /// The outcome was taken over from the ledger or the effect store after a crash.
         #[serde(default, skip_serializing_if = "is_false")]
         caught_up: bool,
@@ -206,7 +169,7 @@ events! {
         /// The attempt that failed, from 0.
         attempt: u32,
         /// Its error.
-        error: Payload,
+        @large error: Payload,
         /// When the next attempt is due.
         due: Timestamp,
     }
@@ -240,10 +203,10 @@ events! {
         outcome: Outcome,
         /// The value, where there is one.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-        result: Option<Payload>,
+        @large result: Option<Payload>,
         /// The error, where there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<Payload>,
+        @large error: Option<Payload>,
         /// Taken over from the ledger or the effect store after a crash.
         #[serde(default, skip_serializing_if = "is_false")]
         caught_up: bool,
@@ -315,9 +278,9 @@ events! {
         /// Number of the exchange inside its command, from 0.
         exchange: u32,
         /// Method, URL and allow-listed headers.
-        request: Payload,
+        @large request: Payload,
         /// Status, allow-listed headers and body, or the error.
-        response: Payload,
+        @large response: Payload,
     }
     /// A step says that it changed a resource.
     40 StateChanged {
@@ -355,7 +318,7 @@ events! {
         command: CommandId,
         /// The value that ended it; absent where it expired.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-        value: Option<Payload>,
+        @large value: Option<Payload>,
     }
     /// A message was taken from the inbox.
     43 SignalReceived {
@@ -364,14 +327,14 @@ events! {
         /// Name it was sent under.
         name: String,
         /// What it holds.
-        value: Payload,
+        @large value: Payload,
     }
     /// A person was asked to approve a call.
     44 ApprovalRequested {
         /// The command.
         command: CommandId,
         /// What is to be approved, or the question.
-        request: Payload,
+        @large request: Payload,
         /// When the request expires.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
@@ -381,7 +344,7 @@ events! {
         /// The command.
         command: CommandId,
         /// The decision.
-        decision: Payload,
+        @large decision: Payload,
         /// Who decided.
         actor: String,
     }
@@ -521,7 +484,7 @@ events! {
         step: String,
         /// Arguments of the undoing step.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-        args: Option<Payload>,
+        @large args: Option<Payload>,
         /// Why there are no arguments: the step cannot be undone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         problem: Option<String>,

@@ -1,7 +1,7 @@
 //! The journal's stored form: frames, each one atomic append of events, chained by SHA-256.
 //!
-//! Promise: a frame is written whole or not at all; its text is stored as it was hashed; reading skips event kinds
-//! this build does not know and never changes what is stored.
+//! Promise: a frame is written whole or not at all; its text is stored byte for byte as it was hashed; reading keeps event
+//! kinds that this build does not know as [`Event::Unknown`] and never changes what is stored.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,15 @@ pub type ChainHash = [u8; 32];
 /// The chain hash before the first frame of a run.
 pub const CHAIN_START: ChainHash = [0; 32];
 
-/// The chain hash after a frame at `position` with `text`, following `previous`.
+/// The chain hash after a frame at `position` with `text`, following `previous`. Stores compute it for each frame.
+///
+/// ```
+/// use aether_core::journal::{CHAIN_START, chain};
+/// # use jiff::Timestamp;
+/// # let at = Timestamp::UNIX_EPOCH;
+/// let first = chain(&CHAIN_START, 0, at, "[]");
+/// assert_ne!(chain(&first, 1, at, "[]"), first);
+/// ```
 pub fn chain(previous: &ChainHash, position: Position, at: Timestamp, text: &str) -> ChainHash {
     let mut hash = Sha256::new();
     hash.update(previous);
@@ -29,10 +37,19 @@ pub fn chain(previous: &ChainHash, position: Position, at: Timestamp, text: &str
     hash.finalize().into()
 }
 
-/// Events on their way into a journal, already encoded: they become durable together or not at all.
+/// Encoded events that are appended together: they become durable together or not at all.
+///
+/// ```
+/// use aether_core::id::CommandId;
+/// use aether_core::journal::Frame;
+/// use aether_core::journal::event::NodeFinished;
+/// let frame = Frame::encode(&[NodeFinished { command: CommandId::new("0", "send") }.into()])?;
+/// assert_eq!((frame.count, frame.text.as_str()), (1, r#"[{"node_finished":{"command":"0:send"}}]"#));
+/// # Ok::<(), aether_core::payload::PayloadError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// How many events it holds.
+    /// Number of events in it.
     pub count: u32,
     /// JSON array of the events.
     pub text: String,
@@ -53,7 +70,7 @@ impl Frame {
 /// A frame as a store holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredFrame {
-    /// Number of its first event.
+    /// Position of its first event.
     pub position: Position,
     /// When it was appended, by the clock of the worker.
     pub at: Timestamp,
@@ -72,17 +89,17 @@ pub enum JournalError {
     /// The text is not a JSON array of events.
     #[error("journal frame at position {position} is not readable: {reason}")]
     Unreadable {
-        /// Number of the frame's first event.
+        /// Position of the frame's first event.
         position: Position,
-        /// What the decoder said.
+        /// The decoder's error.
         reason: String,
     },
     /// Frames do not follow each other.
     #[error("journal has a gap: expected position {expected}, found {found}")]
     Gap {
-        /// The position that should come next.
+        /// The position at which the next frame should begin.
         expected: Position,
-        /// The position that came.
+        /// The position at which it begins.
         found: Position,
     },
     /// The text was changed after it was written.
@@ -90,7 +107,7 @@ pub enum JournalError {
         "journal frame at position {position} was altered: its hash does not follow from what precedes it"
     )]
     Altered {
-        /// Number of the frame's first event.
+        /// Position of the frame's first event.
         position: Position,
     },
 }
@@ -129,8 +146,8 @@ fn known(kind: &str) -> bool {
     let camel: String = kind
         .split('_')
         .map(|part| {
-            let mut letters = part.chars();
-            letters.next().map_or_else(String::new, |c| c.to_ascii_uppercase().to_string() + letters.as_str())
+            let mut chars = part.chars();
+            chars.next().map_or_else(String::new, |c| c.to_ascii_uppercase().to_string() + chars.as_str())
         })
         .collect();
     Event::KINDS.iter().any(|(_, name)| *name == camel)

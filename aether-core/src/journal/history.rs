@@ -8,7 +8,10 @@ use std::task::Waker;
 
 use jiff::Timestamp;
 
-use crate::journal::event::{Event, InvocationDecision, TransactionFinished};
+use crate::journal::event::{
+    CommandCommitted, Event, InvocationDecision, NodeStarted, StepRetried, ToolInvocationFinished,
+    TransactionFinished,
+};
 use crate::journal::resources::Resources;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
@@ -106,6 +109,114 @@ pub struct CommandRecord {
 }
 
 impl CommandRecord {
+    /// Takes in an event about this command; returns the command's answer where the event holds it.
+    fn apply(&mut self, event: Event) -> Option<RecordedResult> {
+        match event {
+            Event::CommandCommitted(e) => return Some(self.commit(e)),
+            Event::TimeRecorded(e) => return Some(RecordedResult::Time(e.value)),
+            Event::UuidRecorded(e) => return Some(RecordedResult::Uuid(e.value)),
+            Event::RandomRecorded(e) => return Some(RecordedResult::Random(e.value)),
+            Event::TimerFired(_) => return Some(RecordedResult::Timer),
+            Event::RaceDecided(e) => return Some(RecordedResult::Race(e.winner)),
+            Event::WaitCompleted(e) => return Some(RecordedResult::Wait(e.value)),
+            Event::PlanGenerated(e) => return Some(RecordedResult::Step(Ok(e.plan))),
+            Event::NodeStarted(e) => self.start(e),
+            Event::NodeFinished(_) => self.finished = true,
+            Event::StepCommitted(_) => self.committed = true,
+            Event::CommandEmitted(e) => drop(self.input.get_or_insert(e.input)),
+            Event::StepRetried(e) => self.retry(&e),
+            Event::ToolInvocationStarted(e) => self.invoke(e.invocation, e.key, e.attempt, false),
+            Event::ToolInvocationFinished(e) => self.end_invocation(e),
+            Event::ToolInvocationRefused(e) => self.invoke(e.invocation, e.key, self.failed_attempts, true),
+            Event::InvocationResolved(e) => self.resolve(e.decision),
+            Event::HttpRecorded(e) => self.response = Some(e.response),
+            Event::TransactionFinished(e) => self.transaction = Some(e),
+            Event::TimerScheduled(e) => {
+                self.class = Some(EffectClass::Time);
+                self.due = Some(e.due);
+            }
+            Event::WaitStarted(e) => self.due = e.until,
+            Event::ChildStarted(e) => self.child = Some(e.child),
+            Event::ApprovalRequested(e) => self.asked = Some(Asked { until: e.until, decided: None }),
+            Event::ApprovalDecided(e) => {
+                if let Some(asked) = &mut self.asked {
+                    asked.decided = Some((e.decision, e.actor));
+                }
+            }
+            Event::AnswerRefused(_) => self.round += 1,
+            Event::CallbackAwaited(e) => {
+                self.round += u32::from(self.callback.is_some());
+                self.callback = Some((e.invocation, e.until));
+            }
+            Event::RunCreated(_)
+            | Event::RunWaiting(_)
+            | Event::RunCompleted(_)
+            | Event::RunFailed(_)
+            | Event::RunCancelled(_)
+            | Event::RunRequeued(_)
+            | Event::RunUnwinding(_)
+            | Event::RunTerminated(_)
+            | Event::CompensationRecorded(_)
+            | Event::ChildReleased(_)
+            | Event::StepCompensated(_)
+            | Event::InvocationAbandoned(_)
+            | Event::StateChanged(_)
+            | Event::StateConfirmed(_)
+            | Event::ConfirmationDecided(_)
+            | Event::SignalReceived(_)
+            | Event::CallbackReceived(_)
+            | Event::VersionMarked(_)
+            | Event::CheckpointSaved(_)
+            | Event::ContinuedAsNew(_)
+            | Event::TransactionRolledBack(_)
+            | Event::Unknown { .. } => {}
+        }
+        None
+    }
+
+    fn start(&mut self, started: NodeStarted) {
+        self.started = true;
+        self.class = Some(started.class);
+        self.digest = Some(started.digest);
+        self.input = started.input;
+        self.site = started.site;
+    }
+
+    fn commit(&mut self, committed: CommandCommitted) -> RecordedResult {
+        self.outcome = Some(committed.outcome);
+        let result = committed_result(committed.result, committed.error).or_else(|| self.result_elsewhere());
+        RecordedResult::Step(result.unwrap_or(Ok(Payload::null())))
+    }
+
+    fn retry(&mut self, retried: &StepRetried) {
+        self.failed_attempts = retried.attempt.saturating_add(1);
+        self.retry_due = Some(retried.due);
+        self.invocation = None;
+        self.transaction = None;
+    }
+
+    fn invoke(&mut self, id: InvocationId, key: IdempotencyKey, attempt: u32, refused: bool) {
+        self.invocation = Some(Invocation { id, key, attempt, finished: None, decision: None, refused });
+    }
+
+    fn end_invocation(&mut self, ended: ToolInvocationFinished) {
+        if let Some(invocation) = &mut self.invocation {
+            let response = self.response.clone().map(Ok);
+            let result =
+                committed_result(ended.result, ended.error).or(response).unwrap_or(Ok(Payload::null()));
+            invocation.finished = Some((ended.outcome, result));
+        }
+    }
+
+    fn resolve(&mut self, decision: InvocationDecision) {
+        if let Some(invocation) = &mut self.invocation {
+            invocation.decision = Some(decision);
+        }
+        if decision == InvocationDecision::DidNotHappen {
+            self.failed_attempts = self.invocation.take().map_or(1, |known| known.attempt.saturating_add(1));
+        }
+    }
+
     fn new(command: CommandId) -> Self {
         Self {
             command,
@@ -181,152 +292,7 @@ impl History {
         self.resources.apply(&event);
         let place: Box<str> = command.place().into();
         let record = self.commands.entry(place.clone()).or_insert_with(|| CommandRecord::new(command));
-        let answer = match event {
-            Event::NodeStarted(e) => {
-                record.started = true;
-                record.class = Some(e.class);
-                record.digest = Some(e.digest);
-                record.input = e.input;
-                record.site = e.site;
-                None
-            }
-            Event::NodeFinished(_) => {
-                record.finished = true;
-                None
-            }
-            Event::StepCommitted(_) => {
-                record.committed = true;
-                None
-            }
-            Event::CommandEmitted(e) => {
-                record.input.get_or_insert(e.input);
-                None
-            }
-            Event::CommandCommitted(e) => {
-                record.outcome = Some(e.outcome);
-                let result = committed_result(e.result, e.error).or_else(|| record.result_elsewhere());
-                Some(RecordedResult::Step(result.unwrap_or(Ok(Payload::null()))))
-            }
-            Event::StepRetried(e) => {
-                record.failed_attempts = e.attempt.saturating_add(1);
-                record.retry_due = Some(e.due);
-                record.invocation = None;
-                record.transaction = None;
-                None
-            }
-            Event::ToolInvocationStarted(e) => {
-                record.invocation = Some(Invocation {
-                    id: e.invocation,
-                    key: e.key,
-                    attempt: e.attempt,
-                    finished: None,
-                    decision: None,
-                    refused: false,
-                });
-                None
-            }
-            Event::ToolInvocationFinished(e) => {
-                if let Some(invocation) = &mut record.invocation {
-                    let response = record.response.clone().map(Ok);
-                    let result =
-                        committed_result(e.result, e.error).or(response).unwrap_or(Ok(Payload::null()));
-                    invocation.finished = Some((e.outcome, result));
-                }
-                None
-            }
-            Event::ToolInvocationRefused(e) => {
-                let attempt = record.failed_attempts;
-                record.invocation = Some(Invocation {
-                    id: e.invocation,
-                    key: e.key,
-                    attempt,
-                    finished: None,
-                    decision: None,
-                    refused: true,
-                });
-                None
-            }
-            Event::InvocationResolved(e) => {
-                if let Some(invocation) = &mut record.invocation {
-                    invocation.decision = Some(e.decision);
-                }
-                if e.decision == InvocationDecision::DidNotHappen {
-                    record.failed_attempts =
-                        record.invocation.take().map_or(1, |i| i.attempt.saturating_add(1));
-                }
-                None
-            }
-            Event::HttpRecorded(e) => {
-                record.response = Some(e.response);
-                None
-            }
-            Event::TransactionFinished(e) => {
-                record.transaction = Some(e);
-                None
-            }
-            Event::TimerScheduled(e) => {
-                record.class = Some(EffectClass::Time);
-                record.due = Some(e.due);
-                None
-            }
-            Event::WaitStarted(e) => {
-                record.due = e.until;
-                None
-            }
-            Event::ChildStarted(e) => {
-                record.child = Some(e.child);
-                None
-            }
-            Event::ApprovalRequested(e) => {
-                record.asked = Some(Asked { until: e.until, decided: None });
-                None
-            }
-            Event::ApprovalDecided(e) => {
-                if let Some(asked) = &mut record.asked {
-                    asked.decided = Some((e.decision, e.actor));
-                }
-                None
-            }
-            Event::AnswerRefused(_) => {
-                record.round += 1;
-                None
-            }
-            Event::CallbackAwaited(e) => {
-                record.round += u32::from(record.callback.is_some());
-                record.callback = Some((e.invocation, e.until));
-                None
-            }
-            Event::TimeRecorded(e) => Some(RecordedResult::Time(e.value)),
-            Event::UuidRecorded(e) => Some(RecordedResult::Uuid(e.value)),
-            Event::RandomRecorded(e) => Some(RecordedResult::Random(e.value)),
-            Event::TimerFired(_) => Some(RecordedResult::Timer),
-            Event::RaceDecided(e) => Some(RecordedResult::Race(e.winner)),
-            Event::WaitCompleted(e) => Some(RecordedResult::Wait(e.value)),
-            Event::PlanGenerated(e) => Some(RecordedResult::Step(Ok(e.plan))),
-            Event::RunCreated(_)
-            | Event::RunWaiting(_)
-            | Event::RunCompleted(_)
-            | Event::RunFailed(_)
-            | Event::RunCancelled(_)
-            | Event::RunRequeued(_)
-            | Event::RunUnwinding(_)
-            | Event::RunTerminated(_)
-            | Event::CompensationRecorded(_)
-            | Event::ChildReleased(_)
-            | Event::StepCompensated(_)
-            | Event::InvocationAbandoned(_)
-            | Event::StateChanged(_)
-            | Event::StateConfirmed(_)
-            | Event::ConfirmationDecided(_)
-            | Event::SignalReceived(_)
-            | Event::CallbackReceived(_)
-            | Event::VersionMarked(_)
-            | Event::CheckpointSaved(_)
-            | Event::ContinuedAsNew(_)
-            | Event::TransactionRolledBack(_)
-            | Event::Unknown { .. } => None,
-        };
-        if let Some(answer) = answer
+        if let Some(answer) = record.apply(event)
             && record.answer.is_none()
         {
             record.class = record.class.or(class_of(&answer));

@@ -1,11 +1,11 @@
 //! The effect store: where large values live, and how a journal refers to them.
 //!
-//! Promise: a value over [`Limits::inline`](crate::store::read::inline) is durable here, under its SHA-256, before
-//! the event that refers to it is appended (first the effect, then the event); equal values are kept once; an outcome
-//! that got as far as this store is taken over after a crash without running its body; a missing or altered value is
-//! [`StoreError::Corrupt`] and never another value.
+//! Promise: a value over `Limits::inline` is durable in the effect store, under its SHA-256, before the event that refers
+//! to it is appended (first the effect, then the event); equal values are stored once; an outcome that reached the effect
+//! store is committed after a crash without calling its body; a missing or altered value is an error and never another
+//! value.
 //!
-//! A reference stands beside the fields of its event, where no user's value can stand:
+//! A reference is a sibling of the event's fields, where no user's value can be:
 //! `{"command_committed":{…,"result":null,"stored":{"result":{"sha256":"…","bytes":70000}}}}`. So a value that looks
 //! like a reference is a value.
 
@@ -18,7 +18,7 @@ use crate::journal::event::Event;
 use crate::journal::frame::Frame;
 use crate::vocabulary::payload::{Answered, Payload, PayloadError, hex};
 
-/// Name of a value in the effect store.
+/// Reference to a value in the effect store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BlobRef {
     /// SHA-256 of its JSON text, 64 hexadecimal digits.
@@ -28,135 +28,88 @@ pub struct BlobRef {
 }
 
 impl BlobRef {
-    /// The name of `value`.
+    /// The reference to `value`.
     pub fn of(value: &Payload) -> Self {
         let text = value.as_str().as_bytes();
         Self { sha256: hex(&Sha256::digest(text)), bytes: text.len() as u64 }
     }
 }
 
-/// A large value together with its name.
+/// A large value and the reference that replaces it in the journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LargeValue {
-    /// The value.
+    /// The value itself.
     pub value: Payload,
-    /// Its name.
+    /// The reference to it.
     pub at: BlobRef,
-}
-
-/// The values of an event that may be large, with the names of their fields.
-pub(crate) fn values(event: &Event) -> [Option<(&'static str, &Payload)>; 2] {
-    fn perhaps<'e>(name: &'static str, value: &'e Option<Payload>) -> Option<(&'static str, &'e Payload)> {
-        value.as_ref().map(|value| (name, value))
-    }
-    let one = |name, value| [Some((name, value)), None];
-    match event {
-        Event::RunCreated(e) => one("input", &e.input),
-        Event::RunCompleted(e) => one("result", &e.result),
-        Event::RunFailed(e) => one("error", &e.error),
-        Event::PlanGenerated(e) => one("plan", &e.plan),
-        Event::NodeStarted(e) => [perhaps("input", &e.input), None],
-        Event::CommandEmitted(e) => one("input", &e.input),
-        Event::CommandCommitted(e) => [perhaps("result", &e.result), perhaps("error", &e.error)],
-        Event::ToolInvocationFinished(e) => [perhaps("result", &e.result), perhaps("error", &e.error)],
-        Event::StepRetried(e) => one("error", &e.error),
-        Event::HttpRecorded(e) => [Some(("request", &e.request)), Some(("response", &e.response))],
-        Event::WaitCompleted(e) => [perhaps("value", &e.value), None],
-        Event::SignalReceived(e) => one("value", &e.value),
-        Event::ApprovalRequested(e) => one("request", &e.request),
-        Event::ApprovalDecided(e) => one("decision", &e.decision),
-        Event::CompensationRecorded(e) => [perhaps("args", &e.args), None],
-        _ => [None, None],
-    }
-}
-
-/// Puts `value` into the field of this name; says whether the event has one.
-pub(crate) fn put(event: &mut Event, field: &str, value: Payload) -> bool {
-    match (event, field) {
-        (Event::RunCreated(e), "input") => e.input = value,
-        (Event::RunCompleted(e), "result") => e.result = value,
-        (Event::RunFailed(e), "error") => e.error = value,
-        (Event::PlanGenerated(e), "plan") => e.plan = value,
-        (Event::NodeStarted(e), "input") => e.input = Some(value),
-        (Event::CommandEmitted(e), "input") => e.input = value,
-        (Event::CommandCommitted(e), "result") => e.result = Some(value),
-        (Event::CommandCommitted(e), "error") => e.error = Some(value),
-        (Event::ToolInvocationFinished(e), "result") => e.result = Some(value),
-        (Event::ToolInvocationFinished(e), "error") => e.error = Some(value),
-        (Event::StepRetried(e), "error") => e.error = value,
-        (Event::HttpRecorded(e), "request") => e.request = value,
-        (Event::HttpRecorded(e), "response") => e.response = value,
-        (Event::WaitCompleted(e), "value") => e.value = Some(value),
-        (Event::SignalReceived(e), "value") => e.value = value,
-        (Event::ApprovalRequested(e), "request") => e.request = value,
-        (Event::ApprovalDecided(e), "decision") => e.decision = value,
-        (Event::CompensationRecorded(e), "args") => e.args = Some(value),
-        _ => return false,
-    }
-    true
 }
 
 /// Whether a value of these events is over `inline` bytes.
 pub(crate) fn has_large(events: &[Event], inline: usize) -> bool {
-    events.iter().flat_map(values).flatten().any(|(_, value)| value.as_str().len() > inline)
+    let mut found = false;
+    events
+        .iter()
+        .for_each(|event| event.for_each_large(&mut |_, value| found |= value.as_str().len() > inline));
+    found
 }
 
 /// The values of these events that are over `inline` bytes, each once.
 pub(crate) fn large(events: &[Event], inline: usize) -> Vec<LargeValue> {
-    let mut kept: Vec<LargeValue> = Vec::new();
-    for (_, value) in events.iter().flat_map(values).flatten() {
-        if value.as_str().len() > inline && kept.iter().all(|known| known.value != *value) {
-            kept.push(LargeValue { value: value.clone(), at: BlobRef::of(value) });
+    let mut found: Vec<LargeValue> = Vec::new();
+    let mut add = |_: &str, value: &Payload| {
+        if value.as_str().len() > inline && found.iter().all(|known| known.value != *value) {
+            found.push(LargeValue { value: value.clone(), at: BlobRef::of(value) });
         }
-    }
-    kept
+    };
+    events.iter().for_each(|event| event.for_each_large(&mut add));
+    found
 }
 
 impl Frame {
-    /// Encodes `events` with references in place of the values that are `kept`.
+    /// Encodes `events` with references in place of the values in `stored`.
     ///
     /// # Errors
     /// [`PayloadError::Encode`] when an event does not serialize.
-    pub fn referring(events: &[Event], kept: &[LargeValue]) -> Result<Self, PayloadError> {
-        if kept.is_empty() {
+    pub fn referring(events: &[Event], stored: &[LargeValue]) -> Result<Self, PayloadError> {
+        if stored.is_empty() {
             return Self::encode(events);
         }
-        let texts = events.iter().map(|event| refer(event, kept)).collect::<Result<Vec<_>, _>>()?;
+        let texts = events.iter().map(|event| refer(event, stored)).collect::<Result<Vec<_>, _>>()?;
         let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
         Ok(Self { count, text: format!("[{}]", texts.join(",")) })
     }
 }
 
-/// One event as JSON, with references in place of the values that are `kept`.
-pub(crate) fn refer(event: &Event, kept: &[LargeValue]) -> Result<String, PayloadError> {
+/// One event as JSON, with references in place of the values in `stored`.
+pub(crate) fn refer(event: &Event, stored: &[LargeValue]) -> Result<String, PayloadError> {
     let encode = |ty, error: serde_json::Error| PayloadError::Encode { ty, reason: error.to_string() };
-    let mut stored = BTreeMap::new();
+    let mut references = BTreeMap::new();
     let mut light = event.clone();
-    for (field, value) in values(event).into_iter().flatten() {
-        if let Some(known) = kept.iter().find(|known| known.value == *value) {
-            stored.insert(field, &known.at);
-            put(&mut light, field, Payload::null());
+    event.for_each_large(&mut |field, value| {
+        if let Some(known) = stored.iter().find(|known| known.value == *value) {
+            references.insert(field, &known.at);
+            light.put_large(field, Payload::null());
         }
-    }
+    });
     let mut text = serde_json::to_string(&light).map_err(|e| encode("a journal event", e))?;
-    if !stored.is_empty() && text.ends_with("}}") {
-        let stored = serde_json::to_string(&stored).map_err(|e| encode("references", e))?;
+    if !references.is_empty() && text.ends_with("}}") {
+        let references = serde_json::to_string(&references).map_err(|e| encode("references", e))?;
         text.truncate(text.len() - 2);
         text.push_str(",\"stored\":");
-        text.push_str(&stored);
+        text.push_str(&references);
         text.push_str("}}");
     }
     Ok(text)
 }
 
-/// The references that each event of a frame's text holds.
+/// The references in each event of a frame's text, by field.
 pub(crate) fn references(text: &str) -> Result<Vec<BTreeMap<String, BlobRef>>, String> {
     #[derive(Deserialize)]
     struct Fields {
         #[serde(default)]
         stored: BTreeMap<String, BlobRef>,
     }
-    // No frame without a reference holds this; a frame with it need not hold a reference.
+    // Every frame with a reference contains this text; a frame that contains it need not have a reference.
     if !text.contains("\"stored\":{") {
         return Ok(Vec::new());
     }
@@ -167,9 +120,9 @@ pub(crate) fn references(text: &str) -> Result<Vec<BTreeMap<String, BlobRef>>, S
         .collect())
 }
 
-/// What the body came back with, as the events of its append tell: an HTTP exchange may be the whole value.
+/// The result of the body, from the events of its append: an HTTP exchange may be the whole value.
 pub(crate) fn returned(events: &[Event]) -> Option<Answered> {
-    let told = events.iter().find_map(|event| match event {
+    let result = events.iter().find_map(|event| match event {
         Event::ToolInvocationFinished(e) => one_of(&e.result, &e.error),
         Event::CommandCommitted(e) => one_of(&e.result, &e.error),
         _ => None,
@@ -180,7 +133,7 @@ pub(crate) fn returned(events: &[Event]) -> Option<Answered> {
             _ => None,
         })
     };
-    told.or_else(exchanged)
+    result.or_else(exchanged)
 }
 
 fn one_of(result: &Option<Payload>, error: &Option<Payload>) -> Option<Answered> {

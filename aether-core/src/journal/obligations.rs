@@ -1,11 +1,10 @@
-//! What a run owes when it, or a branch of it, ends: steps to be undone, children to be told, invocations whose
-//! outcome is unknown.
+//! A run's obligations when it, or a branch of it, ends: steps to undo, children to end, invocations of unknown outcome.
 //!
-//! Promise: a fold of the run's journal and nothing else; what was undone, or could not be, is not owed again.
+//! Promise: a fold of the run's journal and nothing else; a step that was undone, or could not be, is not pending again.
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{ChildStarted, CompensationRecorded, Event, InvocationDecision, NodeStarted};
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
@@ -41,8 +40,8 @@ enum CompensationState {
 }
 
 impl PendingCompensation {
-    /// The place of the command that undoes this one. One and the same whoever asks for it, so that a compensation
-    /// that was cut off in the workflow's code is known to the unwinding.
+    /// The place of the command that undoes this one. It is the same for the workflow's code and for the unwinding, so
+    /// that the unwinding resumes a compensation that was interrupted in the workflow's code.
     pub(crate) fn place(&self) -> String {
         match &self.claimed {
             Some(claim) => format!("{}.{UNDO}.{}", claim.place(), self.undoes.place()),
@@ -56,14 +55,14 @@ pub(crate) fn undoes_another(command: &CommandId) -> bool {
     command.place().split('.').any(|part| part == UNDO)
 }
 
-/// What a run owes.
+/// The obligations of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Obligations {
     /// In the order in which the steps were committed.
     stack: Vec<PendingCompensation>,
-    /// Where in the stack each of them is.
+    /// Index in the stack of each of them.
     places: HashMap<CommandId, usize>,
-    /// What the unwinding undoes, in its order; set once it has begun.
+    /// The commands that the unwinding undoes, in its order; set once it has begun.
     plan: Vec<CommandId>,
     /// Children that may still run, with the commands that started them.
     children: BTreeMap<RunId, CommandId>,
@@ -83,14 +82,14 @@ impl Obligations {
         folded
     }
 
-    /// Takes in the next event.
+    /// Applies the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::CompensationRecorded(e) => self.push(e),
             Event::NodeStarted(e) => self.claim(e),
             Event::StepCompensated(e) => self.settle(&e.undoes, CompensationState::Yes),
             Event::RunUnwinding(e) => self.plan = self.pending(matches!(*e.end, Event::RunCompleted(_))),
-            Event::ChildStarted(e) => self.adopt(e),
+            Event::ChildStarted(e) => self.add_child(e),
             Event::ChildReleased(e) => drop(self.children.remove(&e.child)),
             Event::ToolInvocationStarted(e) => {
                 self.invocations.insert(e.command.clone(), e.invocation.clone());
@@ -122,7 +121,7 @@ impl Obligations {
 
     fn push(&mut self, recorded: &CompensationRecorded) {
         let missing = || recorded.problem.clone().unwrap_or_else(|| "its arguments are not recorded".into());
-        let owed = PendingCompensation {
+        let pending = PendingCompensation {
             undoes: recorded.command.clone(),
             step: recorded.step.clone(),
             args: recorded.args.clone().ok_or_else(missing),
@@ -130,13 +129,13 @@ impl Obligations {
             claimed: None,
             state: CompensationState::NotYet,
         };
-        // A crash inside the frame of an outcome makes it be recorded twice.
-        if let Some(known) = self.places.remove(&owed.undoes) {
+        // After a crash inside the append of an outcome it is recorded twice.
+        if let Some(known) = self.places.remove(&pending.undoes) {
             self.stack.remove(known);
             self.places.values_mut().filter(|place| **place > known).for_each(|place| *place -= 1);
         }
-        self.places.insert(owed.undoes.clone(), self.stack.len());
-        self.stack.push(owed);
+        self.places.insert(pending.undoes.clone(), self.stack.len());
+        self.stack.push(pending);
     }
 
     /// `cx.compensate()` lists what it undoes.
@@ -146,13 +145,13 @@ impl Obligations {
         }
         let listed = started.input.as_ref().and_then(|input| input.decode::<Vec<CommandId>>().ok());
         for undoes in listed.unwrap_or_default() {
-            if let Some(owed) = self.owed_mut(&undoes) {
-                owed.claimed = Some(started.command.clone());
+            if let Some(pending) = self.compensation_mut(&undoes) {
+                pending.claimed = Some(started.command.clone());
             }
         }
     }
 
-    fn adopt(&mut self, started: &ChildStarted) {
+    fn add_child(&mut self, started: &ChildStarted) {
         self.started.entry(started.child.clone()).or_insert_with(|| started.command.clone());
         if !started.unawaited {
             self.awaited.insert(started.command.clone(), started.child.clone());
@@ -162,7 +161,7 @@ impl Obligations {
         }
     }
 
-    /// Keeps an error that the commit of its command will not repeat.
+    /// Remembers an error that the commit of its command will not repeat.
     fn remember(&mut self, command: &CommandId, error: Option<&Payload>) {
         if let (true, Some(error)) = (undoes_another(command), error) {
             self.errors.insert(command.clone(), error.clone());
@@ -170,12 +169,12 @@ impl Obligations {
     }
 
     fn settle(&mut self, undoes: &CommandId, state: CompensationState) {
-        if let Some(owed) = self.owed_mut(undoes) {
-            owed.state = state;
+        if let Some(pending) = self.compensation_mut(undoes) {
+            pending.state = state;
         }
     }
 
-    fn owed_mut(&mut self, undoes: &CommandId) -> Option<&mut PendingCompensation> {
+    fn compensation_mut(&mut self, undoes: &CommandId) -> Option<&mut PendingCompensation> {
         self.stack.get_mut(*self.places.get(undoes)?)
     }
 
@@ -184,8 +183,8 @@ impl Obligations {
         if !undoes_another(compensation) {
             return;
         }
-        let found = self.stack.iter().find(|owed| owed.place() == compensation.place());
-        if let Some(undoes) = found.map(|owed| owed.undoes.clone()) {
+        let found = self.stack.iter().find(|step| step.place() == compensation.place());
+        if let Some(undoes) = found.map(|step| step.undoes.clone()) {
             self.give_up(&undoes, compensation, error);
         }
     }
@@ -193,7 +192,7 @@ impl Obligations {
     /// Notes that `undoes` was not undone.
     pub(crate) fn give_up(&mut self, undoes: &CommandId, compensation: &CommandId, error: &Payload) {
         let in_doubt = error.decode::<StepError<Payload>>().is_ok_and(|error| error.is_in_doubt());
-        // An error of the user's own type is shown as it is recorded.
+        // An error of the user's own type is shown as recorded JSON.
         let message = match error.decode::<StepError>() {
             Ok(error) => error.to_string(),
             Err(_) => error.as_str().to_owned(),
@@ -205,30 +204,30 @@ impl Obligations {
 
     /// The steps that are to be undone, the last one first; with `half_way` only those that failed half-way.
     pub(crate) fn pending(&self, half_way: bool) -> Vec<CommandId> {
-        let pending = |owed: &&PendingCompensation| {
-            owed.state == CompensationState::NotYet && (owed.half_way || !half_way)
+        let is_pending = |step: &&PendingCompensation| {
+            step.state == CompensationState::NotYet && (step.half_way || !half_way)
         };
-        self.stack.iter().rev().filter(pending).map(|owed| owed.undoes.clone()).collect()
+        self.stack.iter().rev().filter(is_pending).map(|step| step.undoes.clone()).collect()
     }
 
-    /// What the unwinding undoes, in its order.
+    /// The commands that the unwinding undoes, in its order.
     pub(crate) fn plan(&self) -> Vec<CommandId> {
         self.plan.clone()
     }
 
     /// The compensation of `undoes`.
-    pub(crate) fn owed(&self, undoes: &CommandId) -> Option<&PendingCompensation> {
+    pub(crate) fn compensation_of(&self, undoes: &CommandId) -> Option<&PendingCompensation> {
         self.stack.get(*self.places.get(undoes)?)
     }
 
     /// Whether `undoes` was undone.
     pub(crate) fn is_undone(&self, undoes: &CommandId) -> bool {
-        self.owed(undoes).is_some_and(|owed| owed.state == CompensationState::Yes)
+        self.compensation_of(undoes).is_some_and(|step| step.state == CompensationState::Yes)
     }
 
     /// The steps that could not be undone.
     pub(crate) fn uncompensated(&self) -> Vec<Uncompensated> {
-        let failed = |owed: &PendingCompensation| match &owed.state {
+        let failed = |step: &PendingCompensation| match &step.state {
             CompensationState::Failed(failed) => Some(failed.clone()),
             CompensationState::NotYet | CompensationState::Yes => None,
         };
@@ -245,7 +244,7 @@ impl Obligations {
         self.started.get(child)
     }
 
-    /// Invocations that were started and whose outcome nobody decided about.
+    /// Invocations that were started and whose outcome is neither known nor decided.
     pub(crate) fn invocations(&self) -> Vec<(CommandId, InvocationId)> {
         self.invocations.iter().map(|(command, invocation)| (command.clone(), invocation.clone())).collect()
     }
@@ -272,7 +271,7 @@ mod tests {
         assert_eq!(obligations.pending(false), [command("1:book"), command("0:pay")]);
         let end = RunCancelled { reason: String::new(), actor: String::new(), uncompensated: Vec::new() };
         obligations.apply(&RunUnwinding { end: Box::new(end.into()) }.into());
-        assert_eq!(obligations.owed(&command("1:book")).unwrap().place(), "undo.1");
+        assert_eq!(obligations.compensation_of(&command("1:book")).unwrap().place(), "undo.1");
         let undone = StepCompensated { command: command("undo.1:refund"), undoes: command("1:book") };
         obligations.apply(&undone.into());
         assert!(obligations.is_undone(&command("1:book")));

@@ -1,7 +1,7 @@
-//! Consent of a person to a step's call: who asks for it, and the gate before the intent.
+//! A person's approval of a step call: which calls need it, and the gate before the intent.
 //!
-//! Promise: a call that needs consent leaves no intent and no ledger row, and calls no body, before the consent is
-//! recorded; a policy can raise what a step declares and never lower it; rejection and expiry close the call.
+//! Promise: a call that needs approval has no intent and no ledger row, and calls no body, before the approval is
+//! recorded; a policy can add to what a step declares and never waive it; rejection and expiry end the call.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload};
 
-/// What a person is shown of a call, beside its arguments.
+/// What a person sees of a call, beside its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct CallShown {
     step: String,
@@ -31,24 +31,27 @@ struct CallShown {
 }
 
 impl StepCall {
-    /// Returns when the call may be made; `Err` holds its end where it may not. `record` is what a crash left.
+    /// Returns when the call may be made; `Err` holds its answer where it may not. `record` is what the journal holds of
+    /// the call after a crash.
     pub(crate) async fn permitted(&mut self, record: Option<&CommandRecord>) -> Result<(), Answered> {
         let begun = record
             .is_some_and(|r| r.invocation.is_some() || r.transaction.is_some() || r.failed_attempts > 0);
         self.round = record.map_or(0, |record| record.round);
         self.handed_over = record.is_some_and(|record| record.callback.is_some());
-        let (ruling, actor) = match record.and_then(|record| record.asked.clone()) {
+        // A request that is in the journal counts, whatever the policy says now: a restart with another policy must not
+        // let a call through that a person is still deciding about.
+        let (outcome, actor) = match record.and_then(|record| record.asked.clone()) {
             Some(asked) => match asked.decided {
-                Some((ruling, actor)) => (ruling.decode().unwrap_or_else(unreadable), actor),
-                None => self.ruling(asked.until).await,
+                Some((decision, actor)) => (decision.decode().unwrap_or_else(unreadable), actor),
+                None => self.await_decision(asked.until).await,
             },
-            None if begun || !self.needs_consent() => return Ok(()),
+            None if begun || !self.needs_approval() => return Ok(()),
             None => {
-                let until = self.ask_consent().await?;
-                self.ruling(until).await
+                let until = self.request_approval().await?;
+                self.await_decision(until).await
             }
         };
-        match ruling {
+        match outcome {
             ApprovalOutcome::Approved => Ok(()),
             ApprovalOutcome::ApprovedWith(args) => self.take_edited(args).await,
             ApprovalOutcome::Rejected(reason) => {
@@ -56,17 +59,17 @@ impl StepCall {
                 Err(self.close(StepError::Rejected(self.run.failure(&self.command, why))).await)
             }
             ApprovalOutcome::Expired => {
-                let why = format!("nobody approved the call of `{}` in time", self.name);
+                let why = format!("no one approved the call of `{}` in time", self.name);
                 Err(self.close(StepError::Cancelled(self.run.failure(&self.command, why))).await)
             }
         }
     }
 
-    fn needs_consent(&self) -> bool {
+    fn needs_approval(&self) -> bool {
         let declared = match self.options.approval {
             Approval::Never => false,
             Approval::Required => true,
-            // Arguments that do not decode are shown to a person rather than let through.
+            // Arguments that do not decode are shown to a person: the step's rule cannot be asked about them.
             Approval::ByArguments => {
                 or_yes(&self.name, || self.body.needs_approval(&self.args).unwrap_or(true))
             }
@@ -81,8 +84,8 @@ impl StepCall {
             })
     }
 
-    /// Records the request; it is durable before anybody sees it.
-    async fn ask_consent(&mut self) -> Result<Option<Timestamp>, Answered> {
+    /// Records the request. Durable before it returns, so that no person decides about a request that a crash loses.
+    async fn request_approval(&mut self) -> Result<Option<Timestamp>, Answered> {
         let step = self.path.to_string();
         let shown = CallShown { step, class: self.options.class, irreversible: self.options.irreversible };
         let request = match Payload::encode(&shown) {
@@ -100,9 +103,9 @@ impl StepCall {
         Ok(until)
     }
 
-    /// Waits for a person, and records the decision.
-    async fn ruling(&mut self, until: Option<Timestamp>) -> (ApprovalOutcome, String) {
-        let mut letters = ReplyReceiver {
+    /// Waits for a person's decision, and records it.
+    async fn await_decision(&mut self, until: Option<Timestamp>) -> (ApprovalOutcome, String) {
+        let mut replies = ReplyReceiver {
             run: Arc::clone(&self.run),
             command: self.command.clone(),
             topic: approval_topic(&self.command),
@@ -110,36 +113,36 @@ impl StepCall {
             round: self.round,
         };
         loop {
-            let Received { letter, consumed } = letters.letter().await;
-            let read = ApprovalOutcome::of(&letter).map_err(|error| error.to_string());
-            match read.and_then(|ruling| self.recorded_form(ruling)) {
-                Ok((ruling, decision)) => {
+            let Received { reply, consumed } = replies.next_reply().await;
+            let read = ApprovalOutcome::of(&reply).map_err(|error| error.to_string());
+            match read.and_then(|outcome| self.recorded_form(outcome)) {
+                Ok((outcome, decision)) => {
                     let command = self.command.clone();
-                    let decided = ApprovalDecided { command, decision, actor: letter.actor.clone() };
-                    let riders = AppendExtras { consumed, ..AppendExtras::default() };
-                    self.run.append_large(vec![decided.into()], riders).await;
-                    self.round = letters.round;
-                    return (ruling, letter.actor);
+                    let decided = ApprovalDecided { command, decision, actor: reply.actor.clone() };
+                    let extras = AppendExtras { consumed, ..AppendExtras::default() };
+                    self.run.append_large(vec![decided.into()], extras).await;
+                    self.round = replies.round;
+                    return (outcome, reply.actor);
                 }
-                Err(reason) => letters.refuse(&letter.actor, reason, consumed),
+                Err(reason) => replies.refuse(&reply.actor, reason, consumed),
             }
         }
     }
 
-    /// Checks a ruling, and encodes it.
-    fn recorded_form(&self, ruling: ApprovalOutcome) -> Result<(ApprovalOutcome, Payload), String> {
-        if let ApprovalOutcome::ApprovedWith(edited) = &ruling {
+    /// Checks a decision, and encodes it.
+    fn recorded_form(&self, outcome: ApprovalOutcome) -> Result<(ApprovalOutcome, Payload), String> {
+        if let ApprovalOutcome::ApprovedWith(edited) = &outcome {
             self.ask_body(|body| body.check(edited)).map_err(|error| error.to_string())?;
             if let Some(reason) = self.run.too_large(edited) {
                 return Err(reason);
             }
             Digest::of(edited).map_err(|error| error.to_string())?;
         }
-        let decision = Payload::encode(&ruling).map_err(|error| error.to_string())?;
-        Ok((ruling, decision))
+        let decision = Payload::encode(&outcome).map_err(|error| error.to_string())?;
+        Ok((outcome, decision))
     }
 
-    /// From here on the call has the edited arguments; the recorded ones stay what the workflow asked for.
+    /// Replaces the arguments by the edited ones. In the journal the command keeps those that the workflow passed.
     async fn take_edited(&mut self, args: Payload) -> Result<(), Answered> {
         match Digest::of(&args) {
             Ok(digest) => {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::journal::event::Event;
 use crate::journal::event::{CommandEmitted, NodeFinished, ToolInvocationRefused, ToolInvocationStarted};
 use crate::journal::frame::Frame;
 use crate::journal::history::{CommandRecord, Invocation, RecordedResult};
@@ -19,6 +20,7 @@ use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::CommandId;
+use crate::vocabulary::id::{IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest};
 
@@ -225,62 +227,26 @@ impl StepCall {
                 return Next::Done(answered);
             }
         };
-        let mut events = self.start_events();
-        let mut refused = events.clone();
-        let (command, attempt) = (self.command.clone(), self.attempt);
-        let tool = self.name.to_string();
-        refused.push(
-            ToolInvocationRefused {
-                command: command.clone(),
-                invocation: invocation.clone(),
-                key: key.clone(),
-            }
-            .into(),
-        );
-        events.push(
-            ToolInvocationStarted {
-                command: command.clone(),
-                invocation: invocation.clone(),
-                tool: tool.clone(),
-                attempt,
-                key: key.clone(),
-            }
-            .into(),
-        );
-        let kept = self.run.keep(&events).await;
-        let otherwise = match Frame::referring(&refused, &kept) {
+        let (events, refused) = self.acquire_events(&key, &invocation);
+        let stored = self.run.store_large(&events).await;
+        let otherwise = match Frame::referring(&refused, &stored) {
             Ok(frame) => frame,
             Err(error) => {
                 let error = StepError::Unrecordable(self.run.failure(&self.command, error));
                 return Next::Done(Err(error.recorded()));
             }
         };
-        let started_at = self.run.now();
-        self.began = Some(started_at);
-        let entry = LedgerEntry {
-            key: key.clone(),
-            run: self.run.id.clone(),
-            command,
-            invocation: invocation.clone(),
-            tool,
-            digest: self.digest.clone(),
-            business_key,
-            status: LedgerStatus::Started,
-            result: None,
-            error: None,
-            committed: false,
-            epoch: self.run.epoch,
-            started_at,
-            finished_at: None,
-        };
+        let entry = self.ledger_entry(key.clone(), invocation.clone(), business_key);
+        self.began = Some(entry.started_at);
         let acquire = Some(Acquire { entry, otherwise });
-        let receipt =
-            self.run.append_durably(events, acquire, AppendExtras { kept, ..AppendExtras::default() }).await;
+        let extras = AppendExtras { stored, ..AppendExtras::default() };
+        let receipt = self.run.append_durably(events, acquire, extras).await;
         self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {
             Some(LedgerAnswer::Execute(intent)) => Next::Call(intent),
             Some(LedgerAnswer::Recorded(row)) => {
                 let (outcome, result) = self.recorded(&row).await;
+                let attempt = self.attempt;
                 let invocation = Invocation {
                     id: invocation,
                     key,
@@ -294,6 +260,52 @@ impl StepCall {
             Some(LedgerAnswer::InFlight(_)) => Next::Unknown(invocation, key, None),
             Some(LedgerAnswer::Refused(row)) => Next::Done(self.refuse(Some(*row)).await),
             None => Next::Done(self.refuse(None).await),
+        }
+    }
+
+    /// The events of an attempt whose key is granted, and as many that take their place where it is refused: positions
+    /// never depend on the ledger's answer.
+    fn acquire_events(
+        &mut self,
+        key: &IdempotencyKey,
+        invocation: &InvocationId,
+    ) -> (Vec<Event>, Vec<Event>) {
+        let mut granted = self.start_events();
+        let mut refused = granted.clone();
+        let (command, invocation, key) = (self.command.clone(), invocation.clone(), key.clone());
+        let (tool, attempt) = (self.name.to_string(), self.attempt);
+        let refusal = ToolInvocationRefused {
+            command: command.clone(),
+            invocation: invocation.clone(),
+            key: key.clone(),
+        };
+        refused.push(refusal.into());
+        granted.push(ToolInvocationStarted { command, invocation, tool, attempt, key }.into());
+        (granted, refused)
+    }
+
+    /// The ledger row of an attempt that starts now.
+    fn ledger_entry(
+        &self,
+        key: IdempotencyKey,
+        invocation: InvocationId,
+        business_key: Option<String>,
+    ) -> LedgerEntry {
+        LedgerEntry {
+            key,
+            run: self.run.id.clone(),
+            command: self.command.clone(),
+            invocation,
+            tool: self.name.to_string(),
+            digest: self.digest.clone(),
+            business_key,
+            status: LedgerStatus::Started,
+            result: None,
+            error: None,
+            committed: false,
+            epoch: self.run.epoch,
+            started_at: self.run.now(),
+            finished_at: None,
         }
     }
 
@@ -340,7 +352,7 @@ impl StepCall {
                     BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_) => LedgerStatus::InDoubt,
                     _ => LedgerStatus::Failed,
                 };
-                let error = self.error_of(ended, may_retry && self.options.retry.max > 1);
+                let error = self.error_of(ended, may_retry && self.options.retry.max_retries > 0);
                 Next::Done(self.commit_failure(class.outcome(), &error, Some(status)).await)
             }
         }

@@ -21,10 +21,10 @@ use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 
 impl StepCall {
-    /// Runs a body that leaves the world as it is.
+    /// Runs a body that does not change the world.
     pub(crate) async fn call_safely(&mut self) -> BodyOutcome {
         let class = self.options.class;
-        // A pure body runs again on replay, where nobody looks at the clock; it has no use for it either.
+        // A pure body runs again on every replay, so a clock reading would differ from run to run.
         let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
         let cx = self.step_cx(began, None);
         cx.heartbeats().begin_after(self.progress().await);
@@ -43,7 +43,7 @@ impl StepCall {
         self.call(cx).await
     }
 
-    /// The recorded start of an invocation: a body that is sent again after a crash sees the same clock.
+    /// The recorded start of an invocation, so that a body that is called again after a crash sees the same time.
     async fn began_before(&self, intent: &DurableIntent) -> Timestamp {
         let _in_flight = self.run.in_flight();
         match self.run.shared.store.entry(intent.key()).await {
@@ -52,14 +52,14 @@ impl StepCall {
         }
     }
 
-    /// What a test answers in the body's place.
+    /// The answer that an interceptor gives in place of the body.
     pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
         let interceptor = self.run.shared.interceptor.as_ref()?;
         let call = self.body_call();
         Some(interceptor.around(&call, interceptor.intercept(&call, cx)?))
     }
 
-    /// The body itself, and what a test puts around it.
+    /// The body itself, with what an interceptor puts around it.
     fn real(&self, cx: &StepCx) -> BoxFuture<'static, BodyResult> {
         let body = self.body.call(cx.clone(), &self.args);
         match &self.run.shared.interceptor {
@@ -73,7 +73,7 @@ impl StepCall {
         let body = in_net(|| self.intercepted(&cx).unwrap_or_else(|| self.real(&cx)));
         let ended = match body {
             Ok(body) if self.options.class.changes_world() => self.with_heartbeat(body, &cx).await,
-            // Nothing is lost with a body that changes nothing: it is dropped when the run is cancelled.
+            // A body that changes nothing can be dropped at any point, so a cancelled run does not wait for it.
             Ok(body) => match select(pin!(self.with_heartbeat(body, &cx)), pin!(cx.cancelled())).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right(_) => {
@@ -84,6 +84,7 @@ impl StepCall {
             Err(message) => BodyOutcome::Panicked(message),
         };
         self.notes.append(&mut cx.take_notes());
+        // Before the outcome is recorded: the next attempt, perhaps in another process, starts from this progress.
         if !matches!(ended, BodyOutcome::Value(_)) {
             self.save_progress(cx.heartbeats()).await;
             self.progress = cx.heartbeats().newest();
@@ -95,8 +96,9 @@ impl StepCall {
         }
     }
 
-    /// A body gave up because the program did not provide what it needs: a fault of the program and not of the run,
-    /// which goes on when the program is whole. The attempt definitely failed, so that the next one gets a new key.
+    /// The body failed because the program does not provide a value it needs. That is a fault of the program and not of
+    /// the run, which resumes in a program that provides it. The attempt definitely failed, so the next one gets a new
+    /// key.
     async fn unprovided<T>(&mut self, missing: crate::vocabulary::deps::MissingDep) -> T {
         if self.options.class.changes_world() {
             self.record_not_executed("engine: not provided");
@@ -105,7 +107,7 @@ impl StepCall {
         self.run.stop(Fault::NotProvided { run, command, missing }).await
     }
 
-    /// Watches a body, and listens to its heartbeats where its step declares them.
+    /// Polls a body under its timeout and, where its step declares one, its heartbeat timeout.
     async fn with_heartbeat(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> BodyOutcome {
         let Some(limit) = self.options.heartbeat else { return self.with_timeout(body).await };
         let silence = self.heartbeat_timeout(cx.heartbeats(), limit);
@@ -115,7 +117,7 @@ impl StepCall {
         }
     }
 
-    /// How far an earlier execution of this step has come, where the step declares heartbeats.
+    /// The progress of an earlier execution of this step, where the step declares heartbeats.
     async fn progress(&mut self) -> Option<Payload> {
         self.options.heartbeat?;
         if self.progress.is_none() {
@@ -130,6 +132,7 @@ impl StepCall {
 
     /// Polls a body under its timeout, and catches its panic.
     pub(crate) async fn with_timeout(&self, body: BoxFuture<'static, BodyResult>) -> BodyOutcome {
+        // Polled once before the timer is made: most stubs and many bodies are ready at once.
         let mut body = AssertUnwindSafe(Netted::new(&self.run.id, body)).catch_unwind();
         let ended = match (self.options.timeout, (&mut body).now_or_never()) {
             (_, Some(ended)) => ended,

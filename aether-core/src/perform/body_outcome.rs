@@ -1,4 +1,6 @@
-//! How a body came back, and the step error that follows from it.
+//! How a body ended, and the step error that follows from it.
+//!
+//! Promise: a panic, a timeout and a value that cannot be recorded are outcomes like any other.
 
 use std::time::Duration;
 
@@ -9,18 +11,20 @@ use crate::vocabulary::failure::{StepError, panic_message};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Payload;
 
-/// How a body came back.
+/// How a body ended.
 pub(crate) enum BodyOutcome {
     Value(Payload),
     Error(BodyError),
+    /// Its value or error cannot be recorded, for this reason.
     Unrecordable(String),
     TimedOut,
-    /// It gave no sign of life.
+    /// It sent no heartbeat in time.
     HeartbeatLost,
+    /// It panicked, with this message.
     Panicked(String),
-    /// It did what a body of its class must not do, and nothing of it is left.
+    /// It did what a body of its class must not do, and all of it was rolled back.
     Refused(String),
-    /// Somebody outside will report the outcome, within the limit if there is one.
+    /// An external system will report the outcome, within the limit if there is one.
     Pending(Option<Duration>),
 }
 
@@ -50,12 +54,12 @@ pub(crate) fn error_of(
     }
 }
 
-/// What is said of a body that fell silent.
+/// The reason given for a body that stopped sending heartbeats.
 pub(crate) fn no_heartbeat(options: &StepOptions) -> String {
     format!("no heartbeat within {:?}", options.heartbeat.unwrap_or_default())
 }
 
-/// What a body came back with, as far as it can be recorded.
+/// The outcome of a body that returned or panicked; a result that is too large is [`BodyOutcome::Unrecordable`].
 pub(crate) fn body_outcome(
     run: &Run,
     ended: Result<BodyResult, Box<dyn std::any::Any + Send>>,

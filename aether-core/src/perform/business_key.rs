@@ -1,7 +1,6 @@
-//! Business keys: what an irreversible call is known by, and what becomes of a call whose key is taken.
+//! Business keys: the identity of an irreversible call, and the refusal of a call whose key is taken.
 //!
-//! Promise: a call that is refused names the call that stands in its way; what a step does not take as an argument does
-//! not make a call another one.
+//! Promise: a refused call names the call that holds the key; only what the step takes as arguments distinguishes calls.
 
 use crate::definition::def::KeyScope;
 use crate::perform::call::StepCall;
@@ -18,7 +17,7 @@ impl StepCall {
         }
         let key = match self.ask_body(|body| body.business_key(&self.args))? {
             Some(key) => key,
-            // Of what the step takes, and nothing else: a model must not make a call new by an argument of its own.
+            // Only of the arguments that the step takes: a model must not get a new key by inventing an argument.
             None => Digest::of(&self.ask_body(|body| body.canonical_args(&self.args))?)?.as_str().to_owned(),
         };
         Ok(Some(match self.options.scope {
@@ -27,7 +26,7 @@ impl StepCall {
         }))
     }
 
-    /// A crash came between the ledger's refusal and the step's end; who holds the key is looked up again.
+    /// Completes a refusal that a crash interrupted. The journal does not name the holder, so it is looked up again.
     pub(crate) async fn refused_before(&mut self) -> Answered {
         let holder = match self.business_key() {
             Ok(Some(key)) => {
@@ -42,7 +41,7 @@ impl StepCall {
         self.refuse(holder).await
     }
 
-    /// The business key belongs to another call: refused, for good.
+    /// Refuses the call for good, because its business key belongs to another call.
     pub(crate) async fn refuse(&mut self, holder: Option<LedgerEntry>) -> Answered {
         let holder = holder.map(|row| {
             let in_doubt = !row.committed;

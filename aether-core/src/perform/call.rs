@@ -1,6 +1,6 @@
-//! One step call while it is being answered: what it is, how far it has come, and the events and rows it writes.
+//! One step call while it is being answered: what it is, its progress, and the events and rows that it writes.
 //!
-//! Promise: a value stands once in a journal; `step_committed` is written on success only.
+//! Promise: a value is written once to a journal; `step_committed` is written on success only.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 
 impl StepCall {
-    /// `node_started`, once; then what bodies reported since.
+    /// `node_started`, the first time; then the events that bodies reported since.
     pub(crate) fn start_events(&mut self) -> Vec<Event> {
         let mut events = Vec::with_capacity(6);
         if !std::mem::replace(&mut self.started, true) {
@@ -91,7 +91,7 @@ impl StepCall {
         error_of(&self.run, &self.command, &self.options, ended, exhausted)
     }
 
-    /// Asks something of the step's declaration, which runs code of the user's: a panic is an error like another.
+    /// Asks the step's declaration, which runs code of the user: a panic is an error like any other.
     pub(crate) fn ask_body<T>(
         &self,
         ask: impl FnOnce(&dyn Body) -> Result<T, PayloadError>,
@@ -99,8 +99,8 @@ impl StepCall {
         ask_in_net(&self.path, || ask(&*self.body))
     }
 
-    /// What rides with the next append: the messages it takes in.
-    pub(crate) fn riders(&mut self) -> AppendExtras {
+    /// What the next append writes beside its events: the inbox messages that it consumes.
+    pub(crate) fn extras(&mut self) -> AppendExtras {
         AppendExtras { consumed: std::mem::take(&mut self.consumed), ..AppendExtras::default() }
     }
 
@@ -113,7 +113,7 @@ impl StepCall {
         }
     }
 
-    /// The outcome that a committed ledger row holds; its value may be in the effect store.
+    /// The outcome in a committed ledger row; a large value is fetched from the effect store.
     pub(crate) async fn recorded(&self, row: &LedgerEntry) -> (Outcome, Answered) {
         let _in_flight = self.run.in_flight();
         let mut row = row.clone();
@@ -177,38 +177,38 @@ pub(crate) fn ask_in_net<T>(
     in_net(ask).unwrap_or_else(|message| Err(PayloadError::Panicked { step: path.to_owned(), message }))
 }
 
-/// A step call, ready to be answered.
+/// A step call as the workflow requests it.
 pub(crate) struct CallSpec {
-    /// Name in the journal.
+    /// Name of the step in the journal.
     pub(crate) name: Cow<'static, str>,
-    /// Unique name in the program.
+    /// Name of the step that is unique in the program.
     pub(crate) path: Cow<'static, str>,
-    /// How it is executed.
+    /// The options that the step declares.
     pub(crate) options: StepOptions,
-    /// Its arguments, recorded.
+    /// The encoded arguments, or why they do not encode.
     pub(crate) args: Result<Payload, PayloadError>,
-    /// What runs.
+    /// The step's function.
     pub(crate) body: Arc<dyn Body>,
 }
 
 impl CallSpec {
-    /// Makes a call that changes the world irreversible; lowers nothing.
+    /// Makes a world-changing call irreversible. Never makes one reversible.
     pub(crate) fn raise(&mut self, raised: bool) {
         self.options.irreversible |= raised && self.options.class.changes_world();
     }
 }
 
-/// What happens next to a step call.
+/// The next action on a step call.
 pub(crate) enum Next {
-    /// It is answered.
+    /// Return this answer to the workflow.
     Done(Answered),
-    /// Another attempt is made.
+    /// Make another attempt.
     Again,
-    /// A body came back: what it ended with is recorded.
+    /// Record what the body ended with.
     Settle(BodyOutcome),
-    /// The outcome of this invocation is unknown: the step's policy decides, unless a decision was recorded already.
+    /// Apply the step's policy to an invocation of unknown outcome, unless a decision is already recorded.
     Unknown(InvocationId, IdempotencyKey, Option<InvocationDecision>),
-    /// The body is called under this intent.
+    /// Call the body under this intent.
     Call(DurableIntent),
 }
 
@@ -223,26 +223,33 @@ pub(crate) struct StepCall {
     pub(crate) body: Arc<dyn Body>,
     pub(crate) digest: Digest,
     pub(crate) site: Option<String>,
+    /// Events that bodies reported and no append holds yet.
     pub(crate) notes: Vec<Event>,
-    /// Inbox messages that the next append takes in.
+    /// Inbox messages that the next append consumes.
     pub(crate) consumed: Vec<Taken>,
-    /// Which round of words from outside it is in.
+    /// Number of the round of replies that it waits for; see `ReplyReceiver`.
     pub(crate) round: u32,
-    /// Whether an attempt handed its completion over.
+    /// Whether an attempt handed its completion over to a callback.
     pub(crate) handed_over: bool,
+    /// When the newest invocation was started, if this process started it.
     pub(crate) began: Option<Timestamp>,
-    /// Why the outcome of the newest attempt is unknown, where the body or its timeout told.
+    /// Why the outcome of the newest attempt is unknown, where that is known.
     pub(crate) lost: Option<String>,
-    /// How far the newest execution of the body has come.
+    /// The newest progress that the body reported.
     pub(crate) progress: Option<Payload>,
+    /// Whether `node_started` was appended.
     pub(crate) started: bool,
+    /// Whether `command_emitted` was appended.
     pub(crate) emitted: bool,
+    /// Whether the newest invocation has a ledger row.
     pub(crate) in_ledger: bool,
+    /// Logical attempt, from 0.
     pub(crate) attempt: u32,
+    /// How often the newest invocation was sent again because its outcome was unknown.
     pub(crate) unknown_tries: u32,
 }
 
-/// The outcome that a committed ledger row holds.
+/// The outcome in a committed ledger row.
 pub(crate) fn recorded_outcome(entry: LedgerEntry) -> (Outcome, Answered) {
     match (entry.status, entry.error) {
         (LedgerStatus::Failed, error) => {

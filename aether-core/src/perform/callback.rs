@@ -1,8 +1,8 @@
-//! Callbacks: a body hands its completion to somebody outside, who reports the outcome later.
+//! Callbacks: a body hands its completion to an external system, which reports the outcome later.
 //!
-//! Promise: a token names one attempt at one command and is the same whenever that attempt's body runs; the first
-//! report that fits completes the attempt, durably and once; a report that came before the body returned, or while no
-//! process ran, counts before the step's `on_unknown` policy decides.
+//! Promise: a token names one attempt at one command and is the same whenever that attempt's body runs; the first valid
+//! report completes the attempt, durably and once; a report that came before the body returned, or while no process
+//! ran, counts before the step's `on_unknown` policy decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,13 @@ use crate::vocabulary::environment::later;
 use crate::vocabulary::id::InvocationId;
 
 impl StepCall {
-    /// An invocation that was started and has no outcome: somebody may report it, or may have done so.
+    /// An invocation that was started and has no outcome: a callback may report it, or may have done so.
     pub(crate) async fn left_open(
         &mut self,
         invocation: &Invocation,
         callback: Option<(InvocationId, Option<Timestamp>)>,
     ) -> Next {
+        // Reports first: one that came while no process ran is an outcome, and leaves the policy nothing to decide.
         if let Some(next) = self.early_callback(&invocation.id).await {
             return next;
         }
@@ -38,12 +39,14 @@ impl StepCall {
         }
     }
 
-    /// The body came back without an outcome.
+    /// The body returned without an outcome: a callback will report it.
     pub(crate) async fn hand_over(&mut self, limit: Option<Duration>) -> Next {
         let until = limit.map(|limit| later(self.run.now(), limit));
         let (command, invocation) = (self.command.clone(), self.invocation());
         let mut events = self.start_events();
         events.push(CallbackAwaited { command, invocation, until }.into());
+        // Durable before the wait: after a crash the journal must say that a callback is awaited, or the invocation
+        // would count as unknown while its report is on the way.
         self.run.append_large_durably(events).await;
         self.round += u32::from(std::mem::replace(&mut self.handed_over, true));
         self.await_callback(until).await
@@ -52,39 +55,39 @@ impl StepCall {
     /// Waits for the report of this attempt's outcome.
     async fn await_callback(&mut self, until: Option<Timestamp>) -> Next {
         let invocation = self.invocation();
-        let mut letters = self.callbacks(&invocation, until);
+        let mut replies = self.callbacks(&invocation, until);
         loop {
-            let received = letters.letter().await;
-            if received.letter.reply == Reply::Expired {
-                self.round = letters.round;
+            let received = replies.next_reply().await;
+            if received.reply.reply == Reply::Expired {
+                self.round = replies.round;
                 self.consumed.extend(received.consumed);
                 self.lost = Some("the callback it waits for did not come in time".into());
                 return Next::Unknown(invocation, self.key(), None);
             }
-            if let Some(next) = self.reported(received, &mut letters).await {
+            if let Some(next) = self.reported(received, &mut replies).await {
                 return next;
             }
         }
     }
 
-    /// A report that came before a crash, or before the body returned, if there is one that fits.
+    /// The first valid report that came before a crash, or before the body returned.
     async fn early_callback(&mut self, invocation: &InvocationId) -> Option<Next> {
-        let mut letters = self.callbacks(invocation, None);
-        while let Some(message) = self.run.take_message(&letters.topic) {
-            if let Some(next) = self.late_callback(message, &mut letters).await {
+        let mut replies = self.callbacks(invocation, None);
+        while let Some(message) = self.run.take_message(&replies.topic) {
+            if let Some(next) = self.late_callback(message, &mut replies).await {
                 return Some(next);
             }
         }
         None
     }
 
-    /// Takes in a message that reports the outcome; `None` when it was refused.
-    async fn late_callback(&mut self, message: Taken, letters: &mut ReplyReceiver) -> Option<Next> {
+    /// Accepts a message that reports the outcome; `None` when it was refused.
+    async fn late_callback(&mut self, message: Taken, replies: &mut ReplyReceiver) -> Option<Next> {
         match Received::read(message) {
-            Ok(received) => self.reported(received, letters).await,
+            Ok(received) => self.reported(received, replies).await,
             Err((reason, message)) => {
-                letters.refuse("unknown", reason, vec![message]);
-                self.round = letters.round;
+                replies.refuse("unknown", reason, vec![message]);
+                self.round = replies.round;
                 None
             }
         }
@@ -96,8 +99,8 @@ impl StepCall {
         invocation: &InvocationId,
         message: Taken,
     ) -> Option<Next> {
-        let mut letters = self.callbacks(invocation, None);
-        self.late_callback(message, &mut letters).await
+        let mut replies = self.callbacks(invocation, None);
+        self.late_callback(message, &mut replies).await
     }
 
     fn callbacks(&self, invocation: &InvocationId, until: Option<Timestamp>) -> ReplyReceiver {
@@ -110,15 +113,15 @@ impl StepCall {
         }
     }
 
-    /// Takes a report in; `None` when it was refused.
-    async fn reported(&mut self, received: Received, letters: &mut ReplyReceiver) -> Option<Next> {
-        let Received { letter: ExternalReply { reply, actor }, consumed } = received;
+    /// Accepts a report; `None` when it was refused.
+    async fn reported(&mut self, received: Received, replies: &mut ReplyReceiver) -> Option<Next> {
+        let Received { reply: ExternalReply { reply, actor }, consumed } = received;
         let ended = match reply {
             Reply::Value(value) => {
                 self.ask_body(|body| body.accepts(&value)).map(|()| BodyOutcome::Value(value))
             }
             Reply::Error(error) => self.ask_body(|body| body.failure(&error)).map(BodyOutcome::Error),
-            // The time limit's own letter says nothing of the outcome.
+            // The expiry of the time limit says nothing about the outcome.
             Reply::Expired => {
                 self.consumed.extend(consumed);
                 return None;
@@ -134,23 +137,23 @@ impl StepCall {
                 let (command, invocation) = (self.command.clone(), self.invocation());
                 self.notes.push(CallbackReceived { command, invocation }.into());
                 self.consumed.extend(consumed);
-                self.round = letters.round;
+                self.round = replies.round;
                 Some(Next::Settle(ended))
             }
-            (Ok(_), Some(reason)) => self.refuse_report(letters, &actor, reason, consumed),
-            (Err(error), _) => self.refuse_report(letters, &actor, error.to_string(), consumed),
+            (Ok(_), Some(reason)) => self.refuse_report(replies, &actor, reason, consumed),
+            (Err(error), _) => self.refuse_report(replies, &actor, error.to_string(), consumed),
         }
     }
 
     fn refuse_report(
         &mut self,
-        letters: &mut ReplyReceiver,
+        replies: &mut ReplyReceiver,
         actor: &str,
         reason: String,
         consumed: Vec<Taken>,
     ) -> Option<Next> {
-        letters.refuse(actor, reason, consumed);
-        self.round = letters.round;
+        replies.refuse(actor, reason, consumed);
+        self.round = replies.round;
         None
     }
 }

@@ -1,4 +1,4 @@
-//! Outcomes that were known before a crash: recorded in the ledger or the effect store, and not yet in the journal.
+//! Outcomes that were known before a crash: they are in the ledger or the effect store, and not yet in the journal.
 //!
 //! Promise: such an outcome is committed without calling the body again.
 
@@ -15,16 +15,18 @@ use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Answered;
 
 impl StepCall {
-    /// The outcome that the effect store held for this attempt when the run was taken up, if it is this call's.
+    /// The outcome that the effect store held for this attempt when the run was claimed, if it belongs to this call.
     pub(crate) async fn take_stored_outcome(&self) -> Option<(StoredEffect, Vec<Event>, Vec<LargeValue>)> {
         let effect = self.run.take_effect(|| self.key())?;
         let _in_flight = self.run.in_flight();
         match effect_events(&*self.run.shared.store, &effect).await {
-            Ok((events, kept)) => self.is_of_this_call(&events).then_some((effect, events, kept)),
+            Ok((events, stored)) => self.is_of_this_call(&events).then_some((effect, events, stored)),
             Err(error) => self.run.stop(error).await,
         }
     }
 
+    /// The key names run, command and attempt. Code that was changed before `node_started` was durable may ask for
+    /// something else under the same key: then the outcome is not an answer to this call.
     fn is_of_this_call(&self, events: &[Event]) -> bool {
         events.iter().all(|event| match event {
             Event::NodeStarted(e) => e.digest == self.digest && e.class == self.options.class,
@@ -32,18 +34,24 @@ impl StepCall {
         })
     }
 
-    /// Phase two, after a crash between the two: appends an outcome that the effect store held. The body is not called.
+    /// Phase two of an outcome with a large value, after a crash between the phases. Phase one, in
+    /// [`StepCall::end_attempt`], made the outcome durable in the effect store; this appends it to the journal. The body
+    /// is not called: it has run, and its result is known.
     pub(crate) async fn commit_stored_outcome(
         &mut self,
-        (effect, mut events, kept): (StoredEffect, Vec<Event>, Vec<LargeValue>),
+        (effect, mut events, stored): (StoredEffect, Vec<Event>, Vec<LargeValue>),
     ) -> Next {
         let answered = final_outcome(&events);
         let row = if effect.status.is_some() { self.row(&effect.key).await } else { None };
         let recovered = Recovered { reported: &events, row: row.as_ref() };
+        // Before the append: a resource that has changed since may fail the run, and the workflow must not see the
+        // outcome then.
         let confirmed = matches!(answered, Some(Ok(_))) && self.confirm(&recovered).await;
+        // The journal may hold `node_started` already; it is written once.
         events.retain(|event| !(self.started && matches!(event, Event::NodeStarted(_))));
         events.iter_mut().for_each(mark_caught_up);
-        let mut riders = AppendExtras { kept, ..AppendExtras::default() };
+        let mut extras = AppendExtras { stored, ..AppendExtras::default() };
+        // Only a row that exists: an update of a missing one would make the store refuse the whole append.
         if let (Some(status), Some(_)) = (effect.status, row) {
             let (result, error) = match returned(&events) {
                 Some(Ok(value)) => (Some(value), None),
@@ -52,15 +60,15 @@ impl StepCall {
             };
             let committed = status != LedgerStatus::InDoubt;
             let status = if confirmed { LedgerStatus::Confirmed } else { status };
-            riders.ledger.push(LedgerUpdate { key: effect.key, status, result, error, committed });
-            riders.drop_stored_values();
+            extras.ledger.push(LedgerUpdate { key: effect.key, status, result, error, committed });
+            extras.drop_stored_values();
         }
         let due = events.iter().find_map(|event| match event {
             Event::StepRetried(e) => Some(e.due),
             _ => None,
         });
         self.started = true;
-        self.run.append(events, riders);
+        self.run.append(events, extras);
         match (answered, due) {
             (Some(answered), _) => Next::Done(answered),
             (None, due) => {
@@ -71,8 +79,8 @@ impl StepCall {
         }
     }
 
-    /// Takes over an outcome that was known before the crash; the body is not called. `row` is the ledger's, which may
-    /// lag behind.
+    /// Commits an outcome that was known before the crash. The body is not called. `row` is the ledger's row, which may be
+    /// behind the journal or ahead of it.
     pub(crate) async fn commit_known_outcome(
         &mut self,
         invocation: &Invocation,
@@ -86,7 +94,7 @@ impl StepCall {
             Err(error) => (None, Some(error.clone())),
         };
         let mut events = self.start_events();
-        let mut riders = AppendExtras::default();
+        let mut extras = AppendExtras::default();
         if invocation.finished.is_none() {
             events.push(
                 ToolInvocationFinished {
@@ -107,7 +115,7 @@ impl StepCall {
                 Err(_) => LedgerStatus::Failed,
             };
             let key = invocation.key.clone();
-            riders.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
+            extras.ledger.push(LedgerUpdate { key, status, result: value, error, committed: true });
         }
         events.extend(self.compensation(outcome, result.as_ref().ok()));
         let command = self.command.clone();
@@ -116,7 +124,7 @@ impl StepCall {
         if outcome.is_complete() {
             events.push(self.step_committed(Some(invocation.key.clone())));
         }
-        self.run.append_large(events, riders).await;
+        self.run.append_large(events, extras).await;
         result
     }
 }

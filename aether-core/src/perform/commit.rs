@@ -1,8 +1,8 @@
-//! What the effect gate appends when a step call has ended: one atomic append for each ending, with the ledger row's
-//! change in the same transaction.
+//! What the effect gate appends when a step call has ended: one atomic append, with the change of the ledger row in the
+//! same transaction.
 //!
-//! Promise: a value stands once in a journal; `step_committed` is written on success only; an outcome with a large value
-//! is durable in the effect store before it is appended.
+//! Promise: a value is written once to a journal; `step_committed` is written on success only; an outcome with a large
+//! value is durable in the effect store before it is appended.
 
 use crate::journal::event::{CommandCommitted, Event, NodeFinished};
 use crate::journal::frame::Frame;
@@ -19,22 +19,22 @@ use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::{Answered, Payload};
 
 impl StepCall {
-    /// The events after the body, one atomic append; `consumed` are inbox messages that it takes in.
+    /// Records a success, in one atomic append that also consumes the inbox messages `consumed`.
     pub(crate) async fn commit_success(&mut self, value: Payload, consumed: Vec<Taken>) -> Answered {
         let outcome = Outcome::of_success(self.options.class);
-        // An HTTP exchange that is the whole value stands in the journal once; replay takes the last one.
+        // An HTTP exchange that is the whole value is not repeated: replay takes the value from the last exchange.
         let exchanged = self.notes.iter().rev().find_map(|event| match event {
             Event::HttpRecorded(exchange) => Some(exchange.response == value),
             _ => None,
         });
         let mut result = (exchanged != Some(true)).then(|| value.clone());
         let mut events = self.start_events();
-        let mut riders = self.riders();
-        riders.consumed.extend(consumed);
+        let mut extras = self.extras();
+        extras.consumed.extend(consumed);
         let mut key = None;
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(outcome, result.take(), None));
-            riders.ledger.extend(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
+            extras.ledger.extend(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
             key = Some(self.key());
         }
         events.extend(self.compensation(outcome, Some(&value)));
@@ -42,11 +42,11 @@ impl StepCall {
         events.push(CommandCommitted { command, outcome, result, error: None, caught_up: false }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());
         events.push(self.step_committed(key));
-        self.end_attempt(events, riders).await;
+        self.end_attempt(events, extras).await;
         Ok(value)
     }
 
-    /// A final failure. `ledger` is the invocation's status, if one was started.
+    /// Records a final failure. `ledger` is the new status of the invocation, if one was started.
     pub(crate) async fn commit_failure(
         &mut self,
         outcome: Outcome,
@@ -55,38 +55,39 @@ impl StepCall {
     ) -> Answered {
         let error = error.recorded();
         let mut events = self.start_events();
-        let mut riders = self.riders();
+        let mut extras = self.extras();
         let mut repeated = Some(error.clone());
         if let (Some(status), true) = (ledger, self.options.class.changes_world()) {
             events.push(self.invocation_finished(outcome, None, repeated.take()));
-            riders.ledger.extend(self.ledger_update(status, None, Some(error.clone())));
+            extras.ledger.extend(self.ledger_update(status, None, Some(error.clone())));
         }
         events.extend(self.compensation(outcome, None));
         events.push(self.failed(outcome, repeated));
         events.push(NodeFinished { command: self.command.clone() }.into());
-        self.end_attempt(events, riders).await;
+        self.end_attempt(events, extras).await;
         Err(error)
     }
 
-    /// Appends what an attempt ended with. With a large value in it, phase one comes first: the outcome is durable in
-    /// the effect store under the attempt's key, and from then on a crash does not lose it.
-    pub(crate) async fn end_attempt(&mut self, events: Vec<Event>, mut riders: AppendExtras) {
+    /// Appends what an attempt ended with. With a large value in it, there are two phases: first the outcome becomes
+    /// durable in the effect store under the attempt's key, then it is appended. A crash between the two does not lose
+    /// it; see [`StepCall::commit_stored_outcome`]. The other way round, the journal could refer to a lost value.
+    pub(crate) async fn end_attempt(&mut self, events: Vec<Event>, mut extras: AppendExtras) {
         let run = &self.run;
         if run.mode != Mode::Verify && has_large(&events, run.shared.limits.inline) {
             let _in_flight = run.in_flight();
-            riders.kept = large(&events, run.shared.limits.inline);
-            let frame = match Frame::referring(&events, &riders.kept) {
+            extras.stored = large(&events, run.shared.limits.inline);
+            let frame = match Frame::referring(&events, &extras.stored) {
                 Ok(frame) => frame,
                 Err(error) => return run.stop(unencodable(run, error)).await,
             };
-            let status = riders.ledger.first().map(|update| update.status);
+            let status = extras.ledger.first().map(|update| update.status);
             let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
-            if let Err(error) = run.shared.store.put_effect(effect, riders.kept.clone()).await {
+            if let Err(error) = run.shared.store.put_effect(effect, extras.stored.clone()).await {
                 return run.stop(error).await;
             }
-            riders.drop_stored_values();
+            extras.drop_stored_values();
         }
-        self.run.append(events, riders);
+        self.run.append(events, extras);
     }
 }
 

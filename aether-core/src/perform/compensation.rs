@@ -1,6 +1,6 @@
-//! What would undo a step call: found out when the step is committed, and recorded with its outcome.
+//! The call that would undo a step call: determined when the step is committed, and recorded with its outcome.
 //!
-//! Promise: undoing depends on the journal and the undoing step alone, and not on the workflow's code.
+//! Promise: undoing depends only on the journal and the undoing step, and not on the workflow's code.
 
 use crate::journal::event::{CompensationRecorded, Event};
 use crate::journal::obligations::undoes_another;
@@ -10,7 +10,7 @@ use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Payload;
 
 impl StepCall {
-    /// Keeps the call that would undo this one, and says so in the journal.
+    /// The event that records the call that would undo this one, where there is such a call.
     pub(crate) fn compensation(&self, outcome: Outcome, value: Option<&Payload>) -> Option<Event> {
         let half_way = outcome == Outcome::CompensatableFailure;
         if !(outcome.is_complete() || half_way) {
@@ -29,9 +29,9 @@ impl StepCall {
         Some(CompensationRecorded { command, step, args, problem, half_way }.into())
     }
 
-    /// Finds out what would undo this call, and keeps it for as long as the run is advanced here.
+    /// Determines the call that would undo this one, and remembers it for as long as this process advances the run.
     pub(crate) fn learn_undo(&self, value: Option<&Payload>) -> Option<Result<Undo, String>> {
-        // What undoes a step is not undone.
+        // A compensation is not undone itself.
         if !self.options.compensated || undoes_another(&self.command) {
             return None;
         }

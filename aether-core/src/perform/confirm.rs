@@ -1,14 +1,13 @@
-//! Confirmation: a look at the world before a recorded change of it is believed again.
+//! Confirmation: checking the world before a recorded change of it is trusted again.
 //!
-//! Promise: when a run is taken up again, and before an outcome that changed the world is handed out, each resource
-//! that its step declares in `changes` and reported with `StepCx::changed` is looked at once, in the state in which the
-//! run left it last; the verdict is journaled before the outcome is handed out; whatever is found, the body is not
-//! called.
+//! Promise: when a run is resumed, and before an outcome that changed the world is delivered, each resource that its
+//! step declares in `changes` and reported with `StepCx::changed` is inspected once, against the state in which the run
+//! left it last; the verdict is journaled before the outcome is delivered; whatever is found, the body is not called.
 //!
-//! Not looked at: a resource that a later step of the run changed as well (the later step answers for it), what the
-//! loser of a decided race changed (its outcome is not handed out), a resource of a kind that an unsettled invocation
-//! of the run may be changing, and one whose kind the step does not declare (its change is recorded; where the step
-//! declares other kinds, a warning is logged). `verify` looks at nothing.
+//! Not inspected: a resource that a later step of the run changed as well (it is inspected for that step), changes by the
+//! loser of a decided race (its outcome is not delivered), a resource of a kind that an unsettled invocation of the run
+//! may be changing, and one whose kind the step does not declare (its change is recorded; where the step declares other
+//! kinds, a warning is logged). `verify` inspects nothing.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -34,21 +33,22 @@ use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::failure::{Failure, Unconfirmed, panic_message};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 
-/// How long one look may take.
+/// How long one inspection may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
-/// When a look that failed is repeated: three times, after 200 ms, 400 ms and 800 ms.
+/// When a failed inspection is repeated: three times, after 200 ms, 400 ms and 800 ms.
 const LOOKS: Retry = Retry::READ;
 
 /// What is known of an outcome besides the journal.
 pub(crate) struct Recovered<'a> {
-    /// Events of it that are not in the journal yet.
+    /// Its events that are not in the journal yet.
     pub(crate) reported: &'a [Event],
-    /// Its row of the ledger.
+    /// Its ledger row.
     pub(crate) row: Option<&'a LedgerEntry>,
 }
 
 impl StepCall {
-    /// Confirms an answer of the journal while it is its turn, before it is taken.
+    /// Confirms a recorded answer when it is the next one to be delivered, before it is taken: what is behind it in
+    /// recorded order waits, so the workflow sees nothing of a run that fails here.
     pub(crate) async fn confirm_injected(&mut self) {
         let changed = |history: &mut History| !history.resources().left_by(&self.command).is_empty();
         if !self.confirms() || !self.run.history(changed) {
@@ -76,35 +76,35 @@ impl StepCall {
         }
     }
 
-    /// Only a run that was taken up again doubts what it recorded.
+    /// Only a resumed run checks what it recorded: time has passed since.
     fn confirms(&self) -> bool {
         self.run.mode == Mode::Recover
             && self.run.epoch > 1
             && Outcome::of_success(self.options.class) == Outcome::SideEffectCommitted
     }
 
-    /// Looks at the resources of a recorded outcome that is about to be handed out. Returns whether every one of them
-    /// is confirmed, and there is one; does not return when the run must not go on.
+    /// Inspects the resources of a recorded outcome that is about to be delivered. Returns whether there is at least one
+    /// and all of them are confirmed; does not return when the run must not continue.
     pub(crate) async fn confirm(&mut self, recovered: &Recovered<'_>) -> bool {
         if !self.confirms() {
             return false;
         }
         let mut confirmed = None;
-        for standing in self.standing(recovered.reported) {
-            let kind = standing.change.resource.as_str();
+        for state in self.states(recovered.reported) {
+            let kind = state.change.resource.as_str();
             if !self.options.changes.contains(&kind) || self.is_unsettled(kind) {
                 continue;
             }
-            let was_confirmed = standing.is_confirmed()
+            let was_confirmed = state.is_confirmed()
                 || recovered.row.is_some_and(|row| row.status == LedgerStatus::Confirmed);
-            let good = self.confirm_one(&standing, was_confirmed).await;
+            let good = self.confirm_one(&state, was_confirmed).await;
             confirmed = Some(confirmed.unwrap_or(true) && good);
         }
         confirmed.unwrap_or(false)
     }
 
     /// The resources that this command was the last to change.
-    fn standing(&self, reported: &[Event]) -> Vec<ResourceState> {
+    fn states(&self, reported: &[Event]) -> Vec<ResourceState> {
         let unrecorded = reported.iter().any(|event| matches!(event, Event::StateChanged(_)));
         if unrecorded {
             let mut resources = Resources::default();
@@ -114,7 +114,7 @@ impl StepCall {
         self.run.history(|history| history.resources().left_by(&self.command).to_vec())
     }
 
-    /// Whether another call of the run may be changing resources of this kind, for all that is known.
+    /// Whether an unfinished call of the run may have changed resources of this kind.
     fn is_unsettled(&self, kind: &str) -> bool {
         let verifiers = &self.run.shared.verifiers;
         self.run.history(|history| {
@@ -122,23 +122,23 @@ impl StepCall {
         })
     }
 
-    /// Looks at one resource. Returns whether it is as it was left.
-    async fn confirm_one(&mut self, standing: &ResourceState, was_confirmed: bool) -> bool {
-        let change = &standing.change;
+    /// Inspects one resource. Returns whether it is unchanged.
+    async fn confirm_one(&mut self, state: &ResourceState, was_confirmed: bool) -> bool {
+        let change = &state.change;
         let Some(verifier) = self.run.shared.verifiers.get(&change.resource) else {
             let (run, command) = (self.run.id.clone(), self.command.clone());
             return self.run.stop(Fault::NoVerifier { run, command, kind: change.resource.clone() }).await;
         };
-        if standing.accepted || (was_confirmed && verifier.skips_confirmed()) {
-            return !standing.accepted;
+        if state.accepted || (was_confirmed && verifier.skips_confirmed()) {
+            return !state.accepted;
         }
-        let asked_before = standing.verdict.as_ref().filter(|known| known.verdict == StateVerdict::Differs);
+        let asked_before = state.verdict.as_ref().filter(|known| known.verdict == StateVerdict::Differs);
         let topic = confirm_topic(&change.command, &change.resource, &change.id);
         if let Some(asked) = asked_before
             && self.options.confirm == Confirm::Ask
-            && let Some(word) = self.word(&topic)
+            && let Some(reply) = self.take_reply(&topic)
         {
-            return self.follow_word(asked.clone(), word).await;
+            return self.apply_reply(asked.clone(), reply).await;
         }
         let mut found = StateConfirmed {
             command: change.command.clone(),
@@ -165,7 +165,7 @@ impl StepCall {
                 found.verdict = StateVerdict::Unverifiable;
                 found.found = Some(failure.to_string());
                 self.journal(&found);
-                self.give_up(&found, "could not be looked at").await
+                self.give_up(&found, "could not be inspected").await
             }
         }
     }
@@ -174,7 +174,7 @@ impl StepCall {
         self.run.append(vec![found.clone().into()], AppendExtras::default());
     }
 
-    /// Asks the verifier, again where it fails, within bounds.
+    /// Calls the verifier; repeats a failed inspection as [`LOOKS`] says.
     async fn look(&self, verifier: &dyn Verifier, change: &StateChanged) -> Result<Inspection, Failure> {
         let _in_flight = self.run.in_flight();
         let environment = &self.run.shared.environment;
@@ -209,53 +209,54 @@ impl StepCall {
         }
     }
 
-    /// A resource is not as it was left: the step says what is then done. Returns `false` where the run may go on.
+    /// A resource has changed: the step's policy decides. Returns `false` where the run may continue.
     async fn differs(&mut self, found: StateConfirmed, before: Option<&StateConfirmed>, topic: &str) -> bool {
         match self.options.confirm {
             Confirm::Strict => {
                 self.journal(&found);
-                self.give_up(&found, "is not as it was left").await
+                self.give_up(&found, "differs from the recorded state").await
             }
             Confirm::Warn => {
                 self.journal(&found);
                 let (resource, id, expected, now) =
                     (&found.resource, &found.id, &found.expected, &found.found);
                 tracing::warn!(run = %self.run.id, command = %self.command, resource, id, expected, found = now,
-                    "a changed resource is not as it was left; the run goes on");
+                    "a resource differs from the recorded state; the run continues");
                 false
             }
             Confirm::Ask => {
                 if before != Some(&found) {
                     self.journal(&found);
                 }
-                let word = self.wait_for_word(topic).await;
-                self.follow_word(found, word).await
+                let reply = self.wait_for_reply(topic).await;
+                self.apply_reply(found, reply).await
             }
         }
     }
 
-    /// Waits, as long as it takes, until an operator has decided. The run may be suspended meanwhile, although not all
-    /// of its history was handed out.
-    async fn wait_for_word(&self, topic: &str) -> (ConfirmationReply, Taken) {
+    /// Waits without a time limit until an operator has decided. The run may be suspended in the meantime, although not
+    /// all of its history was delivered.
+    async fn wait_for_reply(&self, topic: &str) -> (ConfirmationReply, Taken) {
         self.run.pause_for_operator(true);
         let _waiting = self.run.wait(self.command.clone(), None);
-        let word = loop {
+        let reply = loop {
+            // Created before the look, so that a reply that comes after it wakes this wait.
             let notified = self.run.notified();
-            if let Some(word) = self.word(topic) {
-                break word;
+            if let Some(reply) = self.take_reply(topic) {
+                break reply;
             }
             notified.await;
         };
         self.run.pause_for_operator(false);
-        word
+        reply
     }
 
-    /// The first decision in the inbox, and its number. What cannot be read is no decision.
-    fn word(&self, topic: &str) -> Option<(ConfirmationReply, Taken)> {
+    /// Takes the first readable decision from the inbox, with its message. Unreadable messages are consumed and ignored.
+    fn take_reply(&self, topic: &str) -> Option<(ConfirmationReply, Taken)> {
         loop {
             let message = self.run.take_message(topic)?;
             match message.payload.decode() {
-                Ok(word) => return Some((word, message)),
+                Ok(reply) => return Some((reply, message)),
                 Err(error) => {
                     tracing::warn!(run = %self.run.id, %error, "an unreadable decision was ignored");
                     let consumed = vec![message];
@@ -265,8 +266,8 @@ impl StepCall {
         }
     }
 
-    /// An operator's word about a resource that is not as it was left. Returns `false` where the run may go on.
-    async fn follow_word(
+    /// Applies an operator's decision about a resource that has changed. Returns `false` where the run may continue.
+    async fn apply_reply(
         &self,
         found: StateConfirmed,
         (ConfirmationReply { decision, actor }, message): (ConfirmationReply, Taken),
@@ -278,12 +279,16 @@ impl StepCall {
         match decision {
             ConfirmationDecision::Accept => false,
             ConfirmationDecision::Fail => {
-                self.give_up(&found, &format!("is not as it was left, and {actor} does not accept it")).await
+                self.give_up(
+                    &found,
+                    &format!("differs from the recorded state, and {actor} does not accept it"),
+                )
+                .await
             }
         }
     }
 
-    /// Fails the run for good.
+    /// Fails the run permanently.
     async fn give_up<T>(&self, found: &StateConfirmed, what: &str) -> T {
         let StateConfirmed { command, resource, id, .. } = found.clone();
         let expected = found.expected.clone().unwrap_or_else(|| "the state in which it was left".into());

@@ -1,7 +1,7 @@
-//! Listening to a body's heartbeats: how long it was silent, and keeping how far it says it has come.
+//! Watching a body's heartbeats: the heartbeat timeout, and saving the progress that the body reports.
 //!
-//! Promise: a body that is silent for longer than its step declares counts as lost; the newest progress it told is
-//! kept by the store, at most a second late and without growing the journal, for the next attempt.
+//! Promise: a body without a heartbeat for longer than its step declares counts as lost; the newest progress is saved in
+//! the store, at most a second late and without growing the journal, for the next attempt.
 
 use std::future::{pending, ready};
 use std::pin::pin;
@@ -16,7 +16,7 @@ use crate::step::heartbeat::Heartbeats;
 const THROTTLE: Duration = Duration::from_secs(1);
 
 impl StepCall {
-    /// Gives newly told progress to the store.
+    /// Saves new progress in the store. An error is logged and not a fault: progress only saves work.
     pub(crate) async fn save_progress(&self, heartbeats: &Heartbeats) {
         let Some(progress) = heartbeats.take_unsaved() else { return };
         let (run, command) = (&self.run, &self.command);
@@ -25,14 +25,21 @@ impl StepCall {
         }
     }
 
-    /// Ends when the body was silent for `limit`. Keeps its progress meanwhile.
+    /// Ends when there was no heartbeat for `limit`. Saves progress in the meantime.
+    ///
+    /// It waits for three things at once: the next heartbeat, the timeout, and the end of the pause after the last save.
+    /// While a save is under way it polls none of them, so a slow store delays the detection of a lost body by as long as
+    /// it takes to answer. A heartbeat in that time is not lost: `Notify` keeps it for the next round.
     pub(crate) async fn heartbeat_timeout(&self, heartbeats: &Heartbeats, limit: Duration) {
         let environment = &self.run.shared.environment;
         let mut quiet = environment.sleep(limit);
+        // Ready: the first progress is saved at once.
         let mut rested: BoxFuture<'static, ()> = Box::pin(ready(()));
         loop {
+            // A pause that has ended must not be polled again, and is not: it is replaced below after each save.
             let unsaved = heartbeats.is_unsaved();
             let save = pin!(async { if unsaved { (&mut rested).await } else { pending().await } });
+            // The heartbeat is polled first: one that came at the last instant counts.
             match select(pin!(heartbeats.next_beat()), select(&mut quiet, save)).await {
                 Either::Left(_) => quiet = environment.sleep(limit),
                 Either::Right((Either::Left(_), _)) => return,

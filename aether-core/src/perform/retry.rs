@@ -1,7 +1,7 @@
 //! When the next attempt at a step is made.
 //!
-//! Promise: the due time is recorded before the wait begins, and a restart does not begin the wait again. Chance is
-//! drawn from the run's seed, so that it needs no clock and no entropy.
+//! Promise: the due time is recorded before the wait begins, and a restart does not start the wait over. The jitter is
+//! derived from the run's seed, so that it needs no clock and no entropy.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Payload;
 
 impl StepCall {
-    /// The wait after `attempt` failed, if another one is left: as the retry policy says, shortened by chance, and not
-    /// shorter than the error asks for. The chance is the same whenever the same attempt fails.
+    /// The wait after `attempt` failed, if another attempt is left: the wait of the retry policy, shortened by jitter, and
+    /// at least what the error asks for. The jitter is the same whenever the same attempt fails.
     pub(crate) fn wait_after(&self, attempt: u32, asked: Option<Duration>) -> Option<Duration> {
         let wait = self.options.retry.wait_after(attempt)?;
         let chance = chance(&self.run.seed, &self.command, attempt);
@@ -27,14 +27,14 @@ impl StepCall {
     /// Records a definite failure, and waits until the next attempt is due.
     pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
         let mut events = self.start_events();
-        let mut riders = self.riders();
+        let mut extras = self.extras();
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(Outcome::RetryableFailure, None, Some(error.clone())));
-            riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
+            extras.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
         events.push(StepRetried { command, attempt, error, due }.into());
-        self.end_attempt(events, riders).await;
+        self.end_attempt(events, extras).await;
         self.attempt = self.attempt.saturating_add(1);
         self.unknown_tries = 0;
         self.wait_until(due).await;

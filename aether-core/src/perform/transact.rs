@@ -1,8 +1,8 @@
 //! Transaction steps: the body runs on the store's own database, in the transaction that records its outcome.
 //!
-//! Promise: what the body's SQL did is durable exactly if `transaction_finished` says so, whatever crashes when: the
-//! effect happened exactly once. A body that fails, panics or waits leaves nothing behind. Where a crash cut off what
-//! follows that event, recovery writes it and does not call the body.
+//! Promise: the changes of the body's SQL are durable exactly if `transaction_finished` says so, whatever crashes when:
+//! the effect happens exactly once. A body that fails, panics or waits leaves nothing behind. Where a crash cut off the
+//! events that follow, recovery appends them and does not call the body.
 
 use crate::run::append::unencodable;
 use std::panic::AssertUnwindSafe;
@@ -31,10 +31,10 @@ use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Payload};
 
-/// Where the event goes that the newest answer of an attempt holds.
-type Told = Arc<Mutex<Option<Event>>>;
+/// The event in the frame that the attempt gave to the store last: the one that the journal then holds.
+type LastEvent = Arc<Mutex<Option<Event>>>;
 
-/// One attempt at a transaction step, on its way to the store.
+/// One attempt at a transaction step, as the store executes it.
 struct Attempt {
     run: Arc<Run>,
     command: CommandId,
@@ -45,8 +45,9 @@ struct Attempt {
     key: IdempotencyKey,
     /// Events before the outcome.
     head: Vec<Event>,
+    /// The outcome, once the body was called.
     event: Option<Event>,
-    told: Told,
+    last_event: LastEvent,
 }
 
 impl std::fmt::Debug for Attempt {
@@ -65,6 +66,8 @@ impl Work for Attempt {
     }
 
     fn call(&mut self) -> bool {
+        // Polled once: inside the store's transaction no runtime polls it again, and waiting would hold up every other
+        // append of the store.
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| {
             self.body.call(self.cx.clone(), &self.args).now_or_never()
         }));
@@ -92,7 +95,9 @@ impl Work for Attempt {
             (None, None) => self.rolled_back("the store did not call the body".into()),
         };
         self.event = Some(event.clone());
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(event.clone());
+        // Written at each call: a store that rolls back after the first frame asks again, and only the last frame is in
+        // the journal.
+        *self.last_event.lock().unwrap_or_else(PoisonError::into_inner) = Some(event.clone());
         let mut events = self.head.clone();
         events.push(event);
         Frame::encode(&events).map_err(|error| unencodable(&self.run, error))
@@ -109,7 +114,7 @@ impl Attempt {
     }
 }
 
-/// What the journal says of an attempt that ended so.
+/// The event for an attempt that ended like this.
 fn finished(
     run: &Run,
     command: &CommandId,
@@ -145,7 +150,7 @@ fn finished(
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
     let again = may_retry && options.retry.wait_after(attempt).is_some();
     let outcome = if again { Outcome::RetryableFailure } else { class.outcome() };
-    let exhausted = may_retry && !again && options.retry.max > 1;
+    let exhausted = may_retry && !again && options.retry.max_retries > 0;
     let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
     TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
 }
@@ -154,7 +159,7 @@ impl StepCall {
     /// Makes one attempt at a transaction step.
     pub(crate) async fn transact(&mut self) -> Next {
         let cx = self.step_cx(self.run.now(), None);
-        let told = match self.intercepted(&cx) {
+        let event = match self.intercepted(&cx) {
             Some(stub) => {
                 let ended = {
                     let _in_flight = self.run.in_flight();
@@ -168,7 +173,7 @@ impl StepCall {
             }
             None => self.hand_to_store(&cx).await,
         };
-        match (told, cx.missing()) {
+        match (event, cx.missing()) {
             (Some(Event::TransactionFinished(finished)), _) => self.settle_transaction(finished, false).await,
             (_, Some(missing)) => {
                 let (run, command) = (self.run.id.clone(), self.command.clone());
@@ -182,14 +187,14 @@ impl StepCall {
         }
     }
 
-    /// Has the store call the body; gives what the journal then says.
+    /// Has the store execute the attempt. Returns the event that is then durable in the journal.
     async fn hand_to_store(&mut self, cx: &StepCx) -> Option<Event> {
         if !self.run.shared.store.runs_transactions() {
             let (run, command) = (self.run.id.clone(), self.command.clone());
             let store = self.run.shared.store.describe();
             return self.run.stop(Fault::NoTransactions { run, command, store }).await;
         }
-        let told = Told::default();
+        let last_event = LastEvent::default();
         let head = self.start_events();
         let count = u32::try_from(head.len() + 1).unwrap_or(u32::MAX);
         let attempt = Attempt {
@@ -202,10 +207,13 @@ impl StepCall {
             key: self.key(),
             head: head.clone(),
             event: None,
-            told: Arc::clone(&told),
+            last_event: Arc::clone(&last_event),
         };
+        // The count is fixed before the body runs, because positions are given out before the store answers: whatever
+        // the outcome is, it is one event.
         let _receipt = self.run.append_work(Box::new(attempt), count).await;
-        let event = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // After the acknowledgement: before it, the store may still roll back and replace the event.
+        let event = last_event.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut events = head;
         events.extend(event.clone());
         self.run.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
@@ -213,7 +221,7 @@ impl StepCall {
         event
     }
 
-    /// Appends what follows a finished transaction, or arranges the next attempt.
+    /// Appends what follows a finished transaction, or waits for the next attempt.
     pub(crate) async fn settle_transaction(
         &mut self,
         finished: TransactionFinished,
@@ -222,6 +230,7 @@ impl StepCall {
         let TransactionFinished { attempt, outcome, result, error, changed, .. } = finished;
         self.attempt = attempt;
         let changed: Vec<_> = changed.into_iter().map(Event::from).collect();
+        // The transaction is committed whatever this finds; it decides only whether the workflow may see the outcome.
         if caught_up && outcome.is_complete() {
             self.confirm(&Recovered { reported: &changed, row: None }).await;
         }

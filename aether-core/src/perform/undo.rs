@@ -19,19 +19,22 @@ use crate::vocabulary::payload::Answered;
 
 /// Undoes one step.
 pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
-    let Some(owed) = run.with_obligations(|obligations| obligations.owed(undoes).cloned()) else { return };
-    let (def, body) = match undoing_step(run, &owed) {
+    let Some(pending) = run.with_obligations(|obligations| obligations.compensation_of(undoes).cloned())
+    else {
+        return;
+    };
+    let (def, body) = match undoing_step(run, &pending) {
         Some(found) => found,
-        None if owed.step.is_empty() => {
-            return give_up(run, &owed, UNKNOWN);
+        None if pending.step.is_empty() => {
+            return give_up(run, &pending, UNKNOWN);
         }
         None => {
-            let (run_id, command, step) = (run.id.clone(), undoes.clone(), owed.step.clone());
+            let (run_id, command, step) = (run.id.clone(), undoes.clone(), pending.step.clone());
             return run.stop(Fault::StepNotLinked { run: run_id, command, step }).await;
         }
     };
-    let Ok(args) = owed.args.clone() else { return give_up(run, &owed, def.name) };
-    let command = CommandId::new(&owed.place(), def.name);
+    let Ok(args) = pending.args.clone() else { return give_up(run, &pending, def.name) };
+    let command = CommandId::new(&pending.place(), def.name);
     let call =
         CallSpec { name: def.name.into(), path: def.path.into(), options: def.options, args: Ok(args), body };
     let answered: Answered = execute_step(Arc::clone(run), command.clone(), None, call).await;
@@ -41,25 +44,25 @@ pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
             let undone = StepCompensated { command, undoes: undoes.clone() };
             run.append(vec![undone.into()], AppendExtras::default());
         }
-        // Also where nothing was recorded: the arguments were refused.
+        // Also where nothing was recorded, because the arguments were refused.
         Err(error) => run.with_obligations(|obligations| obligations.give_up(undoes, &command, &error)),
     }
 }
 
-/// Stands for the name of a step that could not even be named.
+/// Name in place of that of an undoing step whose name is not recorded.
 const UNKNOWN: &str = "compensation";
 
-/// A step whose undoing call could not be recorded when it was committed.
-fn give_up(run: &Run, owed: &PendingCompensation, name: &str) {
-    let problem = owed.args.as_ref().err().cloned().unwrap_or_default();
-    let command = CommandId::new(&owed.place(), name);
+/// Marks a step as not undone, because its undoing call could not be recorded when the step was committed.
+fn give_up(run: &Run, pending: &PendingCompensation, name: &str) {
+    let problem = pending.args.as_ref().err().cloned().unwrap_or_default();
+    let command = CommandId::new(&pending.place(), name);
     let error = StepError::Unrecordable(run.failure(&command, problem)).recorded();
-    run.with_obligations(|obligations| obligations.give_up(&owed.undoes, &command, &error));
+    run.with_obligations(|obligations| obligations.give_up(&pending.undoes, &command, &error));
 }
 
-fn undoing_step(run: &Run, owed: &PendingCompensation) -> Option<(&'static StepDef, Arc<dyn Body>)> {
-    match run.undo_of(&owed.undoes) {
+fn undoing_step(run: &Run, pending: &PendingCompensation) -> Option<(&'static StepDef, Arc<dyn Body>)> {
+    match run.undo_of(&pending.undoes) {
         Some(undo) => Some((undo.def, undo.body)),
-        None => run.shared.steps.get(owed.step.as_str()).map(|step| (step.def, step.body())),
+        None => run.shared.steps.get(pending.step.as_str()).map(|step| (step.def, step.body())),
     }
 }

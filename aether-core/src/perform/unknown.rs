@@ -1,7 +1,6 @@
-//! What is done about an invocation that was started and whose outcome nobody knows: the step's declared policy.
+//! Invocations that were started and whose outcome is unknown: applying the policy that the step declares.
 //!
-//! Promise: the body is never sent again unless the policy is `retry`, and then under the same key; every decision
-//! is an event.
+//! Promise: the body is never called again under the same key unless the policy is `retry`; every decision is an event.
 
 use std::panic::AssertUnwindSafe;
 
@@ -26,11 +25,11 @@ use crate::vocabulary::net::{Netted, in_net};
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Payload;
 
-/// Sends of one invocation under one key before its outcome is left unknown.
+/// Calls of one invocation under one key before its outcome is left unknown.
 const MAX_SENDS: u32 = 5;
 
 impl StepCall {
-    /// Decides about an invocation of unknown outcome. `decided` is what a crash cut off.
+    /// Decides about an invocation of unknown outcome. `decided` is a recorded decision that a crash interrupted.
     pub(crate) async fn unknown(
         &mut self,
         invocation: &InvocationId,
@@ -42,7 +41,7 @@ impl StepCall {
                 self.ask(invocation, decided == Some(InvocationDecision::Ask)).await
             }
             (OnUnknown::Fail, _) => {
-                let why = self.lost.take().unwrap_or_else(|| "it was started and never came back".into());
+                let why = self.lost.take().unwrap_or_else(|| "it was started and never returned".into());
                 self.in_doubt(invocation, "policy: fail", &why, Vec::new()).await
             }
             (OnUnknown::Retry, _) => self.send_again(invocation, key).await,
@@ -55,7 +54,7 @@ impl StepCall {
         InvocationResolved { command, invocation: invocation.clone(), decision, actor: actor.into() }.into()
     }
 
-    /// The step fails; its outcome stays unknown.
+    /// Fails the step; its outcome stays unknown.
     async fn in_doubt(
         &mut self,
         invocation: &InvocationId,
@@ -64,20 +63,20 @@ impl StepCall {
         consumed: Vec<Taken>,
     ) -> Next {
         let reason =
-            format!("nobody knows whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
+            format!("it is not known whether `{}` happened: {why} (invocation `{invocation}`)", self.name);
         let error = StepError::InDoubt(self.run.failure(&self.command, reason)).recorded();
         let mut events = self.start_events();
         events.push(self.decision(invocation, InvocationDecision::InDoubt, actor));
         events.push(self.failed(Outcome::PermanentFailure, Some(error.clone())));
         events.push(NodeFinished { command: self.command.clone() }.into());
-        let mut riders = self.riders();
-        riders.consumed.extend(consumed);
-        riders.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone())));
-        self.run.append_large(events, riders).await;
+        let mut extras = self.extras();
+        extras.consumed.extend(consumed);
+        extras.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone())));
+        self.run.append_large(events, extras).await;
         Next::Done(Err(error))
     }
 
-    /// The same body under the same key, after the decision is durable.
+    /// Calls the same body again under the same key, after the decision is durable.
     async fn send_again(&mut self, invocation: &InvocationId, key: &IdempotencyKey) -> Next {
         self.unknown_tries += 1;
         if self.unknown_tries >= MAX_SENDS {
@@ -85,7 +84,7 @@ impl StepCall {
                 .in_doubt(
                     invocation,
                     "policy: retry",
-                    "it was sent several times without an answer",
+                    "it was called several times without an answer",
                     Vec::new(),
                 )
                 .await;
@@ -98,8 +97,8 @@ impl StepCall {
         }
         let mut events = self.start_events();
         events.push(self.decision(invocation, InvocationDecision::Retry, "policy: retry"));
-        let riders = self.riders();
-        let receipt = self.run.append_durably(events, None, riders).await;
+        let extras = self.extras();
+        let receipt = self.run.append_durably(events, None, extras).await;
         Next::Call(DurableIntent::reissued(key.clone(), &receipt))
     }
 
@@ -124,7 +123,7 @@ impl StepCall {
         match found {
             Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()).await,
             Ok(Ok(Probe::DidNotHappen))
-                if self.attempt.saturating_add(1) >= MAX_SENDS.max(self.options.retry.max) =>
+                if self.attempt.saturating_add(1) >= MAX_SENDS.max(self.options.retry.attempts()) =>
             {
                 self.never_happened(invocation).await
             }
@@ -145,19 +144,20 @@ impl StepCall {
         }
     }
 
-    /// What a probe that panicked has seen, nobody knows.
+    /// It is not known what a probe that panicked has seen.
     async fn probe_panicked(&mut self, invocation: &InvocationId, message: &str) -> Next {
         self.in_doubt(invocation, "probe", &format!("its probe panicked: {message}"), Vec::new()).await
     }
 
-    /// The step's probe, or what a test answers in its place; `None` where the step has none.
+    /// The step's probe, or an interceptor's answer in its place; `None` where the step has none.
     fn probing(&self, cx: StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
         let interceptor = self.run.shared.interceptor.as_ref();
         let answered = interceptor.and_then(|interceptor| interceptor.probe(&self.body_call(), &cx));
         answered.or_else(|| self.body.probe(cx, &self.args))
     }
 
-    /// A probe that denies every attempt must not send the body without end, nor without a pause.
+    /// Waits before the next attempt, so that a probe that denies every attempt does not make the step call its body in a
+    /// tight loop.
     async fn pause_before_attempt(&self) {
         if let Some(wait) = Retry::READ.wait_after(self.attempt.saturating_sub(1).min(2))
             && self.attempt > 1
@@ -167,7 +167,7 @@ impl StepCall {
         }
     }
 
-    /// The last attempt did not happen either: a definite failure.
+    /// Fails the step: the last attempt did not happen either.
     async fn never_happened(&mut self, invocation: &InvocationId) -> Next {
         let reason = format!(
             "{} attempts were made, and the probe says of each that it did not happen (invocation `{invocation}`)",
@@ -208,15 +208,15 @@ impl StepCall {
         }
     }
 
-    /// Puts the question on record.
+    /// Records the question to the operator.
     fn ask_operator(&mut self, invocation: &InvocationId) {
         let mut events = self.start_events();
         events.push(self.decision(invocation, InvocationDecision::Ask, "policy: ask"));
         let why = self.lost.take();
         let why = why.map(|why| StepError::InDoubt(self.run.failure(&self.command, why)).recorded());
-        let mut riders = self.riders();
-        riders.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, why));
-        self.run.append(events, riders);
+        let mut extras = self.extras();
+        extras.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, why));
+        self.run.append(events, extras);
     }
 
     async fn resolved(&mut self, invocation: &InvocationId, message: Taken) -> Option<Next> {
@@ -225,7 +225,7 @@ impl StepCall {
         Some(match resolved {
             Ok(Resolved { resolution: Resolution::Happened(value), actor }) => {
                 if let Err(error) = self.ask_body(|body| body.accepts(&value)) {
-                    // A slip of the operator's must not end the run: it goes on waiting.
+                    // A mistake of the operator's must not end the run: it keeps waiting.
                     refuse(&self.run, &self.command, &actor, error, consumed);
                     self.round += 1;
                     return None;
@@ -236,7 +236,7 @@ impl StepCall {
                 self.did_not_happen(invocation, &actor, consumed)
             }
             Ok(Resolved { resolution: Resolution::Abandon, actor }) => {
-                self.in_doubt(invocation, &actor, "an operator gave it up", consumed).await
+                self.in_doubt(invocation, &actor, "an operator abandoned it", consumed).await
             }
             Err(error) => {
                 let why = format!("the resolution is unreadable: {error}");
@@ -252,27 +252,27 @@ impl StepCall {
         actor: &str,
         consumed: Vec<Taken>,
     ) -> Next {
-        // In the append of the outcome: a decision without its value could not be taken up again.
+        // In the same append as the outcome: after a crash between two appends the decision would have no value.
         let decision = self.decision(invocation, InvocationDecision::Happened, actor);
         self.notes.push(decision);
         Next::Done(self.commit_success(value, consumed).await)
     }
 
-    /// Says that the newest attempt definitely did not happen, and ends it.
+    /// Records that the newest attempt definitely did not happen, and ends it.
     pub(crate) fn record_not_executed(&mut self, actor: &str) {
         let invocation = self.invocation();
         let _the_next_attempt_is_made_by_another_program =
             self.did_not_happen(&invocation, actor, Vec::new());
     }
 
-    /// A definite failure: the next attempt gets a new key.
+    /// Records a definite failure; the next attempt gets a new key.
     fn did_not_happen(&mut self, invocation: &InvocationId, actor: &str, consumed: Vec<Taken>) -> Next {
         let mut events = self.start_events();
         events.push(self.decision(invocation, InvocationDecision::DidNotHappen, actor));
-        let mut riders = self.riders();
-        riders.consumed.extend(consumed);
-        riders.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, None));
-        self.run.append(events, riders);
+        let mut extras = self.extras();
+        extras.consumed.extend(consumed);
+        extras.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, None));
+        self.run.append(events, extras);
         self.attempt = self.attempt.saturating_add(1);
         self.unknown_tries = 0;
         Next::Again

@@ -1,6 +1,6 @@
-//! Which calls need a person's consent, beyond those whose steps declare it.
+//! Which calls need a person's approval, beyond those whose steps declare it.
 //!
-//! Promise: a rule can ask for consent and never waive it; a rule that panics asks for it.
+//! Promise: a rule can require approval and never waive it; a rule that panics requires it.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -13,13 +13,13 @@ use crate::vocabulary::payload::Payload;
 /// A call that a policy is asked about.
 #[derive(Clone, Copy, Debug)]
 pub struct ApprovalCall<'a> {
-    /// Name of the step as it stands in the journal.
+    /// Name of the step in the journal.
     pub name: &'a str,
     /// Unique name of the step: module path and name, or the effect's name.
     pub path: &'a str,
-    /// What kind of contact with the world it is.
+    /// Effect class of the step.
     pub class: EffectClass,
-    /// The arguments, recorded.
+    /// The arguments as JSON.
     pub args: &'a Payload,
     /// Whether a completed call must not be repeated.
     pub irreversible: bool,
@@ -27,12 +27,15 @@ pub struct ApprovalCall<'a> {
 
 type Rule = Arc<dyn Fn(&ApprovalCall<'_>) -> bool + Send + Sync>;
 
-/// Which calls need a person's consent beyond those whose steps declare it. A call needs it when any rule says so; no
-/// rule can take away what a step declares. Pure steps leave no record and are never asked about.
+/// Which calls need a person's approval beyond those whose steps declare it. A call needs approval when any rule says so;
+/// no rule can waive what a step declares. Pure steps leave no record and never need approval.
+///
+/// Give it to an engine with `Engine::builder().approvals(..)`. A call that needs approval is recorded, and the run waits
+/// until a person decides with `Engine::approve`, `Engine::approve_with` or `Engine::reject`.
 ///
 /// ```
-/// use aether_core::policy::approvals::Approvals;
-/// use aether_core::vocabulary::outcome::EffectClass;
+/// use aether_core::policy::Approvals;
+/// use aether_core::outcome::EffectClass;
 /// let approvals = Approvals::new()
 ///     .step("send_mail")
 ///     .class(EffectClass::External)
@@ -46,41 +49,50 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// No call needs consent but those whose steps declare it.
+    /// Only calls whose steps declare it need approval.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every call of the step of this name needs consent.
+    /// Every call of the step with this name needs approval.
     pub fn step(self, name: impl Into<String>) -> Self {
         let name = name.into();
         self.when(move |call| call.name == name)
     }
 
-    /// Every call of this class needs consent.
+    /// Every call of this class needs approval.
     pub fn class(self, class: EffectClass) -> Self {
         self.when(move |call| call.class == class)
     }
 
-    /// Calls for which `rule` says so need consent. A rule that panics counts as a yes.
+    /// Calls for which `rule` returns `true` need approval. A rule that panics counts as `true`.
+    ///
+    /// ```
+    /// use aether_core::policy::Approvals;
+    /// #[derive(serde::Deserialize)]
+    /// struct Transfer { amount: u64 }
+    /// let large = Approvals::new().when(|call| {
+    ///     call.name == "transfer" && call.args.decode::<Transfer>().map_or(true, |args| args.amount > 1_000)
+    /// });
+    /// ```
     pub fn when(mut self, rule: impl Fn(&ApprovalCall<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(rule));
         self
     }
 
-    /// How long a person has to decide about a call, those included whose steps declare it. The call is cancelled
-    /// then. Without it requests stay open.
+    /// How long a person has to decide about a call, also about those whose steps declare it. After that the call ends as
+    /// cancelled. Without a limit requests stay open.
     pub fn expires(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// How long a person has to decide about a call.
+    /// How long a person has to decide about a call; `None` for no limit.
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.limit
     }
 
-    /// Whether a rule says that a person must agree to `call`.
+    /// Whether a rule says that `call` needs approval.
     pub(crate) fn ask(&self, call: &ApprovalCall<'_>) -> bool {
         self.rules.iter().any(|rule| or_yes(call.name, || rule(call)))
     }
@@ -92,10 +104,13 @@ impl fmt::Debug for Approvals {
     }
 }
 
-/// Who cannot tell whether consent is needed needs it.
+/// Asks a rule; a rule that panics requires approval.
 pub(crate) fn or_yes(step: &str, needed: impl FnOnce() -> bool) -> bool {
     std::panic::catch_unwind(AssertUnwindSafe(needed)).unwrap_or_else(|_| {
-        tracing::warn!(step, "the rule that says whether a person must agree panicked: a person is asked");
+        tracing::warn!(
+            step,
+            "the rule that says whether a call needs approval panicked: the call needs approval"
+        );
         true
     })
 }

@@ -1,6 +1,7 @@
-//! What a program decides beforehand: whether commands may execute, which calls need consent, who looks at resources.
+//! What a program decides beforehand: whether commands may execute, which calls need approval, how resources are
+//! verified.
 //!
-//! Promise: a policy can forbid and can ask for more; it cannot lower what a step declares. Imports `definition`,
+//! Promise: a policy can forbid and can require more; it cannot lower what a step declares. Imports `definition`,
 //! `journal` and below.
 
 pub(crate) mod approvals;

@@ -1,41 +1,43 @@
-//! Replay modes, and the policy that is asked before every command.
+//! Replay modes, and the policy that is consulted before every command.
+//!
+//! Promise: no policy makes a recorded effect happen again.
 
 use std::fmt::Debug;
 
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::outcome::EffectClass;
 
-/// How far a replay may go.
+/// What a replay may do beyond what is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Inject what is recorded, then go on live.
+    /// Inject recorded outcomes, then continue live.
     Recover,
-    /// Inject only. An unrecorded effect is an error, and nothing runs.
+    /// Only inject recorded outcomes. An unrecorded effect is an error, and no body is called.
     Verify,
 }
 
-/// What a policy says about one command.
+/// A policy's decision about one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// What the mode says: inject where recorded, else execute in `Recover` and forbid in `Verify`.
+    /// Follow the mode: inject where recorded, else execute in `Recover` and forbid in `Verify`.
     Default,
     /// The command must be recorded; if it is not, the run stops.
     Inject,
-    /// The command may run where the mode lets it, without asking the matcher first. The effect gate still hands out
-    /// a recorded outcome instead of producing it again.
+    /// The command may execute where the mode allows it, without asking the matcher first. The effect gate still
+    /// delivers a recorded outcome instead of producing it again.
     Execute,
-    /// The command must not happen, recorded or not; the run stops with this reason.
+    /// The command must not happen, recorded or not; the run stops with a fault that gives this reason.
     Forbid(String),
 }
 
-/// What a policy is told.
+/// The command that a policy is consulted about.
 #[derive(Clone, Debug)]
 pub struct Consulted<'a> {
-    /// The run.
+    /// The run that requests the command.
     pub run: &'a RunId,
-    /// The command.
+    /// Place and name of the command.
     pub command: &'a CommandId,
-    /// What kind of contact with the world it is.
+    /// Effect class of the command.
     pub class: EffectClass,
     /// Whether its outcome is recorded.
     pub recorded: bool,
@@ -43,9 +45,26 @@ pub struct Consulted<'a> {
     pub mode: Mode,
 }
 
-/// Is asked before every command. A recorded outcome is never produced again, whatever it says.
+/// Is consulted before every command, on replay and live. Whatever it decides, a recorded outcome is never produced
+/// again. Set it with `Engine::builder().policy(..)`.
+///
+/// ```
+/// use aether_core::policy::{Consulted, ReplayPolicy, Verdict};
+/// /// Lets runs resume, but makes no new call that changes the world.
+/// #[derive(Debug)]
+/// struct Freeze;
+///
+/// impl ReplayPolicy for Freeze {
+///     fn consult(&self, consulted: &Consulted<'_>) -> Verdict {
+///         if consulted.class.changes_world() && !consulted.recorded {
+///             return Verdict::Forbid("changes are frozen until Monday".to_owned());
+///         }
+///         Verdict::Default
+///     }
+/// }
+/// ```
 pub trait ReplayPolicy: Send + Sync + Debug + 'static {
-    /// Decides about one command.
+    /// Decides about one command. Called in the task that advances the run: it must not block.
     fn consult(&self, consulted: &Consulted<'_>) -> Verdict;
 }
 

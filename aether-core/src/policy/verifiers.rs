@@ -1,6 +1,6 @@
-//! Verifiers: what looks at a changed resource before a recorded change of it is believed again.
+//! Verifiers: they inspect a changed resource before a recorded change of it is trusted again.
 //!
-//! Promise: a kind of resource that a step declares and no verifier knows is found when the engine starts.
+//! Promise: a kind of resource that a step declares and that has no verifier is reported when the engine starts.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -13,27 +13,28 @@ use crate::journal::event::StateChanged;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::RunId;
 
-/// What a verifier saw.
+/// Result of inspecting a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inspection {
-    /// The resource is as it was left.
+    /// The resource is in the state in which the step left it.
     Unchanged,
-    /// It is not.
+    /// The resource is in another state, or gone.
     Differs {
-        /// How it was left.
+        /// The state in which the step left it, for people to read.
         expected: String,
-        /// What is there.
+        /// The state found in its place, for people to read.
         found: String,
     },
 }
 
-/// Looks at resources of one kind. Registered with `Engine::builder().verifier(kind, verifier)`.
+/// Inspects resources of one kind when a run that changed them is resumed. Registered with
+/// `Engine::builder().verifier(kind, verifier)`.
 ///
 /// ```
-/// use aether_core::policy::verifiers::{Inspection, Verifier};
-/// use aether_core::journal::frame::event::StateChanged;
-/// use aether_core::vocabulary::failure::Failure;
-/// use aether_core::vocabulary::id::RunId;
+/// use aether_core::policy::{Inspection, Verifier};
+/// use aether_core::journal::event::StateChanged;
+/// use aether_core::failure::Failure;
+/// use aether_core::id::RunId;
 /// use futures_util::future::BoxFuture;
 ///
 /// /// Issues of a tracker that is kept in memory.
@@ -56,21 +57,22 @@ pub enum Inspection {
 /// }
 /// ```
 pub trait Verifier: Send + Sync + Debug + 'static {
-    /// Its name in the journal.
+    /// Name of the verifier, recorded with each of its verdicts.
     fn name(&self) -> &str;
 
-    /// Looks at the newest change of one resource: `change` holds the step's command, the resource's kind, id,
-    /// operation, version, entity tag and external reference.
+    /// Inspects one resource. `change` is its newest recorded change: the step's command, the resource's kind, id,
+    /// operation, version, entity tag and external reference. It must change nothing.
     ///
     /// # Errors
-    /// Why nothing could be seen. Unless the failure is permanent, three more looks are made before the run fails.
+    /// Why the resource could not be inspected. Unless the failure is permanent, the inspection is repeated three times
+    /// before the run fails.
     fn look<'a>(
         &'a self,
         run: &'a RunId,
         change: &'a StateChanged,
     ) -> BoxFuture<'a, Result<Inspection, Failure>>;
 
-    /// Whether a resource that was once found as it was left is not looked at again.
+    /// Whether a resource that was once found unchanged is not inspected again. Default: `false`.
     fn skips_confirmed(&self) -> bool {
         false
     }
@@ -106,7 +108,7 @@ impl Verifiers {
         self.by_kind.insert(kind, verifier);
     }
 
-    /// Takes note of a step.
+    /// Adds a step, with the kinds of resources that it declares.
     pub(crate) fn know(&mut self, step: &'static StepDef) {
         self.steps.push(step);
     }

@@ -1,4 +1,6 @@
 //! Making a recording from a store.
+//!
+//! Promise: nothing in the store changes; secrets are replaced before the recording exists.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,15 +18,16 @@ use crate::store::ledger::LedgerEntry;
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::payload::{Digest, Payload, hex};
 
-/// What a seed begins with that stands in place of another.
+/// Prefix of a seed that replaces the recorded one.
 const MASKED_SEED: &str = "masked-";
 
 impl Recording {
-    /// Records `run` and the runs it started, as far as they have come. Changes nothing in the store.
+    /// Records `run` and the runs it started, with their journals up to now. Changes nothing in the store.
     ///
-    /// Secrets that `masking` finds are replaced, each by the same text wherever it stands (short ones at their own
-    /// place only); digests of arguments and inputs follow, so that code which hands a secret on as it is still
-    /// matches. Code that computes something from a secret does not: its next argument differs from the recorded one.
+    /// Secrets that `masking` finds are replaced, each by the same text wherever it occurs (short ones only where they
+    /// were found). Digests of arguments and inputs are computed again, so that code which passes a secret on unchanged
+    /// still matches. Code that computes something from a secret diverges: its next argument differs from the recorded
+    /// one.
     ///
     /// # Errors
     /// [`RecordingError`] when there is no such run, or the store or a journal cannot be read.
@@ -73,7 +76,7 @@ impl Recording {
         self.mask_blobs(masking, &secrets);
     }
 
-    /// A masked blob has another name.
+    /// Masks the blobs. A masked blob has another name, its new hash, so the references to it change too.
     fn mask_blobs(&mut self, masking: &Masking, secrets: &Secrets) {
         let mut renamed = Vec::new();
         for (name, blob) in std::mem::take(&mut self.blobs) {
@@ -122,7 +125,8 @@ async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, Reco
         crate::store::read::inline(store, id, frame, &mut events).await?;
         frames.push(RecordedFrame { at: frame.at, events });
     }
-    // After the journal: a row may be ahead of what was loaded of it, as after a crash, and never behind.
+    // After the journal: a row may then be ahead of the loaded journal, as after a crash. Read before it, a row could be
+    // behind, which replay never sees otherwise.
     let mut ledger = store.entries(id).await?;
     crate::store::read::complete(store, id, &mut ledger).await?;
     Ok(Some(RecordedRun { run: id.clone(), created, frames, ledger }))
@@ -168,7 +172,7 @@ fn put(payload: &mut Payload, text: Option<String>) -> bool {
 }
 
 impl RecordedRun {
-    /// Its events.
+    /// Its events as JSON.
     fn texts(&self) -> impl Iterator<Item = &Payload> {
         self.frames.iter().flat_map(|frame| &frame.events)
     }
@@ -201,7 +205,8 @@ impl RecordedRun {
         }
     }
 
-    /// Callback tokens follow from the seed: with it, whoever has the recording could report outcomes to the run.
+    /// Replaces the seed. Callback tokens are derived from it: a reader of the recording could otherwise report outcomes
+    /// to the run.
     fn mask_seed(&mut self) {
         let seed = self.created.seed.clone();
         let Some(first) = self.frames.first_mut().and_then(|frame| frame.events.first_mut()) else { return };
@@ -231,7 +236,7 @@ impl RecordedRun {
     }
 }
 
-/// Lets the digest in an event follow its input, where that was masked.
+/// Computes the digest in an event again where its input was masked.
 fn follow(
     event: &mut Payload,
     before: &HashMap<Option<CommandId>, Payload>,

@@ -1,4 +1,6 @@
 //! The file of a recording: JSON with one event a line, so that versions of it can be compared.
+//!
+//! Promise: a file that is written is read back as the same recording; a crash leaves the old file or the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,22 +14,15 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::journal::event::Event;
+use crate::recording::head::{HeadError, check_head};
 use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError, VERSION};
 use crate::recording::walk::quoted;
 use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::payload::{Digest, Payload, hex};
 
-/// What the file says it is.
+/// Value of the file's `format` member.
 const FORMAT: &str = "aether-recording";
-
-#[derive(Deserialize)]
-struct Head {
-    #[serde(default)]
-    format: String,
-    #[serde(default)]
-    version: u32,
-}
 
 #[derive(Deserialize)]
 struct Whole {
@@ -94,19 +89,12 @@ impl Recording {
     /// Reads the text of a recording's file.
     ///
     /// # Errors
-    /// [`RecordingError`] telling what is wrong with the text, and where.
+    /// [`RecordingError`] that says what is wrong with the text, and where.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
-        let not = |reason: String| RecordingError::NotARecording { reason };
-        let head: Head = serde_json::from_str(text).map_err(|error| not(error.to_string()))?;
-        if head.format != FORMAT {
-            return Err(not(format!("its `format` is {:?}, not {FORMAT:?}", head.format)));
-        }
-        if head.version == 0 {
-            return Err(not("it has no `version`".into()));
-        }
-        if head.version > VERSION {
-            return Err(RecordingError::NewerVersion { found: head.version });
-        }
+        check_head(text.as_bytes(), FORMAT, VERSION).map_err(|error| match error {
+            HeadError::Unreadable(reason) => RecordingError::NotARecording { reason },
+            HeadError::NewerVersion { found } => RecordingError::NewerVersion { found },
+        })?;
         let whole: Whole = serde_json::from_str(text).map_err(|error| damaged("the whole", error))?;
         let mut ids = BTreeSet::new();
         let mut runs = Vec::with_capacity(whole.runs.len());
@@ -144,8 +132,8 @@ impl Recording {
         Self::parse(&fs::read_to_string(path).map_err(|error| file_error(path, &error))?)
     }
 
-    /// Writes the recording to the file at `path`, in place of what is there. A crash leaves the old file or the new
-    /// one. Missing folders are made.
+    /// Writes the recording to the file at `path` and replaces what is there. A crash leaves the old file or the new one.
+    /// Missing folders are created.
     ///
     /// # Errors
     /// [`RecordingError::File`] when it cannot be written.
@@ -159,11 +147,11 @@ fn file_error(path: &Path, error: &io::Error) -> RecordingError {
     RecordingError::File { path: path.display().to_string(), reason: error.to_string() }
 }
 
-/// Writes `bytes` to the file at `path`, in place of what is there: by way of a second file that is renamed, so that
-/// nobody ever sees half of it. Missing folders are made.
+/// Writes `bytes` to the file at `path` and replaces what is there. It writes a second file and renames it, so that no
+/// reader ever sees half of it. Missing folders are created.
 ///
 /// # Errors
-/// What the system says; the old file is whole then.
+/// The system's error; the old file is unchanged then.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -177,7 +165,7 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::rename(&aside, path)
     });
     if written.is_err() {
-        let _the_first_error_is_told = fs::remove_file(&aside);
+        let _the_first_error_is_returned = fs::remove_file(&aside);
     }
     written
 }
@@ -205,8 +193,8 @@ impl FramePart {
     }
 }
 
-/// An event that somebody wrote over several lines. A line break inside JSON stands between two tokens, so that a space
-/// does as well.
+/// Joins an event that was edited by hand into several lines. A line break inside JSON is always between two tokens, so a
+/// space can replace it.
 fn in_one_line(event: Payload) -> Payload {
     if !event.as_str().contains(['\n', '\r']) {
         return event;
@@ -339,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_told() {
+    fn an_error_says_what_is_wrong_with_a_file() {
         let error = |text: &str| Recording::parse(text).unwrap_err().to_string();
         assert!(error("[1]").contains("not a recording"));
         assert!(error("").contains("not a recording"));

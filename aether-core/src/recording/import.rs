@@ -1,4 +1,6 @@
-//! Loading a recording into a store.
+//! Importing a recording into a store.
+//!
+//! Promise: no engine claims a run whose journal is only partly imported.
 
 use std::sync::Arc;
 
@@ -15,15 +17,15 @@ use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{Position, RunId, WorkerId};
 
 impl Recording {
-    /// Loads its runs and blobs into `store`, and gives the ids of the runs. Journals get new hash chains there.
+    /// Imports its runs and blobs into `store`, and returns the ids of the runs. Journals get new hash chains there.
     ///
-    /// Nothing is executed: a run that had not ended waits, and no engine takes it up by itself. It goes on when a
-    /// message is sent to it.
+    /// Nothing is executed: a run that had not ended waits, and no engine claims it by itself. It resumes when a message
+    /// is sent to it.
     ///
     /// # Errors
-    /// [`RecordingError::Exists`] when the store has a run of one of these ids; that is looked for before anything is
-    /// written. [`RecordingError::Store`] and [`RecordingError::Refused`] when the store fails; a run that is not
-    /// completely loaded then is never taken up by an engine.
+    /// [`RecordingError::Exists`] when the store has a run with one of these ids; this is checked before anything is
+    /// written. [`RecordingError::Store`] and [`RecordingError::Refused`] when the store fails; a run that is then only
+    /// partly imported is never claimed by an engine.
     pub async fn import(&self, store: &dyn Store) -> Result<Vec<RunId>, RecordingError> {
         for run in &self.runs {
             if store.run(&run.run).await?.is_some() {
@@ -57,7 +59,7 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
         frame: first.stored(),
         at: first.at,
         owner: Some(WorkerId::from(format!("import of {}", run.run))),
-        // Held for ever until it is complete: no engine may go on with half a journal.
+        // The lease outlives every engine until the import is complete: none may resume a run with half a journal.
         lease_until: Timestamp::from_second(32_503_680_000).unwrap_or(Timestamp::MAX),
     };
     if let Created::Existing(_) = store.create(new).await? {
@@ -70,7 +72,7 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
     loading.finish(status(&events)).await
 }
 
-/// Where a journal leaves its run.
+/// The status of a run with this journal.
 fn status(events: &[Event]) -> Status {
     match events.last() {
         Some(Event::RunCompleted(_) | Event::ContinuedAsNew(_)) => Status::Completed,
@@ -94,7 +96,7 @@ struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    /// Appends a frame; each ledger row that it begins comes with it.
+    /// Appends a frame, together with the ledger row that it acquires.
     async fn frame(&mut self, frame: &RecordedFrame) -> Result<(), RecordingError> {
         self.at = frame.at;
         let journal = |error| RecordingError::Journal { run: self.run.run.clone(), error };

@@ -1,7 +1,7 @@
-//! What of a recording must not leave the machine, and what stands there in its place.
+//! Masking: finding the secrets in a recording, and replacing them.
 //!
-//! Promise: a secret that was found is replaced wherever it stands in the recording, by one and the same text, so that
-//! code which only hands it on still asks for what is recorded; digests follow. What is not found is not masked.
+//! Promise: a secret that was found is replaced everywhere in the recording, by the same text, so that code which only
+//! passes it on still matches; digests are computed again. What is not found is not masked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::recording::walk::{Leaf, Place, Rewrite, quoted, rewrite};
 use crate::vocabulary::callback_token::CallbackToken;
 
-/// What stands in place of a secret where nothing has to be told apart.
+/// Replacement for a secret where different secrets need not be distinguished.
 pub const MASK: &str = "***";
 /// Members and headers that hold secrets, by their names without `-` and `_` and in lower case.
 const NAMES: [&str; 16] = [
@@ -34,21 +34,22 @@ const NAMES: [&str; 16] = [
 ];
 /// Ends of names of members and headers that hold secrets, such as `refresh_token`.
 const ENDS: [&str; 7] = ["token", "secret", "password", "passwd", "apikey", "privatekey", "authorization"];
-/// What every callback token begins with: whoever has one can report an outcome.
+/// Prefix of every callback token, which authorizes its holder to report an outcome.
 const TOKEN: &str = "cb1.";
-/// A secret shorter than this is replaced at its own place only: elsewhere its text may be there by chance.
+/// Length from which a secret is replaced everywhere. The text of a shorter one may occur elsewhere by chance, so it is
+/// replaced only where it was found.
 const TELLING: usize = 6;
 
 type Rule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 
 /// Finds secrets in recorded values.
 ///
-/// By default it finds the strings and numbers below members and headers with telling names (`authorization`,
-/// `cookie`, `password`, `token`, `api_key`, `client_secret`, ..), query parameters of such names inside any text, and
-/// bearer and callback tokens inside any text; also where JSON stands inside a string, as in the body of a request.
+/// By default it finds the strings and numbers below members and headers with the usual names of secrets
+/// (`authorization`, `cookie`, `password`, `token`, `api_key`, `client_secret`, ..), query parameters of such names inside
+/// any text, and bearer and callback tokens inside any text; also in JSON inside a string, as in the body of a request.
 ///
 /// ```
-/// use aether_core::recording::masking::Masking;
+/// use aether_core::recording::Masking;
 /// let masking = Masking::standard().key("pin").rule(|path, value| path.ends_with("card") || value.starts_with("sk-"));
 /// assert_eq!(masking.redact(r#"{"pin":1234,"card":"4111","note":"token=abc","n":2}"#), r#"{"pin":0,"card":"***","note":"token=***","n":2}"#);
 /// ```
@@ -76,17 +77,17 @@ impl fmt::Debug for Masking {
 }
 
 impl Masking {
-    /// Finds what has a telling name, and bearer and callback tokens.
+    /// Finds values with the usual names of secrets, and bearer and callback tokens.
     pub fn standard() -> Self {
         Self { names: BTreeSet::new(), rules: Vec::new(), off: false }
     }
 
-    /// Finds nothing.
+    /// Finds nothing: recordings contain every secret.
     pub fn off() -> Self {
         Self { off: true, ..Self::standard() }
     }
 
-    /// Finds the values of members and headers of this name too, in any case and with or without `-` and `_`.
+    /// Also finds the values of members and headers of this name, in any case and with or without `-` and `_`.
     #[must_use]
     pub fn key(mut self, name: &str) -> Self {
         self.names.insert(plain(name));
@@ -94,8 +95,8 @@ impl Masking {
         self
     }
 
-    /// Finds every string for which `is_secret` says so. It gets the string's place (names of members joined by dots,
-    /// items of an array as `[]`; for events the kind comes first) and the string.
+    /// Also finds every string for which `is_secret` returns `true`. It gets the string's path (names of members joined by
+    /// dots, items of an array as `[]`; in events the kind comes first) and the string.
     #[must_use]
     pub fn rule(mut self, is_secret: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(is_secret));
@@ -103,8 +104,8 @@ impl Masking {
         self
     }
 
-    /// A JSON text with its secrets replaced by [`MASK`], and numbers below telling names by 0. Text that is no JSON is
-    /// searched for bearer tokens and query parameters. Redacting twice is redacting once.
+    /// A JSON text with its secrets replaced by [`MASK`], and numbers below the names of secrets by 0. Text that is not
+    /// JSON is searched for bearer tokens and query parameters. Redacting twice changes nothing more.
     pub fn redact(&self, json: &str) -> String {
         if self.off {
             return json.to_owned();
@@ -126,7 +127,7 @@ impl Masking {
         self.replace_spans(text, |_| Some(MASK.to_owned()))
     }
 
-    /// A text in which secrets that are told by what stands before them are replaced; `None` where nothing changes.
+    /// A text with the secrets replaced that are recognized by what precedes them; `None` where nothing changes.
     fn replace_spans(&self, text: &str, stand_in: impl Fn(&str) -> Option<String>) -> Option<String> {
         let (mut new, mut done) = (String::new(), 0);
         for span in self.spans(text) {
@@ -156,7 +157,7 @@ impl Masking {
         place.keys.iter().any(|key| self.names_a_secret(key))
     }
 
-    /// Parts of a text that are secrets by what stands before them, in order.
+    /// Parts of a text that are secrets according to what precedes them, in order.
     fn spans(&self, text: &str) -> Vec<Range<usize>> {
         let ends = |c: char| c.is_whitespace() || matches!(c, '&' | '#' | '"' | '\'' | '<' | '>' | ',' | ';');
         let until_end = |start: usize| {
@@ -189,7 +190,7 @@ fn plain(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// JSON that stands inside a string.
+/// The JSON inside a string, if it holds some.
 fn nested(text: &str) -> Option<&str> {
     let inner = text.trim();
     let looks = matches!(
@@ -222,12 +223,12 @@ impl Rewrite for Redact<'_> {
     }
 }
 
-/// Secrets that were found, each with what stands in its place.
+/// Secrets that were found, each with its replacement.
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
     /// By the secret.
     found: BTreeMap<String, String>,
-    /// Secrets that are replaced wherever they stand, longest first, with their replacements.
+    /// Secrets that are replaced everywhere, longest first, with their replacements.
     telling: Vec<(String, String)>,
 }
 
@@ -237,7 +238,7 @@ impl Secrets {
         self.found.len()
     }
 
-    /// Looks for secrets in `json`; members of events that are not values are passed over.
+    /// Looks for secrets in `json`; members of events that are not values are skipped.
     pub(super) fn search(&mut self, masking: &Masking, json: &str, event: bool) {
         if !masking.off {
             rewrite(json, &mut Search { masking, secrets: self, event });
@@ -276,7 +277,7 @@ impl Secrets {
             if new.contains(secret.as_str()) {
                 new = new.replace(secret.as_str(), stand_in);
             }
-            // As it stands in JSON inside a string.
+            // As it is written in JSON inside a string.
             let quoted = quoted(secret);
             let escaped = &quoted[1..quoted.len() - 1];
             if escaped != secret && new.contains(escaped) {
@@ -287,7 +288,7 @@ impl Secrets {
     }
 }
 
-/// A text of the same shape, so that it still decodes: of a UUID a UUID, of digits as many digits.
+/// A replacement of the same shape, so that it still decodes: a UUID for a UUID, as many digits for digits.
 fn stand_in(secret: &str, number: usize) -> String {
     let is_uuid = secret.len() == 36 && uuid::Uuid::try_parse(secret).is_ok();
     if is_uuid {
@@ -303,7 +304,7 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether a text was put in place of a secret before.
+/// Whether a text is a replacement for a secret.
 fn is_stand_in(text: &str) -> bool {
     let number = text.strip_prefix("masked-").or_else(|| text.strip_prefix("00000000-0000-4000-8000-"));
     number.is_some_and(|number| !number.is_empty() && is_number(number))

@@ -1,7 +1,8 @@
 //! Recordings: runs with everything that belongs to them, in one file for people, tests and other machines.
 //!
-//! Promise: a recording that is read back and loaded into a store replays there as it did where it was made. Secrets
-//! that the [`Masking`] finds are not in it. `docs/history-format.md` describes the file.
+//! Promise: a recording that is read back and imported into a store replays there as it did where it was made. It does
+//! not contain the secrets that the [`Masking`](crate::recording::Masking)(crate::recording::masking::Masking) finds. `docs/history-format.md`
+//! describes the file.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +15,21 @@ use crate::store::ledger::LedgerEntry;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
 
-/// Version of the file's form that this build writes, and the newest it reads.
+/// Version of the file format that this build writes, and the newest it reads.
 pub const VERSION: u32 = 1;
 
-/// A run, the runs it started, and the blobs they refer to.
+/// A run, the runs it started, and the blobs they refer to. `Engine::export` makes one.
 ///
 /// ```
 /// use aether_core::recording::Recording;
+/// # fn main() -> Result<(), aether_core::recording::RecordingError> {
+/// let text = r#"{"format":"aether-recording","version":1,"runs":[{"run":"r","frames":[{"at":"2026-01-01T00:00:00Z",
+///     "events":[{"run_created":{"workflow":"w","version":1,"fingerprint":"f","input":null,"digest":"d","seed":"s"}}]}]}]}"#;
+/// let recording = Recording::parse(text)?;
+/// assert_eq!(recording.root().map(|run| run.created.workflow.as_str()), Some("w"));
 /// let error = Recording::parse("{}").unwrap_err();
 /// assert!(error.to_string().contains("not a recording"));
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
@@ -56,13 +63,13 @@ impl Recording {
 /// One run of a [`Recording`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRun {
-    /// Its id.
+    /// Id of the run.
     pub run: RunId,
-    /// What it was started with, and by which definition.
+    /// Its first event: input, workflow and version.
     pub created: RunCreated,
-    /// Its journal.
+    /// Its journal, frame by frame.
     pub frames: Vec<RecordedFrame>,
-    /// Its ledger rows, in the order in which they were started.
+    /// Its ledger rows, in the order in which they were acquired.
     pub ledger: Vec<LedgerEntry>,
 }
 
@@ -88,7 +95,7 @@ impl RecordedRun {
 pub struct RecordedFrame {
     /// When it was appended, by the clock of the worker.
     pub at: Timestamp,
-    /// Its events as they were written.
+    /// Its events as JSON, byte for byte as they were written.
     pub events: Vec<Payload>,
 }
 
@@ -105,7 +112,7 @@ impl RecordedFrame {
     }
 }
 
-/// Why a recording could not be made, read or loaded.
+/// Why a recording could not be made, read or imported.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
@@ -115,12 +122,12 @@ pub enum RecordingError {
     /// A journal cannot be read.
     #[error("run `{run}`: {error}")]
     Journal {
-        /// The run.
+        /// The run whose journal it is.
         run: RunId,
-        /// What is wrong with it.
+        /// What is wrong with the journal.
         error: JournalError,
     },
-    /// The text is no recording.
+    /// The text is not a recording.
     #[error("this is not a recording: {reason}; `Engine::export` makes one")]
     NotARecording {
         /// What is missing or wrong.
@@ -129,23 +136,23 @@ pub enum RecordingError {
     /// A newer build wrote it.
     #[error("the recording has version {found}, this build reads up to {VERSION}: update the program")]
     NewerVersion {
-        /// Version found.
+        /// Version of the recording.
         found: u32,
     },
     /// A part of the recording is missing or wrong.
     #[error("the recording is damaged, in {place}: {reason}")]
     Damaged {
-        /// Which part.
+        /// Which part of it.
         place: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// The store has a run of that id already. Nothing of it was changed.
+    /// The store already has a run with this id. That run is unchanged.
     #[error("there is a run `{run}` in store {store} already: load the recording into an empty store")]
     Exists {
-        /// The run.
+        /// The id that is taken.
         run: RunId,
-        /// Which store.
+        /// Kind and place of the store.
         store: String,
     },
     /// The store refused a part of the recording.
@@ -154,9 +161,9 @@ pub enum RecordingError {
     /// The file cannot be read or written.
     #[error("{path}: {reason}")]
     File {
-        /// Its path.
+        /// Path of the file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Rewriting JSON text value by value, without a detour over a tree.
+//! Rewriting JSON text value by value, without building a tree.
 //!
 //! Promise: what is not rewritten stays byte for byte: order of members, spelling of numbers, repeated keys.
 
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Deepest nesting that is looked into; what lies deeper is handed to the caller as one opaque value.
+/// Deepest nesting that is entered; what is deeper is passed to the caller as one opaque value.
 const DEPTH: usize = 100;
 
-/// A value that is no object and no array, at its place.
+/// A value that is neither an object nor an array.
 #[derive(Debug)]
 pub(super) enum Leaf<'a> {
     /// A string, decoded.
@@ -22,7 +22,7 @@ pub(super) enum Leaf<'a> {
     Opaque,
 }
 
-/// Where a leaf stands.
+/// The place of a leaf.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     /// Names of the members on the way, joined by dots; items of an array are `[]`.
@@ -31,7 +31,7 @@ pub(super) struct Place<'a> {
     pub(super) keys: &'a [String],
 }
 
-/// What is done about the parts of a JSON text; `None` leaves a part as it is.
+/// Rewrites the parts of a JSON text; `None` leaves a part unchanged.
 pub(super) trait Rewrite {
     /// A string, a number, or what is nested too deep: its new JSON text.
     fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String>;
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Rewrites `text`, which is JSON; anything else comes back as it is. `None` where nothing changes.
+/// Rewrites `text`, which is JSON. `None` where nothing changes, and for text that is not JSON.
 pub(super) fn rewrite(text: &str, rewriter: &mut dyn Rewrite) -> Option<String> {
     Walk { path: String::new(), keys: Vec::new(), depth: 0, rewriter }.value(text)
 }

@@ -1,6 +1,6 @@
-//! Appends of a run: what travels with them, large values, and backpressure.
+//! Appends of a run: what is written with them, large values, and backpressure.
 //!
-//! Promise: appends leave in the order in which their events happened.
+//! Promise: appends reach the store in the order in which their events happened.
 
 use crate::run::fault::Fault;
 use crate::run::taken::Taken;
@@ -19,9 +19,9 @@ use crate::vocabulary::id::Position;
 use crate::vocabulary::payload::Payload;
 
 impl Run {
-    /// Appends without waiting. Errors surface as the run's fault, through its tail.
-    pub(crate) fn append(&self, events: Vec<Event>, riders: AppendExtras) {
-        self.push(events, None, riders, false);
+    /// Appends without waiting. An error becomes the run's fault, by way of its watermark.
+    pub(crate) fn append(&self, events: Vec<Event>, extras: AppendExtras) {
+        self.push(events, None, extras, false);
     }
 
     /// Appends and waits until it is durable.
@@ -29,16 +29,16 @@ impl Run {
         &self,
         events: Vec<Event>,
         acquire: Option<Acquire>,
-        riders: AppendExtras,
+        extras: AppendExtras,
     ) -> crate::store::ack::Receipt {
         let _in_flight = self.in_flight_here();
-        match self.push(events, acquire, riders, true) {
+        match self.push(events, acquire, extras, true) {
             Some(reply) => self.receipt(reply).await,
             None => self.halted().await,
         }
     }
 
-    /// Has `work` done in the transaction of an append of `count` events, and waits until that is durable.
+    /// Executes `work` in the transaction of an append of `count` events, and waits until it is durable.
     pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::ack::Receipt {
         let _in_flight = self.in_flight_here();
         if self.is_halted() {
@@ -59,12 +59,12 @@ impl Run {
         }
     }
 
-    /// Whether nothing is appended any more, or at all.
+    /// Whether appends are dropped: in a replay that only verifies, and after the first fault.
     pub(super) fn is_halted(&self) -> bool {
         self.mode == Mode::Verify || self.fault().is_some()
     }
 
-    /// The run has a fault already: nothing goes on.
+    /// Never returns: the run has a fault, or only verifies. Wakes the driver, which ends the run's task.
     async fn halted<T>(&self) -> T {
         self.root.wake();
         std::future::pending().await
@@ -74,14 +74,15 @@ impl Run {
         &self,
         events: Vec<Event>,
         acquire: Option<Acquire>,
-        riders: AppendExtras,
+        extras: AppendExtras,
         awaited: bool,
     ) -> Option<AppendReply> {
         if self.is_halted() {
             self.root.wake();
             return None;
         }
-        let frame = match Frame::referring(&events, &riders.kept) {
+        // Encoded before the lock is taken: encoding takes time, and needs no position.
+        let frame = match Frame::referring(&events, &extras.stored) {
             Ok(frame) => frame,
             Err(error) => {
                 let reason = error.to_string();
@@ -90,22 +91,22 @@ impl Run {
             }
         };
         self.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
-        let reply = self.queue(frame, None, acquire, riders, awaited);
+        let reply = self.queue(frame, None, acquire, extras, awaited);
         self.shared.observe(&self.id, self.now(), events);
         reply
     }
 
-    /// Gives an append its place.
+    /// Gives an append its position and puts it into the store's queue.
     fn queue(
         &self,
         frame: Frame,
         work: Option<Box<dyn Work>>,
         acquire: Option<Acquire>,
-        riders: AppendExtras,
+        extras: AppendExtras,
         awaited: bool,
     ) -> Option<AppendReply> {
         let at = self.now();
-        let consumed = riders.consumed.into_iter().map(Taken::queued).collect();
+        let consumed = extras.consumed.into_iter().map(Taken::queued).collect();
         let mut state = self.lock();
         let expected = state.next;
         state.next += Position::from(frame.count);
@@ -115,7 +116,9 @@ impl Run {
         } else {
             (Ack::silent(self.id.clone(), state.next, Arc::clone(&self.watermark)), None)
         };
-        // Under the lock: the order of positions is the order in the store's queue.
+        // Still under the lock: it makes the order of positions the order in the store's queue, from whichever task an
+        // append comes. If it were released after taking a position, a higher one could reach the store first, and the
+        // store would refuse it as `WrongPosition`, which ends the claim. `Store::append` only queues, so this is brief.
         self.shared.store.append(Append {
             run: self.id.clone(),
             epoch: self.epoch,
@@ -124,8 +127,8 @@ impl Run {
             frame,
             work,
             acquire,
-            ledger: riders.ledger,
-            status: riders.status,
+            ledger: extras.ledger,
+            status: extras.status,
             consumed,
             ack,
         });
@@ -133,7 +136,7 @@ impl Run {
         reply
     }
 
-    /// Waits while too much is on its way to the disk, and stops a run whose journal is over the limit.
+    /// Waits while too many events are queued and not durable, and stops a run whose journal is over the limit.
     pub(crate) async fn apply_backpressure(&self) {
         let (next, limits) = (self.next(), &self.shared.limits);
         let events = usize::try_from(next).unwrap_or(usize::MAX);
@@ -145,70 +148,74 @@ impl Run {
         }
         let durable = self.watermark.durable();
         if next.saturating_sub(durable) > BACKPRESSURE {
+            // Half of the backlog must be durable before the run continues: with one event at a time it would wait here
+            // again at every step.
             let _failure_is_the_runs_fault = self.watermark.reached(next - BACKPRESSURE / 2).await;
         }
     }
 
     /// Appends; large values go to the effect store first.
-    pub(crate) async fn append_large(&self, events: Vec<Event>, mut riders: AppendExtras) {
-        riders.kept = self.keep(&events).await;
-        if !riders.kept.is_empty() {
-            riders.drop_stored_values();
+    pub(crate) async fn append_large(&self, events: Vec<Event>, mut extras: AppendExtras) {
+        // The values first: an event in the journal never refers to a value that a crash has lost.
+        extras.stored = self.store_large(&events).await;
+        if !extras.stored.is_empty() {
+            extras.drop_stored_values();
         }
-        self.append(events, riders);
+        self.append(events, extras);
     }
 
     /// As [`Run::append_large`], and waits until it is durable.
     pub(crate) async fn append_large_durably(&self, events: Vec<Event>) {
-        let riders = AppendExtras { kept: self.keep(&events).await, ..AppendExtras::default() };
-        self.append_durably(events, None, riders).await;
+        let extras = AppendExtras { stored: self.store_large(&events).await, ..AppendExtras::default() };
+        self.append_durably(events, None, extras).await;
     }
 
-    /// Puts the large values of `events` into the effect store.
-    pub(crate) async fn keep(&self, events: &[Event]) -> Vec<LargeValue> {
+    /// Puts the large values of `events` into the effect store; durable when it returns.
+    pub(crate) async fn store_large(&self, events: &[Event]) -> Vec<LargeValue> {
         if self.mode == Mode::Verify || !has_large(events, self.shared.limits.inline) {
             return Vec::new();
         }
-        let kept = large(events, self.shared.limits.inline);
-        for LargeValue { value, at } in &kept {
+        let stored = large(events, self.shared.limits.inline);
+        for LargeValue { value, at } in &stored {
             let _in_flight = self.in_flight_here();
             if let Err(error) = self.shared.store.put_blob(&at.sha256, value.as_str().into()).await {
                 return self.stop(error).await;
             }
         }
-        kept
+        stored
     }
 }
 
-/// Un-acknowledged events after which a run waits for the disk.
+/// Events that may be queued and not durable before a run waits for the store.
 const BACKPRESSURE: Position = 20_000;
 
-/// What rides with an append.
+/// What an append writes beside its events, in the same transaction.
 #[derive(Debug, Default)]
 pub(crate) struct AppendExtras {
     pub(crate) ledger: Vec<LedgerUpdate>,
     pub(crate) status: Option<StatusChange>,
-    /// Messages that it takes in.
+    /// Inbox messages that it consumes.
     pub(crate) consumed: Vec<Taken>,
-    /// Values of the events that are in the effect store.
-    pub(crate) kept: Vec<LargeValue>,
+    /// Values of the events that are already in the effect store; the events refer to them.
+    pub(crate) stored: Vec<LargeValue>,
 }
 
 impl AppendExtras {
-    /// A value that is in the effect store is not repeated in the ledger: it is found there under the row's key.
+    /// Removes from the ledger rows the values that are in the effect store; there they are found under the row's key.
     pub(crate) fn drop_stored_values(&mut self) {
-        let kept = |value: &Option<Payload>| {
-            value.as_ref().is_some_and(|value| self.kept.iter().any(|known| known.value == *value))
+        let is_stored = |value: &Option<Payload>| {
+            value.as_ref().is_some_and(|value| self.stored.iter().any(|known| known.value == *value))
         };
-        let light: Vec<_> = self.ledger.iter().map(|row| (kept(&row.result), kept(&row.error))).collect();
-        for (row, (result, error)) in self.ledger.iter_mut().zip(light) {
+        let stored: Vec<_> =
+            self.ledger.iter().map(|row| (is_stored(&row.result), is_stored(&row.error))).collect();
+        for (row, (result, error)) in self.ledger.iter_mut().zip(stored) {
             row.result.take_if(|_| result);
             row.error.take_if(|_| error);
         }
     }
 }
 
-/// An event of `run` that cannot be written.
+/// The error for an event of `run` that cannot be written as JSON.
 pub(crate) fn unencodable(run: &Run, error: impl std::fmt::Display) -> StoreError {
     StoreError::Unencodable { what: format!("an event of run `{}`", run.id), reason: error.to_string() }
 }

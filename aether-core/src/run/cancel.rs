@@ -1,6 +1,7 @@
-//! A run, or a branch of it, on its way to its end: cancelled, unwound, given up, and what it still owes.
+//! Ending a run or a branch of it: cancellation, unwinding, and invocations that are abandoned.
 //!
-//! Promise: a run that is being cancelled begins nothing; one that is being unwound knows its former history no more.
+//! Promise: a run that is being cancelled starts nothing new; one that is being unwound no longer sees the history of
+//! its workflow.
 
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ use crate::step::cancellation::Cancellation;
 use crate::vocabulary::id::CommandId;
 
 impl Run {
-    /// Gives up the invocations inside of `scopes` (all of them for `None`) that were started and of which nothing is
-    /// known or decided: events that name them, and the rows that they leave in doubt. What is inside of `scopes` must
-    /// not be polled any more.
+    /// Abandons the invocations inside of `scopes` (all of them for `None`) that were started and whose outcome is
+    /// neither known nor decided. Returns the events that name them, and the ledger rows to set to in doubt. The caller
+    /// must not poll what is inside of `scopes` again.
     ///
     /// # Errors
     /// [`Fault`] when the store fails.
@@ -25,46 +26,49 @@ impl Run {
         scopes: Option<&[String]>,
     ) -> Result<(Vec<Event>, AppendExtras), Fault> {
         let _in_flight = self.in_flight_here();
-        let given_up = |command: &CommandId| scopes.is_none_or(|s| s.iter().any(|s| command.is_within(s)));
+        let abandoned = |command: &CommandId| scopes.is_none_or(|s| s.iter().any(|s| command.is_within(s)));
         let mut open = self.with_obligations(|obligations| obligations.invocations());
-        open.retain(|(command, _)| given_up(command));
+        open.retain(|(command, _)| abandoned(command));
         if !open.is_empty() {
-            // An intent that is on its way has a row when it has arrived.
+            // An intent that is still queued has no row yet. Looking before it is durable would find none, and the row
+            // that it inserts would stay `Started`.
             self.watermark.reached(self.next()).await?;
         }
-        let (mut events, mut riders) = (Vec::new(), AppendExtras::default());
+        let (mut events, mut extras) = (Vec::new(), AppendExtras::default());
         for (command, invocation) in open {
             let update = self.in_doubt(&invocation);
             let row = self.shared.store.entry(&update.key).await?;
-            // A row that is missing is not needed; one that holds the outcome is kept.
-            riders.ledger.extend(row.filter(|row| !row.committed).map(|_| update));
+            // An update of a missing row would be refused; a row that holds a final outcome keeps it.
+            extras.ledger.extend(row.filter(|row| !row.committed).map(|_| update));
             events.push(InvocationAbandoned { command, invocation }.into());
         }
-        Ok((events, riders))
+        Ok((events, extras))
     }
 
-    /// Tells bodies that the run is being cancelled, lets them end, and begins nothing more.
+    /// Tells the bodies in flight that the run is being cancelled. From here on nothing new starts.
     pub(crate) fn begin_cancelling(&self) {
         let mut state = self.lock();
         state.cancelling = true;
         let cancellation = Arc::clone(&state.cancellation);
+        // Outside of the lock: the bodies that this wakes may call back into the run.
         drop(state);
         cancellation.cancel();
     }
 
-    /// Whether live work goes on.
+    /// Whether work is in flight.
     pub(crate) fn has_in_flight(&self) -> bool {
         self.lock().in_flight > 0
     }
 
-    /// What bodies that begin now are told about cancellation.
+    /// The cancellation flag for bodies that start now.
     pub(crate) fn cancellation(&self) -> Arc<Cancellation> {
         Arc::clone(&self.lock().cancellation)
     }
 
-    /// The workflow is over: from here on only its compensations are replayed, from `history`, and run.
+    /// The workflow has ended: from here on only its compensations run, replayed from `history`.
     pub(crate) fn begin_unwinding(&self, history: History) {
         let mut state = self.lock();
+        // Compensations must start also in a run that was cancelled, and must not see its cancellation.
         state.cancelling = false;
         state.unwinding = true;
         state.cancellation = Arc::default();
@@ -76,23 +80,23 @@ impl Run {
         self.lock().unwinding
     }
 
-    /// Keeps what would undo `command`.
+    /// Remembers the call that would undo `command`.
     pub(crate) fn remember_undo(&self, command: &CommandId, undo: Undo) {
         self.lock().undos.insert(command.clone(), undo);
     }
 
-    /// Gives what this run knows of undoing steps to another replay of it.
+    /// Copies the undoing calls that this run knows to another replay of it.
     pub(crate) fn hand_over_undos(&self, to: &Self) {
         let undos = self.lock().undos.clone();
         to.lock().undos = undos;
     }
 
-    /// What would undo `command`, if this process has seen it.
+    /// The call that would undo `command`, if this process has seen it.
     pub(crate) fn undo_of(&self, command: &CommandId) -> Option<Undo> {
         self.lock().undos.get(command).cloned()
     }
 
-    /// Whether the run is where it was when this was asked last: then its inbox is worth a look.
+    /// Whether the journal has not grown since the last call. If so, the caller should check the inbox.
     pub(crate) fn is_stalled(&self) -> bool {
         let mut state = self.lock();
         let next = state.next;

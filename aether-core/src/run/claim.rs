@@ -1,6 +1,7 @@
-//! One claim of one run while it is being advanced: its place in the journal, what it waits for, and its faults.
+//! One claim of one run while it is being advanced: its position in the journal, its waits, its inbox and its faults.
 //!
-//! Promise: appends leave in the order in which their events happened; after the first fault nothing more happens.
+//! Promise: appends reach the store in the order in which their events happened; after the first fault nothing more is
+//! appended.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
@@ -25,7 +26,9 @@ use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::payload::Payload;
 
-/// One claim of one run.
+/// One claim of one run: the state that the run's own task and the engine's tasks share.
+///
+/// The lock on `state` is never held across an `await`.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) id: RunId,
@@ -36,11 +39,14 @@ pub(crate) struct Run {
     pub(crate) shared: Arc<EngineShared>,
     pub(super) state: Mutex<State>,
     pub(super) watermark: Arc<DurableWatermark>,
+    /// The first fault; set once.
     pub(super) fault: OnceLock<Fault>,
     pub(super) permanent_failure: OnceLock<Failure>,
+    /// Wakes the driver, the one task that polls the workflow.
     pub(super) root: Arc<AtomicWaker>,
+    /// Wakes waits when messages arrive.
     pub(super) notified: Notify,
-    /// Held by each start of a child until the child exists.
+    /// Read-locked by each start of a child until the child exists; the end of the run write-locks it.
     pub(super) starting: Arc<RwLock<()>>,
 }
 
@@ -48,26 +54,33 @@ pub(crate) struct Run {
 pub(super) struct State {
     pub(super) next: Position,
     pub(super) history: History,
+    /// Recorded answers that were delivered to the workflow.
     pub(super) matched: u64,
+    /// Number of [`InFlightGuard`]s that exist.
     pub(super) in_flight: usize,
+    /// The engine is shutting down: what is in flight may finish, and nothing new starts.
     pub(super) stopping: bool,
-    /// The run is being cancelled: what is in flight may end, and nothing begins.
+    /// The run is being cancelled: what is in flight may finish, and nothing new starts.
     pub(super) cancelling: bool,
-    /// The workflow is over, and its steps are being undone.
+    /// The workflow has ended, and its steps are being undone.
     pub(super) unwinding: bool,
     pub(super) cancellation: Arc<Cancellation>,
     pub(super) obligations: Obligations,
-    /// Undoing steps that this process knows, by the command they would undo.
+    /// Undoing calls that this process knows, by the command they would undo.
     pub(super) undos: HashMap<CommandId, Undo>,
+    /// Next position when [`Run::is_stalled`] was called last.
     pub(super) looked_at: Position,
+    /// Durable waits, each with its time limit.
     pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
+    /// Messages that were read from the store and that no wait has taken.
     pub(super) inbox: Vec<Message>,
+    /// Number of the newest message that ever was in `inbox`.
     pub(super) seen: u64,
-    /// What was asked for in a replay before its turn, to be told if nothing moves any more.
+    /// Commands that a replay requested and history does not hold; named if the replay gets stuck.
     pub(super) ahead: Vec<CommandSummary>,
-    /// Outcomes that the effect store held when the run was taken up.
+    /// Outcomes that the effect store held when the run was claimed.
     pub(super) effects: HashMap<IdempotencyKey, StoredEffect>,
-    /// Replay waits for a person.
+    /// Replay waits for an operator's decision.
     pub(super) paused_for_operator: bool,
 }
 
@@ -116,13 +129,14 @@ impl Run {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops the run. The first fault counts.
+    /// Stops the run. Only the first fault is kept: the later ones follow from it.
     pub(crate) fn fail(&self, fault: impl Into<Fault>) {
         let _first = self.fault.set(fault.into());
+        // After the fault is set: the driver looks for it when it is woken.
         self.root.wake();
     }
 
-    /// Stops the run and never returns: workflow code is not polled on.
+    /// Stops the run and never returns, so that the workflow's code does not continue after a fault.
     pub(crate) async fn stop<T>(&self, fault: impl Into<Fault>) -> T {
         self.fail(fault);
         std::future::pending().await
@@ -170,13 +184,16 @@ impl Run {
         }
     }
 
-    /// Lets live work finish and begins no more.
+    /// Begins a shutdown: what is in flight may finish, and nothing new starts.
     pub(crate) fn begin_stopping(&self) {
         self.lock().stopping = true;
         self.root.wake();
     }
 
-    /// Marks live work until the guard is dropped; the run is not suspended meanwhile.
+    /// Marks work in flight until the guard is dropped. The run is not suspended in the meantime.
+    ///
+    /// Taken before the work starts and dropped after its result is in the state of the run: otherwise the driver could
+    /// find a run in which another branch waits and nothing else happens, and suspend it.
     pub(crate) fn in_flight(self: &Arc<Self>) -> InFlightGuard<Arc<Self>> {
         self.lock().in_flight += 1;
         InFlightGuard(Arc::clone(self))
@@ -188,7 +205,7 @@ impl Run {
         InFlightGuard(self)
     }
 
-    /// Marks a durable wait until the guard is dropped; the run may be suspended meanwhile.
+    /// Marks a durable wait until the guard is dropped. The run may be suspended in the meantime.
     pub(crate) fn wait(self: &Arc<Self>, command: CommandId, until: Option<Timestamp>) -> WaitGuard {
         self.lock().waits.insert(command.clone(), until);
         WaitGuard(Arc::clone(self), command)
@@ -199,8 +216,10 @@ impl Run {
         !self.lock().waits.is_empty()
     }
 
-    /// If only durable waits are left: when the first is due, and the commands that wait.
+    /// If only durable waits are left: when the first of them is due, and the commands that wait.
     pub(crate) fn idle(&self) -> Option<(Option<Timestamp>, Vec<CommandId>)> {
+        // All of it under one lock, so that no work can start between two looks. Replay must be over as well, unless it
+        // waits for an operator itself.
         let state = self.lock();
         if state.in_flight > 0
             || state.waits.is_empty()
@@ -211,18 +230,18 @@ impl Run {
         Some((state.waits.values().copied().flatten().min(), state.waits.keys().cloned().collect()))
     }
 
-    /// Whether the engine wants the run to stop and nothing is in flight.
+    /// Whether the engine is shutting down and nothing is in flight.
     pub(crate) fn may_stop(&self) -> bool {
         let state = self.lock();
         state.stopping && state.in_flight == 0
     }
 
-    /// Drops what history holds of branches that lost a race without asking for it.
+    /// Drops what history holds of branches that lost a race before they requested it.
     pub(crate) fn forget(&self, scopes: &[String]) {
         self.lock().history.forget(scopes);
     }
 
-    /// Looks into the store's inbox for what other processes sent.
+    /// Reads the store's inbox, for messages that other processes sent.
     pub(crate) async fn look_into_inbox(&self) {
         match self.shared.store.inbox(&self.id).await {
             Ok(inbox) => self.notify(inbox),
@@ -230,22 +249,28 @@ impl Run {
         }
     }
 
-    /// The inbox, or something else outside, has changed.
+    /// Takes in the messages of the store's `inbox` that are new, and wakes all waits, also those for child runs.
+    ///
+    /// `inbox` must be the whole inbox as the store returned it. Every message with a number up to `seen` counts as
+    /// known, so a list with gaps would make this claim skip messages.
     pub(crate) fn notify(&self, inbox: Vec<Message>) {
         let mut state = self.lock();
         for message in inbox {
+            // Two reads of the inbox may arrive here in either order; `seen` keeps a message from being added twice.
             if message.seq > state.seen {
                 state.seen = message.seq;
                 state.inbox.push(message);
             }
         }
-        // Before the lock is released: whoever reads that a message was seen must find its receiver woken.
+        // Before the lock is released: whoever reads in `seen` that a message has arrived must find its receivers woken.
         self.notified.notify_waiters();
+        // The driver takes this lock as soon as it is woken.
         drop(state);
         self.root.wake();
     }
 
-    /// Keeps the run from ending until the guard is dropped: a child is being started.
+    /// Keeps the run from ending until the guard is dropped: a child is being started, and the end of the run must
+    /// reach it.
     pub(crate) async fn start_of_child(&self) -> OwnedRwLockReadGuard<()> {
         Arc::clone(&self.starting).read_owned().await
     }
@@ -255,12 +280,13 @@ impl Run {
         drop(self.starting.write().await);
     }
 
-    /// Waits until something outside has changed.
+    /// Waits for the next [`Run::notify`]. Create it before looking at what may change.
     pub(crate) fn notified(&self) -> tokio::sync::futures::Notified<'_> {
         self.notified.notified()
     }
 
-    /// Number of the newest inbox message this worker has seen; every receiver of it was woken.
+    /// Number of the newest inbox message that this claim has seen; all its receivers were woken. Written when the run is suspended, so that the
+    /// store keeps the run due if a newer one has arrived.
     pub(crate) fn seen(&self) -> u64 {
         self.lock().seen
     }
@@ -274,18 +300,16 @@ impl Run {
 
     /// Checks that a recorded error is not over the limit.
     pub(crate) fn error_too_large(&self, error: &BodyError) -> Option<String> {
-        let (limits, size) = (&self.shared.limits, error.error.as_str().len().max(error.message.len()));
-        let start: String = error.message.chars().take(120).collect();
-        let what = format!("bytes of the error that starts {start:?}");
-        limits.check(what, size, limits.error, "error").err().map(|over| over.to_string())
+        let size = error.error.as_str().len().max(error.message.len());
+        self.shared.limits.check_error(&error.message, size).err().map(|over| over.to_string())
     }
 
-    /// What the run owes.
-    pub(crate) fn with_obligations<T>(&self, ask: impl FnOnce(&mut Obligations) -> T) -> T {
-        ask(&mut self.lock().obligations)
+    /// Reads or changes the run's obligations, under its lock.
+    pub(crate) fn with_obligations<T>(&self, with: impl FnOnce(&mut Obligations) -> T) -> T {
+        with(&mut self.lock().obligations)
     }
 
-    /// Does not return in a run that is being cancelled: nothing begins any more.
+    /// Never returns in a run that is being cancelled: nothing new may start.
     pub(crate) async fn still_open(&self) {
         if self.is_cancelling() {
             std::future::pending().await
@@ -298,7 +322,7 @@ impl Run {
     }
 }
 
-/// Live work; see [`Run::in_flight`].
+/// Work in flight; see [`Run::in_flight`].
 #[derive(Debug)]
 pub(crate) struct InFlightGuard<R: Deref<Target = Run>>(R);
 

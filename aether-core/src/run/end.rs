@@ -1,38 +1,40 @@
 //! How a run ended, or why it is not being advanced.
+//!
+//! Promise: made from the terminal event of a journal, so that every process sees the same end.
 
 use crate::journal::event::Event;
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::run::fault::Fault;
 use crate::vocabulary::payload::Payload;
 
 /// How a run ended, or why it is not being advanced.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEnd {
-    /// With a value.
+    /// The workflow returned this value.
     Completed(Payload),
-    /// With an error.
+    /// The workflow returned an error or panicked, or the engine failed the run for good.
     Failed {
-        /// The error as the workflow returned it; a [`Failure`] where the workflow panicked.
+        /// The error as the workflow returned it; a [`Failure`](crate::vocabulary::failure::Failure) where it panicked.
         error: Payload,
         /// The error as text.
         message: String,
         /// Steps that could not be undone.
         uncompensated: Vec<Uncompensated>,
     },
-    /// It was cancelled.
+    /// It was cancelled, and its steps were undone.
     Cancelled {
-        /// Why.
+        /// The reason given with the request.
         reason: String,
-        /// By whom.
+        /// Who requested it.
         actor: String,
         /// Steps that could not be undone.
         uncompensated: Vec<Uncompensated>,
     },
     /// It was ended at once, without undoing anything.
     Terminated {
-        /// Why.
+        /// The reason given with the request.
         reason: String,
-        /// By whom.
+        /// Who requested it.
         actor: String,
     },
     /// It has not ended, and is not being advanced.
@@ -40,7 +42,7 @@ pub enum RunEnd {
 }
 
 impl RunEnd {
-    /// The end that a terminal event tells of.
+    /// The end that a terminal event records; `None` for every other event.
     pub fn of(event: &Event) -> Option<Self> {
         match event {
             Event::RunCompleted(e) => Some(Self::Completed(e.result.clone())),

@@ -12,24 +12,24 @@ use crate::vocabulary::payload::{Digest, PayloadError};
 /// Code and history do not agree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Divergence {
-    /// The run.
+    /// The run that diverged.
     pub run: RunId,
-    /// What history holds, if it holds something.
+    /// The command in history; `None` where history holds none at this place.
     pub recorded: Option<CommandSummary>,
-    /// What the code asked for, if it asked for something.
+    /// The command that the code requested; `None` where it never requested the recorded one.
     pub requested: Option<CommandSummary>,
 }
 
-/// One side of a [`Divergence`].
+/// A command as error messages show it: one side of a [`Divergence`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandSummary {
-    /// The command.
+    /// Place and name of the command.
     pub command: CommandId,
-    /// Its class.
+    /// Its effect class.
     pub class: EffectClass,
-    /// Digest of its arguments.
+    /// Digest of its arguments, where it has any.
     pub digest: Option<Digest>,
-    /// Where in the source, `file:line`.
+    /// Where it is in the source, as `file:line`, where that is known.
     pub site: Option<String>,
 }
 
@@ -87,17 +87,17 @@ pub enum Fault {
     /// The run would exceed a limit of the engine. Under a higher limit it resumes where it was.
     #[error("run `{run}`: {over}; {advice}")]
     OverLimit {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
         /// What is too large, and which limit it is over.
         over: OverLimit,
-        /// What to do.
+        /// What to do about it.
         advice: &'static str,
     },
     /// The journal cannot be read.
     #[error("run `{run}`: {error}")]
     Journal {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
         /// What is wrong with it.
         error: JournalError,
@@ -108,7 +108,7 @@ pub enum Fault {
     /// A verify run came to an effect that is not recorded.
     #[error("run `{run}`: {requested} is not recorded, and this replay executes nothing")]
     Unrecorded {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
         /// What the code asked for.
         requested: Box<CommandSummary>,
@@ -116,33 +116,33 @@ pub enum Fault {
     /// The replay policy forbade a command.
     #[error("run `{run}`: command `{command}` is forbidden by the replay policy: {reason}")]
     Forbidden {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
-        /// The command.
+        /// The command that was forbidden.
         command: CommandId,
-        /// Why.
+        /// The reason that the policy gave.
         reason: String,
     },
-    /// Control went a way that the workflow's state machine does not have.
+    /// The workflow took a transition that its state machine does not have.
     #[error(
         "run `{run}`: workflow `{workflow}` went from state {from} to {to}, which its definition does not have"
     )]
     IllegalTransition {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
-        /// The workflow.
+        /// Name of the workflow.
         workflow: &'static str,
-        /// State left.
+        /// The state it left.
         from: StateName,
-        /// State entered.
+        /// The state it entered.
         to: StateName,
     },
     /// The recorded input does not fit the workflow's signature.
     #[error("run `{run}`: the recorded input does not fit workflow `{workflow}`: {error}")]
     Input {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
-        /// The workflow.
+        /// Name of the workflow.
         workflow: String,
         /// What the decoder said.
         error: PayloadError,
@@ -150,23 +150,23 @@ pub enum Fault {
     /// A step's body asked for a value that the program does not provide.
     #[error("run `{run}`, step `{command}`: {missing}; nothing of the run was lost")]
     NotProvided {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
         /// The step's command.
         command: CommandId,
         /// What is missing.
         missing: crate::vocabulary::deps::MissingDep,
     },
-    /// A recorded change of a resource must be looked at, and the program has no verifier for its kind.
+    /// A recorded change of a resource must be confirmed, and the program has no verifier for its kind.
     #[error(
         "run `{run}`: step `{command}` changed a resource of kind `{kind}`, for which no verifier is registered: call `.verifier({kind:?}, ..)` on the engine's builder; nothing of the run was lost"
     )]
     NoVerifier {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
         /// The step's command.
         command: CommandId,
-        /// Kind of resource.
+        /// Kind of the changed resource.
         kind: String,
     },
     /// The store cannot run a transaction step.
@@ -174,11 +174,11 @@ pub enum Fault {
         "run `{run}`, step `{command}`: a transaction step runs on the store's own SQLite file, and this engine keeps its runs in {store}: use `.sqlite(path)`; nothing of the run was lost"
     )]
     NoTransactions {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
         /// The step's command.
         command: CommandId,
-        /// The store.
+        /// Kind and place of the store.
         store: String,
     },
     /// The run's workflow is not in this program.
@@ -186,11 +186,11 @@ pub enum Fault {
         "run `{run}` is of workflow `{workflow}`, which is not linked into this program (linked are: {linked}); nothing of it was lost"
     )]
     NotLinked {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
-        /// Its workflow.
+        /// Name of its workflow.
         workflow: String,
-        /// The workflows that are.
+        /// Names of the workflows that are linked.
         linked: String,
     },
     /// A step is to be undone by another one that is not in this program.
@@ -198,33 +198,33 @@ pub enum Fault {
         "run `{run}`: `{command}` is to be undone by step `{step}`, which is not linked into this program: link it, or `.register_step` it; nothing of the run was lost"
     )]
     StepNotLinked {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
         /// The command that is to be undone.
         command: CommandId,
         /// Unique name of the undoing step.
         step: String,
     },
-    /// Code panicked where neither a workflow's nor a step's outcome can tell of it, such as the decoder of an input.
+    /// Code of the program panicked outside of workflow and steps, such as the decoder of an input.
     #[error(
         "run `{run}`: its program panicked outside of workflow and steps: {message}; nothing of the run was lost"
     )]
     Panicked {
         /// The run.
         run: RunId,
-        /// What it said.
+        /// What it panicked with.
         message: String,
     },
-    /// The engine is shutting down; the run goes on later.
-    #[error("run `{run}` was given back because the engine is shutting down")]
+    /// The engine is shutting down; another engine resumes the run.
+    #[error("run `{run}` was released because the engine is shutting down")]
     ShutDown {
-        /// The run.
+        /// The run that stopped.
         run: RunId,
     },
 }
 
 impl Fault {
-    /// A message that run `run` had to send was not sent.
+    /// The fault of run `run` when a message that it must send was not sent.
     pub(crate) fn not_sent(run: RunId, error: SendError) -> Self {
         match error {
             SendError::Store(error) => Self::Store(error),
@@ -236,7 +236,14 @@ impl Fault {
         }
     }
 
-    /// Whether the store failed in a way that may pass: the engine takes the run up again by itself.
+    /// Whether the store failed in a way that may pass, so that the engine resumes the run by itself.
+    ///
+    /// ```
+    /// use aether_core::run::Fault;
+    /// use aether_core::store::StoreError;
+    /// let gone = StoreError::Unavailable { store: "sqlite a.db".into(), reason: "closed".into() };
+    /// assert!(Fault::Store(gone).is_transient());
+    /// ```
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Append(AppendError::Store(error)) | Self::Store(error) => error.is_retryable(),
@@ -245,7 +252,7 @@ impl Fault {
     }
 }
 
-/// A state's number, in words.
+/// The number of a state, shown as `start`, `end` or the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateName(pub u16);
 

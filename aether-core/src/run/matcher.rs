@@ -1,6 +1,6 @@
-//! Commands against history: what is recorded of them, whether they may go on, and whose turn it is.
+//! Matching commands with history: what is recorded of them, whether they may execute, and when answers are delivered.
 //!
-//! Promise: a mismatch stops the run before anything happens; a recorded answer is handed out in its turn.
+//! Promise: a mismatch stops the run before anything executes; recorded answers are delivered in the recorded order.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -29,6 +29,7 @@ impl Run {
             digest: digest.cloned(),
             site: site.clone(),
         };
+        // Compared before the policy is asked: a policy must not see a command that history contradicts.
         let compared = self.lock().history.request(command.place()).map(|found| {
             let same_class = found.class.is_none_or(|recorded| recorded == class);
             let same_digest = found.digest.is_none() || digest.is_none() || found.digest.as_ref() == digest;
@@ -55,7 +56,7 @@ impl Run {
         if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
     }
 
-    /// Remembers a command that history does not hold, while there is history left.
+    /// Remembers a command that history does not hold, while there is history left to deliver.
     fn note_ahead(&self, side: impl Fn() -> CommandSummary) {
         let mut state = self.lock();
         if !state.history.is_exhausted() {
@@ -63,12 +64,12 @@ impl Run {
         }
     }
 
-    /// Whether history holds an answer for `command` that was not handed out: the second check, at the effect gate.
+    /// Whether history holds an answer for `command` that was not delivered: the second check, at the effect gate.
     pub(crate) fn has_answer(&self, command: &CommandId) -> bool {
         self.lock().history.request(command.place()).is_some_and(|record| record.answer.is_some())
     }
 
-    /// Asks the policy; returns only when the command may go on.
+    /// Asks the policy; returns only when the command may proceed.
     pub(crate) async fn consult(
         &self,
         command: &CommandId,
@@ -90,7 +91,8 @@ impl Run {
                 return self.stop(fault).await;
             }
         };
-        // In a replay that executes nothing, history that is still to come is the better explanation.
+        // Only after the rest of history was delivered: if it cannot be, the run diverged, and that is the better
+        // explanation than a command that is not recorded.
         if unrecorded {
             self.wait_for_frontier(command).await;
             return self.stop(Fault::Unrecorded { run: self.id.clone(), requested: Box::new(side()) }).await;
@@ -108,18 +110,21 @@ impl Run {
         self.stop(Fault::Diverged(Box::new(divergence))).await
     }
 
-    /// The recorded arguments of a command, without taking its turn.
+    /// The recorded arguments of a command. Delivers nothing.
     pub(crate) fn recorded_input(&self, command: &CommandId) -> Option<Payload> {
         self.lock().history.request(command.place()).and_then(|record| record.input.clone())
     }
 
-    /// The recorded answer of a command, without taking its turn.
+    /// The recorded answer of a command. Does not deliver it.
     pub(crate) fn peek(&self, command: &CommandId) -> Option<RecordedResult> {
         self.lock().history.request(command.place()).and_then(|record| record.answer.clone())
     }
 
-    /// Waits until it is this command's turn, and takes its answer.
+    /// Waits until this command's answer is the next one in recorded order, and takes it.
     pub(crate) async fn next_delivery(&self, command: &CommandId) -> CommandRecord {
+        // `take_delivery` looks and registers the waker under one lock, so that the delivery before this one cannot
+        // slip in between. Taking an answer wakes the command whose answer is next, or, after the last one, every
+        // command that waits at the frontier.
         let taken = poll_fn(|cx| {
             let taken = self.lock().history.take_delivery(command.place(), cx.waker());
             taken.map_or(Poll::Pending, Poll::Ready)
@@ -129,7 +134,7 @@ impl Run {
         taken
     }
 
-    /// The answer of a command that must hold `RecordedResult` of the right kind.
+    /// Stops the run: the recorded answer of `command` is of another kind than the command.
     pub(crate) async fn mismatched<T>(
         &self,
         command: &CommandId,
@@ -141,8 +146,9 @@ impl Run {
         self.diverged(Some(side.clone()), Some(side)).await
     }
 
-    /// Waits until everything recorded has been handed out. In a shutdown it does not return.
+    /// Waits until every recorded answer was delivered. Never returns in a run that is being stopped or cancelled.
     pub(crate) async fn wait_for_frontier(&self, command: &CommandId) {
+        // A live effect that started earlier would mix its answer into the recorded order of deliveries.
         poll_fn(|cx| {
             if self.lock().history.pass_frontier(command, cx.waker()) {
                 Poll::Ready(())
@@ -151,6 +157,7 @@ impl Run {
             }
         })
         .await;
+        // After the wait, and not before: a shutdown or a cancellation may have begun in the meantime.
         if self.lock().stopping {
             self.stop(Fault::ShutDown { run: self.id.clone() }).await
         }
@@ -186,12 +193,12 @@ pub(super) fn recorded_side(record: &CommandRecord, otherwise: EffectClass) -> C
     }
 }
 
-/// What the matcher says about a command.
+/// What history holds of a command.
 #[derive(Debug)]
 pub(crate) enum Matched {
     /// Its answer is recorded.
     Answered,
-    /// It was begun, and its answer is not recorded.
+    /// It was started, and its answer is not recorded.
     Begun(Box<CommandRecord>),
     /// History does not hold it.
     New,

@@ -1,4 +1,4 @@
-//! One claim of one run: its place in the journal, commands against history, appends, faults, and its end.
+//! One claim of one run: its position in the journal, commands against history, appends, faults, and its end.
 //!
 //! Promise: after the first fault nothing more is appended; nothing in here calls a body. Imports `inbox`, `step` and
 //! below.

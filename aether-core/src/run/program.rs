@@ -1,6 +1,6 @@
-//! What a run executes: a workflow without its types, how it completes, and what it needs to have child runs.
+//! What a run executes: a workflow with its types erased, how it completes, and what it needs to have child runs.
 //!
-//! Promise: nothing here knows how a workflow reaches its effects; it is given a claim of a run.
+//! Promise: nothing here knows how a workflow reaches its effects.
 
 use crate::inbox::error::SendError;
 use std::fmt::Debug;
@@ -17,16 +17,16 @@ use crate::store::error::StoreError;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::{Payload, PayloadError};
 
-/// How a run ended, encoded.
+/// What a workflow returned, encoded: its value, or its error. The outer error says that encoding failed.
 pub type Completion = Result<Result<Payload, BodyError>, PayloadError>;
 
 type StartBody =
     fn(Arc<Run>, Option<Arc<dyn Children>>, &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError>;
 
-/// A workflow without its types, as the engine runs it.
+/// A workflow with its types erased, as the engine runs it. `#[workflow]` registers one with `inventory`.
 #[derive(Clone, Copy)]
 pub struct RegisteredWorkflow {
-    /// Its state machine.
+    /// Its state machine, as the attribute derived it.
     pub def: &'static WorkflowDef,
     run: StartBody,
     type_id: fn() -> std::any::TypeId,
@@ -44,7 +44,7 @@ impl RegisteredWorkflow {
         Self { def, run, type_id }
     }
 
-    /// Whether both are one function.
+    /// Whether both are the same workflow function.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.type_id)() == (other.type_id)()
     }
@@ -69,26 +69,27 @@ impl Debug for RegisteredWorkflow {
 /// How a child ended, as its parent sees it.
 #[derive(Clone, Debug)]
 pub enum ChildEnd {
-    /// With a value.
+    /// It returned this value.
     Completed(Payload),
-    /// With an error of its own.
+    /// It returned this error.
     Failed(Payload),
-    /// It was cancelled or terminated.
+    /// It was cancelled or terminated, for this reason.
     Cancelled(String),
 }
 
-/// What came of starting a child.
+/// Result of starting a child.
 #[derive(Clone, Debug)]
 pub(crate) enum ChildStart {
-    /// It exists, and is this parent's.
+    /// The child exists, and belongs to this parent.
     Runs,
-    /// Its id belongs to another run; says to which.
+    /// Its id belongs to another run; the text describes that run.
     Taken(String),
 }
 
 /// What a run needs to have children.
 pub(crate) trait Children: Send + Sync + Debug + 'static {
-    /// Starts `child` unless it exists; `held` is let go when it does, also when nobody waits for the answer any more.
+    /// Starts `child` unless it exists. `held` is released when the child exists, even if the returned future was
+    /// dropped before: the end of the parent waits for it.
     fn start(
         &self,
         parent: RunId,
@@ -101,7 +102,7 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
     /// How `child` ended, if it did.
     fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>>;
 
-    /// Asks `child` to end, if it is a child of `parent`; durable when it answers.
+    /// Requests the end of `child`, if it is a child of `parent`. Durable when it answers.
     fn end(
         &self,
         parent: RunId,

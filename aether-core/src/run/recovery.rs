@@ -1,7 +1,7 @@
-//! What only a run that was taken up again needs: divergence of the whole, outcomes that a crash cut off from the
-//! journal, and a look at resources before an answer is handed out.
+//! What only a resumed run needs: divergence of the whole run, outcomes that a crash kept out of the journal, and the
+//! confirmation of resources before an answer is delivered.
 //!
-//! Promise: nothing here moves replay on; whoever looks while it is a command's turn keeps that turn.
+//! Promise: nothing here advances replay; a command that looks while its answer is next stays the next one.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -16,30 +16,30 @@ use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::EffectClass;
 
 impl Run {
-    /// Fails the run for good, and never returns.
+    /// Fails the run permanently, whatever its workflow would do. Never returns.
     pub(crate) async fn fail_permanently<T>(&self, failure: Failure) -> T {
         let _first = self.permanent_failure.set(failure);
         self.root.wake();
         std::future::pending().await
     }
 
-    /// The failure that ends the run whatever its workflow does.
+    /// The failure that ends the run, if [`Run::fail_permanently`] was called.
     pub(crate) fn permanent_failure(&self) -> Option<&Failure> {
         self.permanent_failure.get()
     }
 
-    /// Looks something up in what history still holds.
-    pub(crate) fn history<T>(&self, look: impl FnOnce(&mut History) -> T) -> T {
-        look(&mut self.lock().history)
+    /// Reads what history still holds, under the run's lock.
+    pub(crate) fn history<T>(&self, read: impl FnOnce(&mut History) -> T) -> T {
+        read(&mut self.lock().history)
     }
 
-    /// The outcome that the effect store held under `key` when the run was taken up; once.
+    /// The outcome that the effect store held under `key` when the run was claimed. Returned once: it is committed once.
     pub(crate) fn take_effect(&self, key: impl FnOnce() -> IdempotencyKey) -> Option<StoredEffect> {
         let mut state = self.lock();
         if state.effects.is_empty() { None } else { state.effects.remove(&key()) }
     }
 
-    /// Waits until it is this command's turn, without taking it.
+    /// Waits until this command's answer is the next one to be delivered, without taking it.
     pub(crate) async fn due(&self, command: &CommandId) {
         poll_fn(|cx| {
             let due = self.lock().history.is_due(command.place(), cx.waker());
@@ -48,14 +48,15 @@ impl Run {
         .await;
     }
 
-    /// Whether replay waits for a person: the run may be suspended although history is not used up.
+    /// Says whether replay waits for an operator, so that the run may be suspended before all of history was delivered.
     pub(crate) fn pause_for_operator(&self, paused: bool) {
         self.lock().paused_for_operator = paused;
     }
 
-    /// The divergence of a replay in which nothing moves.
+    /// The divergence of a replay that cannot make progress: no command requests the next recorded answer.
     pub(crate) fn stuck(&self) -> Option<Fault> {
         let state = self.lock();
+        // Work in flight may still request it.
         if state.in_flight > 0 {
             return None;
         }

@@ -1,8 +1,7 @@
-//! Receiving messages: a durable wait for the first reply that fits.
+//! Receiving messages: a durable wait for the first valid reply.
 //!
-//! Promise: a message that was sent before its wait is kept; a message ends one wait; a reply that does not fit is
-//! refused on the record, and the wait continues; of two replies, or of a reply and the time limit, one wins, across
-//! processes too.
+//! Promise: a message that was sent before its wait is kept; a message ends one wait; the refusal of an invalid reply is
+//! recorded, and the wait continues; of two replies, or of a reply and the time limit, one wins, across processes too.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,42 +16,46 @@ use crate::run::claim::Run;
 use crate::run::taken::Taken;
 use crate::vocabulary::id::CommandId;
 
-/// A letter that was received, and the messages that are to be taken in with its effect.
+/// A reply that was received, and the messages to consume in the append of its effect.
 #[derive(Debug)]
 pub(crate) struct Received {
-    pub(crate) letter: ExternalReply,
+    pub(crate) reply: ExternalReply,
     pub(crate) consumed: Vec<Taken>,
 }
 
 impl Received {
-    /// Reads a message; one that cannot be read comes back with the reason.
+    /// Reads a message; an unreadable one is returned with the reason.
     pub(crate) fn read(message: Taken) -> Result<Self, (String, Taken)> {
         match message.payload.decode() {
-            Ok(letter) => Ok(Self { letter, consumed: vec![message] }),
+            Ok(reply) => Ok(Self { reply, consumed: vec![message] }),
             Err(error) => Err((error.to_string(), message)),
         }
     }
 }
 
-/// Where the letters to one wait arrive.
+/// Receives the replies to one wait.
 pub(crate) struct ReplyReceiver {
     pub(crate) run: Arc<Run>,
+    /// The command that waits.
     pub(crate) command: CommandId,
+    /// Topic of the inbox under which replies are sent.
     pub(crate) topic: String,
+    /// The time limit; `None` for none.
     pub(crate) until: Option<Timestamp>,
+    /// Number of the round. Each refusal begins a new one, because the message id of the old round is used up.
     pub(crate) round: u32,
 }
 
 impl ReplyReceiver {
-    /// Waits durably for the next letter. The time limit sends one too.
-    pub(crate) async fn letter(&mut self) -> Received {
+    /// Waits durably for the next reply. The expiry of the time limit is a reply, too.
+    pub(crate) async fn next_reply(&mut self) -> Received {
         loop {
             let message = match message_before(&self.run, &self.command, &self.topic, self.until).await {
                 Some(message) => Some(message),
                 None => self.expire().await,
             };
             let Some(message) = message else {
-                return Received { letter: expired(), consumed: Vec::new() };
+                return Received { reply: expired(), consumed: Vec::new() };
             };
             match Received::read(message) {
                 Ok(received) => return received,
@@ -61,14 +64,17 @@ impl ReplyReceiver {
         }
     }
 
-    /// Records that a letter does not fit. The wait goes on.
+    /// Records that a reply is not valid. The wait continues, in a new round.
     pub(crate) fn refuse(&mut self, actor: &str, reason: impl std::fmt::Display, consumed: Vec<Taken>) {
         refuse(&self.run, &self.command, actor, reason, consumed);
         self.round += 1;
     }
 
-    /// The time is over: whose letter is there first, the limit's or a person's, decides.
+    /// The time limit has passed. It is decided by the store, and not by this process: the expiry is sent as a message
+    /// with the same id as every reply of this round, so that the store keeps only the first of them. If a person's
+    /// reply came first, the expiry is dropped as a duplicate, and the inbox holds that reply.
     async fn expire(&self) -> Option<Taken> {
+        // Between the end of the wait and the message nothing else keeps the run from being suspended.
         let _in_flight = self.run.in_flight();
         let sent = match expired().message(&self.topic, self.round, self.run.now()) {
             Ok(message) => self.run.shared.store.send(&self.run.id, message).await,
@@ -77,12 +83,13 @@ impl ReplyReceiver {
         if let Err(error) = sent {
             return self.run.stop(error).await;
         }
+        // Read from the store, whichever reply was first: the other one may have been sent by another process.
         self.run.look_into_inbox().await;
         self.run.take_message(&self.topic)
     }
 }
 
-/// Records that a word from outside does not fit. Whoever waits for it begins a new round.
+/// Records that a reply from outside is not valid. The caller must begin a new round.
 pub(crate) fn refuse(
     run: &Run,
     command: &CommandId,
@@ -90,7 +97,7 @@ pub(crate) fn refuse(
     reason: impl std::fmt::Display,
     consumed: Vec<Taken>,
 ) {
-    tracing::warn!(run = %run.id, %command, actor, %reason, "an answer was refused; the wait goes on");
+    tracing::warn!(run = %run.id, %command, actor, %reason, "a reply was refused; the wait continues");
     let (command, reason) = (command.clone(), reason.to_string());
     let refused = AnswerRefused { command, reason, actor: actor.into() };
     run.append(vec![refused.into()], AppendExtras { consumed, ..AppendExtras::default() });
@@ -107,7 +114,9 @@ pub(crate) async fn message_before(
     topic: &str,
     until: Option<Timestamp>,
 ) -> Option<Taken> {
+    // Before the first look into the inbox, so that the run counts as waiting while the wait is polled.
     let _waiting = run.wait(command.clone(), until);
+    // `message` is polled first: a message that is there wins against a time limit that has passed as well.
     let message = pin!(run.message(topic));
     let Some(until) = until else { return Some(message.await) };
     match select(message, run.shared.environment.sleep_until(until)).await {

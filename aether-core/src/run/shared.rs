@@ -1,4 +1,6 @@
-//! What all runs of one engine share: store, world, provided values, policy, limits, and who listens.
+//! What all runs of one engine share: store, environment, provided values, policy, limits, and observers.
+//!
+//! Promise: read-only once the engine runs; what changes is in the store.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -26,11 +28,11 @@ use crate::vocabulary::limits::Limits;
 /// Events as they are appended, for progress displays. They may not be durable yet.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// The run.
+    /// The run that appended them.
     pub run: RunId,
-    /// When.
+    /// Time of the append by the worker's clock.
     pub at: Timestamp,
-    /// The events of one append.
+    /// The events of one append, in order.
     pub events: Arc<[Event]>,
 }
 
@@ -47,7 +49,7 @@ pub(crate) struct EngineShared {
     pub(crate) limits: Limits,
     pub(crate) verifiers: Verifiers,
     pub(crate) grace: Duration,
-    /// How long bodies may go on in a run that is being cancelled.
+    /// How long bodies may continue in a run that is being cancelled.
     pub(crate) cancel_grace: Duration,
     /// Steps by their unique names.
     pub(crate) steps: HashMap<&'static str, RegisteredStep>,
@@ -55,13 +57,13 @@ pub(crate) struct EngineShared {
 }
 
 impl EngineShared {
-    /// Puts a message into a run's inbox, within the limits.
+    /// Puts a message into a run's inbox, unless it or the inbox is over a limit.
     pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, SendError> {
         self.limits.check_name("topic", &message.topic)?;
         self.limits.check_name("message id", &message.id)?;
         let what = format!("bytes of JSON in message `{}`", message.topic);
         self.limits.check(what, message.payload.as_str().len(), self.limits.payload, "payload")?;
-        // A request to end a run gets through to one that is drowned in messages.
+        // A full inbox must not keep an operator from ending the run.
         let ends = message.topic == CANCEL || message.topic == TERMINATE;
         if !ends {
             let unread = self.store.unread(run).await?;
@@ -75,11 +77,11 @@ impl EngineShared {
         Ok(self.store.send(run, message).await?)
     }
 
-    /// Tells whoever listens.
+    /// Sends events to the observers, if there are any.
     pub(crate) fn observe(&self, run: &RunId, at: Timestamp, events: Vec<Event>) {
         if self.observers.receiver_count() > 0 {
             let observed = Observed { run: run.clone(), at, events: events.into() };
-            let _nobody_left = self.observers.send(observed);
+            let _no_observer_left = self.observers.send(observed);
         }
     }
 }

@@ -17,14 +17,15 @@ pub(crate) struct Taken {
 }
 
 impl Run {
-    /// The first message of `topic` that was not taken in; waits for it.
+    /// Takes the first message of `topic`; waits until there is one.
     pub(crate) async fn message(self: &Arc<Self>, topic: &str) -> Taken {
         self.message_of(&[topic]).await
     }
 
-    /// The first message of one of `topics` that was not taken in; waits for it.
+    /// Takes the first message of one of `topics`; waits until there is one.
     pub(crate) async fn message_of(self: &Arc<Self>, topics: &[&str]) -> Taken {
         loop {
+            // Created before the look into the inbox: a message that arrives after the look still wakes this wait.
             let notified = self.notified.notified();
             if let Some(message) = topics.iter().find_map(|topic| self.take_message(topic)) {
                 return message;
@@ -33,7 +34,8 @@ impl Run {
         }
     }
 
-    /// The first message of `topic` that was not taken.
+    /// Takes the first message of `topic` out of the inbox in memory. In the store it stays unread until an append
+    /// consumes it, so that a crash in between does not lose it.
     pub(crate) fn take_message(self: &Arc<Self>, topic: &str) -> Option<Taken> {
         let mut state = self.lock();
         let at = state.inbox.iter().position(|message| message.topic == topic)?;
@@ -68,7 +70,7 @@ impl Deref for Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        // In a run that appends no more nobody must find it again: whoever refuses it would never come to an end.
+        // In a run that appends no more no wait may find it again: one that refuses it would take it for ever.
         if !self.queued && !self.run.is_halted() {
             self.run.put_back(self.message.clone());
         }

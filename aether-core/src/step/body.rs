@@ -1,6 +1,6 @@
-//! What `#[step]` and `#[workflow]` implement: typed traits, and their erased forms that the engine works with.
+//! What `#[step]` implements: the typed trait, and its erased form that the engine works with.
 //!
-//! Promise: arguments reach a body only as decoded from the record, on the first attempt as on every later one.
+//! Promise: a body gets its arguments decoded from the record, on the first attempt as on every later one.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -18,22 +18,22 @@ use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// A step function. Implemented by `#[step]` for the type named like the function.
 pub trait Step: Sized + Send + Sync + 'static {
-    /// What the attribute declares.
+    /// Name, options and source position, as the attribute declares them.
     const DEF: &'static StepDef;
     /// The arguments, owned: `()`, the one argument, or a tuple.
     type Args: Send + 'static;
-    /// The value.
+    /// The value that the function returns.
     type Output: Recordable;
-    /// The error.
+    /// The error that the function returns.
     type Error: RecordableError;
 
-    /// Records arguments.
+    /// Encodes arguments.
     ///
     /// # Errors
     /// [`PayloadError`] when an argument does not serialize.
     fn encode(args: &Self::Args) -> Result<Payload, PayloadError>;
 
-    /// Reads recorded arguments.
+    /// Decodes recorded arguments.
     ///
     /// # Errors
     /// [`PayloadError`] when the record does not fit the function's signature.
@@ -42,10 +42,10 @@ pub trait Step: Sized + Send + Sync + 'static {
     /// Calls the body.
     fn call(cx: StepCx, args: Self::Args) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
 
-    /// How an error of the body is to be treated.
+    /// The class of an error of the body.
     fn classify(error: &Self::Error) -> FailureClass;
 
-    /// The least wait before the next attempt, where the error names one.
+    /// The minimum wait before the next attempt, where the error gives one.
     fn retry_after(_error: &Self::Error) -> Option<Duration> {
         None
     }
@@ -55,7 +55,7 @@ pub trait Step: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Whether a person must agree to a call with these arguments, where the step declares `approval` as a function.
+    /// Whether a call with these arguments needs approval, where the step declares `approval` as a function.
     fn needs_approval(_args: &Self::Args) -> bool {
         false
     }
@@ -65,7 +65,7 @@ pub trait Step: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Looks at the world for a call of unknown outcome, where the step declares a probe.
+    /// Finds out whether a call of unknown outcome happened, where the step declares a probe.
     fn probe(
         _cx: StepCx,
         _args: Self::Args,
@@ -77,11 +77,11 @@ pub trait Step: Sized + Send + Sync + 'static {
 /// A step call that undoes another one.
 #[derive(Clone)]
 pub struct Undo {
-    /// What the undoing step declares.
+    /// Definition of the undoing step.
     pub def: &'static StepDef,
-    /// Its arguments, recorded.
+    /// Its encoded arguments, or why they do not encode.
     pub args: Result<Payload, PayloadError>,
-    /// What runs.
+    /// The undoing step's function.
     pub body: Arc<dyn Body>,
 }
 
@@ -105,24 +105,24 @@ pub struct BodyError {
     pub error: Payload,
     /// The error as text.
     pub message: String,
-    /// How it is to be treated.
+    /// The class of the error.
     pub class: FailureClass,
-    /// The least wait before the next attempt, where it names one.
+    /// The minimum wait before the next attempt, where the error gives one.
     pub retry_after: Option<Duration>,
 }
 
-/// What a body ended with, encoded. The outer error says that the value or error could not be encoded.
+/// Result of a body, encoded. The outer error says that the value or error could not be encoded.
 pub type BodyResult = Result<Result<Payload, BodyError>, PayloadError>;
 
-/// What a probe ended with, encoded.
+/// Result of a probe, encoded. The outer error says that a value could not be encoded or decoded.
 pub type ProbeResult = Result<Result<Probe<Payload>, Failure>, PayloadError>;
 
-/// A body without its types, as the engine calls it.
+/// A step's function with its types erased, as the engine calls it.
 pub trait Body: Send + Sync + 'static {
     /// Calls the body with recorded arguments.
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult>;
 
-    /// Tells whether a call with `args` could be made, without making it.
+    /// Checks that a call with `args` could be made, without making it.
     ///
     /// # Errors
     /// [`PayloadError`] when they do not fit the function's signature.
@@ -138,7 +138,7 @@ pub trait Body: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The arguments as the step itself would record them, without what it does not take.
+    /// The arguments as the step itself would record them, without members that it does not take.
     ///
     /// # Errors
     /// [`PayloadError`] when the record does not fit the function's signature.
@@ -146,7 +146,7 @@ pub trait Body: Send + Sync + 'static {
         Ok(args.clone())
     }
 
-    /// Whether a person must agree to a call with `args`.
+    /// Whether a call with `args` needs approval.
     ///
     /// # Errors
     /// [`PayloadError`] when the record does not fit the function's signature.
@@ -162,7 +162,7 @@ pub trait Body: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Whether `value` could be this body's: asked before an operator's word is taken for it.
+    /// Checks that `value` could be this body's result: before an operator's value or a callback is accepted.
     ///
     /// # Errors
     /// [`PayloadError`] when it does not decode into the body's type.
@@ -170,7 +170,7 @@ pub trait Body: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Reads an error that somebody outside reports in place of this body.
+    /// Decodes an error that a callback reports in place of this body.
     ///
     /// # Errors
     /// [`PayloadError`] when it does not decode into the body's error type.
@@ -180,7 +180,7 @@ pub trait Body: Send + Sync + 'static {
         Ok(BodyError { error: error.clone(), message, class, retry_after })
     }
 
-    /// Looks at the world for a call of unknown outcome.
+    /// Finds out whether a call of unknown outcome happened; `None` where the step has no probe.
     fn probe(&self, _cx: StepCx, _args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
         None
     }
@@ -272,8 +272,12 @@ impl<S: Step> Body for StepBody<S> {
     }
 }
 
-/// Encodes a body's result. A value that does not decode again is found when it is handed out, on every replay alike.
-fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
+/// Encodes what a body of `S` returned, as it is recorded. A value that does not decode again is found when it is
+/// delivered, on every replay alike.
+///
+/// # Errors
+/// [`PayloadError`] when the value or the error does not serialize.
+pub fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
     Ok(match result {
         Ok(value) => Ok(Payload::encode(value)?),
         Err(error) => Err(BodyError {
@@ -285,10 +289,10 @@ fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
     })
 }
 
-/// A step that a program holds, known without being called.
+/// A step that is linked into a program. `#[step]` registers one with `inventory`.
 #[derive(Clone, Copy)]
 pub struct RegisteredStep {
-    /// What it declares.
+    /// Definition of the step.
     pub def: &'static StepDef,
     body: fn() -> Arc<dyn Body>,
 }
@@ -299,7 +303,7 @@ impl RegisteredStep {
         Self { def: S::DEF, body: StepBody::<S>::shared }
     }
 
-    /// What runs.
+    /// The step's function, type-erased.
     pub fn body(&self) -> Arc<dyn Body> {
         (self.body)()
     }

@@ -1,33 +1,35 @@
 //! How a step's body learns that its run is being cancelled.
 //!
-//! Promise: once told, always told; a body that begins to listen late is told at once.
+//! Promise: a cancellation is never taken back; a body that begins to listen late learns of it at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Told once.
+/// A flag that is set once and can be awaited.
 #[derive(Debug, Default)]
 pub(crate) struct Cancellation {
-    told: AtomicBool,
+    cancelled: AtomicBool,
     changed: Notify,
 }
 
 impl Cancellation {
-    /// Tells everybody.
+    /// Sets the flag and wakes every body that awaits it.
     pub(crate) fn cancel(&self) {
-        self.told.store(true, Ordering::Release);
+        // The flag first: a body that is woken looks at it.
+        self.cancelled.store(true, Ordering::Release);
         self.changed.notify_waiters();
     }
 
-    /// Whether it was told.
+    /// Whether the flag is set.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.told.load(Ordering::Acquire)
+        self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Waits until it is told.
+    /// Waits until the flag is set.
     pub(crate) async fn cancelled(&self) {
         loop {
+            // Created before the look: a cancellation between look and wait still wakes it.
             let changed = self.changed.notified();
             if self.is_cancelled() {
                 return;

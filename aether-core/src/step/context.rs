@@ -1,7 +1,7 @@
-//! The context of a step's body: its key, its clock and draws, what the program provided, and what it reports.
+//! The context of a step's body: its key, its clock and random values, what the program provides, and what it reports.
 //!
 //! Promise: every value drawn here is the same in each physical execution of one logical attempt, so a body that is
-//! sent again after a crash sends the same payment id.
+//! called again after a crash sends the same payment id.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +22,24 @@ use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 
-/// The context of a step's body.
+/// The context of a step's body: its first parameter.
+///
+/// ```
+/// use aether_core::failure::Result;
+/// use aether_core::step::StepCx;
+/// struct Bank;
+/// impl Bank {
+///     async fn transfer(&self, _id: &str, _repeat_key: &str, _amount: u64) -> Result<String> { Ok("t-1".into()) }
+/// }
+///
+/// async fn transfer(cx: &mut StepCx, amount: u64) -> Result<String> {
+///     let bank = cx.dep::<Bank>()?;
+///     let (id, key) = (cx.uuid().to_string(), cx.idempotency_key());
+///     let receipt = bank.transfer(&id, key.as_str(), amount).await?;
+///     cx.changed("transfer", &id, "create").external_ref(&receipt);
+///     Ok(receipt)
+/// }
+/// ```
 #[derive(Clone)]
 pub struct StepCx {
     scope: Arc<StepScope>,
@@ -31,13 +48,13 @@ pub struct StepCx {
 /// What a body's context is made of.
 pub(crate) struct Given {
     pub(crate) deps: Arc<Deps>,
-    /// Most bytes of JSON that a heartbeat's progress may have.
+    /// Largest progress of a heartbeat, in bytes of JSON.
     pub(crate) payload_limit: usize,
     pub(crate) run: RunId,
     pub(crate) command: CommandId,
     pub(crate) options: StepOptions,
     pub(crate) attempt: u32,
-    /// The run's recorded seed, from which draws are derived.
+    /// The run's recorded seed, from which random values are derived.
     pub(crate) seed: String,
     pub(crate) started_at: Timestamp,
     pub(crate) intent: Option<DurableIntent>,
@@ -71,27 +88,38 @@ impl StepCx {
         }
     }
 
-    /// The run this call belongs to.
+    /// The run that makes this call.
     pub fn run_id(&self) -> &RunId {
         &self.scope.given.run
     }
 
-    /// The command this call answers.
+    /// The command of this call inside its run.
     pub fn command_id(&self) -> &CommandId {
         &self.scope.given.command
     }
 
-    /// What kind of contact with the world this body was declared to be.
+    /// The effect class that the step declares.
     pub fn class(&self) -> EffectClass {
         self.scope.given.options.class
     }
 
-    /// Logical attempt, from 0. It rises only after a definite failure, never because the process crashed.
+    /// Number of the logical attempt, from 0. It rises only after a definite failure, never because the process crashed.
     pub fn attempt(&self) -> u32 {
         self.scope.given.attempt
     }
 
-    /// The stable name of this attempt: give it to the receiver, so that it can spot repeats.
+    /// The stable key of this attempt. Send it to the receiver, so that it can recognize repeats: a body that is called
+    /// again after a crash has the same key.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::step::StepCx;
+    /// # async fn post(_: &str, _: &[(&str, &str)]) -> Result<()> { Ok(()) }
+    /// # async fn body(cx: &mut StepCx) -> Result<()> {
+    /// let key = cx.idempotency_key();
+    /// post("/payments", &[("Idempotency-Key", key.as_str())]).await
+    /// # }
+    /// ```
     pub fn idempotency_key(&self) -> IdempotencyKey {
         match &self.scope.given.intent {
             Some(intent) => intent.key().clone(),
@@ -103,9 +131,9 @@ impl StepCx {
         }
     }
 
-    /// The key for the next request of this body that changes the world: that of the attempt for the first request,
-    /// and with the request's number behind it for each later one, so that a receiver does not take two different
-    /// requests of one step for repeats. For effect crates.
+    /// The key for the next world-changing request of this body: the attempt's key for the first request, and the key
+    /// followed by the request's number for each later one, so that a receiver does not take two different requests of
+    /// one step for repeats. For effect crates.
     pub fn next_request_key(&self) -> String {
         let key = self.idempotency_key();
         match self.scope.requests.fetch_add(1, Ordering::Relaxed) {
@@ -114,67 +142,77 @@ impl StepCx {
         }
     }
 
-    /// What this execution is, and what it may do. It can be read and not changed.
+    /// The identity and the constraints of this execution, read-only.
     pub fn contract(&self) -> Contract {
         let Given { command, attempt, options, .. } = &self.scope.given;
         let (execution, key) = (InvocationId::new(command, *attempt), self.idempotency_key());
         Contract::new(execution, key, options.class, options.irreversible, options.timeout)
     }
 
-    /// What the program provided with `.provide(..)`.
+    /// The value of type `T` that the program provided with `.provide(..)` on the engine's builder.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::step::StepCx;
+    /// struct Config { sender: String }
+    /// # async fn body(cx: &mut StepCx) -> Result<String> {
+    /// let config = cx.dep::<Config>()?;
+    /// Ok(config.sender.clone())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// [`MissingDep`] naming the type when it was not provided. A body that ends with an error after it saw this one
-    /// stops its run with a fault; nothing is lost, and the run goes on in a program that provides the value.
+    /// [`MissingDep`] naming the type when it was not provided. A body that then ends with an error stops its run with a
+    /// fault; nothing is lost, and the run resumes in a program that provides the value.
     pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingDep> {
         self.scope.given.deps.get().inspect_err(|missing| {
             let _first = self.scope.missing.set(missing.clone());
         })
     }
 
-    /// What the program provided, if it did: for bodies that can do without.
+    /// As [`StepCx::dep`], for bodies that can do without the value.
     pub fn provided<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.scope.given.deps.get().ok()
     }
 
-    /// What the body asked for and did not get.
+    /// The first value that the body asked for and the program does not provide.
     pub(crate) fn missing(&self) -> Option<MissingDep> {
         self.scope.missing.get().cloned()
     }
 
-    /// From which this run's values are derived.
+    /// The run's recorded seed, from which random values are derived.
     pub(crate) fn seed(&self) -> &str {
         &self.scope.given.seed
     }
 
-    /// The outcome will be reported by a callback, within the limit if there is one.
+    /// Notes that the outcome will be reported by a callback, within the limit if there is one.
     pub(crate) fn hand_over(&self, limit: Option<Duration>) {
         let _first = self.scope.handed_over.set(limit);
     }
 
-    /// Whether the body handed its completion over.
+    /// Whether the body handed its completion over to a callback, and its limit.
     pub(crate) fn handed_over(&self) -> Option<Option<Duration>> {
         self.scope.handed_over.get().copied()
     }
 
-    /// The time at which this attempt began. Constant during the attempt, and the same when a world-changing attempt
-    /// is sent again after a crash.
+    /// The time at which this attempt began. Constant during the attempt, and the same when a world-changing body is
+    /// called again after a crash.
     pub fn now(&self) -> Timestamp {
         self.scope.given.started_at
     }
 
-    /// Whether the run is being cancelled. What the body returns within the engine's cancel grace (5 s unless set
-    /// otherwise) is recorded as ever; a body that changes the world and is still running then is left in doubt.
+    /// Whether the run is being cancelled. What the body returns within the engine's cancel grace period (5 s by default)
+    /// is recorded as usual. A world-changing body that is still running after that is in doubt.
     pub fn is_cancelled(&self) -> bool {
         self.scope.given.cancellation.is_cancelled()
     }
 
-    /// Ends when the run is being cancelled: for bodies that take long. A body that changes nothing is dropped by
-    /// itself; one that changes the world is told, so that it can come to an end that is known.
+    /// Completes when the run is being cancelled, for bodies that take long. The engine drops a body that changes nothing
+    /// by itself; one that changes the world gets the chance to end with a known outcome.
     ///
     /// ```
-    /// # use aether_core::vocabulary::failure::Failure;
-    /// # use aether_core::step::context::StepCx;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::step::StepCx;
     /// # async fn next_page() -> bool { false }
     /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
     /// while !cx.is_cancelled() {
@@ -190,13 +228,13 @@ impl StepCx {
         self.scope.given.cancellation.cancelled().await;
     }
 
-    /// Says that this body is alive, and how far it has come. In a step with `heartbeat = "10s"`, a longer silence
-    /// counts as a lost attempt, as a timeout does. The newest progress is kept (at most a second late) for the next
-    /// attempt, here or in another process: see [`StepCx::last_heartbeat`].
+    /// Sends a heartbeat with the body's progress. In a step with `heartbeat = "10s"`, a body without a heartbeat for
+    /// longer counts as lost, as after a timeout. The newest progress is saved (at most a second late) for the next
+    /// attempt, in this process or another: see [`StepCx::last_heartbeat`].
     ///
     /// ```
-    /// # use aether_core::vocabulary::failure::Failure;
-    /// # use aether_core::step::context::StepCx;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::step::StepCx;
     /// # async fn copy(page: u32) -> Result<(), Failure> { Ok(()) }
     /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
     /// for page in cx.last_heartbeat::<u32>().map_or(0, |done| done + 1)..100 {
@@ -221,7 +259,7 @@ impl StepCx {
         self.scope.heartbeats.beat(recorded);
     }
 
-    /// The newest progress that an earlier attempt of this step told with [`StepCx::heartbeat`]; `None` where there
+    /// The newest progress that an earlier attempt at this step reported with [`StepCx::heartbeat`]; `None` where there
     /// was none, where the step does not declare `heartbeat`, and where it is not a `T`.
     pub fn last_heartbeat<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
         self.scope.heartbeats.before()?.decode().ok()
@@ -231,7 +269,17 @@ impl StepCx {
         &self.scope.heartbeats
     }
 
-    /// A UUID (version 8, RFC 9562) derived from run, command, attempt and the number of the draw.
+    /// A UUID (version 8, RFC 9562) derived from run, command, attempt and the number of the draw: the same one when the
+    /// body is called again after a crash, so it can serve as the id of what the body creates.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::step::StepCx;
+    /// # async fn create(_: uuid::Uuid) -> Result<()> { Ok(()) }
+    /// # async fn body(cx: &mut StepCx) -> Result<()> {
+    /// create(cx.uuid()).await
+    /// # }
+    /// ```
     pub fn uuid(&self) -> uuid::Uuid {
         let bytes = self.draw();
         let mut head = [0; 16];
@@ -239,7 +287,7 @@ impl StepCx {
         uuid::Builder::from_custom_bytes(head).into_uuid()
     }
 
-    /// A number derived in the same way, evenly distributed.
+    /// A number derived in the same way as [`StepCx::uuid`], uniformly distributed.
     pub fn random(&self) -> u64 {
         let bytes = self.draw();
         let mut head = [0; 8];
@@ -256,13 +304,23 @@ impl StepCx {
         hash.finalize().into()
     }
 
-    /// Says that this body changed a resource; recorded with its outcome. A verifier looks at it when the run is taken up
-    /// again if the step declares its kind in `changes`; a kind that it does not declare is recorded only.
+    /// Reports that this body changed a resource; recorded with its outcome. If the step declares the kind `resource` in
+    /// `changes`, a verifier inspects the resource when the run is resumed. Other kinds are only recorded.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::step::StepCx;
+    /// # async fn open_issue() -> Result<(String, u64)> { Ok(("7".into(), 1)) }
+    /// # async fn body(cx: &mut StepCx) -> Result<()> {
+    /// let (id, version) = open_issue().await?;
+    /// cx.changed("issue", &id, "create").version(version.to_string());
+    /// # Ok(()) }
+    /// ```
     pub fn changed(&self, resource: &str, id: &str, operation: &str) -> Changed<'_> {
         let declared = self.scope.given.options.changes;
         if !declared.is_empty() && !declared.contains(&resource) {
             tracing::warn!(run = %self.scope.given.run, command = %self.scope.given.command, resource, id,
-                "a step changed a resource of a kind that it does not declare: nobody will look at it");
+                "a step changed a resource of a kind that it does not declare: no verifier will inspect it");
         }
         Changed {
             cx: self,

@@ -1,6 +1,6 @@
-//! Signs of life of a step's body, as the body gives them: that it lives, and how far it says it has come.
+//! Heartbeats of a step's body, as the body sends them: that it is alive, and its progress.
 //!
-//! Promise: nothing here waits for a store; the newest progress is what the body told last.
+//! Promise: nothing here waits for a store; the newest progress is the one that the body reported last.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::vocabulary::payload::Payload;
 
-/// What one execution of a body tells of itself.
+/// The heartbeats of one execution of a body.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeats {
     /// Progress that an earlier execution reported.
@@ -29,7 +29,7 @@ impl Heartbeats {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The body is alive; `progress` is how far it has come.
+    /// Notes a heartbeat, with the body's progress if it could be encoded.
     pub(crate) fn beat(&self, progress: Option<Payload>) {
         let mut state = self.lock();
         if progress.is_some() {
@@ -37,10 +37,11 @@ impl Heartbeats {
             state.unsaved = true;
         }
         drop(state);
+        // `notify_one` keeps one permit, so that a heartbeat between two waits is not lost.
         self.beat.notify_one();
     }
 
-    /// Says what an earlier execution reported.
+    /// Sets the progress that an earlier execution reported.
     pub(crate) fn begin_after(&self, progress: Option<Payload>) {
         if let Some(progress) = progress {
             let _first = self.before.set(progress);
@@ -57,18 +58,18 @@ impl Heartbeats {
         self.lock().progress.clone().or_else(|| self.before.get().cloned())
     }
 
-    /// Newly reported progress, once: the store does not have it yet.
+    /// Progress that the store does not have yet; returned once.
     pub(crate) fn take_unsaved(&self) -> Option<Payload> {
         let mut state = self.lock();
         if std::mem::take(&mut state.unsaved) { state.progress.clone() } else { None }
     }
 
-    /// Whether the store lacks progress that was reported.
+    /// Whether there is progress that the store does not have yet.
     pub(crate) fn is_unsaved(&self) -> bool {
         self.lock().unsaved
     }
 
-    /// Ends at the next sign of life, or at one that came since this was asked last.
+    /// Completes at the next heartbeat, or at once if one came since it completed last.
     pub(crate) async fn next_beat(&self) {
         self.beat.notified().await;
     }

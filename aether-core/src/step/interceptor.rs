@@ -1,6 +1,6 @@
-//! What stands between the engine and bodies: tests answer in their place.
+//! Interceptors: they stand between the engine and bodies, so that tests can answer in the bodies' place.
 //!
-//! Promise: what an interceptor answers is recorded as a body's own answer would be.
+//! Promise: an interceptor's answer is recorded as a body's own answer would be.
 
 use std::fmt::Debug;
 
@@ -16,40 +16,55 @@ use crate::vocabulary::payload::Payload;
 /// A body call about to happen.
 #[derive(Debug)]
 pub struct BodyCall<'a> {
-    /// The run.
+    /// The run that makes the call.
     pub run: &'a RunId,
-    /// The command.
+    /// The command of the call inside its run.
     pub command: &'a CommandId,
     /// Unique name of the step: module path and name, or the effect's name.
     pub path: &'a str,
-    /// How the step is executed.
+    /// The options that the step declares.
     pub options: &'a StepOptions,
-    /// Logical attempt, from 0.
+    /// Number of the logical attempt, from 0.
     pub attempt: u32,
     /// The recorded arguments.
     pub args: &'a Payload,
 }
 
-/// Stands between the engine and bodies: tests answer in their place.
+/// Stands between the engine and bodies. For tests.
+///
+/// ```
+/// use aether_core::payload::Payload;
+/// use aether_core::step::{BodyCall, BodyResult, Interceptor, StepCx};
+/// use futures_util::future::{BoxFuture, FutureExt, ready};
+/// /// Answers every call of one step with `null`.
+/// #[derive(Debug)]
+/// struct Stub(&'static str);
+///
+/// impl Interceptor for Stub {
+///     fn intercept(&self, call: &BodyCall<'_>, _: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
+///         (call.path == self.0).then(|| ready(Ok(Ok(Payload::null()))).boxed())
+///     }
+/// }
+/// ```
 pub trait Interceptor: Send + Sync + Debug + 'static {
-    /// Answers a call, or lets it through with `None`. The outer error of the answer is not used for stubs.
+    /// Answers a call, or lets the body run with `None`.
     fn intercept(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>>;
 
-    /// Answers in place of a step's probe, or lets it look with `None`.
+    /// Answers in place of a step's probe, or lets the probe run with `None`.
     fn probe(&self, _call: &BodyCall<'_>, _cx: &StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
         None
     }
 
-    /// The clock reading, UUID or random value that a command of the workflow gets, in place of the world's.
+    /// The clock reading, UUID or random value that a command of the workflow gets, in place of the environment's.
     fn draw(&self, _run: &RunId, _command: &CommandId) -> Option<RecordedResult> {
         None
     }
 
-    /// Learns what a command of the workflow got where [`Interceptor::draw`] gave nothing.
+    /// Observes the value that a command of the workflow got where [`Interceptor::draw`] gave none.
     fn drawn(&self, _run: &RunId, _command: &CommandId, _answer: &RecordedResult) {}
 
-    /// Stands around a body, answered or let through: what is returned runs in its place. Where it is dropped or not
-    /// polled to its end, neither is the body.
+    /// Wraps a body, or the answer of [`Interceptor::intercept`]. The returned future runs in its place, so one that is
+    /// not polled to completion cuts the body off.
     fn around(
         &self,
         _call: &BodyCall<'_>,

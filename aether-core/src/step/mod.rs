@@ -1,4 +1,4 @@
-//! What a program gives to be run: steps, what can be recorded, the context of a body, tools for models.
+//! What a program brings: steps, recordable values, the context of a body, tools for models.
 //!
 //! Promise: a body reaches the engine only through its context, and the context knows no run. Imports `store` and below.
 
@@ -11,7 +11,9 @@ pub(crate) mod interceptor;
 pub(crate) mod recordable;
 pub(crate) mod tool;
 
-pub use body::{Body, BodyError, BodyResult, ProbeResult, RegisteredStep, Step, StepBody, Undo};
+pub use body::{
+    Body, BodyError, BodyResult, ProbeResult, RegisteredStep, Step, StepBody, Undo, encode_result,
+};
 pub use callback::{Callback, CallbackError, CallbackPending};
 pub use context::{Changed, StepCx};
 pub use interceptor::{BodyCall, Interceptor};

@@ -1,4 +1,4 @@
-//! What can stand in a journal: values, errors, and the named arguments of steps and workflows.
+//! What can be recorded in a journal: values, errors, and the named arguments of steps and workflows.
 //!
 //! Promise: a type that cannot be recorded is a compile error that says what to derive.
 
@@ -10,7 +10,22 @@ use serde_json::value::RawValue;
 
 use crate::vocabulary::payload::{Payload, PayloadError, shallow_json};
 
-/// A value that can stand in a journal: it serializes, deserializes, and owns what it holds.
+/// A value that can be recorded: it serializes, deserializes, and owns its data. Implemented for every such type.
+///
+/// ```
+/// use aether_core::step::Recordable;
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct Ticket { id: u32, title: String }
+/// fn recordable<T: Recordable>() {}
+/// recordable::<Vec<Ticket>>();
+/// ```
+///
+/// A type that borrows its data is not recordable, because replay decodes it from the journal:
+///
+/// ```compile_fail
+/// # fn recordable<T: aether_core::step::Recordable>() {}
+/// recordable::<&'static str>();
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be recorded, so it cannot be the argument or result of a step or workflow",
     label = "not recordable",
@@ -21,7 +36,22 @@ pub trait Recordable: Serialize + DeserializeOwned + Send + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
 
-/// An error that can stand in a journal.
+/// An error that can be recorded: [`Failure`](crate::vocabulary::failure::Failure), or a type of your own.
+///
+/// ```
+/// use std::fmt;
+/// use aether_core::step::RecordableError;
+/// #[derive(Debug, serde::Serialize, serde::Deserialize)]
+/// enum OrderError { SoldOut { left: u32 } }
+/// impl fmt::Display for OrderError {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         let Self::SoldOut { left } = self;
+///         write!(f, "only {left} left")
+///     }
+/// }
+/// fn recordable<T: RecordableError>() {}
+/// recordable::<OrderError>();
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the recorded error of a step or workflow",
     label = "not a recordable error",
@@ -38,11 +68,11 @@ impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
     label = "return `aether::Result<..>` or `Result<.., YourError>`"
 )]
 pub trait Returns {
-    /// The value.
+    /// Type of the value.
     type Ok: Recordable;
-    /// The error.
+    /// Type of the error.
     type Err: RecordableError;
-    /// The `Result` it is.
+    /// Converts it into that `Result`.
     fn into_result(self) -> Result<Self::Ok, Self::Err>;
 }
 
@@ -67,7 +97,7 @@ pub trait Argument: Sized {
     /// Takes the argument out of the record.
     ///
     /// # Errors
-    /// [`PayloadError::Decode`] when what stands there is not a `Self`.
+    /// [`PayloadError::Decode`] when the recorded value is not a `Self`.
     fn take(name: &str, record: &ArgsDecoder<'_>) -> Result<Self, PayloadError>;
 }
 

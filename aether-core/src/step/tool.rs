@@ -1,4 +1,6 @@
 //! A step as a tool for a model: name, description, JSON Schema of the arguments, and the body.
+//!
+//! Promise: a call with arguments that pass [`Tool::check`] can be made.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use crate::vocabulary::payload::{Payload, PayloadError};
 /// A step that a model may call.
 #[derive(Clone)]
 pub struct Tool {
-    /// What the step declares.
+    /// Definition of the step, with its name and doc comment.
     pub def: &'static StepDef,
     /// JSON Schema of an object with one field per argument.
     pub schema: Value,
@@ -26,7 +28,7 @@ impl Tool {
         Self { def: S::DEF, schema: schema.finish(), body: StepBody::<S>::shared() }
     }
 
-    /// Tells whether a call with `args` could be made, without making it.
+    /// Checks that a call with `args` could be made, without making it.
     ///
     /// # Errors
     /// [`PayloadError`] when they do not fit the step's signature; its text is fit for the model that sent them.
@@ -34,7 +36,7 @@ impl Tool {
         self.body.check(args)
     }
 
-    /// The name a model calls it by.
+    /// The name by which a model calls it.
     pub fn name(&self) -> &'static str {
         self.def.name
     }
@@ -46,7 +48,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// Builds the JSON Schema of a step's arguments.
+/// Builds the JSON Schema of a step's arguments. `#[step]` does this for steps that are tools.
 #[derive(Debug, Default)]
 pub struct ToolSchema {
     generator: SchemaGenerator,

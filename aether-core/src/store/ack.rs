@@ -1,6 +1,6 @@
-//! How a store answers an append, and how far a claim's journal is durable.
+//! How a store answers an append, and how much of a claim's journal is durable.
 //!
-//! Promise: no append error is lost; an answer that is never given counts as a failure.
+//! Promise: no append error is lost; an append that is dropped without an answer counts as failed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,16 +11,30 @@ use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::Acquired;
 use crate::vocabulary::id::{Position, RunId};
 
-/// A durable append, seen from the run.
+/// Proof that an append is durable.
 #[derive(Debug)]
 pub struct Receipt {
-    /// Next position of the run.
+    /// The run's next position after the append.
     pub next: Position,
-    /// The ledger's answer.
+    /// The ledger's answer to the append's [`Acquire`](crate::store::ledger::Acquire), if it had one.
     pub acquired: Acquired,
 }
 
-/// How far a run's journal is durable, and whether it broke. Shared by all appends of one claim of one run.
+/// The position below which a run's journal is durable, and the first append error. Shared by all appends of one claim
+/// of one run.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use aether_core::id::RunId;
+/// use aether_core::store::ledger::Acquired;
+/// use aether_core::store::{Ack, DurableWatermark};
+/// let watermark = Arc::new(DurableWatermark::from(5));
+/// let ack = Ack::silent("ticket-42".parse::<RunId>()?, 7, Arc::clone(&watermark));
+/// assert_eq!(watermark.durable(), 5);
+/// ack.durable(Acquired::NotAsked);
+/// assert_eq!(watermark.durable(), 7);
+/// # Ok::<(), aether_core::id::RunIdError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct DurableWatermark {
     durable: AtomicU64,
@@ -30,7 +44,7 @@ pub struct DurableWatermark {
 }
 
 impl DurableWatermark {
-    /// The tail of a claim whose journal already holds every event below `position`.
+    /// The watermark of a claim whose journal already holds every event below `position`.
     pub fn from(position: Position) -> Self {
         Self { durable: position.into(), ..Self::default() }
     }
@@ -51,7 +65,10 @@ impl DurableWatermark {
     /// The append error that makes this impossible.
     pub async fn reached(&self, position: Position) -> Result<(), AppendError> {
         loop {
+            // Created before the checks: `notify_waiters` reaches only futures that exist, so a change between check
+            // and wait would otherwise be missed.
             let changed = self.changed.notified();
+            // The failure first: after it the claim is over, even if `position` is durable.
             if let Some(error) = self.failure() {
                 return Err(error.clone());
             }
@@ -65,6 +82,7 @@ impl DurableWatermark {
     /// Waits until an append fails.
     pub async fn failed(&self) -> AppendError {
         loop {
+            // Before the check, as in `reached`.
             let broken = self.broken.notified();
             if let Some(error) = self.failure() {
                 return error.clone();
@@ -74,59 +92,64 @@ impl DurableWatermark {
     }
 }
 
-/// The duty to answer an append. Dropping it unanswered counts as a failure: no append error is ever lost.
+/// The store's obligation to answer an append: exactly one of [`Ack::durable`] and [`Ack::failed`]. Dropping it without
+/// an answer counts as a failure, so that no append error is lost.
 #[derive(Debug)]
 pub struct Ack {
     run: RunId,
     next: Position,
-    tail: Arc<DurableWatermark>,
+    watermark: Arc<DurableWatermark>,
     reply: Option<oneshot::Sender<Result<Receipt, AppendError>>>,
     answered: bool,
 }
 
-/// The other end of an [`Ack`] that somebody waits for.
+/// The receiving end of an [`Ack`] made by [`Ack::awaited`].
 pub type AppendReply = oneshot::Receiver<Result<Receipt, AppendError>>;
 
 impl Ack {
-    /// An answer that only moves `tail`. `next` is the position after the append.
-    pub fn silent(run: RunId, next: Position, tail: Arc<DurableWatermark>) -> Self {
-        Self { run, next, tail, reply: None, answered: false }
+    /// An answer that only advances `watermark`. `next` is the run's next position after the append.
+    pub fn silent(run: RunId, next: Position, watermark: Arc<DurableWatermark>) -> Self {
+        Self { run, next, watermark, reply: None, answered: false }
     }
 
-    /// An answer that somebody waits for.
-    pub fn awaited(run: RunId, next: Position, tail: Arc<DurableWatermark>) -> (Self, AppendReply) {
+    /// As [`Ack::silent`], for an append whose caller waits for the answer.
+    pub fn awaited(run: RunId, next: Position, watermark: Arc<DurableWatermark>) -> (Self, AppendReply) {
         let (reply, receiver) = oneshot::channel();
-        (Self { run, next, tail, reply: Some(reply), answered: false }, receiver)
+        (Self { run, next, watermark, reply: Some(reply), answered: false }, receiver)
     }
 
-    /// Whether somebody waits for this append, so that it should not linger in a batch.
+    /// Whether a caller waits for this append, so that the store should not keep it in a batch for long.
     pub fn is_awaited(&self) -> bool {
         self.reply.is_some()
     }
 
-    /// The append is durable.
+    /// Reports that the append is durable, with the ledger's answer.
     pub fn durable(mut self, acquired: Acquired) {
         self.answered = true;
-        self.tail.durable.fetch_max(self.next, Ordering::AcqRel);
+        // Before the reply: its receiver may look at the watermark next. The maximum, so that the watermark never falls
+        // if a store acknowledges appends out of order.
+        self.watermark.durable.fetch_max(self.next, Ordering::AcqRel);
         if let Some(reply) = self.reply.take() {
             let _gone = reply.send(Ok(Receipt { next: self.next, acquired }));
         }
-        self.tail.changed.notify_waiters();
+        self.watermark.changed.notify_waiters();
     }
 
-    /// The append was refused or lost.
+    /// Reports that the append was refused or lost, and why.
     pub fn failed(mut self, error: AppendError) {
         self.fail(error);
     }
 
     fn fail(&mut self, error: AppendError) {
         self.answered = true;
-        let _first_error_wins = self.tail.failure.set(error.clone());
+        // Before the notifications: the tasks that they wake look for the failure. The first error is kept, because the
+        // later appends of the claim fail only as its consequence.
+        let _first_error_wins = self.watermark.failure.set(error.clone());
         if let Some(reply) = self.reply.take() {
             let _gone = reply.send(Err(error));
         }
-        self.tail.broken.notify_waiters();
-        self.tail.changed.notify_waiters();
+        self.watermark.broken.notify_waiters();
+        self.watermark.changed.notify_waiters();
     }
 }
 

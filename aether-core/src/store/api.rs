@@ -1,13 +1,6 @@
-//! What a store must do. One small trait, and the values that cross it.
+//! What a store must do: one trait, and the values that cross it.
 //!
-//! Promise asked of every implementation:
-//! - Appends of one run take effect in the order in which [`Store::append`] was called.
-//! - An append takes effect whole or not at all, with its ledger, status and inbox changes.
-//! - An append is refused unless its epoch is the run's and its position the next one, checked by the write itself.
-//! - [`Ack::durable`] is called only when the append would survive what [`Store::durability`] says.
-//! - A refused append leaves the other appends of its batch alone.
-//! - What a [`Work`] did to the database is kept exactly if the append that carries it takes effect.
-//! - After a terminal status every append is refused.
+//! Promise asked of every implementation: see [`Store`]. The conformance suite of `aether-testing` checks it.
 
 use crate::store::ack::Ack;
 use std::fmt::Debug;
@@ -26,99 +19,104 @@ use crate::vocabulary::payload::{Digest, Payload};
 
 use crate::store::purge::{EndedRuns, Purged};
 
-/// What an acknowledged append survives.
+/// What an acknowledged append survives. Ordered: a greater value survives more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     /// Nothing: it lives in this process's memory.
     Volatile,
-    /// A crash of the process.
+    /// A crash of the process, but not of the machine.
     ProcessCrash,
-    /// Loss of power.
+    /// A crash of the machine, and loss of power.
     PowerLoss,
 }
 
-/// A status that is written with an append.
+/// A new status of a run, written in the same transaction as an append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusChange {
     /// The new status.
     pub status: Status,
-    /// When the run is next to be claimed; `None` for never by itself. Ignored for a terminal status.
+    /// When the run becomes due. `None`: with `Waiting`, only when a message or a notification arrives; with `Running`,
+    /// at once, so that it is claimed if its worker dies. Ignored for a terminal status.
     pub wake_at: Option<Timestamp>,
-    /// Whether the worker gives up its lease in the same write. A terminal status always does.
+    /// Whether the same write releases the lease. A terminal status always does.
     pub release: bool,
     /// Number of the newest inbox message the worker has seen. With a status of `Waiting`, the run stays due (its
-    /// `wake_at` is the time of the append) while the inbox holds a message with a higher number, so that no message
-    /// is missed between a worker's last look and its suspension.
+    /// `wake_at` is the time of the append) if the inbox holds an unread message with a higher number: it arrived
+    /// after the worker looked for the last time.
     pub seen: u64,
-    /// A run that waits for this one: the same write makes it due, also when it is just being suspended. A run that is
-    /// notified while a worker holds it may be woken once more than needed.
+    /// The parent that waits for this run: the same write makes it due, also when it is just being suspended. A run
+    /// that is notified while a worker holds it may be woken once more than needed.
     pub notify: Option<RunId>,
 }
 
 /// A unit of work on a store's own database: the body of a transaction step.
 ///
-/// A store that says [`Store::runs_transactions`] first admits the append, then calls [`Work::call`] inside a database
-/// transaction of its own, then appends [`Work::frame`] in that transaction and commits. Where the body failed, or the
-/// store must undo it, what it did is rolled back, and the frame (of the same number of events) is appended alone.
+/// A store that supports it ([`Store::runs_transactions`]) does this for an append that carries one:
+///
+/// 1. It checks epoch, position and status as for every append. If they do not fit, the body is not called.
+/// 2. It calls [`Work::call`] inside a transaction of its own database.
+/// 3. If the call returned `true`, it appends [`Work::frame`] in the same transaction and commits.
+/// 4. If the call returned `false`, or the store refuses what the body did, it rolls the body's changes back and
+///    appends [`Work::frame`] (the same number of events) without them.
 pub trait Work: Send + Debug {
-    /// The attempt's stable name.
+    /// The idempotency key of the attempt.
     fn key(&self) -> &IdempotencyKey;
 
-    /// How long the body may take.
+    /// How long the body may take; `None` for no limit.
     fn timeout(&self) -> Option<Duration>;
 
-    /// Calls the body, once. Catches its panic. Says whether what it did is to be kept.
+    /// Calls the body, once, and catches its panic. Returns whether the store should commit the body's changes.
     fn call(&mut self) -> bool;
 
-    /// The events to append after [`Work::call`]; `undone` says why the store rolled the work back of its own accord.
-    /// The newest answer counts, where a store asks twice.
+    /// The events to append after [`Work::call`]. `undone` says why the store rolled the body back although the call
+    /// returned `true`. A store may ask twice; the frame returned last is the one it must append.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] when the events cannot be written as JSON.
     fn frame(&mut self, undone: Option<Rollback>) -> Result<Frame, StoreError>;
 }
 
-/// Why a store rolled a [`Work`] back.
+/// Why a store rolled back a [`Work`] whose call returned `true`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rollback {
-    /// It did what a transaction step must not do.
+    /// It did what a transaction step must not do; the text says what.
     Refused(String),
-    /// It took longer than its time.
+    /// It took longer than [`Work::timeout`].
     TimedOut,
 }
 
-/// One atomic append.
+/// One atomic append: events, and the changes of ledger, status and inbox that belong to them.
 #[derive(Debug)]
 pub struct Append {
-    /// The run.
+    /// The run to append to.
     pub run: RunId,
-    /// Epoch of the worker's lease.
+    /// Epoch of the worker's lease. The append is refused unless the run still has it.
     pub epoch: Epoch,
-    /// Position of the frame's first event.
+    /// Position of the frame's first event. The append is refused unless it is the run's next position.
     pub expected: Position,
     /// Time of the append by the worker's clock.
     pub at: Timestamp,
-    /// The events. With a `work`, only their number counts: the work gives the events.
+    /// The events; may be empty. With a `work`, only their number counts: the work supplies the events.
     pub frame: Frame,
-    /// A unit of work on the store's own database, to be done in the transaction of this append.
+    /// A unit of work on the store's own database, to be executed in the transaction of this append.
     pub work: Option<Box<dyn Work>>,
     /// A ledger row to acquire.
     pub acquire: Option<Acquire>,
     /// Ledger rows to change.
     pub ledger: Vec<LedgerUpdate>,
-    /// A status to write.
+    /// The run's new status; `None` leaves it unchanged.
     pub status: Option<StatusChange>,
-    /// Inbox messages that this append takes in.
+    /// Numbers of the inbox messages that this append consumes. Unknown numbers are ignored.
     pub consumed: Vec<u64>,
-    /// Must be answered.
+    /// Reports the result. The store must answer it.
     pub ack: Ack,
 }
 
-/// A run to be created, owned from the start by the worker that creates it.
+/// A run to be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRun {
-    /// Its id.
+    /// Id of the run.
     pub id: RunId,
     /// Name of its workflow.
     pub workflow: String,
@@ -126,198 +124,292 @@ pub struct NewRun {
     pub version: u32,
     /// Digest of its input.
     pub digest: Digest,
-    /// The run that started it.
+    /// The run that started it; `None` for a run that a program started.
     pub parent: Option<RunId>,
     /// Its first frame, at position 0.
     pub frame: Frame,
-    /// When.
+    /// Time of creation by the worker's clock. The run is due from then on.
     pub at: Timestamp,
-    /// The worker that will advance it at epoch 1; `None` leaves it to be claimed.
+    /// The worker that advances it at epoch 1. `None`: the run is pending, at epoch 0, until a worker claims it.
     pub owner: Option<WorkerId>,
-    /// Until when the worker holds it.
+    /// When the owner's lease expires. Ignored without an owner.
     pub lease_until: Timestamp,
 }
 
-/// What came of [`Store::create`].
+/// Result of [`Store::create`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
-    /// The run is new and durable; the owner holds epoch 1.
+    /// The run is new and durable; the owner, if there is one, holds epoch 1.
     New,
-    /// A run of that id exists. Nothing was written.
+    /// The id is taken by this run. Nothing was written.
     Existing(Box<RunRecord>),
 }
 
 /// A run as the store lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
-    /// Its id.
+    /// Id of the run.
     pub id: RunId,
     /// Name of its workflow.
     pub workflow: String,
     /// Version of the workflow's definition when it was created.
     pub version: u32,
-    /// Where it stands.
+    /// Current status of the run.
     pub status: Status,
     /// Digest of its input.
     pub digest: Digest,
-    /// The run that started it.
+    /// The run that started it; `None` for a run that a program started.
     pub parent: Option<RunId>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When its status or journal last changed.
+    /// When its status or journal last changed: the time of the newest append.
     pub updated_at: Timestamp,
     /// The next position: the number of events in its journal.
     pub next: Position,
-    /// Rises at every claim.
+    /// Epoch of the newest claim. Every claim raises it by one.
     pub epoch: Epoch,
-    /// The worker that holds it.
+    /// The worker that holds the lease, if there is one. The lease may have expired.
     pub owner: Option<WorkerId>,
-    /// Until when.
+    /// When the lease expires.
     pub lease_until: Option<Timestamp>,
-    /// When it is next to be claimed.
+    /// When the run becomes due; `None` once it has ended, and while only a message can wake it.
     pub wake_at: Option<Timestamp>,
 }
 
-/// A request for runs that nobody advances.
+/// A worker's request for due runs that no other worker holds.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// Who asks.
+    /// The worker that asks; owner of the leases it gets.
     pub worker: WorkerId,
-    /// The time by its clock.
+    /// The time by its clock. Runs due later are not claimed; leases that expire by then count as free.
     pub now: Timestamp,
-    /// Until when it will hold what it gets.
+    /// When the new leases expire.
     pub lease_until: Timestamp,
-    /// At most so many.
+    /// The most runs to claim.
     pub limit: usize,
-    /// Only runs of these workflows.
+    /// Only runs of these workflows. Ignored with `only`.
     pub workflows: Vec<String>,
-    /// Only this run, whether or not it is due.
+    /// Only this run, whether or not it is due. Leases and terminal statuses still hold.
     pub only: Option<RunId>,
 }
 
-/// A time-limited right to advance a run.
+/// A time-limited right to advance a run. Appends carry its epoch, so that a worker whose lease was lost is fenced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
-    /// The run as it stood when it was claimed, with the new epoch.
+    /// The run as it was when it was claimed, with the new epoch.
     pub run: RunRecord,
-    /// Until when.
+    /// When the lease expires.
     pub until: Timestamp,
 }
 
 /// A message to a run: a signal, an operator's decision, a request to cancel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Its number in the store; 0 until it is sent.
+    /// Its number, assigned by the store: it rises from message to message of a run. 0 until the message is sent.
     pub seq: u64,
-    /// Its id: a second message of the same id to the same run is dropped.
+    /// Its id. A second message with the same id to the same run is dropped, also after the first was consumed.
     pub id: String,
     /// What it is about, for example `signal:paid` or `cancel`.
     pub topic: String,
-    /// What it holds.
+    /// Its content as JSON.
     pub payload: Payload,
-    /// When it was sent.
+    /// When it was sent, by the sender's clock.
     pub at: Timestamp,
 }
 
-/// What came of [`Store::send`].
+/// Result of [`Store::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It is in the inbox, durably.
+    /// The message is durably in the inbox.
     Delivered,
-    /// A message of that id was there before.
+    /// The run got a message with that id before. Nothing was written.
     Duplicate,
-    /// The run is over.
+    /// The run has ended with this status. Nothing was written.
     RunEnded(Status),
 }
 
-/// Which runs to list.
+/// Which runs to list. The default lists all.
 #[derive(Clone, Debug, Default)]
 pub struct RunFilter {
-    /// Only runs of this status.
+    /// Only runs of this status; `None` for any.
     pub status: Option<Status>,
-    /// Only runs of this workflow.
+    /// Only runs of this workflow; `None` for any.
     pub workflow: Option<String>,
-    /// At most so many, newest first; 0 for all.
+    /// The most runs to return, newest first; 0 for all.
     pub limit: usize,
 }
 
-/// A saved state of a fold: a cache, never the truth.
+/// A saved state of a fold over a journal: a cache, never the truth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Number of the first event that is not in it.
+    /// Position of the first event that the state does not include.
     pub position: Position,
     /// The state as JSON.
     pub state: Payload,
 }
 
-/// Keeps journals, ledger, inboxes, leases, blobs and snapshots.
+/// Keeps journals, ledger, inboxes, leases, blobs and snapshots. For authors of stores; programs only choose one.
+///
+/// # Contract
+/// - Appends of one run take effect in the order in which [`Store::append`] was called.
+/// - An append takes effect whole or not at all, with its ledger, status and inbox changes.
+/// - An append is refused unless its epoch is the run's and its position is the next one. The write itself checks
+///   both: a check before the write would let two workers pass.
+/// - [`Ack::durable`] is called only when the append would survive what [`Store::durability`] says.
+/// - A refused append leaves the other appends of its batch alone.
+/// - The database changes of a [`Work`] are kept exactly if the append that carries it takes effect.
+/// - After a terminal status every append is refused.
+/// - Every method may be called at any time from any thread. Timestamps come from the caller; a store makes none.
+///
+/// # Order of calls
+/// A worker calls [`register`](Store::register) once, then [`claim`](Store::claim) again and again and
+/// [`renew`](Store::renew) about three times a lease. For each run that it claims it calls [`load`](Store::load),
+/// [`inbox`](Store::inbox) and [`effects`](Store::effects), then any number of [`append`](Store::append)s without
+/// waiting for the answers in between. The last append of a claim suspends or ends the run and releases its lease; a
+/// worker that stops before that calls [`release`](Store::release). [`create`](Store::create) and
+/// [`send`](Store::send) come from any process at any time. [`close`](Store::close) comes last.
+///
+/// ```
+/// use std::sync::Arc;
+/// use aether_core::contract::Status;
+/// use aether_core::id::{CommandId, RunId, WorkerId};
+/// use aether_core::journal::Frame;
+/// use aether_core::journal::event::NodeFinished;
+/// use aether_core::payload::{Digest, Payload};
+/// use aether_core::store::memory::MemoryStore;
+/// use aether_core::store::{Ack, Append, DurableWatermark, NewRun, Store};
+/// # use jiff::Timestamp;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let at = Timestamp::UNIX_EPOCH;
+/// let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+/// let run = RunId::new("ticket-42")?;
+/// let event = NodeFinished { command: CommandId::new("0", "search") };
+/// let frame = Frame::encode(&[event.into()])?;
+/// store
+///     .create(NewRun {
+///         id: run.clone(), workflow: "triage".into(), version: 1, digest: Digest::of(&Payload::null())?,
+///         parent: None, frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), lease_until: Timestamp::MAX,
+///     })
+///     .await?;
+///
+/// let watermark = Arc::new(DurableWatermark::from(1));
+/// let (ack, reply) = Ack::awaited(run.clone(), 2, Arc::clone(&watermark));
+/// store.append(Append {
+///     run: run.clone(), epoch: 1, expected: 1, at, frame, work: None, acquire: None,
+///     ledger: Vec::new(), status: None, consumed: Vec::new(), ack,
+/// });
+/// assert_eq!(reply.await??.next, 2);
+/// assert_eq!(watermark.durable(), 2);
+/// assert_eq!(store.run(&run).await?.map(|record| record.status), Some(Status::Running));
+/// # Ok(()) }
+/// ```
+///
+/// # Testing a store
+/// The conformance suite, `aether_testing::conformance`, makes one test of each rule. It needs a closure that opens an
+/// empty store:
+///
+/// ```text
+/// aether_testing::store_suite!(my_store, async || Fixture::new(Arc::new(MyStore::open_empty().await)));
+/// ```
+///
+/// # Errors
+/// Every method that answers with a [`StoreError`] returns [`StoreError::Unavailable`] when the store is closed or
+/// cannot be reached, and the error of its medium ([`StoreError::Full`], [`StoreError::ReadOnly`],
+/// [`StoreError::Locked`], [`StoreError::Corrupt`]) where there is one. The methods list only what they add. An error
+/// of a write says that the write may not have happened; the caller looks before it tries again.
 pub trait Store: Send + Sync + Debug + 'static {
-    /// Which store this is, for messages: kind and place.
+    /// Which store this is, for messages: kind and place, such as `sqlite agent.db`.
     fn describe(&self) -> String;
 
-    /// What an acknowledged append survives.
+    /// What an acknowledged append survives. Constant for the life of the store.
     fn durability(&self) -> Durability;
 
-    /// Announces a worker. A store that can tell that a worker's process has died may hand out its runs before their
-    /// leases run out.
+    /// Announces a worker, before its first claim. A store that can tell that a worker's process has died may let
+    /// others claim that worker's runs before their leases expire. The default does nothing.
     fn register(&self, _worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Whether appends may carry a [`Work`].
+    /// Whether appends may carry a [`Work`]. A store that returns `false` fails such an append with
+    /// [`StoreError::NoTransactions`].
     fn runs_transactions(&self) -> bool {
         false
     }
 
-    /// Creates a run unless its id is taken. Durable when it answers. It is queued before this function returns, so
-    /// that appends to the new run may follow at once.
+    /// Creates a run unless its id is taken; run and first frame are written together. Durable when it answers. It is
+    /// queued before this function returns, so that appends to the new run may follow at once.
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
 
-    /// Queues an append without waiting; the answer comes through [`Append::ack`].
+    /// Queues an append and returns at once. The result comes through [`Append::ack`], in any order among runs.
+    ///
+    /// In one transaction: check epoch, status, position and ledger rows; acquire the ledger row, or append
+    /// [`Acquire::otherwise`] in place of the frame if its key is taken; append the frame; change ledger rows; mark
+    /// messages as consumed; write the status and make the run to be notified due.
+    ///
+    /// Answers with [`Ack::failed`], and changes nothing, with
+    /// [`AppendError::StaleEpoch`](crate::store::error::AppendError::StaleEpoch) when another worker has claimed the
+    /// run, [`AppendError::RunEnded`](crate::store::error::AppendError::RunEnded) after a terminal status,
+    /// [`AppendError::WrongPosition`](crate::store::error::AppendError::WrongPosition) when the append does not follow
+    /// the last one, [`StoreError::UnknownRun`] when there is no such run, and [`StoreError::Corrupt`] when a ledger
+    /// row to change is missing.
     fn append(&self, append: Append);
 
-    /// The frames of a run from `from` on, in order.
+    /// The frames of a run in order, beginning with the one that holds position `from`. Empty for an unknown run. Sees
+    /// every append that was acknowledged before the call.
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>>;
 
-    /// The newest frame of a run.
+    /// The newest frame of a run; `None` for an unknown run.
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>>;
 
-    /// One run.
+    /// One run; `None` for an unknown one.
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
 
-    /// Runs, newest first.
+    /// The runs that `filter` lets through, newest first.
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
 
-    /// Takes runs that are due and that nobody holds (no owner, or a lease that ran out), raising their epoch.
-    /// A run is due when it is not terminal and its `wake_at` is not after `now`.
+    /// Claims due runs that no worker holds (no owner, or an expired lease), the longest due first. A run is due when
+    /// it has not ended and its `wake_at` is not after `now`.
+    ///
+    /// For each run, one atomic write sets owner and lease and raises the epoch by one. Of two workers that claim at
+    /// the same time, only one may get a run.
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>>;
 
-    /// Extends every lease that `worker` holds.
+    /// Extends every lease that `worker` holds to `until`. Does nothing for a worker that holds none.
     fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Gives a run back without changing its journal, to be claimed again at `wake_at`.
+    /// Releases the lease on a run without changing its journal; the run is due again at `wake_at`. Does nothing with
+    /// a stale `epoch` and for a run that has ended: a worker that lost a run must not release it from the new owner.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownRun`] when there is no such run.
     fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp)
     -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The earliest `wake_at` of any run that nobody holds.
+    /// The earliest `wake_at` of any run without an owner; `None` when there is none.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>>;
 
-    /// One ledger row.
+    /// One ledger row; `None` when the key was never acquired.
     fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
 
     /// The ledger row that holds a business key, also when its run was purged.
     fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
 
-    /// The ledger rows of a run, in the order in which they were started.
+    /// The ledger rows of a run, in the order in which they were acquired.
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>>;
 
-    /// Puts a message into a run's inbox and makes the run due. Durable when it answers.
+    /// Puts a message into a run's inbox and, in the same write, makes the run due at the message's time unless it is
+    /// due earlier. Durable when it answers. Ids that the run got before are duplicates also after the run has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownRun`] when there is no such run.
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>>;
 
-    /// Messages that no append has taken in, in the order in which they were sent.
+    /// The messages that no append has consumed, in the order in which they were sent.
     fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
 
-    /// How many messages [`Store::inbox`] would give. A store that can count them without reading them should.
+    /// The number of messages that [`Store::inbox`] would return. The default reads them all; a store that can count
+    /// without reading should.
     fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
         let inbox = self.inbox(run);
         Box::pin(async move { Ok(inbox.await?.len()) })
@@ -340,8 +432,9 @@ pub trait Store: Send + Sync + Debug + 'static {
         })
     }
 
-    /// Keeps how far the body of `command` has come, in place of what was kept before; a stale `epoch` changes
-    /// nothing. It is forgotten when the run ends. A store that keeps none makes bodies begin anew.
+    /// Saves the newest progress of the body of `command`, in place of the progress saved before. A stale `epoch`
+    /// changes nothing. Progress is deleted when the run ends. The default saves none, so that bodies start from the
+    /// beginning.
     fn save_progress(
         &self,
         _run: &RunId,
@@ -352,7 +445,7 @@ pub trait Store: Send + Sync + Debug + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// What was kept last by [`Store::save_progress`].
+    /// The progress that [`Store::save_progress`] saved last for `command`.
     fn progress(
         &self,
         _run: &RunId,
@@ -361,54 +454,64 @@ pub trait Store: Send + Sync + Debug + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Keeps `bytes` under their SHA-256, given as 64 hexadecimal digits. Durable when it answers.
+    /// Stores `bytes` under `hash`, their SHA-256 as 64 hexadecimal digits. Storing the same bytes again does nothing.
+    /// Durable when it answers.
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The bytes kept under `hash`.
+    /// The bytes stored under `hash`; `None` when there are none.
     fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
 
-    /// Keeps an outcome under its key, and the values it refers to as [`Store::put_blob`] does, all in one write.
-    /// Durable when it answers. The first outcome under a key stays: a second one is dropped, its values are kept.
+    /// Stores an outcome under its key, and the values it refers to as [`Store::put_blob`] does, all in one write.
+    /// Durable when it answers. The first outcome under a key stays: a second one is dropped, its values are stored.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownRun`] when there is no such run.
     fn put_effect(
         &self,
         effect: StoredEffect,
         values: Vec<LargeValue>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The outcomes kept for a run, in the order in which they came.
+    /// The outcomes stored for a run, in the order in which they were stored.
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>>;
 
-    /// Keeps the newest snapshot of a run.
+    /// Saves a snapshot of a run unless it already has one of a later position.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownRun`] when there is no such run.
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// The newest snapshot of a run.
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>>;
 
-    /// Runs that ended before a time, in the order in which they were created.
+    /// Runs that ended before a time, in the order in which they were created, each with its place in that order. The
+    /// place of the last one is [`EndedRuns::after`] of the next page.
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>>;
 
-    /// Deletes a run that has ended: its journal, ledger rows, inbox and snapshot. Whether it may be deleted is checked
-    /// by the write itself. Of a ledger row that holds a business key beginning with
-    /// [`STORE_WIDE`](crate::store::ledger::STORE_WIDE), a tombstone without result is kept, so that the key stays taken.
-    /// Durable when it answers.
+    /// Deletes a run that has ended: its journal, ledger rows, inbox and snapshot. The write itself checks that the
+    /// run may be deleted. Of a ledger row that holds a business key beginning with
+    /// [`STORE_WIDE`](crate::store::ledger::STORE_WIDE), it leaves
+    /// [`LedgerEntry::tombstone`], so that the key stays taken. Durable when it answers.
     fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>>;
 
-    /// Deletes every snapshot. Changes no outcome.
+    /// Deletes every snapshot. Changes no outcome: snapshots only shorten replay.
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Waits until everything queued is durable and lets go of the store.
+    /// Waits until everything queued is durable, then closes the store. Calls that come later fail with
+    /// [`StoreError::Unavailable`]; a store that lives in memory may stay open.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
-/// An outcome on its way into the journal: what makes a crash between the two writes harmless.
+/// An outcome that is stored before it is appended to the journal, so that a crash between the two writes does not
+/// lose it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEffect {
-    /// The run.
+    /// The run that made the call.
     pub run: RunId,
-    /// Key of the attempt; attempts without a ledger row have one too: run, command and attempt.
+    /// Key of the attempt. An attempt without a ledger row has one too, made of run, command and attempt.
     pub key: IdempotencyKey,
     /// The events that are about to be appended.
     pub frame: Frame,
-    /// What the ledger row, if there is one, is about to become.
+    /// The status that the ledger row is about to get; `None` where there is no row.
     pub status: Option<LedgerStatus>,
 }

@@ -1,6 +1,6 @@
 //! Why a store did not do what it was asked to do.
 //!
-//! Promise: an error says which store, which run and, where it can be told, whether another try may help.
+//! Promise: an error names the store or the run, and says where possible whether another try may help.
 
 use std::fmt::Debug;
 
@@ -14,9 +14,9 @@ pub enum StoreError {
     /// The store cannot be opened.
     #[error("cannot open store {store}: {reason}")]
     Open {
-        /// Which store.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
-        /// Why, and what to do.
+        /// What went wrong, and what to do about it.
         reason: String,
     },
     /// The store was written by a newer build.
@@ -24,33 +24,33 @@ pub enum StoreError {
         "store {store} has schema version {found}, this build knows up to {supported}: update the program"
     )]
     NewerSchema {
-        /// Which store.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
-        /// Version found.
+        /// Schema version of the store.
         found: u32,
-        /// Newest version this build can read.
+        /// Newest schema version that this build can read.
         supported: u32,
     },
     /// The store refuses writes.
     #[error("store {store} is read-only: {reason}")]
     ReadOnly {
-        /// Which store.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
         /// What the driver said.
         reason: String,
     },
-    /// There is no room left.
+    /// The medium has no room left.
     #[error("store {store} is full: {reason}")]
     Full {
-        /// Which store.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
         /// What the driver said.
         reason: String,
     },
-    /// Another process holds the store for too long.
+    /// Another process has held the store's lock for too long.
     #[error("store {store} is locked by another process: {reason}")]
     Locked {
-        /// Which store.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
         /// What the driver said.
         reason: String,
@@ -58,23 +58,23 @@ pub enum StoreError {
     /// The store's content is damaged.
     #[error("store {store} is damaged: {reason}")]
     Corrupt {
-        /// Which store.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
-        /// What is damaged.
+        /// What is damaged, and where.
         reason: String,
     },
-    /// The store is gone or was closed.
+    /// The store was closed or cannot be reached.
     #[error("store {store} is not available: {reason}")]
     Unavailable {
-        /// Which store.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
-        /// Why.
+        /// Why it cannot be reached.
         reason: String,
     },
-    /// The store was handed a unit of work, and has nothing to run it on.
+    /// An append carried a unit of work, and the store has no database to run it on.
     #[error("store {store} cannot run transaction steps: use SQLite")]
     NoTransactions {
-        /// Which store.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
     },
     /// What was to be stored cannot be written as JSON.
@@ -88,12 +88,12 @@ pub enum StoreError {
     /// The store did something that the conformance suite forbids.
     #[error("store {store} does not keep its contract: {reason}")]
     ContractBroken {
-        /// Which store.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
-        /// What it did.
+        /// What it did or failed to do.
         reason: String,
     },
-    /// No such run.
+    /// There is no such run.
     #[error("there is no run `{run}` in this store")]
     UnknownRun {
         /// The id that was asked for.
@@ -102,7 +102,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same request may succeed later without anybody doing anything.
+    /// Whether the same request may succeed later by itself, without an operator's help.
+    ///
+    /// ```
+    /// use aether_core::store::StoreError;
+    /// let locked = StoreError::Locked { store: "sqlite a.db".into(), reason: "busy".into() };
+    /// assert!(locked.is_retryable());
+    /// let full = StoreError::Full { store: "sqlite a.db".into(), reason: "no space left".into() };
+    /// assert!(!full.is_retryable());
+    /// ```
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Locked { .. } | Self::Unavailable { .. })
     }
@@ -112,30 +120,30 @@ impl StoreError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// Another worker owns the run.
+    /// Another worker has claimed the run; this one must stop advancing it.
     #[error("run `{run}` was taken over: epoch {held} is stale, the store has {found}")]
     StaleEpoch {
-        /// The run.
+        /// The run that was appended to.
         run: RunId,
-        /// Epoch of the refused append.
+        /// Epoch that the refused append carried.
         held: Epoch,
-        /// Epoch in the store.
+        /// Epoch of the run in the store.
         found: Epoch,
     },
-    /// The append does not follow the last one.
+    /// The append does not begin at the run's next position.
     #[error("append to run `{run}` at position {expected}, but the next position is {found}")]
     WrongPosition {
-        /// The run.
+        /// The run that was appended to.
         run: RunId,
-        /// Position of the refused append.
+        /// Position at which the refused append begins.
         expected: Position,
-        /// Next position in the store.
+        /// Next position of the run in the store.
         found: Position,
     },
-    /// The run is over.
+    /// The run has ended.
     #[error("run `{run}` is {status}; nothing can be appended to it")]
     RunEnded {
-        /// The run.
+        /// The run that was appended to.
         run: RunId,
         /// Its terminal status.
         status: Status,

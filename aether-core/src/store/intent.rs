@@ -1,24 +1,23 @@
-//! The right to run a body that may change the world, and what the ledger answers to a request for it.
+//! The permission to run a body that may change the world, and the ledger's answer to a request for it.
 //!
 //! Promise: a [`DurableIntent`] is made from the receipt of a durable append and from nothing else.
 
 use crate::store::ledger::{Acquired, LedgerEntry};
 use crate::vocabulary::id::IdempotencyKey;
 
-/// The right to run one world-changing body once. Only a durable append of its started event creates it.
+/// The permission to run one world-changing body once. Only a durable append of its started event creates one.
 #[derive(Debug)]
 pub struct DurableIntent {
     key: IdempotencyKey,
 }
 
 impl DurableIntent {
-    /// The same intent once more, because its policy says to send it again; `receipt` shows that the decision is
-    /// durable.
+    /// The same intent again, because the step's policy is to retry; `receipt` proves that the decision is durable.
     pub(crate) fn reissued(key: IdempotencyKey, _receipt: &crate::store::ack::Receipt) -> Self {
         Self { key }
     }
 
-    /// The stable name that the outside world should see.
+    /// The idempotency key to give to the receiver.
     pub fn key(&self) -> &IdempotencyKey {
         &self.key
     }
@@ -28,18 +27,18 @@ impl DurableIntent {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LedgerAnswer {
-    /// Run the body.
+    /// The key was free: run the body.
     Execute(DurableIntent),
-    /// It was run; this is its row.
+    /// The body has run; its row holds the outcome.
     Recorded(Box<LedgerEntry>),
-    /// Somebody started it and its outcome is not known.
+    /// The body was started under this key before, and its outcome is not known.
     InFlight(Box<LedgerEntry>),
-    /// The business key belongs to another invocation.
+    /// The business key belongs to another invocation, whose row this is.
     Refused(Box<LedgerEntry>),
 }
 
 impl LedgerAnswer {
-    /// Reads a durable append's answer. `key` is the key that was asked for.
+    /// Reads the answer to a durable append. `key` is the key it asked for; `None` where it asked for none.
     pub(crate) fn read(key: &IdempotencyKey, acquired: Acquired) -> Option<Self> {
         Some(match acquired {
             Acquired::NotAsked => return None,

@@ -1,7 +1,7 @@
-//! The ledger: a uniquely keyed view of every tool invocation, kept in the transaction that appends its events.
+//! The ledger: a uniquely keyed view of every tool invocation, written in the transaction that appends its events.
 //!
-//! Promise: of any number of callers that acquire one key, at most one is told to execute, and it is told so only
-//! after its started event is durable. A [`DurableIntent`] cannot be made in any other way.
+//! Promise: of any number of callers that acquire one key, at most one may execute, and only after its started event is
+//! durable. A [`DurableIntent`](crate::store::intent::DurableIntent) cannot be made in any other way.
 
 use jiff::Timestamp;
 
@@ -9,14 +9,13 @@ use crate::journal::frame::Frame;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::payload::{Digest, Payload};
 
-/// How a business key begins that is unique in the whole store. No other one does: it begins with a run's id, which
-/// holds no tab.
+/// Prefix of business keys that are unique in the whole store. The others begin with a run's id, which holds no tab.
 pub const STORE_WIDE: &str = "store\t";
-/// What stands before the key of a tombstone: its run is gone, and a new run of that name may use the key itself.
+/// Prefix of a tombstone's key: its run was deleted, and a new run with the same id may use the key itself.
 pub const PURGED: &str = "purged:";
 
 impl LedgerEntry {
-    /// What is kept of this row when its run is purged; `None` unless it holds a store-wide business key.
+    /// What remains of this row when its run is purged; `None` unless it holds a store-wide business key.
     pub fn tombstone(self) -> Option<Self> {
         let held = self.business_key.as_ref().is_some_and(|key| key.starts_with(STORE_WIDE));
         let key = IdempotencyKey::from(format!("{PURGED}{}", self.key));
@@ -24,19 +23,19 @@ impl LedgerEntry {
     }
 }
 
-/// Where an invocation stands.
+/// Status of an invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LedgerStatus {
     /// The intent is durable; the body may be running.
     Started,
-    /// The body came back with a value.
+    /// The body returned a value.
     Succeeded,
     /// The body definitely failed. The business key is free again.
     Failed,
-    /// Nobody knows what happened.
+    /// The outcome is unknown.
     InDoubt,
-    /// Succeeded, and the world was checked afterwards.
+    /// Succeeded, and a verifier found the changed resources unchanged since.
     Confirmed,
 }
 
@@ -63,11 +62,11 @@ impl LedgerStatus {
 /// One row of the ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerEntry {
-    /// The unique key.
+    /// Key of the row, unique in the store.
     pub key: IdempotencyKey,
-    /// The run.
+    /// The run that makes the call.
     pub run: RunId,
-    /// The command.
+    /// The command that makes it.
     pub command: CommandId,
     /// Name of the invocation inside its run.
     pub invocation: InvocationId,
@@ -77,11 +76,11 @@ pub struct LedgerEntry {
     pub digest: Digest,
     /// A second unique key, held while the invocation is started, succeeded, in doubt or confirmed.
     pub business_key: Option<String>,
-    /// Where it stands.
+    /// Current status of the invocation.
     pub status: LedgerStatus,
-    /// The value, where there is one.
+    /// The value that the body returned. Absent also where a large value is only in the effect store.
     pub result: Option<Payload>,
-    /// The step error, where there is one.
+    /// The step error. Absent also where a large error is only in the effect store.
     pub error: Option<Payload>,
     /// Whether the outcome is final.
     pub committed: bool,
@@ -89,39 +88,39 @@ pub struct LedgerEntry {
     pub epoch: Epoch,
     /// When it was started.
     pub started_at: Timestamp,
-    /// When its outcome was recorded.
+    /// When its status was last set to anything but `Started`; `None` while it is started.
     pub finished_at: Option<Timestamp>,
 }
 
-/// A change of a ledger row that rides with an append.
+/// A change of a ledger row, written in the transaction of an append. It replaces all of these fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerUpdate {
-    /// Which row.
+    /// Key of the row to change. The row must exist, or be acquired by the same append.
     pub key: IdempotencyKey,
     /// Its new status.
     pub status: LedgerStatus,
-    /// The value, where there is one.
+    /// Its new value.
     pub result: Option<Payload>,
-    /// The step error, where there is one.
+    /// Its new step error.
     pub error: Option<Payload>,
     /// Whether the outcome is final.
     pub committed: bool,
 }
 
-/// The conditional insert that asks for the right to execute.
+/// The conditional insert of a ledger row: the worker whose insert succeeds may run the body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acquire {
     /// The row to insert, with status [`LedgerStatus::Started`].
     pub entry: LedgerEntry,
-    /// What is appended in place of the append's own frame when `entry.key` or `entry.business_key` is taken. Holds
-    /// as many events as that frame, so that positions do not depend on the answer.
+    /// Appended in place of the append's own frame when `entry.key` or `entry.business_key` is taken. Holds as many
+    /// events as that frame, so that positions do not depend on the answer.
     pub otherwise: Frame,
 }
 
 /// The store's answer to an [`Acquire`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Acquired {
-    /// The append asked for nothing.
+    /// The append had no [`Acquire`].
     NotAsked,
     /// The row was inserted and the append's frame is durable.
     Granted,

@@ -1,7 +1,7 @@
 //! The reference store: everything in memory, for tests and for programs that need no durability.
 //!
-//! Promise: it answers before the call returns, and what it answers is what every other store must answer. Clones
-//! share their content, so that a test can "restart" an engine on what the last one left.
+//! Promise: every call takes effect, whole, before it returns, and answers what every other store must answer. Clones
+//! share their content, so that a test can restart an engine on what the last one left.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -24,15 +24,18 @@ use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
 
+mod tampering;
+
 /// A store that lives and dies with its process. Cheap to clone; clones share their content.
 ///
 /// ```
 /// use aether_core::store::memory::MemoryStore;
-/// use aether_core::store::api::{Durability, Store};
+/// use aether_core::store::{Durability, Store};
 /// assert_eq!(MemoryStore::new().durability(), Durability::Volatile);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
+    /// One lock around everything: it makes each append atomic, also where it touches a second run or the ledger.
     content: Arc<Mutex<Content>>,
 }
 
@@ -59,7 +62,7 @@ struct Run {
     snapshot: Option<Snapshot>,
     progress: HashMap<CommandId, Payload>,
     effects: Vec<StoredEffect>,
-    /// Somebody asked to wake it since it was claimed or last began to wait.
+    /// A child notified it since it was claimed or last began to wait.
     notified: bool,
 }
 
@@ -86,7 +89,7 @@ impl Run {
         }
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         self.record.owner = None;
         self.record.lease_until = None;
     }
@@ -98,19 +101,23 @@ impl Run {
             self.progress.clear();
         } else if change.status == Status::Waiting {
             self.record.wake_at = change.wake_at;
-            let unread = self.inbox.iter().any(|(message, taken)| !taken && message.seq > change.seen);
+            // A message that arrived after the worker's last look has set `wake_at`, and the line above has just
+            // overwritten it. Without this check the run would sleep with the message in its inbox.
+            let unread = self.inbox.iter().any(|(message, consumed)| !consumed && message.seq > change.seen);
             if unread || std::mem::take(&mut self.notified) {
                 self.wake(at);
             }
             self.notified = false;
         } else {
+            // A running run stays due: its lease protects it, and when the lease expires it can be claimed.
             self.record.wake_at = Some(change.wake_at.unwrap_or(self.record.created_at));
         }
         if change.release || change.status.is_terminal() {
-            self.let_go();
+            self.release();
         }
     }
 
+    /// Whether no worker holds it. A lease protects up to, and not including, the time at which it expires.
     fn is_free(&self, now: Timestamp) -> bool {
         !self.record.status.is_terminal()
             && (self.record.owner.is_none() || self.record.lease_until.is_none_or(|until| until <= now))
@@ -162,9 +169,11 @@ impl Content {
         Created::New
     }
 
+    /// All checks of an append. They come before its first change, so that a refused append leaves nothing behind.
     fn check(&mut self, append: &Append) -> Result<(), AppendError> {
         let record = &self.known(&append.run)?.record;
         let run = append.run.clone();
+        // The epoch first: a worker that lost the run learns that, and not that its position is wrong.
         if record.epoch != append.epoch {
             return Err(AppendError::StaleEpoch { run, held: append.epoch, found: record.epoch });
         }
@@ -174,6 +183,7 @@ impl Content {
         if record.next != append.expected {
             return Err(AppendError::WrongPosition { run, expected: append.expected, found: record.next });
         }
+        // A row that this append acquires may also be changed by it.
         let own = append.acquire.as_ref().map(|acquire| &acquire.entry.key);
         match append.ledger.iter().find(|u| own != Some(&u.key) && !self.keys.contains_key(&u.key)) {
             Some(update) => Err(corrupt(format!("there is no ledger row `{}` to change", update.key)).into()),
@@ -183,6 +193,7 @@ impl Content {
 
     fn append(&mut self, append: &Append) -> Result<Acquired, AppendError> {
         self.check(append)?;
+        // Under the one lock of the store: between the look for a holder and the insert, no other run can get the key.
         let (frame, acquired) = match &append.acquire {
             None => (&append.frame, Acquired::NotAsked),
             Some(acquire) => match self.holder(&acquire.entry) {
@@ -199,8 +210,8 @@ impl Content {
         let run = self.known(&append.run)?;
         run.push(frame, append.at);
         run.record.updated_at = append.at;
-        for (message, taken) in &mut run.inbox {
-            *taken |= append.consumed.contains(&message.seq);
+        for (message, consumed) in &mut run.inbox {
+            *consumed |= append.consumed.contains(&message.seq);
         }
         if let Some(change) = &append.status {
             run.change(change, append.at);
@@ -212,7 +223,7 @@ impl Content {
         Ok(acquired)
     }
 
-    /// The row that stands in the way of `entry`.
+    /// The row that holds a key of `entry`.
     fn holder(&self, entry: &LedgerEntry) -> Option<&LedgerEntry> {
         let row = self.keys.get(&entry.key).and_then(|row| self.row(*row));
         row.or_else(|| self.business_holder(entry.business_key.as_ref()?))
@@ -252,7 +263,7 @@ impl Content {
     }
 
     fn ended(&self, query: &EndedRuns) -> Vec<(u64, RunRecord)> {
-        let over = |record: &RunRecord| {
+        let is_old = |record: &RunRecord| {
             query
                 .before
                 .iter()
@@ -260,7 +271,7 @@ impl Content {
         };
         let later = self.created.range((Bound::Excluded(query.after), Bound::Unbounded));
         let ended = later.filter_map(|(no, id)| Some((*no, self.runs.get(id)?.record.clone())));
-        ended.filter(|(_, record)| record.status.is_terminal() && over(record)).take(query.limit).collect()
+        ended.filter(|(_, record)| record.status.is_terminal() && is_old(record)).take(query.limit).collect()
     }
 
     fn insert(&mut self, entry: LedgerEntry) {
@@ -280,6 +291,7 @@ impl Content {
         row.error.clone_from(&update.error);
         row.committed = update.committed;
         row.finished_at = (update.status != LedgerStatus::Started).then_some(at);
+        // Only a definite failure frees the business key: every other status means that the call may have happened.
         if update.status == LedgerStatus::Failed
             && let Some(key) = row.business_key.take()
         {
@@ -306,7 +318,9 @@ impl Content {
 
     fn lease(&mut self, id: &RunId, request: &ClaimRequest) -> Option<Lease> {
         let run = self.runs.get_mut(id)?;
+        // The new owner reads the store after this, so it sees what the notification was about.
         run.notified = false;
+        // Raised together with the owner: from here on every append of the old owner is stale.
         run.record.epoch += 1;
         run.record.owner = Some(request.worker.clone());
         run.record.lease_until = Some(request.lease_until);
@@ -316,6 +330,7 @@ impl Content {
     fn send(&mut self, run: &RunId, mut message: Message) -> Result<Sent, StoreError> {
         let seq = self.messages + 1;
         let run = self.known(run)?;
+        // Consumed messages stay in the list, so that a repeated send is a duplicate also after its run has ended.
         if run.inbox.iter().any(|(known, _)| known.id == message.id) {
             return Ok(Sent::Duplicate);
         }
@@ -338,42 +353,6 @@ impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Test tool: writes a ledger row alone, in place of a row of the same key, as no engine ever would.
-    pub fn put_entry(&self, entry: LedgerEntry) {
-        let mut content = self.content();
-        match content.keys.get(&entry.key).copied() {
-            Some(row) => {
-                if let Some(old) = content.row(row).and_then(|old| old.business_key.clone()) {
-                    content.business.remove(&old);
-                }
-                if let Some(key) = &entry.business_key {
-                    content.business.insert(key.clone(), row);
-                }
-                if let Some(old) = content.ledger.get_mut(row) {
-                    *old = Some(entry);
-                }
-            }
-            None => content.insert(entry),
-        }
-    }
-
-    /// Test tool: forgets every frame of `run` from `position` on, as if the process had died before they became
-    /// durable, and makes the run due and unowned. Ledger and inbox keep what they hold. A `position` inside a
-    /// frame cuts before that frame; returns the run's next position afterwards.
-    pub fn truncate(&self, run: &RunId, position: Position) -> Option<Position> {
-        let mut content = self.content();
-        let run = content.runs.get_mut(run)?;
-        let mut ends = run.frames.iter().skip(1).map(|frame| frame.position).collect::<Vec<_>>();
-        ends.push(run.record.next);
-        let kept = ends.iter().take_while(|end| **end <= position).count();
-        run.frames.truncate(kept);
-        run.record.next = kept.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or(0);
-        run.record.status = Status::Running;
-        run.record.wake_at = Some(run.record.created_at);
-        run.let_go();
-        Some(run.record.next)
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -463,7 +442,7 @@ impl Store for MemoryStore {
             let run = content.known(run)?;
             if run.record.epoch == epoch && !run.record.status.is_terminal() {
                 run.record.wake_at = Some(wake_at);
-                run.let_go();
+                run.release();
             }
             Ok(())
         })
@@ -497,14 +476,14 @@ impl Store for MemoryStore {
     fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
         self.answer(|content| {
             let Some(run) = content.runs.get(run) else { return Ok(Vec::new()) };
-            let waiting = run.inbox.iter().filter(|(_, taken)| !taken);
-            Ok(waiting.map(|(message, _)| message.clone()).collect())
+            let unread = run.inbox.iter().filter(|(_, consumed)| !consumed);
+            Ok(unread.map(|(message, _)| message.clone()).collect())
         })
     }
 
     fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
         self.answer(|content| {
-            let unread = |run: &Run| run.inbox.iter().filter(|(_, taken)| !taken).count();
+            let unread = |run: &Run| run.inbox.iter().filter(|(_, consumed)| !consumed).count();
             Ok(content.runs.get(run).map_or(0, unread))
         })
     }
@@ -594,7 +573,7 @@ impl Store for MemoryStore {
         })
     }
 
-    /// Does nothing: the content stays for the other clones.
+    /// Does nothing: the content stays available to the other clones.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         ready(Ok(())).boxed()
     }

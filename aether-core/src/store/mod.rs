@@ -1,4 +1,4 @@
-//! What a store must do, the values that cross its border, reading whole events, and the reference store.
+//! What a store must do, the values that it takes and returns, reading whole events, and the reference store.
 //!
 //! Promise: a store author needs this room and the conformance suite, and nothing above. Imports `journal` and below.
 

@@ -1,6 +1,6 @@
-//! What crosses the border of a store when ended runs are deleted.
+//! The request and the answer when ended runs are deleted from a store.
 //!
-//! Promise: a run is deleted only where [`Store::purge`](crate::engine::retention::purge) answers [`Purged::Deleted`].
+//! Promise: a run is deleted only where [`Store::purge`](crate::store::api::Store::purge) answers [`Purged::Deleted`].
 
 use jiff::Timestamp;
 
@@ -12,22 +12,22 @@ use crate::vocabulary::id::RunId;
 pub struct EndedRuns {
     /// For each terminal status: runs that ended before this time.
     pub before: Vec<(Status, Timestamp)>,
-    /// Only runs behind this place of a former answer; 0 to begin with.
+    /// Only runs after this place, taken from the previous page; 0 for the first page.
     pub after: u64,
-    /// At most so many.
+    /// The most runs to return.
     pub limit: usize,
 }
 
-/// What came of [`Store::purge`](crate::engine::retention::purge).
+/// Result of [`Store::purge`](crate::store::api::Store::purge).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Purged {
-    /// It is gone.
+    /// The run is deleted.
     Deleted,
-    /// There was no such run.
+    /// There is no such run.
     Unknown,
-    /// It has not ended; nothing was done.
+    /// The run has this status and has not ended; nothing was deleted.
     Open(Status),
-    /// The run that started it has not ended; nothing was done.
+    /// Its parent, this run, has not ended and may still read the result; nothing was deleted.
     ParentOpen(RunId),
 }

@@ -1,4 +1,4 @@
-//! Reading whole events: those whose large values are in the effect store, with the values put back.
+//! Reading whole events: large values are fetched from the effect store and put back into their events.
 //!
 //! Promise: a value that is missing or was altered is an error that names run, command and hash.
 
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::journal::event::Event;
 use crate::journal::frame::{JournalError, StoredFrame};
-use crate::journal::large_values::{BlobRef, LargeValue, put, references, returned};
+use crate::journal::large_values::{BlobRef, LargeValue, references, returned};
 use crate::store::api::{Store, StoredEffect};
 use crate::store::error::StoreError;
 use crate::store::ledger::LedgerEntry;
@@ -35,7 +35,7 @@ impl Reader<'_> {
             for (field, at) in references {
                 let value = self.value(event, at).await?;
                 // A field of a kind that only a newer build knows is none of ours.
-                let _known = put(event, &field, value);
+                let _known = event.put_large(&field, value);
             }
         }
         Ok(())
@@ -64,7 +64,7 @@ impl Reader<'_> {
     }
 }
 
-/// Puts values of the effect store in place of the references to them. `events` are those of `frames`, in order.
+/// Replaces references by the values in the effect store. `events` are those of `frames`, in order.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] naming run, command and hash where a value is missing or was altered.
@@ -83,8 +83,8 @@ pub async fn fill(
     Ok(())
 }
 
-/// Writes values of the effect store into those of a frame's events that refer to some; the others stay as they were
-/// written. `events` are the frame's, as JSON.
+/// Writes the values in the effect store into those of a frame's events that refer to them; the other events stay byte
+/// for byte. `events` are the frame's, as JSON.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] when the frame is unreadable, or a value is missing or was altered.
@@ -109,7 +109,7 @@ pub(crate) async fn inline(
     Ok(())
 }
 
-/// The events of `frames`, whole: with the values that the effect store keeps.
+/// The events of `frames`, with their large values from the effect store.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] when a frame is unreadable, or a value is missing or was altered.
@@ -130,7 +130,7 @@ pub async fn events(
     Ok(events)
 }
 
-/// Fills in the results and errors of ledger rows of `run` that stand in the effect store alone, where they are large.
+/// Fills in the results and errors of ledger rows of `run` that are large and therefore only in the effect store.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] naming run, command and hash where a value is missing or was altered.
@@ -152,7 +152,7 @@ pub async fn complete(store: &dyn Store, run: &RunId, rows: &mut [LedgerEntry]) 
     Ok(())
 }
 
-/// The events of an outcome that the effect store holds, and the large values among theirs.
+/// The events of an outcome in the effect store, and the large values that they refer to.
 pub(crate) async fn effect_events(
     store: &dyn Store,
     effect: &StoredEffect,

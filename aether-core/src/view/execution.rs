@@ -1,7 +1,7 @@
-//! Executions: each attempt at a step, and each question to a person, with its contract and the history of its moves.
+//! Executions: each attempt at a step, and each question to a person, with its contract and the history of its transitions.
 //!
-//! Promise: an execution has an id of its own and one status machine; a move that the table does not have changes
-//! nothing; the move that ended an execution stays in its history whatever else is dropped from it.
+//! Promise: an execution has an id of its own and one status machine; a transition that the table does not have
+//! changes nothing; the transition that ended an execution is never dropped from its history.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,23 +11,23 @@ use crate::vocabulary::contract::{Constraints, IllegalTransition, Status, Trigge
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position};
 use crate::vocabulary::outcome::EffectClass;
 
-/// Most moves that the history of one execution keeps.
+/// Most transitions that the history of one execution keeps.
 pub const HISTORY_CAP: usize = 50;
 
-/// The engine, as an actor.
+/// The actor of what the engine does by itself.
 pub const ENGINE: &str = "engine";
-/// The clock, as an actor: timers and expiries.
+/// The actor of timers and expiries: the clock.
 pub const CLOCK: &str = "clock";
 
-/// Who resumes an execution whose outcome was reported from outside.
+/// The actor that resumes an execution whose outcome was reported by a callback.
 pub const CALLBACK: &str = "callback";
 
-/// An event, and when it was appended.
+/// An event with the time at which it was appended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedEvent {
-    /// When, by the clock of the worker that appended it.
+    /// Time of the append, by the clock of the worker that appended it.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
@@ -37,63 +37,63 @@ impl From<(Timestamp, Event)> for TimedEvent {
     }
 }
 
-/// An event of which nobody knows when it was appended counts as of 1970.
+/// An event without a known time counts as appended in 1970.
 impl From<Event> for TimedEvent {
     fn from(event: Event) -> Self {
         Self { at: Timestamp::UNIX_EPOCH, event }
     }
 }
 
-/// Where in a journal something happened, and when.
+/// Position of an event in its journal, and the time of its append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventTime {
-    /// Number of the event.
+    /// Number of the event in the journal, from 0.
     pub position: Position,
     /// When it was appended.
     pub at: Timestamp,
 }
 
-/// One move of one status.
+/// One transition of one status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
     /// The status before.
     pub from: Status,
     /// The status after.
     pub to: Status,
-    /// What made it move.
+    /// What caused the transition.
     pub trigger: Trigger,
-    /// Who made it move: the engine or a worker, a person, a policy, the clock.
+    /// Who caused it: the engine or a worker, a person, a policy, the clock.
     pub actor: String,
-    /// When, and by which event.
+    /// Time and event of the transition.
     pub moment: EventTime,
 }
 
-/// A status with the history of its moves.
+/// A status with the history of its transitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lifecycle {
-    /// Where it stands.
+    /// The current status.
     pub status: Status,
-    /// When it became known.
+    /// When it was created.
     pub created: EventTime,
-    /// When it last moved.
+    /// When the status last changed.
     pub updated_at: Timestamp,
-    /// Its moves, oldest first, at most [`HISTORY_CAP`].
+    /// Its transitions, oldest first, at most [`HISTORY_CAP`].
     pub transitions: Vec<Transition>,
-    /// How many older moves were dropped.
+    /// How many older transitions were dropped.
     pub dropped: u32,
 }
 
 impl Lifecycle {
-    /// Pending, from `created` on.
+    /// A lifecycle that is pending since `created`.
     pub fn new(created: EventTime) -> Self {
         let updated_at = created.at;
         Self { status: Status::Pending, created, updated_at, transitions: Vec::new(), dropped: 0 }
     }
 
-    /// Moves.
+    /// Makes the transition that `trigger` causes.
     ///
     /// # Errors
-    /// [`IllegalTransition`] when the table has no such move; then nothing changes.
+    /// [`IllegalTransition`] when the table has no such transition; then nothing changes.
     pub fn go(&mut self, trigger: Trigger, actor: &str, moment: EventTime) -> Result<(), IllegalTransition> {
         let (from, to) = (self.status, self.status.after(trigger)?);
         if self.transitions.len() >= HISTORY_CAP {
@@ -111,9 +111,9 @@ impl Lifecycle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// To do what a step asks for.
+    /// To make the call that a step asks for.
     Call,
-    /// To ask a person whether a step may be done.
+    /// To ask a person for consent to a step's call.
     Approval,
 }
 
@@ -122,28 +122,28 @@ pub enum Purpose {
 pub struct Execution {
     /// Its id, unique in its run.
     pub id: InvocationId,
-    /// The command it belongs to; what is to be done stands there.
+    /// The command it belongs to, which holds the arguments.
     pub command: CommandId,
-    /// What it is for.
+    /// Whether it makes the call, or asks for consent to it.
     pub purpose: Purpose,
     /// What kind of contact with the world it is.
     pub class: EffectClass,
-    /// What it may do.
+    /// What it may do: its timeout, its attempts, whether it is irreversible.
     pub constraints: Constraints,
-    /// The stable name the outside world sees, for world-changing executions that were started.
+    /// The idempotency key, for world-changing executions that were started.
     pub key: Option<IdempotencyKey>,
-    /// Its status and moves.
+    /// Its status, with the history of its transitions.
     pub lifecycle: Lifecycle,
     /// Whether it is known to have changed the world.
     pub world_changed: bool,
-    /// Why it did not succeed, as far as it is not in the step's result.
+    /// Why it did not succeed, where the step's result does not hold that.
     pub error: Option<String>,
-    /// Who decided about it, where that was not the engine.
+    /// Who decided about it, where it was not the engine.
     pub decided_by: Option<String>,
 }
 
 impl Execution {
-    /// The id of the execution that asks a person whether `command` may be done.
+    /// The id of the execution that asks a person for consent to `command`.
     pub fn approval_id(command: &CommandId) -> InvocationId {
         InvocationId::from(format!("{command}#approval"))
     }

@@ -1,7 +1,7 @@
-//! What a journal tells people: steps with their statuses, results, and the log of effects. A fold, nothing else.
+//! The fold from a journal to a view: steps with their statuses and results, and the log of effects.
 //!
 //! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
-//! Every move of a run's and of an execution's status is kept with from, to, trigger, actor and time.
+//! Every transition of a run's and of an execution's status is kept with from, to, trigger, actor and time.
 
 use crate::view::execution::{ENGINE, EventTime, Lifecycle, TimedEvent};
 use crate::view::run::{EffectRecord, RunView, StepView};
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::inbox::decisions;
 use crate::inbox::decisions::ApprovalOutcome;
-use crate::journal::event::{Event, InvocationDecision};
+use crate::journal::event::{Event, InvocationDecision, NodeStarted, ToolInvocationStarted};
 use crate::run::end::RunEnd;
 use crate::store::api::{Snapshot, Store};
 use crate::store::error::StoreError;
@@ -25,7 +25,7 @@ use crate::vocabulary::payload::Payload;
 const SNAPSHOT_EVERY: Position = 512;
 
 impl RunView {
-    /// The view before any event.
+    /// The view of a run without any event.
     pub fn new(run: RunId) -> Self {
         Self {
             run,
@@ -49,19 +49,30 @@ impl RunView {
     }
 
     /// Folds a whole journal: events with the times of their frames, or events alone.
+    ///
+    /// ```
+    /// # use aether_core::journal::event::{Event, TimeRecorded};
+    /// # use aether_core::id::{CommandId, RunId};
+    /// # use aether_core::view::RunView;
+    /// let command = CommandId::new("0", "now");
+    /// let drawn: Event = TimeRecorded { command: command.clone(), value: jiff::Timestamp::UNIX_EPOCH }.into();
+    /// let view = RunView::fold(RunId::new("order-42")?, [drawn]);
+    /// assert!(view.completed().contains(&command));
+    /// # Ok::<(), aether_core::id::RunIdError>(())
+    /// ```
     pub fn fold(run: RunId, events: impl IntoIterator<Item = impl Into<TimedEvent>>) -> Self {
         let mut view = Self::new(run);
         events.into_iter().for_each(|event| view.apply(event));
         view
     }
 
-    /// Reads a run from its newest snapshot and what was appended since; saves a new snapshot when that was much.
+    /// Reads a run from its newest snapshot and the events appended since. Saves a new snapshot when there were many.
     ///
     /// # Errors
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn load(store: &dyn Store, run: &RunId) -> Result<Self, StoreError> {
         let saved = store.snapshot(run).await?;
-        // A snapshot that does not read is as good as none.
+        // A snapshot that does not decode, such as one of another version, is ignored: it only saves work.
         let mut view = saved.and_then(|s| s.state.decode().ok()).unwrap_or_else(|| Self::new(run.clone()));
         let start = view.position;
         let frames = store.load(run, start).await?;
@@ -80,23 +91,23 @@ impl RunView {
         Ok(view)
     }
 
-    /// Commands whose outcome counts as complete.
+    /// The commands whose outcome counts as complete.
     pub fn completed(&self) -> BTreeSet<CommandId> {
         let complete = |step: &&StepView| step.outcome.is_some_and(Outcome::is_complete);
         self.steps.iter().filter(complete).map(|step| step.command.clone()).collect()
     }
 
-    /// The step of `command`.
+    /// The step of `command`, where the journal has it.
     pub fn step(&self, command: &CommandId) -> Option<&StepView> {
         self.index.get(command.as_str()).and_then(|at| self.steps.get(*at))
     }
 
-    /// Invocations of which nobody knows whether they happened.
+    /// The steps in doubt: started, with an unknown outcome.
     pub fn in_doubt(&self) -> Vec<&StepView> {
         self.steps.iter().filter(|step| step.in_doubt).collect()
     }
 
-    /// Takes in the next event.
+    /// Applies the next event of the journal.
     pub fn apply(&mut self, event: impl Into<TimedEvent>) {
         let TimedEvent { at, event } = event.into();
         let now = EventTime { position: self.position, at };
@@ -105,28 +116,14 @@ impl RunView {
         let Some(command) = event.command().cloned() else { return };
         self.track(&command, &event, now);
         match event {
-            Event::NodeStarted(e) => {
-                let step = self.step_mut(&command, e.class);
-                step.class = e.class;
-                step.input = e.input;
-                step.site = e.site;
-                step.attempts = step.attempts.max(1);
-                self.go(&command, Trigger::Start);
-            }
+            Event::NodeStarted(e) => self.start_step(&command, e),
             Event::CommandEmitted(e) => {
                 let step = self.step_mut(&command, EffectClass::Llm);
                 step.input = Some(e.input);
                 step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = None;
             }
-            Event::ToolInvocationStarted(e) => {
-                let step = self.step_mut(&command, EffectClass::Tool);
-                step.attempts = e.attempt.saturating_add(1);
-                step.retry_due = None;
-                step.invocation = Some(e.invocation);
-                step.key = Some(e.key);
-                step.in_doubt = true;
-            }
+            Event::ToolInvocationStarted(e) => self.start_invocation(&command, e),
             Event::ToolInvocationFinished(e) => {
                 let step = self.step_mut(&command, EffectClass::Tool);
                 step.in_doubt = false;
@@ -139,16 +136,7 @@ impl RunView {
                 step.retry_due = None;
                 step.result = e.error.map(Err).or(e.result.map(Ok));
             }
-            Event::InvocationResolved(e) => {
-                let step = self.step_mut(&command, EffectClass::Tool);
-                step.in_doubt =
-                    !matches!(e.decision, InvocationDecision::Happened | InvocationDecision::DidNotHappen);
-                match (e.decision, step.status) {
-                    (InvocationDecision::Ask, Status::Running) => self.go(&command, Trigger::Suspend),
-                    (InvocationDecision::Ask, _) => {}
-                    _ => self.resume(&command),
-                }
-            }
+            Event::InvocationResolved(e) => self.resolve_invocation(&command, e.decision),
             Event::StepRetried(e) => {
                 let step = self.step_mut(&command, EffectClass::Read);
                 step.attempts = e.attempt.saturating_add(1);
@@ -185,31 +173,67 @@ impl RunView {
             }
             Event::WaitStarted(_) => self.suspend(&command, None),
             Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
-            Event::WaitCompleted(e) => match e.value {
-                Some(value) if decisions::is_rejection(&command, &value) => {
-                    self.finish(now, &command, Outcome::PermanentFailure, Ok(value), Trigger::Reject);
-                }
-                Some(value) => {
-                    self.resume(&command);
-                    self.commit(now, &command, Outcome::Success, Some(Ok(value)));
-                }
-                None => self.go(&command, Trigger::Timeout),
-            },
-            Event::ApprovalDecided(_) if decisions::is_question(&command, self.class_of(&command)) => {
-                self.resume(&command);
-            }
-            Event::ApprovalDecided(e) => match e.decision.decode::<ApprovalOutcome>() {
-                // The end of the call or of the wait follows, and says so.
-                Ok(ApprovalOutcome::Rejected(_) | ApprovalOutcome::Expired) => {}
-                Ok(ApprovalOutcome::ApprovedWith(edited)) => {
-                    self.step_mut(&command, EffectClass::Human).edited = Some(edited);
-                    self.resume(&command);
-                }
-                Ok(ApprovalOutcome::Approved) | Err(_) => self.resume(&command),
-            },
+            Event::WaitCompleted(e) => self.end_wait(now, &command, e.value),
+            Event::ApprovalDecided(e) => self.decide_approval(&command, &e.decision),
             Event::CallbackAwaited(_) => self.go(&command, Trigger::Suspend),
             Event::CallbackReceived(_) => self.resume(&command),
             _ => {}
+        }
+    }
+
+    fn start_step(&mut self, command: &CommandId, started: NodeStarted) {
+        let step = self.step_mut(command, started.class);
+        step.class = started.class;
+        step.input = started.input;
+        step.site = started.site;
+        step.attempts = step.attempts.max(1);
+        self.go(command, Trigger::Start);
+    }
+
+    fn start_invocation(&mut self, command: &CommandId, started: ToolInvocationStarted) {
+        let step = self.step_mut(command, EffectClass::Tool);
+        step.attempts = started.attempt.saturating_add(1);
+        step.retry_due = None;
+        step.invocation = Some(started.invocation);
+        step.key = Some(started.key);
+        step.in_doubt = true;
+    }
+
+    fn resolve_invocation(&mut self, command: &CommandId, decision: InvocationDecision) {
+        let step = self.step_mut(command, EffectClass::Tool);
+        step.in_doubt = !matches!(decision, InvocationDecision::Happened | InvocationDecision::DidNotHappen);
+        match (decision, step.status) {
+            (InvocationDecision::Ask, Status::Running) => self.go(command, Trigger::Suspend),
+            (InvocationDecision::Ask, _) => {}
+            _ => self.resume(command),
+        }
+    }
+
+    fn end_wait(&mut self, now: EventTime, command: &CommandId, value: Option<Payload>) {
+        match value {
+            Some(value) if decisions::is_rejection(command, &value) => {
+                self.finish(now, command, Outcome::PermanentFailure, Ok(value), Trigger::Reject);
+            }
+            Some(value) => {
+                self.resume(command);
+                self.commit(now, command, Outcome::Success, Some(Ok(value)));
+            }
+            None => self.go(command, Trigger::Timeout),
+        }
+    }
+
+    fn decide_approval(&mut self, command: &CommandId, decision: &Payload) {
+        if decisions::is_question(command, self.class_of(command)) {
+            return self.resume(command);
+        }
+        match decision.decode::<ApprovalOutcome>() {
+            // The end of the call or of the wait follows, and says so.
+            Ok(ApprovalOutcome::Rejected(_) | ApprovalOutcome::Expired) => {}
+            Ok(ApprovalOutcome::ApprovedWith(edited)) => {
+                self.step_mut(command, EffectClass::Human).edited = Some(edited);
+                self.resume(command);
+            }
+            Ok(ApprovalOutcome::Approved) | Err(_) => self.resume(command),
         }
     }
 
@@ -330,7 +354,7 @@ impl RunView {
         self.commit(now, command, Outcome::Success, Some(Ok(value.unwrap_or_else(|_| Payload::null()))));
     }
 
-    /// A command's final outcome.
+    /// Applies a command's final outcome.
     pub(super) fn commit(
         &mut self,
         now: EventTime,
@@ -344,7 +368,7 @@ impl RunView {
         self.finish(now, command, outcome, result, trigger);
     }
 
-    /// A command's final outcome, and the move that it makes.
+    /// Applies a command's final outcome, and the transition that it causes.
     pub(super) fn finish(
         &mut self,
         now: EventTime,
@@ -354,7 +378,7 @@ impl RunView {
         trigger: Trigger,
     ) {
         let step = self.step_mut(command, EffectClass::Pure);
-        // The beginning of a read's attempt is not in the journal; its end is.
+        // The start of a read's attempt is not in the journal; its end is.
         step.attempts += u32::from(step.retry_due.take().is_some());
         step.outcome = Some(outcome);
         step.result = Some(result.clone());
@@ -372,7 +396,7 @@ impl RunView {
     }
 }
 
-/// The move that an outcome makes.
+/// The transition that an outcome causes.
 fn ending(outcome: Outcome, result: &Result<Payload, Payload>) -> Trigger {
     if outcome.is_complete() {
         return Trigger::Succeed;

@@ -15,54 +15,54 @@ use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position, R
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
-/// Result level: how one step ended, or where it stands.
+/// Result level: the status and result of one step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
-    /// The step.
+    /// Command id of the step.
     pub step: CommandId,
     /// What kind of contact with the world it is.
     pub kind: EffectClass,
-    /// Where it stands.
+    /// Its current status.
     pub status: Status,
     /// Its outcome, once it has one.
     pub outcome: Option<Outcome>,
     /// Whether it is known to have changed the world.
     pub world_changed: bool,
-    /// Whether nobody knows if it did.
+    /// Whether it was started and its outcome is unknown.
     pub in_doubt: bool,
     /// Its value, or its step error.
     pub result: Option<Result<Payload, Payload>>,
 }
 
-/// Transition level: one entry of a trace. A contract that was made, or a status that moved.
+/// Transition level: one entry of a trace. A contract that was made, or a status that changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEntry {
-    /// When, and by which event.
+    /// Time and event of the entry.
     pub moment: EventTime,
     /// The step; absent for the run itself.
     pub step: Option<CommandId>,
     /// The contract of the execution; absent for the run itself.
     pub contract: Option<InvocationId>,
-    /// What the execution is for; absent for the run itself.
+    /// Whether the execution makes the call or asks for consent to it; absent for the run itself.
     pub purpose: Option<Purpose>,
     /// The status before; absent where the contract was made.
     pub from: Option<Status>,
     /// The status after.
     pub to: Status,
-    /// What made it move; absent where the contract was made.
+    /// What caused the transition; absent where the contract was made.
     pub trigger: Option<Trigger>,
-    /// Who: the engine or a worker, a person, a policy, the clock.
+    /// Who caused it: the engine or a worker, a person, a policy, the clock.
     pub actor: String,
     /// Whether a completed execution must not be repeated.
     pub irreversible: bool,
-    /// Whether this move tells that the world was changed.
+    /// Whether this transition records that the world was changed.
     pub world_changed: bool,
     /// Why, where an execution failed or was refused.
     pub error: Option<String>,
 }
 
 impl TraceEntry {
-    /// The entry in one word: `create_contract:<contract>`, or `transition:<contract>:<from>→<to>`; for the run
+    /// The entry as one word: `create_contract:<contract>`, or `transition:<contract>:<from>→<to>`; for the run
     /// itself, its contract is `run`.
     pub fn action(&self) -> String {
         let contract = self.contract.as_ref().map_or("run", InvocationId::as_str);
@@ -89,7 +89,7 @@ impl fmt::Display for TraceEntry {
     }
 }
 
-/// A text from outside in which nothing can end a line or move the cursor, so that nobody can forge an entry.
+/// A text from outside, escaped so that it cannot end a line or move the cursor, and so cannot forge an entry.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -102,27 +102,27 @@ impl fmt::Display for OneLine<'_> {
     }
 }
 
-/// Request level: what one execution was asked to do, and within what.
+/// Request level: what one execution was asked to do, and under which constraints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The contract.
+    /// Id of the execution and of its contract.
     pub contract: InvocationId,
-    /// What the execution is for.
+    /// Whether the execution makes the call or asks for consent to it.
     pub purpose: Purpose,
-    /// What is to be done.
+    /// What was asked for.
     pub action: Action,
-    /// What it may do.
+    /// What it may do: its timeout, its attempts, whether it is irreversible.
     pub constraints: Constraints,
-    /// The stable name the outside world sees.
+    /// The idempotency key, for world-changing executions that were started.
     pub key: Option<IdempotencyKey>,
     /// When the contract was made.
     pub created_at: Timestamp,
 }
 
-/// What is to be done; it says nothing of how that goes.
+/// What an execution is asked to do. It holds nothing of how that ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
-    /// The step.
+    /// Command id of the step.
     pub step: CommandId,
     /// What kind of contact with the world it is.
     pub kind: EffectClass,
@@ -138,48 +138,48 @@ pub struct Action {
 /// All levels of one run, with nothing left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
     /// Version of the workflow's definition when it was created.
     pub version: u32,
-    /// Where it stands.
+    /// Its current status.
     pub status: Status,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When its status last moved.
+    /// When its status last changed.
     pub updated_at: Timestamp,
-    /// Number of events told of.
+    /// Number of events in the journal.
     pub position: Position,
-    /// Its input.
+    /// Input of its workflow.
     pub input: Option<Payload>,
     /// Result or error, once it ended.
     pub result: Option<Result<Payload, Payload>>,
-    /// Result level.
+    /// Result level: every step.
     pub results: Vec<StepResult>,
-    /// Transition level.
+    /// Transition level: every contract and every change of a status.
     pub transitions: Vec<TraceEntry>,
-    /// Request level.
+    /// Request level: every execution.
     pub requests: Vec<Request>,
-    /// Moves that were dropped because one execution had too many.
+    /// How many older transitions were dropped because one execution had too many.
     pub dropped: u32,
-    /// Moves of a status that the table does not have.
+    /// Transitions that the table does not have; empty unless a journal was tampered with.
     pub illegal: Vec<String>,
 }
 
 /// The transitions of one run as an engineer reads them. Displays as one line an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
-    /// Where it stands.
+    /// Its current status.
     pub status: Status,
     /// Its transitions, in order.
     pub entries: Vec<TraceEntry>,
-    /// Moves that were dropped because one execution had too many.
+    /// How many older transitions were dropped because one execution had too many.
     pub dropped: u32,
 }
 
@@ -196,6 +196,15 @@ impl fmt::Display for Trace {
 
 impl RunView {
     /// Result level: every step, in the order in which they first appear.
+    ///
+    /// ```
+    /// # use aether_core::view::RunView;
+    /// # fn show(view: &RunView) {
+    /// for result in view.results() {
+    ///     println!("{} is {}", result.step, result.status);
+    /// }
+    /// # }
+    /// ```
     pub fn results(&self) -> Vec<StepResult> {
         let result = |step: &StepView| StepResult {
             step: step.command.clone(),
@@ -209,7 +218,16 @@ impl RunView {
         self.steps.iter().map(result).collect()
     }
 
-    /// Transition level: the contracts that were made and every move of a status, in the order of the journal.
+    /// Transition level: the contracts that were made and every change of a status, in the order of the journal.
+    ///
+    /// ```
+    /// # use aether_core::view::RunView;
+    /// # fn show(view: &RunView) {
+    /// for entry in view.transitions() {
+    ///     println!("{entry}");
+    /// }
+    /// # }
+    /// ```
     pub fn transitions(&self) -> Vec<TraceEntry> {
         let run = self.lifecycle.transitions.iter().map(|moved| TraceEntry {
             moment: moved.moment,
@@ -226,7 +244,7 @@ impl RunView {
         });
         let executions = self.executions.iter().flat_map(|execution| self.entries_of(execution));
         let mut entries: Vec<_> = run.chain(executions).collect();
-        // What ends a run closes what was open in it first.
+        // The event that ends a run first closes what was open in it.
         entries.sort_by_key(|entry| (entry.moment.position, entry.contract.is_none()));
         entries
     }
@@ -268,6 +286,15 @@ impl RunView {
     }
 
     /// Request level: what every execution was asked to do.
+    ///
+    /// ```
+    /// # use aether_core::view::RunView;
+    /// # fn show(view: &RunView) {
+    /// for request in view.requests() {
+    ///     println!("{} of {}", request.contract, request.action.step);
+    /// }
+    /// # }
+    /// ```
     pub fn requests(&self) -> Vec<Request> {
         let request = |execution: &Execution| {
             let step = self.step(&execution.command);
@@ -289,7 +316,14 @@ impl RunView {
         self.executions.iter().map(request).collect()
     }
 
-    /// All levels, with nothing left out: for auditors. People who use an agent get [`RunView::for_people`].
+    /// All levels, with nothing left out: for auditors. For people who use an agent there is [`RunView::for_people`].
+    ///
+    /// ```
+    /// # use aether_core::view::RunView;
+    /// # fn show(view: &RunView) {
+    /// let report = serde_json::to_string_pretty(&view.audit());
+    /// # }
+    /// ```
     pub fn audit(&self) -> Audit {
         Audit {
             run: self.run.clone(),
@@ -313,8 +347,8 @@ impl RunView {
     ///
     /// ```
     /// # use aether_core::journal::event::{Event, TimeRecorded};
-    /// # use aether_core::view::run::RunView;
-    /// # use aether_core::vocabulary::id::{CommandId, RunId};
+    /// # use aether_core::view::RunView;
+    /// # use aether_core::id::{CommandId, RunId};
     /// let command = CommandId::new("0", "now");
     /// let event: Event = TimeRecorded { command, value: jiff::Timestamp::UNIX_EPOCH }.into();
     /// let view = RunView::fold(RunId::new("order-42").unwrap(), [event]);

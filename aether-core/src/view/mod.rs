@@ -1,7 +1,7 @@
-//! What a journal tells people.
+//! Views: what people see of a run, folded from its journal.
 //!
 //! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
-//! Every move of a run's and of an execution's status is kept with from, to, trigger, actor and time. Imports `run` and
+//! Every transition of a run's and of an execution's status is kept with from, to, trigger, actor and time. Imports `run` and
 //! below.
 
 pub(crate) mod execution;

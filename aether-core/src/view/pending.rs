@@ -1,4 +1,5 @@
-//! What waits for somebody outside: approvals, questions, callbacks, and invocations in doubt. A fold of a journal.
+//! What waits for a person or another system: approvals, questions, callbacks, and invocations in doubt. Folded from a
+//! journal.
 //!
 //! Promise: reading executes nothing; what is listed as open was open when the journal's last event was written.
 
@@ -14,7 +15,7 @@ use crate::vocabulary::id::{CommandId, InvocationId, RunId};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 
-/// What kind of word is waited for.
+/// What kind of reply a command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Waiting {
@@ -24,9 +25,9 @@ pub enum Waiting {
     Question,
     /// A report of an outcome: `Engine::complete_callback` and `Engine::fail_callback`.
     Callback,
-    /// A word about an invocation in doubt: `Engine::resolve`.
+    /// A decision about an invocation in doubt: `Engine::resolve`.
     Resolution,
-    /// A word about a resource that is not as it was left: `Engine::confirm`. The question tells which one.
+    /// A decision about a resource that changed since the run changed it: `Engine::confirm`. The question names it.
     Confirmation,
 }
 
@@ -42,42 +43,42 @@ impl std::fmt::Display for Waiting {
     }
 }
 
-/// One wait for somebody outside.
+/// One wait for a person or another system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending {
-    /// The run.
+    /// The run that waits.
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
     /// The command that waits.
     pub command: CommandId,
-    /// What for.
+    /// The kind of reply it waits for.
     pub waiting: Waiting,
-    /// What a person is asked, where one is.
+    /// What is shown to the person who decides, where there is one.
     pub question: Option<Payload>,
-    /// The arguments of the call that it is about, where it is about one.
+    /// The arguments of the call in question, where there is one.
     pub args: Option<Payload>,
     /// What kind of contact with the world the command is.
     pub class: EffectClass,
-    /// The invocation, for callbacks and resolutions.
+    /// The invocation in question, for callbacks and resolutions.
     pub invocation: Option<InvocationId>,
-    /// Since when.
+    /// When the wait began.
     pub since: Timestamp,
-    /// Until when, where the wait has a limit.
+    /// When the wait expires, where it has a limit.
     pub until: Option<Timestamp>,
-    /// Answers that did not fit, oldest first: by whom, and why.
+    /// Replies that did not fit, oldest first: the actor, and why it was refused.
     pub refused: Vec<(String, String)>,
 }
 
-/// What a journal tells about one command to whoever wants to answer it.
+/// What a reply to one command must know of it.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitState {
     pub(crate) open: Option<Pending>,
     /// Who decided, where it was decided.
     pub(crate) decided: Option<String>,
-    /// Who said the last word about an invocation in doubt, and about a resource that is not as it was left.
+    /// Who decided last about an invocation in doubt, and about a resource that has changed.
     pub(crate) settled: BTreeMap<Waiting, String>,
-    /// Which round of words from outside it is in; see [`crate::journal::history::CommandRecord::round`].
+    /// Number of the round of replies it is in; see [`crate::journal::history::CommandRecord::round`].
     pub(crate) round: u32,
     handed_over: bool,
     /// The newest invocation, and whether its outcome is open.
@@ -88,7 +89,7 @@ pub(crate) struct WaitState {
     args: Option<Payload>,
 }
 
-/// All counters of one run.
+/// The wait states of all commands of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitStates {
     run: RunId,
@@ -104,18 +105,18 @@ impl WaitStates {
     /// [`StoreError`] when a frame is unreadable, or a value of the effect store is missing or was altered.
     pub(crate) async fn load(store: &dyn Store, run: &RunId) -> Result<Self, StoreError> {
         let (workflow, seed) = (String::new(), String::new());
-        let mut counters = Self { run: run.clone(), workflow, seed, commands: BTreeMap::new() };
+        let mut states = Self { run: run.clone(), workflow, seed, commands: BTreeMap::new() };
         for frame in store.load(run, 0).await? {
             for event in crate::store::read::events(store, run, std::slice::from_ref(&frame)).await? {
-                counters.apply(frame.at, event);
+                states.apply(frame.at, event);
             }
         }
-        Ok(counters)
+        Ok(states)
     }
 
-    /// What is open, oldest first.
+    /// The open waits, oldest first.
     pub(crate) fn into_open(self) -> Vec<Pending> {
-        let mut open: Vec<_> = self.commands.into_values().filter_map(|counter| counter.open).collect();
+        let mut open: Vec<_> = self.commands.into_values().filter_map(|state| state.open).collect();
         open.sort_by_key(|pending| pending.since);
         open
     }
@@ -126,14 +127,14 @@ impl WaitStates {
                 (self.workflow, self.seed) = (e.workflow.clone(), e.seed.clone());
                 return;
             }
-            // What the losers of a race waited for is no longer wanted.
+            // The losers of a race no longer wait.
             Event::RaceDecided(e) => {
                 let lost = |id: &CommandId| id.is_within(e.command.place()) && !id.is_within(&e.winner);
                 self.commands.iter_mut().filter(|(id, _)| lost(id)).for_each(|(_, c)| c.open = None);
                 return;
             }
             event if event.is_terminal() => {
-                self.commands.values_mut().for_each(|counter| counter.open = None);
+                self.commands.values_mut().for_each(|state| state.open = None);
                 return;
             }
             _ => {}

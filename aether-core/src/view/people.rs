@@ -1,4 +1,4 @@
-//! The view for people: what an agent did and where it stands, without what is the system's own business.
+//! The view for people: what an agent did and its current status, without what is internal to the system.
 //!
 //! Promise: no idempotency key, no actor, no threshold (timeouts, limits, retry settings) and no system prompt of a
 //! model call is in it. Who must see those reads [`RunView::audit`].
@@ -30,57 +30,66 @@ const HIDDEN: [&str; 8] = [
 /// One run as the people who use it see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeopleView {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
-    /// Where it stands.
+    /// Its current status.
     pub status: Status,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When its status last moved.
+    /// When its status last changed.
     pub updated_at: Timestamp,
-    /// Its input.
+    /// Input of its workflow.
     pub input: Option<Value>,
     /// Its value, once it ended with one that is not `null`.
     pub result: Option<Value>,
-    /// Why it failed.
+    /// Why the run failed.
     pub error: Option<String>,
-    /// What it did, in order.
+    /// What it did, in the order of its steps' contracts.
     pub steps: Vec<PeopleStep>,
 }
 
 /// One execution as people see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeopleStep {
-    /// The step.
+    /// Command id of the step.
     pub step: CommandId,
-    /// Whether the step is done, or a person is asked about it.
+    /// Whether it makes the call, or asks a person for consent to it.
     pub purpose: Purpose,
     /// What kind of contact with the world it is.
     pub kind: EffectClass,
-    /// Where it stands.
+    /// Its current status.
     pub status: Status,
-    /// Since when.
+    /// When it entered that status.
     pub since: Timestamp,
     /// Whether it cannot be undone or repeated.
     pub irreversible: bool,
     /// Whether it is known to have changed the world.
     pub world_changed: bool,
-    /// Whether nobody knows if it did.
+    /// Whether it was started and its outcome is unknown.
     pub in_doubt: bool,
-    /// What was asked for.
+    /// The arguments, as a person edited them where one did.
     pub asked: Option<Value>,
-    /// What came of it, where that is not `null`.
+    /// Its value, where that is not `null`.
     pub result: Option<Value>,
-    /// Why nothing came of it.
+    /// Why it has no value.
     pub error: Option<String>,
-    /// When it entered which status.
+    /// Its transitions: when it entered which status.
     pub moves: Vec<(Timestamp, Status)>,
 }
 
 impl RunView {
     /// What the people who use this run may see.
+    ///
+    /// ```
+    /// # use aether_core::view::RunView;
+    /// # fn show(view: &RunView) {
+    /// for step in view.for_people().steps {
+    ///     println!("{} is {} since {}", step.step, step.status, step.since);
+    /// }
+    /// # }
+    /// ```
     pub fn for_people(&self) -> PeopleView {
         let keys = self.keys();
         let (result, error) = shown(self.result.as_ref(), &keys);
@@ -100,7 +109,7 @@ impl RunView {
     fn keys(&self) -> Vec<&str> {
         let mut keys: Vec<_> =
             self.executions.iter().filter_map(|e| e.key.as_ref()).map(|k| k.as_str()).collect();
-        // A key may be the beginning of another one.
+        // Longest first: a key may be the beginning of another one.
         keys.sort_by_key(|key| std::cmp::Reverse(key.len()));
         keys
     }
@@ -149,17 +158,17 @@ fn shown(result: Option<&Result<Payload, Payload>>, keys: &[&str]) -> (Option<Va
     }
 }
 
-/// What a recorded error says. Errors that tell a limit are said in other words.
+/// The text of a recorded error. Errors whose text would reveal a limit get another one.
 fn error_for_people(error: &Payload) -> String {
     match error.decode::<StepError<Payload>>() {
         Ok(StepError::TimedOut(_)) => "there was no answer in time".into(),
         Ok(StepError::Unrecordable(_)) => "the result could not be kept".into(),
-        Ok(StepError::InDoubt(_)) => "nobody knows whether it happened".into(),
+        Ok(StepError::InDoubt(_)) => "it is not known whether it happened".into(),
         _ => error_text(error),
     }
 }
 
-/// What a recorded error says, whether it is a step error, a failure, or an error type of the program's own.
+/// The text of a recorded error, whether it is a step error, a failure, or an error type of the program's own.
 pub(super) fn error_text(error: &Payload) -> String {
     match error.decode::<StepError<Payload>>() {
         Ok(StepError::App(own) | StepError::Exhausted(own)) => own_text(&own),
@@ -183,7 +192,7 @@ fn own_text(error: &Payload) -> String {
     error.decode::<String>().unwrap_or_else(|_| error.as_str().to_owned())
 }
 
-/// A model call's input without what is not the user's.
+/// A model call's input, without what was not written by the user.
 fn unprompted(asked: Value) -> Value {
     match asked {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! What a journal says of a run, as values.
+//! The view of one run: plain values, folded from its journal.
 
 use crate::view::execution::{Execution, Lifecycle};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,31 +6,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{StateChanged, StateConfirmed};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
-/// One run as its journal tells it.
+/// The view of one run, folded from its journal: its status, steps, effects, executions and result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunView {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
     /// Version of the workflow's definition when it was created.
     pub version: u32,
-    /// Its input.
+    /// Input of its workflow.
     pub input: Option<Payload>,
-    /// Where it stands.
+    /// Its current status.
     pub status: Status,
-    /// How it came to stand there.
+    /// The history of its status.
     pub lifecycle: Lifecycle,
     /// Its steps and other commands, in the order in which they first appear.
     pub steps: Vec<StepView>,
-    /// Everything that crossed the border of the run, in order.
+    /// Every effect that has an outcome, in the order of the outcomes.
     pub effects: Vec<EffectRecord>,
     /// Number of events folded.
     pub position: Position,
@@ -39,7 +39,7 @@ pub struct RunView {
     /// Steps that could not be undone.
     #[serde(default)]
     pub uncompensated: Vec<Uncompensated>,
-    /// Moves of a status that the table does not have; empty unless a journal was tampered with.
+    /// Transitions that the table does not have; empty unless a journal was tampered with.
     pub illegal: Vec<String>,
     /// Every execution of every step, in the order in which their contracts were made.
     pub executions: Vec<Execution>,
@@ -48,18 +48,18 @@ pub struct RunView {
     pub(super) newest: BTreeMap<String, usize>,
     /// Executions that have not ended.
     pub(super) open: BTreeSet<usize>,
-    /// Who advances the run.
+    /// The worker that advances the run, as an actor.
     pub(super) worker: String,
 }
 
-/// One command as the journal tells it.
+/// The view of one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepView {
-    /// The command.
+    /// Id of the command.
     pub command: CommandId,
     /// What kind of contact with the world it is.
     pub class: EffectClass,
-    /// Where it stands.
+    /// Its current status.
     pub status: Status,
     /// Its outcome, once it has one.
     pub outcome: Option<Outcome>,
@@ -70,7 +70,7 @@ pub struct StepView {
     pub edited: Option<Payload>,
     /// Its value, or its step error.
     pub result: Option<Result<Payload, Payload>>,
-    /// Attempts that were begun, as far as the journal tells.
+    /// Number of attempts that were started, as far as the journal shows.
     pub attempts: u32,
     /// When the next attempt is due, while one is.
     #[serde(default)]
@@ -79,7 +79,7 @@ pub struct StepView {
     pub invocation: Option<InvocationId>,
     /// Its idempotency key.
     pub key: Option<IdempotencyKey>,
-    /// Nobody knows whether it happened.
+    /// Whether it was started and its outcome is unknown.
     pub in_doubt: bool,
     /// Where in the source it was awaited.
     pub site: Option<String>,
@@ -87,7 +87,7 @@ pub struct StepView {
     pub finished: bool,
     /// The resources it reported as changed, in order.
     pub changes: Vec<StateChanged>,
-    /// What every look at them since came to, in order.
+    /// The result of every later inspection of those resources, in order.
     pub confirmations: Vec<StateConfirmed>,
 }
 
@@ -103,14 +103,14 @@ impl StepView {
 pub struct EffectRecord {
     /// Number of the event that holds its outcome.
     pub position: Position,
-    /// The command.
+    /// Id of the command.
     pub command: CommandId,
     /// What kind of effect it is.
     pub class: EffectClass,
-    /// What went out.
+    /// What was sent or asked: its arguments.
     pub input: Option<Payload>,
-    /// What came back: a value, or a step error.
+    /// What was returned: a value, or a step error.
     pub output: Result<Payload, Payload>,
-    /// What it means for the world.
+    /// What the outcome means: for the workflow and for the world.
     pub outcome: Outcome,
 }

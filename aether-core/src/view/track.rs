@@ -1,7 +1,7 @@
 //! How events move executions: the part of the fold that makes contracts and the history of their statuses.
 //!
-//! Promise: every execution has the moves that its events tell of and no others; when a race or a run is over, what
-//! was still open in it is cancelled.
+//! Promise: every execution has the transitions that its events record and no others; when a race or a run ends, what is
+//! still open in it is cancelled.
 
 use crate::inbox::decisions;
 use crate::inbox::decisions::ApprovalOutcome;
@@ -14,7 +14,7 @@ use crate::vocabulary::id::{CommandId, InvocationId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 
 impl RunView {
-    /// Takes the next event of a command into the executions. Outcomes come through [`RunView::conclude`].
+    /// Applies the next event of a command to its executions. Outcomes come through [`RunView::conclude`].
     pub(super) fn track(&mut self, command: &CommandId, event: &Event, now: EventTime) {
         match event {
             Event::NodeStarted(e) => {
@@ -22,7 +22,7 @@ impl RunView {
                 if let Some(execution) = self.executions.get_mut(at) {
                     execution.constraints = e.constraints.clone();
                 }
-                // What changes the world begins with its invocation; until then it may be refused.
+                // A world-changing execution starts with its invocation; until then it may be refused.
                 if !e.class.changes_world() {
                     self.start(at, now);
                 }
@@ -69,7 +69,7 @@ impl RunView {
             }
             Event::WaitCompleted(e) if e.value.is_none() => {
                 let at = self.begin_newest(command, EffectClass::Human, now);
-                self.shift(at, Trigger::Timeout, CLOCK, now);
+                self.transition(at, Trigger::Timeout, CLOCK, now);
             }
             Event::ApprovalRequested(_) => {
                 let at = self.asked(command, now);
@@ -129,7 +129,7 @@ impl RunView {
                 continue;
             };
             if lost(&command) {
-                self.shift(at, Trigger::Cancel, actor, now);
+                self.transition(at, Trigger::Cancel, actor, now);
                 if self.step(&command).is_some_and(|step| !step.status.is_terminal()) {
                     self.go(&command, Trigger::Cancel);
                 }
@@ -212,8 +212,8 @@ impl RunView {
         }
     }
 
-    /// One move of one execution.
-    fn shift(&mut self, at: usize, trigger: Trigger, actor: &str, now: EventTime) {
+    /// One transition of one execution.
+    fn transition(&mut self, at: usize, trigger: Trigger, actor: &str, now: EventTime) {
         let Some(execution) = self.executions.get_mut(at) else { return };
         match execution.lifecycle.go(trigger, actor, now) {
             Ok(()) if execution.lifecycle.status.is_terminal() => {
@@ -227,7 +227,7 @@ impl RunView {
     fn start(&mut self, at: usize, now: EventTime) {
         if self.status_of(at) == Some(Status::Pending) {
             let worker = self.worker.clone();
-            self.shift(at, Trigger::Start, &worker, now);
+            self.transition(at, Trigger::Start, &worker, now);
         }
     }
 
@@ -235,13 +235,13 @@ impl RunView {
         self.start(at, now);
         if self.status_of(at) == Some(Status::Running) {
             let worker = self.worker.clone();
-            self.shift(at, Trigger::Suspend, &worker, now);
+            self.transition(at, Trigger::Suspend, &worker, now);
         }
     }
 
     fn resume_execution(&mut self, at: usize, actor: &str, now: EventTime) {
         if self.status_of(at) == Some(Status::Waiting) {
-            self.shift(at, Trigger::Resume, actor, now);
+            self.transition(at, Trigger::Resume, actor, now);
         }
     }
 
@@ -267,7 +267,7 @@ impl RunView {
         }
     }
 
-    /// The last move of an execution, by whoever decided about it. An ended one stays as it is.
+    /// The last transition of an execution; its actor is who decided about it. One that has ended is unchanged.
     fn end(&mut self, at: usize, trigger: Trigger, now: EventTime) {
         let Some(execution) = self.executions.get(at) else { return };
         let actor = execution.decided_by.clone().unwrap_or_else(|| self.worker.clone());
@@ -277,6 +277,6 @@ impl RunView {
             (Status::Waiting, Trigger::Succeed | Trigger::Fail) => self.resume_execution(at, &actor, now),
             _ => {}
         }
-        self.shift(at, trigger, &actor, now);
+        self.transition(at, trigger, &actor, now);
     }
 }

@@ -1,4 +1,4 @@
-//! The token of a callback: which attempt at which command it names, and a proof that this engine made it.
+//! The token of a callback: the attempt that it names, and a proof that was made with the run's seed.
 //!
 //! Promise: a token names one attempt at one command and is the same whenever that attempt's body runs.
 
@@ -7,10 +7,10 @@ use sha2::{Digest as _, Sha256};
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
 use crate::vocabulary::payload::hex;
 
-/// What every token begins with.
+/// Prefix of every token.
 const PREFIX: &str = "cb1";
 
-/// What a token names.
+/// The attempt that a token names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallbackToken {
     pub(crate) run: RunId,
@@ -35,7 +35,7 @@ impl CallbackToken {
         format!("{names}.{}", proof.get(..32).unwrap_or(&proof))
     }
 
-    /// Reads the names in a token. Whether it is genuine only [`CallbackToken::signed`] with the run's seed can tell.
+    /// Reads the names in a token. Compare the token with [`CallbackToken::signed`] to find out whether it is genuine.
     pub(crate) fn parse(token: &str) -> Option<Self> {
         let parts: Vec<_> = token.split('.').collect();
         let [PREFIX, run, command, attempt, _proof] = parts.as_slice() else { return None };

@@ -1,5 +1,7 @@
-//! The status machine of step executions and of runs: seven statuses and one visible table of moves; and the contract
-//! of one execution, which nobody can change.
+//! The status machine of step executions and of runs: seven statuses and one visible table of moves; and the immutable
+//! contract of one execution.
+//!
+//! Promise: a move that is not in the table is an error and changes nothing.
 
 use std::time::Duration;
 
@@ -8,15 +10,23 @@ use serde::{Deserialize, Serialize};
 use crate::vocabulary::id::{IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::EffectClass;
 
-/// Where an execution stands.
+/// Status of a run or of a step execution.
+///
+/// ```
+/// use aether_core::contract::{Status, Trigger};
+/// assert_eq!(Status::Running.after(Trigger::Suspend)?, Status::Waiting);
+/// assert!(Status::Completed.is_terminal());
+/// assert!(Status::Completed.after(Trigger::Start).is_err());
+/// # Ok::<(), aether_core::contract::IllegalTransition>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Known, not yet begun.
+    /// Created, not yet started.
     Pending,
     /// Being advanced.
     Running,
-    /// Suspended until a timer, a message or a person.
+    /// Suspended until a timer fires, a message arrives or a person answers.
     Waiting,
     /// Ended with a value.
     Completed,
@@ -24,7 +34,7 @@ pub enum Status {
     Failed,
     /// Refused by a person or a rule.
     Rejected,
-    /// Given up on request or by expiry.
+    /// Ended on request, or because a wait expired.
     Cancelled,
 }
 
@@ -76,19 +86,19 @@ impl std::fmt::Display for Status {
 pub enum Trigger {
     /// Work begins.
     Start,
-    /// A value is there.
+    /// The body returned a value.
     Succeed,
-    /// An error is there.
+    /// The body returned an error.
     Fail,
-    /// A person or a rule says no.
+    /// A person or a rule refused it.
     Reject,
-    /// Something must be waited for.
+    /// It waits for a timer, a message or a person.
     Suspend,
-    /// What was waited for is there.
+    /// What it waited for has arrived.
     Resume,
-    /// Somebody gives up.
+    /// A caller or an operator requested its end.
     Cancel,
-    /// A wait ran out of time.
+    /// A wait passed its time limit.
     Timeout,
 }
 
@@ -124,9 +134,9 @@ impl Trigger {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("illegal transition: {trigger:?} is not possible from status `{from}`")]
 pub struct IllegalTransition {
-    /// Where the execution stands.
+    /// The current status, which stays.
     pub from: Status,
-    /// What was asked for.
+    /// The trigger that the table does not have for it.
     pub trigger: Trigger,
 }
 
@@ -134,7 +144,7 @@ impl Status {
     /// The status after `trigger`.
     ///
     /// # Errors
-    /// [`IllegalTransition`] when the table has no such move; the status stays what it was.
+    /// [`IllegalTransition`] when the table has no such move.
     pub const fn after(self, trigger: Trigger) -> Result<Self, IllegalTransition> {
         Ok(match (self, trigger) {
             (Self::Pending, Trigger::Start) => Self::Running,
@@ -153,7 +163,7 @@ impl Status {
     }
 }
 
-/// What one execution may do, as it stands in the journal.
+/// The constraints of one execution, as they are recorded in the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Constraints {
     /// Whether a completed execution must not be repeated.
@@ -174,8 +184,8 @@ impl Constraints {
     }
 }
 
-/// The immutable constraints of one execution of a step: who it is, and what it may do. Only the engine makes one, and
-/// nothing changes it; whoever holds it can read.
+/// The identity and the constraints of one execution of a step; see `StepCx::contract`. Made by the engine, and
+/// read-only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contract {
     execution: InvocationId,
@@ -196,12 +206,12 @@ impl Contract {
         Self { execution, action, irreversible, key, timeout }
     }
 
-    /// Name of this execution inside its run.
+    /// Id of this execution inside its run.
     pub fn execution_id(&self) -> &InvocationId {
         &self.execution
     }
 
-    /// What kind of contact with the world it is.
+    /// Effect class of the step.
     pub fn action_type(&self) -> EffectClass {
         self.action
     }
@@ -211,12 +221,12 @@ impl Contract {
         self.irreversible
     }
 
-    /// The stable name the outside world sees.
+    /// The idempotency key to give to the receiver.
     pub fn idempotency_key(&self) -> &IdempotencyKey {
         &self.key
     }
 
-    /// How long it may take.
+    /// How long one attempt may take; `None` for no limit.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
     }

@@ -1,4 +1,6 @@
-//! What a program provides to step bodies: values by type, such as an HTTP client or a mailer.
+//! The values that a program provides to step bodies, by type: an HTTP client, a mailer.
+//!
+//! Promise: a value that is missing is an error that names its type and those that are there.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -6,6 +8,16 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Values by type.
+///
+/// ```
+/// use aether_core::deps::Deps;
+/// struct Mailer(&'static str);
+/// let mut deps = Deps::default();
+/// deps.insert(Mailer("smtp.example"));
+/// assert_eq!(deps.get::<Mailer>()?.0, "smtp.example");
+/// assert!(deps.get::<String>().is_err());
+/// # Ok::<(), aether_core::deps::MissingDep>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Deps {
     values: HashMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>,
@@ -17,9 +29,9 @@ pub struct Deps {
     "no `{wanted}` was provided: call `.provide(..)` with one on the engine's builder, or `.model(..)` for a model (provided are: {provided})"
 )]
 pub struct MissingDep {
-    /// Type that was asked for.
+    /// Name of the type that was asked for.
     pub wanted: &'static str,
-    /// Types that were provided.
+    /// Names of the types that were provided.
     pub provided: String,
 }
 

@@ -1,5 +1,7 @@
-//! The outside as the engine needs it: a clock, entropy, and a way to wait. Given by the caller, so that tests can
-//! bring their own.
+//! What the engine needs from outside: a clock, entropy, and timers. The caller provides them, so that tests can replace
+//! them.
+//!
+//! Promise: the engine reads no other clock and draws from no other source.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -9,17 +11,17 @@ use jiff::Timestamp;
 
 /// Clock and entropy of an engine.
 pub trait Environment: Send + Sync + Debug + 'static {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 
     /// Fills `bytes` with unpredictable values.
     fn fill_random(&self, bytes: &mut [u8]);
 
-    /// Ends when the clock has reached `until`.
+    /// Completes when the clock has reached `until`.
     fn sleep_until(&self, until: Timestamp) -> BoxFuture<'static, ()>;
 
-    /// Ends after `span`: what the engine does again and again, and the time limits of bodies. A world whose clock can be
-    /// set should not look at the clock for it, or a clock that is set back makes the engine wait for as long.
+    /// Completes after `span`. The engine uses it for its periodic tasks and for the time limits of bodies. Where the
+    /// clock can be set back, implement it with a monotonic timer: the default waits until the clock has caught up.
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
         self.sleep_until(later(self.now(), span))
     }

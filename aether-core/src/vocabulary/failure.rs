@@ -1,6 +1,6 @@
-//! Errors a workflow sees: `Failure`, the recordable error, and `StepError`, why a step call gave no value.
+//! The errors that a workflow sees: `Failure`, the recordable error, and `StepError`, why a step call gave no value.
 //!
-//! Promise: an error is recorded and decoded like any other value, so a replay sees the error the first run saw.
+//! Promise: an error is recorded and decoded like any other value, so a replay sees the error that the first run saw.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -18,8 +18,8 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 /// A recordable error: message, source chain and class. Every [`std::error::Error`] converts into it with `?`.
 ///
 /// ```
-/// use aether_core::vocabulary::failure::Failure;
-/// use aether_core::vocabulary::outcome::FailureClass;
+/// use aether_core::failure::Failure;
+/// use aether_core::outcome::FailureClass;
 /// fn parse(s: &str) -> Result<u8, Failure> { Ok(s.parse::<u8>()?) }
 /// let failure = parse("x").unwrap_err();
 /// assert_eq!(failure.message(), "invalid digit found in string");
@@ -39,23 +39,24 @@ pub struct Failure {
     unconfirmed: Option<Box<Unconfirmed>>,
 }
 
-/// A resource that is not as a step of the run left it: why a run that was taken up again failed for good.
+/// A resource that differs from the state in which a step of the run left it. The reason why a resumed run failed for
+/// good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unconfirmed {
     /// The command that changed the resource last.
     pub command: CommandId,
-    /// Kind of resource.
+    /// Kind of the resource, as the step declares it in `changes`.
     pub resource: String,
-    /// Which one.
+    /// Id of the resource, as the step reported it.
     pub id: String,
-    /// How the step left it.
+    /// The state in which the step left it.
     pub expected: String,
-    /// What was found in its place, or why nothing could be found out.
+    /// The state that the verifier found, or why it could not find out.
     pub found: String,
 }
 
 impl Failure {
-    /// A failure that nobody classified.
+    /// A failure without a class: the step's retry policy decides.
     pub fn new(message: impl fmt::Display) -> Self {
         Self::with_class(FailureClass::Unclassified, message)
     }
@@ -70,12 +71,24 @@ impl Failure {
         Self::with_class(FailureClass::Permanent, message)
     }
 
-    /// A failure half-way: what was done must be undone.
+    /// A failure half-way: the changes made so far must be undone, by the step's compensation.
+    ///
+    /// ```
+    /// use aether_core::failure::{Failure, Result};
+    /// fn pay(rows: &[u32]) -> Result<u32> {
+    ///     let paid = rows.iter().take_while(|amount| **amount < 100).count();
+    ///     if paid < rows.len() {
+    ///         return Err(Failure::compensatable(format_args!("{paid} of {} rows were paid", rows.len())));
+    ///     }
+    ///     Ok(rows.iter().sum())
+    /// }
+    /// assert_eq!(pay(&[1, 500]).unwrap_err().message(), "1 of 2 rows were paid");
+    /// ```
     pub fn compensatable(message: impl fmt::Display) -> Self {
         Self::with_class(FailureClass::Compensatable, message)
     }
 
-    /// Nobody knows whether the world was changed. A world-changing step that returns it is in doubt, and its
+    /// It is not known whether the world was changed. A world-changing step that returns it is in doubt, and its
     /// `on_unknown` policy decides.
     pub fn unknown(message: impl fmt::Display) -> Self {
         Self::with_class(FailureClass::Unknown, message)
@@ -92,7 +105,7 @@ impl Failure {
         }
     }
 
-    /// A run cannot go on because of this resource. Permanent.
+    /// A permanent failure: the run cannot continue because of this resource.
     pub fn unconfirmed_resource(why: impl fmt::Display, about: Unconfirmed) -> Self {
         Self { unconfirmed: Some(Box::new(about)), ..Self::permanent(why) }
     }
@@ -102,21 +115,28 @@ impl Failure {
         self.unconfirmed.as_deref()
     }
 
-    /// The same failure, said to belong to `class`.
+    /// The same failure with another class.
+    ///
+    /// ```
+    /// use aether_core::failure::Failure;
+    /// use aether_core::outcome::FailureClass;
+    /// let error: Failure = "x".parse::<u8>().unwrap_err().into();
+    /// assert_eq!(error.classified(FailureClass::Permanent).class(), FailureClass::Permanent);
+    /// ```
     #[must_use]
     pub fn classified(mut self, class: FailureClass) -> Self {
         self.class = class;
         self
     }
 
-    /// The same failure, with the least wait before the next attempt, as a server's `Retry-After` gives it. In whole
-    /// milliseconds. It lengthens the wait of the step's retry policy and never shortens it; what comes of it is
+    /// The same failure with a minimum wait before the next attempt, such as a server's `Retry-After`. In whole
+    /// milliseconds. It lengthens the wait of the step's retry policy and never shortens it; the resulting due time is
     /// recorded.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use aether_core::vocabulary::failure::Failure;
-    /// use aether_core::vocabulary::outcome::Classify as _;
+    /// use aether_core::failure::Failure;
+    /// use aether_core::outcome::Classify as _;
     /// let failure = Failure::retryable("too many requests").not_before(Duration::from_secs(7));
     /// assert_eq!(failure.retry_after(), Some(Duration::from_secs(7)));
     /// ```
@@ -126,7 +146,13 @@ impl Failure {
         self
     }
 
-    /// Puts `context` in front; the former message becomes the first source.
+    /// Puts `context` in front; the previous message becomes the first source.
+    ///
+    /// ```
+    /// use aether_core::failure::Failure;
+    /// let failure = Failure::retryable("connection refused").context("send mail");
+    /// assert_eq!(failure.to_string(), "send mail: connection refused");
+    /// ```
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         let inner = std::mem::replace(&mut self.message, context.to_string());
@@ -134,17 +160,17 @@ impl Failure {
         self
     }
 
-    /// What happened.
+    /// The message, without its sources.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What caused it, nearest first.
+    /// The messages of its sources, nearest first.
     pub fn sources(&self) -> &[String] {
         &self.sources
     }
 
-    /// How it is to be treated.
+    /// The class, which decides whether the step is tried again.
     pub fn class(&self) -> FailureClass {
         self.class
     }
@@ -173,8 +199,8 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// Any error becomes a `Failure`; a `StepError` and a [`KnownError`] keep what is known of them, also as the source of
-/// another.
+/// Any error becomes a `Failure`. A `StepError` and a [`KnownError`] keep their class and minimum wait, also as the
+/// source of another error.
 impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut sources = Vec::new();
@@ -194,30 +220,46 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
     }
 }
 
-/// What is known of an error.
+/// What the engine needs to know of an error: whether and when to try again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorHints {
-    /// Its class.
+    /// Class of the error.
     pub class: FailureClass,
-    /// The least wait before the next attempt.
+    /// Minimum wait before the next attempt; `None` leaves it to the retry policy.
     pub retry_after: Option<Duration>,
 }
 
 impl ErrorHints {
-    /// What an error says of itself.
+    /// The hints that an error gives by itself.
     pub fn of(error: &impl Classify) -> Self {
         Self { class: error.class(), retry_after: error.retry_after() }
     }
 }
 
-/// Tells what is known of an error type of another crate, so that `?` keeps it. Register one with
-/// `inventory::submit!`.
+/// Gives the hints for an error type of another crate, so that `?` keeps them. Register one with `inventory::submit!`.
+///
+/// ```
+/// use aether_core::failure::{ErrorHints, Failure, KnownError};
+/// use aether_core::outcome::FailureClass;
+/// # mod inventory { pub use ::inventory::submit; }
+/// inventory::submit! {
+///     KnownError(|error| {
+///         error.downcast_ref::<std::num::ParseIntError>()?;
+///         Some(ErrorHints { class: FailureClass::Permanent, retry_after: None })
+///     })
+/// }
+///
+/// # fn main() {
+/// let failure = Failure::from("x".parse::<u8>().unwrap_err());
+/// assert_eq!(failure.class(), FailureClass::Permanent);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct KnownError(pub fn(&(dyn StdError + 'static)) -> Option<ErrorHints>);
 
 inventory::collect!(KnownError);
 
-/// What an error says of itself; the nearest in a chain of sources counts.
+/// The hints for one error, if its type gives any.
 fn known(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
     if let Some(error) = error.downcast_ref::<StepError<Failure>>() {
         return Some(ErrorHints::of(error));
@@ -227,7 +269,21 @@ fn known(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
 
 /// Why a step call gave no value.
 ///
-/// Suspension, shutdown and loss of the store are not here: then the workflow is simply not polled on.
+/// Suspension, shutdown and loss of the store are not here: then the workflow is not polled any more.
+///
+/// ```
+/// use aether_core::failure::{Failure, StepError};
+/// fn report(result: Result<String, StepError<Failure>>) -> String {
+///     match result {
+///         Ok(id) => format!("sent as {id}"),
+///         Err(error) if error.is_in_doubt() => "may have been sent; ask the provider".to_owned(),
+///         Err(StepError::Rejected(why)) => format!("not allowed: {why}"),
+///         Err(error) => format!("not sent: {error}"),
+///     }
+/// }
+/// let tried = Err(StepError::Exhausted(Failure::retryable("mailbox busy")));
+/// assert_eq!(report(tried), "not sent: no attempt left: mailbox busy");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -238,30 +294,30 @@ pub enum StepError<E = Failure> {
     Exhausted(E),
     /// The body took longer than the step's timeout and is known to have changed nothing.
     TimedOut(Failure),
-    /// A person or a rule refused the call.
+    /// A person rejected the call, or the store refused what a transaction step did.
     Rejected(Failure),
-    /// The call is irreversible, and another one with the same business key was made before. Nothing was done.
+    /// The call is irreversible, and another call with the same business key was made before. This one was not made.
     Taken(KeyHolder),
-    /// The body was started and nobody knows whether it changed the world.
+    /// The body was started, and it is not known whether it changed the world.
     InDoubt(Failure),
-    /// The run was cancelled.
+    /// The run was cancelled, or no one approved the call in time.
     Cancelled(Failure),
     /// The body panicked; the failure holds the panic's message.
     Panicked(Failure),
-    /// Arguments or result do not survive being recorded.
+    /// The arguments or the result cannot be recorded: they do not encode, or are over a limit.
     Unrecordable(Failure),
 }
 
 /// The call that holds a business key. Only its definite failure frees the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyHolder {
-    /// Name of the step.
+    /// Name of the step that was called.
     pub step: String,
     /// The run that made the call.
     pub run: RunId,
-    /// The command that made it.
+    /// The command that made the call.
     pub command: CommandId,
-    /// Whether its outcome is not known, so that it may have been in vain.
+    /// Whether its outcome is not final, so that the call may have had no effect.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_doubt: bool,
 }
@@ -273,12 +329,12 @@ impl fmt::Display for KeyHolder {
             f,
             "irreversible step `{step}` was called before with the same business key, as `{command}` of run `{run}`"
         )?;
-        if *in_doubt { f.write_str(", and nobody knows yet what came of it") } else { Ok(()) }
+        if *in_doubt { f.write_str(", and its outcome is not known yet") } else { Ok(()) }
     }
 }
 
 impl<E> StepError<E> {
-    /// The body's own error, if that is what happened.
+    /// The body's own error: of [`StepError::App`] and [`StepError::Exhausted`].
     pub fn app(&self) -> Option<&E> {
         match self {
             Self::App(e) | Self::Exhausted(e) => Some(e),
@@ -334,6 +390,12 @@ impl<E: fmt::Display> fmt::Display for StepError<E> {
 impl<E: fmt::Debug + fmt::Display> StdError for StepError<E> {}
 
 /// Adds context to a failing result, in the manner of the `anyhow` crate.
+///
+/// ```
+/// use aether_core::failure::{Context, Result};
+/// fn port(text: &str) -> Result<u16> { text.parse::<u16>().context("read the port") }
+/// assert_eq!(port("x").unwrap_err().to_string(), "read the port: invalid digit found in string");
+/// ```
 pub trait Context<T> {
     /// Puts `context` in front of the error's message.
     ///
@@ -349,13 +411,13 @@ impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
 }
 
 impl StepError<Payload> {
-    /// The recorded form.
+    /// The error as it is recorded.
     pub(crate) fn recorded(&self) -> Payload {
         Payload::encode(self).unwrap_or_else(|_| Payload::null())
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()

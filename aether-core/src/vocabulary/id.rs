@@ -1,7 +1,7 @@
-//! Names of things: runs, commands, invocations, workers, positions.
+//! Ids of runs, commands, invocations and workers, idempotency keys, and positions.
 //!
-//! Promise: two different things never share a name, and a name computed on replay equals the name computed on
-//! the first run. Nothing here reads a clock or draws randomness.
+//! Promise: two different things never share an id, and an id computed on replay equals the id computed on the first
+//! run. Nothing here reads a clock or draws randomness.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Longest run id accepted, in bytes.
 pub const MAX_RUN_ID: usize = 200;
 
-/// A run id that is not usable as a name.
+/// Why a text is not a run id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunIdError {
@@ -36,14 +36,17 @@ pub enum RunIdError {
     },
 }
 
-/// The name of one execution of a workflow: a UUIDv7, or the name its caller gave it.
+/// Id of one execution of a workflow: the name its caller gave it, or else a UUIDv7.
+///
+/// Starting the same workflow with the same input under the same id again returns the same run, so an id from the
+/// caller's own domain makes a start idempotent.
 ///
 /// ```
-/// use aether_core::vocabulary::id::RunId;
+/// use aether_core::id::RunId;
 /// let id: RunId = "ticket-42".parse()?;
 /// assert_eq!(id.as_str(), "ticket-42");
 /// assert!("".parse::<RunId>().is_err());
-/// # Ok::<(), aether_core::vocabulary::id::RunIdError>(())
+/// # Ok::<(), aether_core::id::RunIdError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -112,10 +115,17 @@ impl fmt::Debug for RunId {
     }
 }
 
-/// The name of one command inside a run: the place in the scope tree, and what was asked there.
+/// Id of one command inside a run: its place in the scope tree, and the name of what it requests.
 ///
 /// Written `3.b0.1:search`: third command of the root scope, first branch, second command of that branch. The
 /// place alone identifies the command; the name is checked against history on replay.
+///
+/// ```
+/// use aether_core::id::CommandId;
+/// let id = CommandId::new("3.b0.1", "search");
+/// assert_eq!((id.as_str(), id.place(), id.name()), ("3.b0.1:search", "3.b0.1", "search"));
+/// assert!(id.is_within("3.b0"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CommandId(Arc<str>);
@@ -169,10 +179,17 @@ impl fmt::Debug for CommandId {
     }
 }
 
-/// The stable name of one logical attempt at a world-changing step, for receivers that spot repeats.
+/// The stable key of one logical attempt at a world-changing step, by which a receiver recognizes repeats.
 ///
-/// Always `aether:<run>:<command>:<attempt>`. The attempt rises only after a definite failure, never because
-/// another worker took the run over.
+/// Always `aether:<run>:<command>:<attempt>`. The attempt rises only after a definite failure, never because another
+/// worker resumed the run.
+///
+/// ```
+/// use aether_core::id::{CommandId, IdempotencyKey, RunId};
+/// let (run, command) = ("ticket-42".parse::<RunId>()?, CommandId::new("0", "send"));
+/// assert_eq!(IdempotencyKey::new(&run, &command, 0).as_str(), "aether:ticket-42:0:send:0");
+/// # Ok::<(), aether_core::id::RunIdError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IdempotencyKey(Arc<str>);
@@ -207,7 +224,7 @@ impl fmt::Debug for IdempotencyKey {
     }
 }
 
-/// The name of one tool invocation inside its run: `<command>#<attempt>`.
+/// Id of one tool invocation inside its run: `<command>#<attempt>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InvocationId(Arc<str>);
@@ -218,7 +235,7 @@ impl InvocationId {
         Self(format!("{command}#{attempt}").into())
     }
 
-    /// The command.
+    /// The command that was attempted.
     pub fn command(&self) -> CommandId {
         let command = self.0.rsplit_once('#').map_or(&*self.0, |(command, _)| command);
         CommandId::from(command.to_owned())
@@ -242,7 +259,7 @@ impl fmt::Display for InvocationId {
     }
 }
 
-/// The process (or part of one) that advances runs. Unique per engine start.
+/// Id of a worker: an engine that advances runs. Each start of an engine has a new one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(Arc<str>);

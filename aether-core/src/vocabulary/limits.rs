@@ -1,19 +1,25 @@
-//! What an engine refuses to exceed, and the error that says so.
+//! The limits of an engine, and the error for what exceeds one.
 //!
-//! Promise: what is over a limit is refused before it is recorded; the error names the limit, the size and the place,
-//! and nothing that was recorded before is lost.
+//! Promise: what is over a limit is refused before it is recorded; the error names the limit and the size, and nothing
+//! that was recorded before is lost.
 
-/// What an engine refuses to exceed.
+/// The limits of an engine: sizes of what is recorded. Change single ones of the defaults:
+///
+/// ```
+/// use aether_core::limits::Limits;
+/// let limits = Limits { history: 50_000, payload: 4 << 20, ..Limits::default() };
+/// assert_eq!((limits.history, limits.depth), (50_000, 64));
+/// ```
 ///
 /// JSON that is nested deeper than [`NESTING`](crate::vocabulary::payload::NESTING) is always refused, and so is a run id over
 /// [`MAX_RUN_ID`](crate::vocabulary::id::MAX_RUN_ID).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest recorded value, in bytes of JSON. The default, 32 MiB, holds every answer that the HTTP client takes by
-    /// its own default of 8 MiB, also as base64. Recovery reads all values of a run into memory.
+    /// Largest recorded value, in bytes of JSON. Default: 32 MiB, enough for any answer within the HTTP client's own
+    /// default of 8 MiB, also as base64. Recovery reads all values of a run into memory.
     pub payload: usize,
-    /// Values over so many bytes of JSON go to the effect store, and the journal refers to them. Default 64 KiB.
-    /// With 0, every outcome goes there first.
+    /// Values over so many bytes of JSON go to the effect store, and the journal refers to them. Default: 64 KiB. With
+    /// 0, every outcome goes there first.
     pub inline: usize,
     /// Largest recorded error, in bytes of JSON. Default: 256 KiB.
     pub error: usize,
@@ -25,8 +31,7 @@ pub struct Limits {
     pub name: usize,
     /// Longest reason or name of an actor, in bytes. Default: 16 KiB.
     pub text: usize,
-    /// Most messages in the inbox of one run that it has not taken in. Default: 10,000. A request to end the run is
-    /// always accepted.
+    /// The most unread messages in the inbox of one run. Default: 10,000. A request to end the run is always accepted.
     pub inbox: usize,
 }
 
@@ -49,11 +54,11 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {size} is over the limit of {limit} (`Limits::{name}`); nothing of it was recorded")]
 pub struct OverLimit {
-    /// What is too large.
+    /// What is too large, with its unit, such as "bytes of JSON".
     pub what: String,
-    /// Its size.
+    /// Its size, in that unit.
     pub size: usize,
-    /// The limit.
+    /// The limit that it exceeds.
     pub limit: usize,
     /// Name of the limit, a field of [`Limits`].
     pub name: &'static str,
@@ -82,9 +87,9 @@ impl Limits {
         self.check(format!("bytes of the {what}"), value.len(), self.text, "text")
     }
 
-    /// Checks the size of a recorded error.
-    pub(crate) fn check_error(&self, error: &str) -> Result<(), OverLimit> {
-        let start: String = error.chars().take(120).collect();
-        self.check(format!("bytes of the error that starts {start:?}"), error.len(), self.error, "error")
+    /// Checks a recorded error of `size` bytes; `text` is what is shown of it.
+    pub(crate) fn check_error(&self, text: &str, size: usize) -> Result<(), OverLimit> {
+        let start: String = text.chars().take(120).collect();
+        self.check(format!("bytes of the error that starts {start:?}"), size, self.error, "error")
     }
 }

@@ -1,4 +1,4 @@
-//! The words everything else is said in: names, recorded values, outcomes, failures, limits, and the world outside.
+//! The vocabulary of the crate: ids, recorded values, outcomes, failures, limits, and the environment.
 //!
 //! Promise: plain data and traits; nothing in here knows a journal, a store or a run. Imports no other room.
 

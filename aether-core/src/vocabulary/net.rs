@@ -1,4 +1,4 @@
-//! A net under code of the user's: what it panics with goes no further than here.
+//! A net under code of the user: a panic of it ends here.
 //!
 //! Promise: a destructor that panics ends neither the task that runs it nor another run.
 
@@ -15,7 +15,7 @@ pub(crate) fn in_net<T>(code: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|panic| panic_message(&*panic))
 }
 
-/// A future of the user's: dropping it never panics. Its polls may.
+/// A future of the user: dropping it never panics. Its polls may.
 pub(crate) struct Netted<F> {
     run: RunId,
     future: Option<F>,

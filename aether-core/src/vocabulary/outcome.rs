@@ -1,16 +1,25 @@
-//! What a step's end means for the world, and how a failure is to be treated.
+//! Effect classes, the outcomes of steps, and the classes of failures.
+//!
+//! Promise: what a class or an outcome means is decided here, in one place, by methods without a wildcard.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of contact with the world a command is.
+/// Effect class: the kind of contact with the world that a command has.
+///
+/// ```
+/// use aether_core::outcome::EffectClass;
+/// assert!(EffectClass::Tool.changes_world());
+/// assert!(!EffectClass::Read.changes_world());
+/// assert_eq!(EffectClass::Llm.to_string(), "llm");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
-    /// Touches nothing; writes no event and may run again.
+    /// Has no contact with the world; writes no event and runs again on replay.
     Pure,
-    /// Looks at the world and leaves it as it was.
+    /// Reads from the world and does not change it.
     Read,
     /// Asks a language model; changes nothing but costs money.
     Llm,
@@ -35,7 +44,7 @@ pub enum EffectClass {
 }
 
 impl EffectClass {
-    /// Whether a body of this class may leave the world different, so that its intent must be durable first.
+    /// Whether a body of this class may change the world, so that its intent must be durable first.
     pub const fn changes_world(self) -> bool {
         matches!(self, Self::Tool | Self::External | Self::Http)
     }
@@ -65,14 +74,14 @@ impl std::fmt::Display for EffectClass {
     }
 }
 
-/// How a step ended, in the words of the journal.
+/// How a step ended, as it is recorded in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Computed without contact with the world. Older journals write the empty string for it.
     #[serde(alias = "")]
     Pure,
-    /// Done; the world is as it was.
+    /// Done; the world is unchanged.
     Success,
     /// Done; the world was changed.
     SideEffectCommitted,
@@ -80,9 +89,9 @@ pub enum Outcome {
     RetryableFailure,
     /// Definitely failed; another attempt will not help.
     PermanentFailure,
-    /// Failed half-way; what was done must be undone.
+    /// Failed half-way; the changes made so far must be undone.
     CompensatableFailure,
-    /// Undone. Final.
+    /// Undone by a compensation. Final.
     Compensated,
 }
 
@@ -122,20 +131,20 @@ impl Outcome {
     }
 }
 
-/// How a failure is to be treated.
+/// Class of a failure: whether the step is tried again, undone, or in doubt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// Nobody said; the step's retry policy decides.
+    /// The error has no class; the step's retry policy decides.
     #[default]
     Unclassified,
     /// Definitely failed; trying again may help.
     Retryable,
     /// Definitely failed; trying again will not help.
     Permanent,
-    /// Failed half-way; what was done must be undone.
+    /// Failed half-way; the changes made so far must be undone.
     Compensatable,
-    /// Nobody knows whether the world was changed.
+    /// It is not known whether the world was changed.
     Unknown,
 }
 
@@ -150,13 +159,34 @@ impl FailureClass {
     }
 }
 
-/// Tells how an error of a step is to be treated. Implement it for your own error type to steer retries;
-/// without it an error is [`FailureClass::Unclassified`].
+/// Gives an error of a step its class. Implement it for your own error type to control retries; without it an error is
+/// [`FailureClass::Unclassified`].
+///
+/// ```
+/// use std::time::Duration;
+/// use aether_core::outcome::{Classify, FailureClass};
+/// enum MailError { Busy { seconds: u64 }, NoSuchAddress }
+/// impl Classify for MailError {
+///     fn class(&self) -> FailureClass {
+///         match self {
+///             Self::Busy { .. } => FailureClass::Retryable,
+///             Self::NoSuchAddress => FailureClass::Permanent,
+///         }
+///     }
+///     fn retry_after(&self) -> Option<Duration> {
+///         match self {
+///             Self::Busy { seconds } => Some(Duration::from_secs(*seconds)),
+///             Self::NoSuchAddress => None,
+///         }
+///     }
+/// }
+/// assert_eq!(MailError::Busy { seconds: 3 }.retry_after(), Some(Duration::from_secs(3)));
+/// ```
 pub trait Classify {
     /// The class of this error.
     fn class(&self) -> FailureClass;
 
-    /// How long the other side asks to be left alone: the least wait before the next attempt. Default: none.
+    /// Minimum wait before the next attempt, as the other side asks for it. Default: none.
     fn retry_after(&self) -> Option<Duration> {
         None
     }

@@ -1,6 +1,6 @@
-//! Recorded values: JSON text that is stored once and decoded every time it is handed out.
+//! Recorded values: JSON text that is stored once and decoded every time it is delivered.
 //!
-//! Promise: what a workflow sees on its first run is decoded from the very bytes a replay decodes.
+//! Promise: what a workflow sees on its first run is decoded from the same bytes that a replay decodes.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,16 @@ pub(crate) type Answered = Result<Payload, Payload>;
 /// Deepest nesting of arrays and objects in a recorded value: what `serde_json` reads without risk for the stack.
 pub const NESTING: usize = 127;
 
-/// One recorded value as JSON text.
+/// One recorded value as JSON text, byte for byte as it was written.
+///
+/// ```
+/// use aether_core::payload::Payload;
+/// let payload = Payload::encode(&("ticket", 42))?;
+/// assert_eq!(payload.as_str(), r#"["ticket",42]"#);
+/// assert_eq!(payload.decode::<(String, u32)>()?, ("ticket".to_owned(), 42));
+/// assert!(payload.decode::<u32>().is_err());
+/// # Ok::<(), aether_core::payload::PayloadError>(())
+/// ```
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Payload(Box<RawValue>);
@@ -30,7 +39,7 @@ pub enum PayloadError {
     Encode {
         /// Rust type of the value.
         ty: &'static str,
-        /// What serde said.
+        /// The serializer's error.
         reason: String,
     },
     /// The value is nested too deep to be read back.
@@ -46,7 +55,7 @@ pub enum PayloadError {
     Panicked {
         /// Unique name of the step.
         step: String,
-        /// What it said.
+        /// What it panicked with.
         message: String,
     },
     /// The text does not decode.
@@ -54,7 +63,7 @@ pub enum PayloadError {
     Decode {
         /// Rust type that was wanted.
         ty: &'static str,
-        /// What serde said.
+        /// The deserializer's error.
         reason: String,
         /// First characters of the text.
         start: String,
@@ -86,7 +95,7 @@ impl Payload {
         })
     }
 
-    /// Takes JSON text as it is.
+    /// Makes a payload of JSON text, byte for byte.
     ///
     /// # Errors
     /// [`PayloadError::Decode`] when `text` is not JSON, and [`PayloadError::TooDeep`].
@@ -128,6 +137,14 @@ impl fmt::Debug for Payload {
 }
 
 /// SHA-256 over the RFC 8785 canonical form of a value: equal for equal arguments, whatever the key order.
+///
+/// ```
+/// use aether_core::payload::{Digest, Payload};
+/// let one = Payload::from_text(r#"{"a":1,"b":2}"#.to_owned())?;
+/// let two = Payload::from_text(r#"{"b": 2, "a": 1}"#.to_owned())?;
+/// assert_eq!(Digest::of(&one)?, Digest::of(&two)?);
+/// # Ok::<(), aether_core::payload::PayloadError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(Box<str>);
@@ -177,7 +194,7 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// JSON text of `value`; one that is nested too deep is given up where it gets there, before the stack is at its end.
+/// JSON text of `value`. Stops with an error at [`NESTING`] levels, before deep nesting can overflow the stack.
 pub(crate) fn shallow_json<T: Serialize + ?Sized>(value: &T) -> Result<String, PayloadError> {
     let ty = std::any::type_name::<T>();
     let mut text = Vec::with_capacity(128);

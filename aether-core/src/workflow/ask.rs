@@ -1,6 +1,6 @@
 //! People in workflows: `cx.ask` for an answer, `cx.approval` for a decision. Both may expire.
 //!
-//! Promise: a question is durable before anybody sees it; a rejection or an expiry is a typed value and never a
+//! Promise: a question is durable before it is shown; a rejection or an expiry is a typed value and never a
 //! success; an answer of another type is refused and the question stays open.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::workflow::context::Cx;
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
 
-/// A question to a person. Await it, with a time limit or without.
+/// The effect of [`Cx::ask`]: await it, with a time limit or without.
 #[must_use = "a question is asked when this is awaited"]
 #[derive(Debug)]
 pub struct Question<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
@@ -36,15 +36,24 @@ pub struct Question<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
 awaitable!(Question<T>: Result<T, StepError<Failure>>);
 
 impl<T> Question<'_, T> {
-    /// Gives up after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the question stays
-    /// open until it is answered.
+    /// Closes the question after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the question
+    /// stays open until it is answered.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # use std::time::Duration;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// let seats: u32 = cx.ask("How many are you?").expires(day).await.unwrap_or(2);
+    /// # }
+    /// ```
     pub fn expires(mut self, limit: Duration) -> Self {
         self.0.terms.limit = Some(limit);
         self
     }
 }
 
-/// A request for a decision that is not tied to a step. Await it.
+/// The effect of [`Cx::approval`]: await it, with details and a time limit or without.
 #[must_use = "an approval is asked for when this is awaited"]
 #[derive(Debug)]
 pub struct ApprovalRequest<'c>(Wait<'c, Result<Decision, StepError<Failure>>>);
@@ -52,21 +61,40 @@ pub struct ApprovalRequest<'c>(Wait<'c, Result<Decision, StepError<Failure>>>);
 awaitable!(ApprovalRequest: Result<Decision, StepError<Failure>>);
 
 impl ApprovalRequest<'_> {
-    /// Adds what the person needs to know; it is recorded and shown.
+    /// Adds what the person needs to know to decide. It is recorded and shown.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
+    /// let decision = cx.approval("refund over limit").details(&("order 17", 12_50)).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn details(mut self, details: &(impl Serialize + ?Sized)) -> Self {
         self.0.terms.details = Some(Payload::encode(details));
         self
     }
 
-    /// Gives up after `limit`, durably; the decision is then [`Decision::Expired`]. Without it the request stays open
-    /// until somebody decides.
+    /// Closes the request after `limit`, durably; the decision is then [`Decision::Expired`]. Without it the request stays
+    /// open until a person decides.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_core::inbox::Decision;
+    /// # use std::time::Duration;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
+    /// let week = Duration::from_secs(7 * 24 * 60 * 60);
+    /// if let Decision::Expired = cx.approval("refund over limit").expires(week).await? {
+    ///     println!("no decision for a week");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn expires(mut self, limit: Duration) -> Self {
         self.0.terms.limit = Some(limit);
         self
     }
 }
 
-/// What a person is shown who is asked to approve.
+/// What is shown to the person who decides about an approval.
 #[derive(Serialize)]
 struct Shown {
     what: String,
@@ -75,14 +103,14 @@ struct Shown {
 }
 
 impl Cx {
-    /// Asks a person, and waits durably for the answer, see `Engine::answer`. `question` is recorded and shown to
-    /// whoever answers. An answer that is not a `T` is refused, and the question stays open.
+    /// Asks a person, and waits durably for the answer, which arrives through `Engine::answer`. `question` is recorded and
+    /// shown. An answer that is not a `T` is refused, and the question stays open.
     ///
     /// The step error is `Cancelled` when the question expired.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # async fn workflow(cx: &mut Cx) -> aether_core::vocabulary::failure::Result<()> {
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
     /// let seats: u32 = cx.ask("How many are you?").await?;
     /// # Ok(()) }
     /// ```
@@ -94,7 +122,7 @@ impl Cx {
             Box::pin(async move {
                 let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
                 let asked = Asking { ticket, request, topic, limit: terms.limit };
-                let answer = asked.answer(|letter| match &letter.reply {
+                let answer = asked.answer(|reply| match &reply.reply {
                     Reply::Value(value) => value.decode::<T>().map(|_| value.clone()),
                     Reply::Error(_) | Reply::Expired => Ok(Payload::null()),
                 });
@@ -102,20 +130,21 @@ impl Cx {
                     Some(value) => {
                         value.decode().map_err(|e| StepError::Unrecordable(run.failure(&command, e)))
                     }
-                    None => Err(StepError::Cancelled(run.failure(&command, "nobody answered in time"))),
+                    None => Err(StepError::Cancelled(run.failure(&command, "no answer came in time"))),
                 }
             })
         }))
     }
 
-    /// Asks a person to decide about something that is not one step's call, and waits durably. `what` names it.
+    /// Asks a person to decide about something that is not one step's call, and waits durably for `Engine::approve` or
+    /// `Engine::reject`. `what` names the matter.
     ///
     /// The step error is `Unrecordable` when the details do not serialize. For a step's own call, declare
     /// `approval = "required"` on the step.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # async fn workflow(cx: &mut Cx, amount: u32) -> aether_core::vocabulary::failure::Result<()> {
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx, amount: u32) -> aether_core::failure::Result<()> {
     /// let week = std::time::Duration::from_secs(7 * 24 * 3600);
     /// let decision = cx.approval("refund over limit").details(&amount).expires(week).await?;
     /// let manager = decision.granted()?;
@@ -131,8 +160,8 @@ impl Cx {
                 let request =
                     terms.details.transpose().and_then(|details| Payload::encode(&Shown { what, details }));
                 let asked = Asking { ticket, request, topic, limit: terms.limit };
-                let answer = asked.answer(|letter| {
-                    Payload::encode(&Decision::of(ApprovalOutcome::of(letter)?, &letter.actor))
+                let answer = asked.answer(|reply| {
+                    Payload::encode(&Decision::of(ApprovalOutcome::of(reply)?, &reply.actor))
                 });
                 match answer.await? {
                     Some(value) => {
@@ -154,7 +183,7 @@ struct Asking<'c> {
 }
 
 impl Asking<'_> {
-    /// The recorded value that `accept` made of the answer; `None` where the question expired.
+    /// The recorded value that `accept` makes of the answer; `None` where the question expired.
     async fn answer(
         mut self,
         accept: impl Fn(&ExternalReply) -> Result<Payload, PayloadError>,
@@ -174,8 +203,8 @@ impl Asking<'_> {
                 let asked =
                     record.asked.unwrap_or(crate::journal::history::Asked { until: None, decided: None });
                 if let Some((decision, actor)) = asked.decided {
-                    let letter = ExternalReply { reply: Reply::Value(decision), actor };
-                    if let Ok(value) = accept(&letter) {
+                    let reply = ExternalReply { reply: Reply::Value(decision), actor };
+                    if let Ok(value) = accept(&reply) {
                         return Ok(complete(&run, &command, None, Some(value), Vec::new()).await);
                     }
                 }
@@ -197,24 +226,25 @@ impl Asking<'_> {
                 (until, 0)
             }
         };
+        // A reply that does not fit is refused on the record, and the same wait receives the next one.
         let topic = self.topic;
-        let mut letters =
+        let mut receiver =
             ReplyReceiver { run: Arc::clone(&run), command: command.clone(), topic, until, round };
         loop {
-            let Received { letter, consumed } = letters.letter().await;
-            match (accept(&letter), &letter.reply) {
+            let Received { reply, consumed } = receiver.next_reply().await;
+            match (accept(&reply), &reply.reply) {
                 (_, Reply::Expired) => return Ok(complete(&run, &command, None, None, consumed).await),
                 (Ok(value), Reply::Value(decision)) => {
                     let command_id = command.clone();
                     let decided = ApprovalDecided {
                         command: command_id,
                         decision: decision.clone(),
-                        actor: letter.actor,
+                        actor: reply.actor,
                     };
                     return Ok(complete(&run, &command, Some(decided), Some(value), consumed).await);
                 }
-                (Ok(_), Reply::Error(_)) => letters.refuse(&letter.actor, "an answer is a value", consumed),
-                (Err(error), _) => letters.refuse(&letter.actor, error, consumed),
+                (Ok(_), Reply::Error(_)) => receiver.refuse(&reply.actor, "an answer is a value", consumed),
+                (Err(error), _) => receiver.refuse(&reply.actor, error, consumed),
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::workflow::context::{Cx, too_deep_fault};
 use crate::workflow::gate::{Effect, WorkflowCode, recorded_wrapper};
 use crate::workflow::ticket::Ticket;
 
-/// Where branches get their scopes from.
+/// Gives branches their scopes.
 #[derive(Debug)]
 pub struct Fork {
     parent: Cx,
@@ -43,7 +43,7 @@ impl Fork {
     }
 }
 
-/// A tuple of two to eight branches that run side by side; each is an `async |cx: &mut Cx| ..` closure.
+/// A tuple of two to eight branches that run concurrently; each is an `async |cx: &mut Cx| ..` closure.
 #[diagnostic::on_unimplemented(
     message = "`cx.join` takes a tuple of two to eight branches",
     label = "not a tuple of `async |cx: &mut Cx| ..` closures",
@@ -151,10 +151,10 @@ impl Cx {
         (ticket, Fork { parent, too_deep })
     }
 
-    /// Runs branches side by side and waits for all of them.
+    /// Runs branches concurrently and waits for all of them.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let (a, b) = cx.join((async |cx: &mut Cx| cx.random().await, async |cx: &mut Cx| cx.uuid().await)).await;
     /// # }
@@ -168,8 +168,26 @@ impl Cx {
         })
     }
 
-    /// Runs branches side by side until the first one finishes; the others are dropped. The winner is recorded, so a
-    /// replay has the same one. A world-changing call that a losing branch has in flight stays in the ledger, in doubt.
+    /// Runs branches concurrently until the first one finishes; the others are dropped. The winner is recorded, so a replay
+    /// has the same one. A world-changing call that a losing branch has in flight stays in the ledger, in doubt.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_core::failure::Result;
+    /// # use std::time::Duration;
+    /// # async fn fetch(_: &mut Cx, _: &str) -> Result<String> { Ok(String::new()) }
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let answer = cx
+    ///     .race((
+    ///         async |cx: &mut Cx| fetch(cx, "mirror 1").await.ok(),
+    ///         async |cx: &mut Cx| {
+    ///             cx.sleep(Duration::from_secs(30)).await;
+    ///             None
+    ///         },
+    ///     ))
+    ///     .await;
+    /// # }
+    /// ```
     pub fn race<R: Racers>(&mut self, racers: R) -> Effect<impl Future<Output = R::Output>> {
         let (mut ticket, fork) = self.fork("race");
         Effect::new(async move {
@@ -177,13 +195,16 @@ impl Cx {
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
             match run.request(&command, EffectClass::Pure, None, site).await {
                 Matched::Answered => {
+                    // Only the winner is polled: the losers' results are not in history, or are no longer wanted.
                     let winner = recorded_winner(&run, &command).await;
                     let (_, value) = racers.run(fork, Some(winner)).await;
-                    // The race's own answer comes after the winner's effects: its turn is now.
+                    // History holds the race's own answer after the winner's, so it is taken after them.
                     run.next_delivery(&command).await;
                     value
                 }
                 Matched::Begun(_) | Matched::New => {
+                    // Nothing is decided in the journal: all branches are polled, after a crash too. The first to
+                    // finish now wins, which need not be the branch that was ahead before the crash.
                     let (winner, value) = racers.run(fork, None).await;
                     run.wait_for_frontier(&command).await;
                     decide(&run, &command, winner, R::COUNT).await;
@@ -193,10 +214,10 @@ impl Cx {
         })
     }
 
-    /// Runs `body` for every item, side by side, and returns the values in the order of the items.
+    /// Runs `body` for every item, concurrently, and returns the values in the order of the items.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let drawn: Vec<u64> = cx.each(0..10, async |cx: &mut Cx, i| cx.random().await % (i + 1)).limit(4).await;
     /// # }
@@ -233,7 +254,7 @@ impl Cx {
     }
 }
 
-/// Finds the winner of a decided race without taking its turn.
+/// The winner of a decided race. Does not take the race's answer yet, because the winner's own answers come first.
 async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
     let answer = run.peek(command);
     let number = match &answer {
@@ -248,19 +269,24 @@ async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
     }
 }
 
-/// Records the winner, and gives up what the losers have in flight: in this process, or in a former one that died before
+/// Records the winner, and abandons what the losers have in flight: in this process, or in a former one that died before
 /// the race was decided.
 async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, count: usize) {
     let scope = |number: usize| format!("{}.b{number}", command.place());
     let losers: Vec<_> = (0..count).filter(|number| *number != winner).map(scope).collect();
-    let (abandoned, riders) = match run.abandon(Some(&losers)).await {
+    // The losers are dropped by now, so none of them starts another call between the list of what they have in flight and
+    // the append that abandons it.
+    let (abandoned, extras) = match run.abandon(Some(&losers)).await {
         Ok(abandoned) => abandoned,
         Err(fault) => return run.stop(fault).await,
     };
+    // History of a branch that lost before it asked for it must not count as left over at the end of the run.
     run.forget(&losers);
+    // One append: a crash leaves either an open race whose calls can still be resolved, or a decided one whose losers'
+    // calls are in doubt. What the workflow does with the winner's value is appended after it.
     let mut events = vec![RaceDecided { command: command.clone(), winner: scope(winner) }.into()];
     events.extend(abandoned);
-    run.append(events, riders);
+    run.append(events, extras);
 }
 
 /// The effect of [`Cx::each`].
@@ -272,7 +298,14 @@ pub struct Each<F> {
 }
 
 impl<F> Each<F> {
-    /// At most `limit` items at a time (at least one); without it, all of them.
+    /// Runs at most `limit` items at a time, and at least one. Without it, all of them run at once.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let drawn = cx.each(0..100, async |cx: &mut Cx, _| cx.random().await).limit(4).await;
+    /// # }
+    /// ```
     pub fn limit(self, limit: usize) -> Self {
         self.limit.store(limit, Ordering::Relaxed);
         self

@@ -1,8 +1,8 @@
 //! Child runs: a workflow started by a workflow, with a run and a journal of its own.
 //!
 //! Promise: the child's id follows from the parent's command, or is the caller's own, so a parent that is replayed
-//! finds the child it started and never starts a second one; a run that is not this command's child is not taken for
-//! it; a child that was not detached is told when its parent ends.
+//! finds the child it started and never starts a second one; a run that is not this command's child is not treated as
+//! one; a child that was not detached is asked to end when its parent ends.
 
 use std::fmt::{self, Debug};
 use std::future::Future;
@@ -31,7 +31,7 @@ use crate::workflow::definition::Workflow;
 use crate::workflow::gate::{BoxEffect, Effect, recorded_wrapper};
 use crate::workflow::ticket::Ticket;
 
-/// How a child is to be started.
+/// How a child is started.
 #[derive(Debug, Default)]
 struct ChildOptions {
     id: Option<String>,
@@ -47,15 +47,35 @@ pub struct Child<F> {
 }
 
 impl<F> Child<F> {
-    /// Names the child; without it, its id is `<run>/<command>`. Starting the same child again from the same command
-    /// finds it; where the id belongs to another run, the step error is `Rejected`.
+    /// Names the child; without it, its id is `<run>/<command>`. Starting the same child again from the same command finds
+    /// it. Where the id belongs to another run, the step error is `Rejected`.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let letters = cx.child::<chapter>(text).id("book-1-chapter-1").await?;
+    /// # Ok(()) }
+    /// ```
     pub fn id(self, id: impl Into<String>) -> Self {
         lock(&self.options).id = Some(id.into());
         self
     }
 
-    /// Lets the child go on when its parent ends. Otherwise it is cancelled then (terminated with a terminated
-    /// parent).
+    /// Lets the child continue when its parent ends. Otherwise it is then cancelled, or terminated with a terminated
+    /// parent.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let report = cx.start_child::<chapter>(text).detached().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn detached(self) -> Self {
         lock(&self.options).detached = true;
         self
@@ -75,9 +95,9 @@ impl<F: Future> Future for Child<F> {
 
 recorded_wrapper!(Child<F>, effect);
 
-/// A child run that was started and is not waited for. When the handle is dropped the child goes on until its parent
-/// ends.
-#[must_use = "wait for it with `.result(cx)`, or let it go on alone with `.detach(cx)`"]
+/// A child run that was started and is not waited for; comes from [`Cx::start_child`]. When the handle is dropped the child
+/// continues until its parent ends.
+#[must_use = "wait for it with `.result(cx)`, or let it continue alone with `.detach(cx)`"]
 pub struct ChildRun<W> {
     id: RunId,
     workflow: PhantomData<fn() -> W>,
@@ -85,6 +105,17 @@ pub struct ChildRun<W> {
 
 impl<W> ChildRun<W> {
     /// The child's id.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let child = cx.start_child::<chapter>(text).await?;
+    /// println!("started {}", child.id());
+    /// # Ok(()) }
+    /// ```
     pub fn id(&self) -> &RunId {
         &self.id
     }
@@ -100,8 +131,18 @@ impl Cx {
     /// Runs workflow `W` as a run of its own and waits for its result. The child's id is `<run>/<command>`, or the one
     /// given with `.id(..)`.
     ///
-    /// The step error is `App` with the child's own error, `Cancelled`, or `Rejected` where the id belongs to a run
-    /// that is not this command's child or has another input.
+    /// The step error is `App` with the child's own error, `Cancelled`, or `Rejected` where the id belongs to a run that is
+    /// not this command's child or has another input.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let letters: usize = cx.child::<chapter>(text).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn child<W: Workflow>(
         &mut self,
         input: W::Input,
@@ -112,13 +153,13 @@ impl Cx {
         self.child_effect::<W, _, _>(input, false, |value| value.decode())
     }
 
-    /// Starts workflow `W` as a run of its own and goes on at once. The child is cancelled when this run ends before
+    /// Starts workflow `W` as a run of its own and does not wait for it. The child is cancelled when this run ends before
     /// it, unless it was detached.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # use aether_core::vocabulary::failure::StepError;
-    /// # use aether_core::workflow::definition::Workflow;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_core::failure::StepError;
+    /// # use aether_core::workflow::Workflow;
     /// # async fn workflow<W: Workflow<Input = u32>>(cx: &mut Cx) -> Result<(), StepError<W::Error>> {
     /// let child = cx.start_child::<W>(7).id("report-7").await?;
     /// let opened = cx.now().await;
@@ -193,6 +234,18 @@ where
     /// Waits for the child's result.
     ///
     /// The step error is `App` with the child's own error, or `Cancelled`.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let child = cx.start_child::<chapter>(text).await?;
+    /// let opened = cx.now().await;
+    /// let letters: usize = child.result(cx).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn result<'c>(self, cx: &'c mut Cx) -> BoxEffect<'c, Result<W::Output, StepError<W::Error>>> {
         let ticket = cx.ticket("child_result");
         BoxEffect::boxed(async move {
@@ -206,7 +259,18 @@ where
         })
     }
 
-    /// Lets the child go on when this run ends.
+    /// Lets the child continue when this run ends.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let child = cx.start_child::<chapter>(text).await?;
+    /// child.detach(cx).await;
+    /// # Ok(()) }
+    /// ```
     pub fn detach<'c>(self, cx: &'c mut Cx) -> BoxEffect<'c, ()> {
         let ticket = cx.ticket("detach");
         BoxEffect::boxed(async move {
@@ -217,7 +281,8 @@ where
 
 const NO_CHILDREN: &str = "this engine has no child runs";
 
-/// A command about a child that was started before: begun, answered, and the child released with the answer.
+/// A command about a child that was started before. Its answer and the end of this run's duty towards the child are one
+/// append.
 async fn about_child(
     mut ticket: Ticket<'_>,
     child: &RunId,
@@ -349,15 +414,17 @@ impl ChildCall<'_> {
             }
             self.link().await;
         }
-        let held = run.start_of_child().await;
+        // Until the child exists or is known not to: this run does not end meanwhile, because its end must reach the child.
+        let start_guard = run.start_of_child().await;
         let (child, input) = (self.child.clone(), self.input.clone());
-        match children.start(run.id.clone(), child, self.workflow, input, held).await {
+        match children.start(run.id.clone(), child, self.workflow, input, start_guard).await {
             Ok(start) => start,
             Err(error) => run.stop(error).await,
         }
     }
 
-    /// The child's id is durable before the child is.
+    /// Records the child's id, durably, before the child exists: after a crash in between, this command finds its child or
+    /// creates it, and a run that ends knows which children to ask.
     async fn link(&self) {
         let started = NodeStarted {
             command: self.command.clone(),
@@ -385,7 +452,7 @@ fn answer_of(end: ChildEnd) -> Answered {
     }
 }
 
-/// Hands out what is recorded; completes the step's events where they were cut off.
+/// Delivers what is recorded, and completes the command's events where a crash cut them off.
 fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, result: Answered) -> Answered {
     if !record.finished {
         let mut events = ending(command, name, &result);
@@ -395,12 +462,15 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, re
     result
 }
 
+/// Waits durably for the end of a child, here or in another process.
 async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, child: RunId) -> ChildEnd {
     loop {
         let waiting = run.wait(command.clone(), None);
-        // Registered before looking, so that an end in between is not missed.
+        // Registered before looking: an end between the look and the wait wakes this future, though it was not polled
+        // yet. The other way round it would be missed, and with it the only notification.
         let notified = run.notified();
-        // Not suspended while looking: what is seen may have happened before this worker claimed the run.
+        // Not suspended while looking. An end that came before this worker claimed the run has notified no one here: only
+        // this look finds it, and a suspension would cut the look off.
         let looked = {
             let _in_flight = run.in_flight();
             children.ended(child.clone()).await

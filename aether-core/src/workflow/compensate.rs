@@ -5,7 +5,7 @@
 use crate::run::append::unencodable;
 use std::sync::Arc;
 
-use crate::journal::event::Uncompensated;
+use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{CommandCommitted, NodeFinished, NodeStarted, StepCommitted};
 use crate::journal::obligations::COMPENSATE;
 use crate::perform::undo::undo;
@@ -20,11 +20,11 @@ use crate::workflow::context::Cx;
 use crate::workflow::gate::BoxEffect;
 
 impl Cx {
-    /// Undoes every compensated step of this run that was committed so far, the last one first, and goes on. Returns
-    /// the steps that could not be undone; they are in the run's end too, and are not tried again.
+    /// Undoes every committed step of this run that declares a compensation, the last one first; the workflow then
+    /// continues. Returns the steps that could not be undone. They are named in the run's end too, and are not tried again.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let left = cx.compensate().await;
     /// assert!(left.is_empty(), "{left:?}");
@@ -54,7 +54,7 @@ impl Cx {
             }
             let left = left_of(&run, &listed);
             if answered {
-                // Its answer comes after those of the compensations.
+                // History holds this command's answer after those of the compensations.
                 run.next_delivery(&command).await;
             } else {
                 run.wait_for_frontier(&command).await;

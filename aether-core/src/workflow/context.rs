@@ -31,11 +31,28 @@ use crate::vocabulary::payload::{Answered, Payload, PayloadError};
 use crate::workflow::gate::{BoxEffect, WorkflowCode};
 use crate::workflow::ticket::Ticket;
 
-/// The context of a workflow or of one of its branches.
+/// The context of a workflow or of one of its branches: every contact of a workflow with the world goes through it.
+///
+/// Everything it returns is a recorded effect: awaited once for real, and answered from the journal on every replay.
+///
+/// ```
+/// # use aether_core::workflow::Cx;
+/// # use aether_core::failure::Result;
+/// # use std::time::Duration;
+/// # async fn charge(_: &mut Cx, _: u32) -> Result<String> { Ok(String::new()) }
+/// # async fn notify(_: &mut Cx, _: &str) -> Result<()> { Ok(()) }
+/// # async fn workflow(cx: &mut Cx) -> Result<()> {
+/// // In an async function with `#[workflow]`; `charge` and `notify` are steps.
+/// let opened = cx.now().await;
+/// let receipt = charge(cx, 12_50).await?;
+/// cx.sleep(Duration::from_secs(24 * 60 * 60)).await;
+/// notify(cx, &format!("{receipt}, opened {opened}")).await?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Cx {
     pub(crate) run: Arc<Run>,
-    /// What starts and follows child runs; nothing does in a replay that executes nothing.
+    /// Starts and follows child runs; `None` in a replay that executes nothing.
     children: Option<Arc<dyn Children>>,
     def: &'static WorkflowDef,
     path: String,
@@ -44,7 +61,7 @@ pub struct Cx {
     raise: Irreversibility,
 }
 
-/// What is raised to irreversible, besides what declares itself so.
+/// Which commands are raised to irreversible, in addition to those that declare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Irreversibility {
     Nothing,
@@ -66,7 +83,14 @@ impl Cx {
         }
     }
 
-    /// The run this workflow is executed as.
+    /// The id of the run that executes this workflow. An inline workflow has that of its caller.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let reference = format!("order of {}", cx.run_id());
+    /// # }
+    /// ```
     pub fn run_id(&self) -> &RunId {
         &self.run.id
     }
@@ -120,12 +144,12 @@ impl Cx {
         raised
     }
 
-    /// Says that what the next command does cannot be taken back, though its step does not declare it: a completed call
-    /// is then refused under the same business key, as if the step were `irreversible`. Of an inline workflow, a branch
-    /// or an agent, it holds for everything in it. There is no way to lower what a step declares.
+    /// Marks the next command as irreversible, though its step does not declare it: a completed call is then refused under
+    /// the same business key, as if the step were `irreversible`. For an inline workflow, a branch or an agent it holds
+    /// for everything in it. What a step declares cannot be lowered.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// # async fn send_letter(_cx: &mut Cx, _to: &str) {}
     /// send_letter(cx.irreversible(), "ann").await;
@@ -146,15 +170,16 @@ impl Cx {
         self.def
     }
 
-    /// Too deep a nesting stops with an error instead of using up memory.
+    /// How many scopes this one is nested in. Checked against a limit, so that endless nesting is an error and does not use
+    /// up memory.
     fn depth(&self) -> usize {
         self.path.split('.').count()
     }
 
-    /// The time now. Recorded: every replay sees the same.
+    /// The current time. Recorded: every replay sees the same.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let opened: jiff::Timestamp = cx.now().await;
     /// # }
@@ -173,6 +198,13 @@ impl Cx {
     }
 
     /// A new random UUID (version 4). Recorded: every replay sees the same.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let ticket = cx.uuid().await.to_string();
+    /// # }
+    /// ```
     pub fn uuid(&mut self) -> BoxEffect<'_, uuid::Uuid> {
         let ticket = self.ticket("uuid");
         let command = ticket.command.clone();
@@ -189,6 +221,13 @@ impl Cx {
     }
 
     /// A random number, evenly distributed over all of `u64`. Recorded: every replay sees the same.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let winner = cx.random().await % 100;
+    /// # }
+    /// ```
     pub fn random(&mut self) -> BoxEffect<'_, u64> {
         self.random_value("random", |run| {
             let mut bytes = [0; 8];
@@ -198,6 +237,14 @@ impl Cx {
     }
 
     /// 32 random bytes, to seed a generator of your own. Recorded: every replay sees the same.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// // With the crate `rand`: `let mut rng = StdRng::from_seed(cx.seed().await);`
+    /// let seed: [u8; 32] = cx.seed().await;
+    /// # }
+    /// ```
     pub fn seed(&mut self) -> BoxEffect<'_, [u8; 32]> {
         self.random_value("seed", |run| {
             let mut bytes = [0; 32];
@@ -223,13 +270,30 @@ impl Cx {
         ))
     }
 
-    /// Waits for at least `duration`, durably: a restart does not start the wait again, and a run that only waits
-    /// uses no memory.
+    /// Waits for at least `duration`, durably: a restart does not start the wait again, and a run that only waits uses no
+    /// memory.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # use std::time::Duration;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// cx.sleep(Duration::from_secs(7 * 24 * 60 * 60)).await;
+    /// # }
+    /// ```
     pub fn sleep(&mut self, duration: Duration) -> BoxEffect<'_, ()> {
         self.timer("sleep", move |now| later(now, duration))
     }
 
-    /// Waits until `due`, durably. Does not wait when `due` is past.
+    /// Waits until `due`, durably. Returns at once when `due` is past.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # use std::time::Duration;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let due = cx.now().await + Duration::from_secs(60);
+    /// cx.sleep_until(due).await;
+    /// # }
+    /// ```
     pub fn sleep_until(&mut self, due: Timestamp) -> BoxEffect<'_, ()> {
         self.timer("sleep_until", move |_| due)
     }
@@ -272,7 +336,34 @@ impl Cx {
         })
     }
 
-    /// Records an effect of your own kind: for crates that add effects. `body` runs as a step named `name` would.
+    /// Records an effect of a new kind: for crates that add effects. `body` runs as that of a step named `name` would.
+    ///
+    /// ```
+    /// # use aether_core::definition::def::StepOptions;
+    /// # use aether_core::failure::{Failure, StepError};
+    /// # use aether_core::outcome::EffectClass;
+    /// # use aether_core::payload::Payload;
+    /// # use aether_core::step::{Body, BodyResult, StepCx};
+    /// # use aether_core::workflow::{BoxEffect, Cx};
+    /// # use std::sync::Arc;
+    /// # struct QuoteBody;
+    /// # impl Body for QuoteBody {
+    /// #     fn call(&self, _: StepCx, _: &Payload) -> futures_util::future::BoxFuture<'static, BodyResult> {
+    /// #         Box::pin(std::future::ready(Payload::encode(&100).map(Ok)))
+    /// #     }
+    /// # }
+    /// /// Adds `cx.quote("ACME")` to workflows.
+    /// pub trait CxQuotes {
+    ///     fn quote(&mut self, share: &str) -> BoxEffect<'_, Result<u64, StepError<Failure>>>;
+    /// }
+    ///
+    /// impl CxQuotes for Cx {
+    ///     fn quote(&mut self, share: &str) -> BoxEffect<'_, Result<u64, StepError<Failure>>> {
+    ///         let options = StepOptions::of(EffectClass::Read);
+    ///         self.effect("quote", options, Payload::encode(share), Arc::new(QuoteBody))
+    ///     }
+    /// }
+    /// ```
     pub fn effect<O, E>(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -298,7 +389,7 @@ impl Cx {
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let answered = execute_step(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
-            hand_out(&ticket, &answered)
+            decode_answer(&ticket, &answered)
         })
     }
 
@@ -306,7 +397,7 @@ impl Cx {
     /// scope counts its own commands, so how many of them `body` makes changes no id outside.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
+    /// # use aether_core::workflow::Cx;
     /// # async fn workflow(cx: &mut Cx) {
     /// let sum: u64 = cx.scoped(|mut cx| async move { cx.random().await / 2 + cx.random().await / 2 }).await;
     /// # }
@@ -320,8 +411,24 @@ impl Cx {
         inline_workflow(self, def, body)
     }
 
-    /// Calls a tool with arguments as JSON, as a model asks for it; the value comes back as JSON. Arguments that hold
+    /// Calls a tool with JSON arguments, as a model asks for it; the value is JSON too. Arguments that hold
     /// `"irreversible": true` raise the call to irreversible; nothing in them lowers what the step declares.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_core::payload::{Payload, PayloadError};
+    /// # use aether_core::step::Tool;
+    /// # #[derive(serde::Serialize)]
+    /// # struct Weather { city: &'static str }
+    /// # async fn workflow(cx: &mut Cx, tool: Tool) -> Result<(), PayloadError> {
+    /// // `weather::tool()` describes the step `weather`.
+    /// let args = Payload::encode(&Weather { city: "Vienna" })?;
+    /// match cx.call_tool(&tool, args).await {
+    ///     Ok(forecast) => println!("{}", forecast.as_str()),
+    ///     Err(error) => println!("{error:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn call_tool(
         &mut self,
         tool: &Tool,
@@ -344,7 +451,7 @@ impl Cx {
     }
 }
 
-/// Whether a model says of its own call that it cannot be taken back.
+/// Whether a model marks its own call as irreversible.
 fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
     #[derive(serde::Deserialize)]
     struct ClaimsIrreversible {
@@ -353,11 +460,11 @@ fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
     args.as_ref()
         .ok()
         .and_then(|args| args.decode::<ClaimsIrreversible>().ok())
-        .is_some_and(|said| said.irreversible)
+        .is_some_and(|claim| claim.irreversible)
 }
 
-/// Decodes an answer: on the first run from the same bytes as on every replay.
-fn hand_out<O, E>(ticket: &Ticket<'_>, answered: &Answered) -> Result<O, StepError<E>>
+/// Decodes an answer from the recorded bytes, on the first run as on every replay.
+fn decode_answer<O, E>(ticket: &Ticket<'_>, answered: &Answered) -> Result<O, StepError<E>>
 where
     O: crate::step::recordable::Recordable,
     E: crate::step::recordable::RecordableError,

@@ -18,22 +18,22 @@ use crate::workflow::context::Cx;
 
 /// A workflow function. Implemented by `#[workflow]` for the type named like the function.
 pub trait Workflow: Sized + Send + Sync + 'static {
-    /// The state machine.
+    /// Its name, place and state machine.
     const DEF: &'static WorkflowDef;
-    /// The input, owned: `()`, the one argument, or a tuple.
+    /// Its input, owned: `()`, the one argument, or a tuple.
     type Input: Send + 'static;
-    /// The value.
+    /// The value it returns.
     type Output: Recordable;
-    /// The error.
+    /// The error it returns.
     type Error: RecordableError;
 
-    /// Records an input.
+    /// Encodes an input as it is recorded.
     ///
     /// # Errors
     /// [`PayloadError`] when it does not serialize.
     fn encode(input: &Self::Input) -> Result<Payload, PayloadError>;
 
-    /// Reads a recorded input.
+    /// Decodes a recorded input.
     ///
     /// # Errors
     /// [`PayloadError`] when the record does not fit the function's signature.

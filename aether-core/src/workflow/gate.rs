@@ -1,4 +1,4 @@
-//! The await gate: `Effect`, the only kind of future a workflow may await, and who is being polled right now.
+//! The await gate: `Effect`, the only kind of future a workflow may await, and what is being polled right now.
 //!
 //! Promise: `Recorded` is sealed, so a future that replay would not reproduce does not pass [`gate`]. While an effect
 //! is polled the phase is [`Phase::Effect`]; while workflow code is polled it is [`Phase::Workflow`].
@@ -15,7 +15,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A future whose outcome stands in the journal or follows from what stands there.
+/// A future whose outcome is in the journal, or follows from what is there.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a recorded effect, so a workflow may not await it",
     label = "replay would not reproduce what this future does",
@@ -48,8 +48,16 @@ impl<'c, T> BoxEffect<'c, T> {
         Self { state: None, future: Box::pin(future) }
     }
 
-    /// The same effect, with `compute` applied to its value: for crates that add effects. It runs as workflow code
-    /// does, first run and replay alike, so its result must follow from the value alone.
+    /// The same effect, with `compute` applied to its value: for crates that add effects. `compute` runs as workflow code
+    /// does, on the first run as on every replay, so its result must follow from the value alone.
+    ///
+    /// ```
+    /// # use aether_core::workflow::{BoxEffect, Cx};
+    /// /// Throws a die.
+    /// fn die(cx: &mut Cx) -> BoxEffect<'_, u64> {
+    ///     cx.random().map(|drawn| drawn % 6 + 1)
+    /// }
+    /// ```
     pub fn map<U>(self, compute: impl FnOnce(T) -> U + Send + 'c) -> BoxEffect<'c, U>
     where
         T: 'c,
@@ -108,7 +116,7 @@ pub fn gate<R: Recorded>(effect: R, state: u16) -> R {
     effect.at(state)
 }
 
-/// Who is being polled on this thread.
+/// What is being polled on this thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Neither workflow code nor an effect of one.
@@ -125,7 +133,7 @@ thread_local! {
     static RUN: RefCell<Option<RunId>> = const { RefCell::new(None) };
 }
 
-/// Who is being polled on this thread right now.
+/// What is being polled on this thread right now.
 pub fn phase() -> Phase {
     PHASE.try_with(Cell::get).unwrap_or(Phase::Outside)
 }

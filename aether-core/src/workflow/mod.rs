@@ -1,17 +1,25 @@
-//! What workflow code sees: its context, effects, branches, plans, children, waits.
+//! What workflow code uses: its context, effects, branches, plans, child runs, durable waits.
 //!
 //! Promise: effects are made from `&mut Cx` one at a time, and nothing but a recorded effect can be awaited. Imports
 //! `perform` and below.
 
-pub(crate) mod ask;
-pub(crate) mod branch;
-pub(crate) mod child;
-mod compensate;
+// rustdoc lists the methods of `Cx` in the order of its files, so the files stand in the order of need.
 pub(crate) mod context;
+
+pub(crate) mod branch;
+
+pub(crate) mod signal;
+
+pub(crate) mod ask;
+
+pub(crate) mod child;
+
+pub(crate) mod plan;
+
+mod compensate;
+
 pub(crate) mod definition;
 pub(crate) mod gate;
-pub(crate) mod plan;
-pub(crate) mod signal;
 pub(crate) mod ticket;
 pub(crate) mod wait;
 

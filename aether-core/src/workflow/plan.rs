@@ -21,17 +21,17 @@ use crate::workflow::gate::{Effect, WorkflowCode};
 use crate::workflow::ticket::Ticket;
 
 impl Cx {
-    /// Makes a plan, once: `planner` may ask models, call steps, or just compute, and what it returns is recorded as
-    /// the plan. From then on the plan drives the run: every replay gets it from the journal and `planner` is not
-    /// polled, so that code that plans differently by now leaves open runs alone. Until it is recorded, a crash leaves
-    /// what `planner` did in the journal, and it goes on from there.
+    /// Makes a plan, once: `planner` may ask models, call steps, or just compute, and what it returns is recorded as the
+    /// plan. From then on every replay gets the plan from the journal and `planner` is not polled, so a later version that
+    /// plans differently does not affect open runs. Until the plan is recorded, a crash keeps what `planner` did in the
+    /// journal, and it resumes from there.
     ///
     /// An error of `planner` is returned and no plan is recorded. The error is `StepError::Unrecordable` where the plan
     /// does not survive being recorded, or is over the limit.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # use aether_core::vocabulary::failure::{Failure, Result};
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_core::failure::{Failure, Result};
     /// # async fn workflow(cx: &mut Cx) -> Result<()> {
     /// // The steps to take; typically the answer of a model: `cx.llm("plan").user(goal).json().await`.
     /// let plan: Vec<u64> = cx.plan("route", async |cx: &mut Cx| Ok::<_, Failure>(vec![cx.random().await % 9, 7])).await?;

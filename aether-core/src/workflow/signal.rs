@@ -1,8 +1,7 @@
-//! Durable waits for messages: the reply_receiver that a single answer ends, and signals.
+//! Signals: durable waits for messages that programs send to a run.
 //!
-//! Promise: a message that was sent before its wait is kept; a message ends one wait; an answer that does not fit is
-//! refused on the record, and the wait goes on; of two answers, or of an answer and the time limit, one wins, across
-//! processes too. A run that only waits lives in the store alone.
+//! Promise: a signal that was sent before its wait is kept; a signal ends one wait; of a signal and the time limit exactly
+//! one is recorded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +25,7 @@ use crate::workflow::context::Cx;
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
 
-/// A signal that is waited for. Await it, with a time limit or without.
+/// The effect of [`Cx::signal`]: await it, with a time limit or without.
 #[must_use = "a signal is waited for when this is awaited"]
 #[derive(Debug)]
 pub struct Signal<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
@@ -34,8 +33,22 @@ pub struct Signal<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
 awaitable!(Signal<T>: Result<T, StepError<Failure>>);
 
 impl<T> Signal<'_, T> {
-    /// Gives up after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the wait has no
+    /// Ends the wait after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the wait has no
     /// limit.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_core::failure::StepError;
+    /// # use std::time::Duration;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let hour = Duration::from_secs(3600);
+    /// match cx.signal::<u32>("paid").timeout(hour).await {
+    ///     Ok(amount) => println!("{amount} paid"),
+    ///     Err(StepError::Cancelled(_)) => println!("not paid in time"),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # }
+    /// ```
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.0.terms.limit = Some(limit);
         self
@@ -43,15 +56,15 @@ impl<T> Signal<'_, T> {
 }
 
 impl Cx {
-    /// Waits for a signal of this name, durably. Signals that were sent before are kept and taken in the order in
-    /// which they were sent; each ends one wait.
+    /// Waits for a signal of this name, durably. Signals that were sent before are kept and received in the order in which
+    /// they were sent; each ends one wait.
     ///
-    /// The step error is `Unrecordable` when the signal's value is not a `T`, and `Cancelled` when the time limit is
-    /// over.
+    /// The step error is `Unrecordable` when the signal's value is not a `T`, and `Cancelled` when the time limit
+    /// has passed.
     ///
     /// ```
-    /// # use aether_core::workflow::context::Cx;
-    /// # async fn workflow(cx: &mut Cx) -> aether_core::vocabulary::failure::Result<()> {
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
     /// let amount: u32 = cx.signal("paid").timeout(std::time::Duration::from_secs(3600)).await?;
     /// # Ok(()) }
     /// ```
@@ -80,7 +93,7 @@ async fn receive<T: Recordable>(
         },
         Matched::Begun(record) => {
             run.wait_for_frontier(&command).await;
-            take(&run, &command, &name, record.due).await
+            receive_or_expire(&run, &command, &name, record.due).await
         }
         Matched::New => {
             run.wait_for_frontier(&command).await;
@@ -88,7 +101,7 @@ async fn receive<T: Recordable>(
             let until = limit.map(|limit| later(run.now(), limit));
             let started = WaitStarted { command: command.clone(), name: name.clone(), until };
             run.append(vec![started.into()], AppendExtras::default());
-            take(&run, &command, &name, until).await
+            receive_or_expire(&run, &command, &name, until).await
         }
     };
     match value {
@@ -100,26 +113,33 @@ async fn receive<T: Recordable>(
     }
 }
 
-/// Takes a signal in, or records that none came.
-async fn take(run: &Arc<Run>, command: &CommandId, name: &str, until: Option<Timestamp>) -> Option<Payload> {
+/// Receives a signal, or records that none came in time.
+async fn receive_or_expire(
+    run: &Arc<Run>,
+    command: &CommandId,
+    name: &str,
+    until: Option<Timestamp>,
+) -> Option<Payload> {
     let topic = signal_topic(name);
     let message = match message_before(run, command, &topic, until).await {
         Some(message) => Some(message),
         None => {
+            // The limit has passed by this process's clock. A signal that another process sent before may not have been
+            // delivered here yet: it is in the store's inbox, and still counts.
             let _in_flight = run.in_flight();
             run.look_into_inbox().await;
             run.take_message(&topic)
         }
     };
     let mut events: Vec<Event> = Vec::with_capacity(2);
-    let mut riders = AppendExtras::default();
+    let mut extras = AppendExtras::default();
     let value = message.map(|message| {
         let (id, value) = (message.id.clone(), message.payload.clone());
         events.push(SignalReceived { id, name: name.into(), value: value.clone() }.into());
-        riders.consumed.push(message);
+        extras.consumed.push(message);
         value
     });
     events.push(WaitCompleted { command: command.clone(), value: value.clone() }.into());
-    run.append_large(events, riders).await;
+    run.append_large(events, extras).await;
     value
 }

@@ -1,4 +1,4 @@
-//! One command that a workflow asked for: its id, and where in the state machine it stands.
+//! One command that a workflow asked for: its id, and its place in the workflow's state machine.
 //!
 //! Promise: a command enters the state machine before it is matched with history.
 
@@ -16,11 +16,11 @@ use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::workflow::gate::current_state;
 
-/// A command that was asked for and not yet begun; knows where in the state machine it stands.
+/// A command that was asked for and has not begun; knows its scope's place in the state machine.
 pub(crate) struct Ticket<'c> {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
-    /// Whether the caller said that what this command does cannot be taken back.
+    /// Whether the caller marked this command as irreversible.
     pub(crate) raised: bool,
     pub(crate) children: &'c Option<Arc<dyn Children>>,
     pub(crate) def: &'static WorkflowDef,
@@ -64,10 +64,10 @@ impl Ticket<'_> {
                 self.run.wait_for_frontier(&self.command).await;
                 self.run.apply_backpressure().await;
                 let interceptor = self.run.shared.interceptor.as_ref();
-                let given = interceptor.and_then(|given| given.draw(&self.run.id, &self.command));
-                let given =
-                    given.and_then(|answer| Some((read(answer.clone())?, drawn(&self.command, answer)?)));
-                let (value, event) = given.unwrap_or_else(|| fresh(&self.run));
+                let scripted = interceptor.and_then(|stub| stub.draw(&self.run.id, &self.command));
+                let scripted =
+                    scripted.and_then(|answer| Some((read(answer.clone())?, drawn(&self.command, answer)?)));
+                let (value, event) = scripted.unwrap_or_else(|| fresh(&self.run));
                 if let (Some(interceptor), Some(answer)) = (interceptor, drawn_answer(&event)) {
                     interceptor.drawn(&self.run.id, &self.command, &answer);
                 }

@@ -18,7 +18,7 @@ pub(crate) struct Wait<'c, T> {
     effect: Option<BoxEffect<'c, T>>,
 }
 
-/// What was said about a wait after it was named.
+/// The options of a wait, set after it was made and before it is polled.
 #[derive(Debug, Default)]
 pub(crate) struct Terms {
     pub(crate) limit: Option<Duration>,

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use aether_core::payload::{Digest, Payload};
-use aether_core::recording::replace_file;
+use aether_core::recording::{HeadError, check_head, replace_file};
 use serde::Deserialize;
 
 use super::error::CassetteError;
@@ -17,14 +17,6 @@ use super::mode::Mode;
 const FORMAT: &str = "aether-cassette";
 /// Version that this build writes, and the newest it reads.
 const VERSION: u32 = 1;
-
-#[derive(Deserialize)]
-struct Head {
-    #[serde(default)]
-    format: String,
-    #[serde(default)]
-    version: u32,
-}
 
 #[derive(Deserialize)]
 struct Whole {
@@ -43,17 +35,13 @@ pub(crate) fn read(path: &Path, mode: Mode) -> Result<Vec<Interaction>, Cassette
         }
     };
     let damaged = |reason: String| CassetteError::Damaged { path: path.into(), reason };
-    let head: Head = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-    if head.format != FORMAT {
-        return Err(damaged(format!("its `format` is {:?}, not {FORMAT:?}", head.format)));
-    }
-    if head.version == 0 {
-        return Err(damaged("it has no `version`".into()));
-    }
-    if head.version > VERSION {
-        let (path, found) = (path.into(), head.version);
-        return Err(CassetteError::NewerVersion { path, found, supported: VERSION });
-    }
+    check_head(&text, FORMAT, VERSION).map_err(|error| match error {
+        HeadError::NewerVersion { found } => {
+            CassetteError::NewerVersion { path: path.into(), found, supported: VERSION }
+        }
+        HeadError::Unreadable(reason) => damaged(reason),
+        other => damaged(format!("{other:?}")),
+    })?;
     let whole: Whole = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
     Ok(whole.interactions)
 }

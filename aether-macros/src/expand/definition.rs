@@ -97,13 +97,13 @@ fn enum_value(p: &TokenStream, name: &str, value: impl std::fmt::Debug) -> Token
     quote!(#p::#name::#variant)
 }
 
-/// `max` counts retries in the attribute, and attempts in the definition.
 fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
-    let Retry { max, delay, factor, max_delay, jitter } = retry;
-    let attempts = max.saturating_add(1);
+    let Retry { max_retries, delay, factor, max_delay, jitter } = retry;
     let (delay, max_delay) = (duration_literal(delay), duration_literal(max_delay));
     quote! {
-        #p::Retry { max: #attempts, delay: #delay, factor: #factor, max_delay: #max_delay, jitter: #jitter }
+        #p::Retry {
+            max_retries: #max_retries, delay: #delay, factor: #factor, max_delay: #max_delay, jitter: #jitter
+        }
     }
 }
 

@@ -29,7 +29,7 @@ fn compare(name: &str, text: &str) {
 fn a_step() {
     let text = expanded(
         Kind::Step,
-        r#"effect = "tool", key = |to| to, probe = was_sent, retry(max = 2), allow(clock, reason = "measures")"#,
+        r#"effect = "tool", key = |to| to, probe = was_sent, retry(max_retries = 2), allow(clock, reason = "measures")"#,
         r#"
         /// Send an e-mail.
         pub async fn send(cx: &mut StepCx, /** Address. */ to: &str, copies: Option<&str>) -> Result<Receipt> {
@@ -45,7 +45,7 @@ fn a_guarded_step() {
     let options = r#"
         effect = "external", irreversible, scope = "store", approval = |cents: &u64| *cents > 10_000,
         changes = ["http"], confirm = "ask", compensate = bank::Account::refund, heartbeat = "10s",
-        retry(max = 1, jitter = 0.5), probe = Self::was_paid
+        retry(max_retries = 1, jitter = 0.5), probe = Self::was_paid
     "#;
     let item = "async fn pay(cx: &mut StepCx, cents: u64) -> Result<Receipt> { send(cx, cents).await }";
     compare("guarded_step", &expanded(Kind::Step, options, item));

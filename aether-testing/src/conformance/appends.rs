@@ -34,13 +34,13 @@ pub async fn frames_are_ordered_and_chained(store: &Arc<dyn Store>) {
     }
 }
 
-/// A frame comes back byte for byte, with time and epoch, whatever its text holds.
+/// A frame is read back byte for byte, with time and epoch, whatever its text holds.
 pub async fn a_frame_is_kept_byte_for_byte(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     let text = "[ {\"moon_landed\":{\"z\":1,\"a\":\"\\u0000 ü 🌙 '\\\"\"}} ]".to_owned();
-    let kept = Frame { count: 1, text: text.clone() };
+    let unusual = Frame { count: 1, text: text.clone() };
     hand.append(|append| {
-        append.frame = kept;
+        append.frame = unusual;
         append.at = at(77);
     })
     .await
@@ -86,7 +86,7 @@ pub async fn nothing_follows_a_terminal_status(store: &Arc<dyn Store>) {
     }
 }
 
-/// An append to a run that is not there is refused.
+/// An append to an unknown run is refused.
 pub async fn an_unknown_run_is_refused(store: &Arc<dyn Store>) {
     let refused = Hand::of(store, "nobody", 1, 0).append(|_| {}).await.unwrap_err();
     assert_eq!(refused, AppendError::Store(StoreError::UnknownRun { run: run_id("nobody") }));
@@ -105,14 +105,14 @@ pub async fn a_refused_append_leaves_its_batch_alone(store: &Arc<dyn Store>) {
     assert!(matches!(stale.await.unwrap(), Err(AppendError::StaleEpoch { .. })));
     assert!(matches!(wrong.await.unwrap(), Err(AppendError::WrongPosition { .. })));
     assert!(matches!(nobody.await.unwrap(), Err(AppendError::Store(_))));
-    for kept in [before, after, last] {
-        kept.await.unwrap().unwrap();
+    for reply in [before, after, last] {
+        reply.await.unwrap().unwrap();
     }
     assert_eq!(places(store, "a", 0).await, [0, 1, 2]);
     assert_eq!(places(store, "b", 0).await, [0, 1]);
 }
 
-/// After a refused append the later ones of the same claim fail too; the tail keeps the first error.
+/// After a refused append the later ones of the same claim fail too; the watermark keeps the first error.
 pub async fn nothing_follows_a_refused_append(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     hand.silent(|_| {});
@@ -122,9 +122,9 @@ pub async fn nothing_follows_a_refused_append(store: &Arc<dyn Store>) {
     hand.silent(|_| {});
     let late = hand.append(|_| {}).await.unwrap_err();
     assert!(matches!(late, AppendError::WrongPosition { expected: 4, found: 2, .. }), "{late}");
-    let first = hand.tail.failed().await;
+    let first = hand.watermark.failed().await;
     assert!(matches!(first, AppendError::Store(StoreError::Corrupt { .. })), "{first}");
-    assert_eq!(hand.tail.durable(), 2);
+    assert_eq!(hand.watermark.durable(), 2);
     assert_eq!(places(store, "a", 0).await, [0, 1]);
 }
 
@@ -160,7 +160,7 @@ pub async fn a_refused_append_leaves_nothing_behind(store: &Arc<dyn Store>) {
     assert_eq!(again.acquired, Acquired::Granted);
 }
 
-/// Loading starts with the frame that holds the position.
+/// Loading starts with the frame that holds the requested position.
 pub async fn loading_starts_at_a_position(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     for names in [&["x", "y", "z"][..], &["u"], &["v", "w"]] {
@@ -175,7 +175,7 @@ pub async fn loading_starts_at_a_position(store: &Arc<dyn Store>) {
     assert_eq!(places(store, "a", Position::MAX).await, [] as [Position; 0]);
 }
 
-/// The last frame is the newest one.
+/// `last_frame` returns the newest frame.
 pub async fn the_last_frame_is_the_newest(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     assert_eq!(store.last_frame(&run_id("a")).await.unwrap().unwrap().position, 0);
@@ -184,7 +184,7 @@ pub async fn the_last_frame_is_the_newest(store: &Arc<dyn Store>) {
     assert_eq!(store.last_frame(&run_id("a")).await.unwrap().unwrap().position, 3);
 }
 
-/// An append may hold no events and still change a status; the journal does not move.
+/// An append may hold no events and still change a status; the journal does not grow.
 pub async fn an_append_without_events_changes_the_rest(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     let nothing = frame(&[]);
@@ -201,12 +201,12 @@ pub async fn an_append_without_events_changes_the_rest(store: &Arc<dyn Store>) {
     read_verified(&store.load(&run_id("a"), 0).await.unwrap()).unwrap();
 }
 
-/// Appends that nobody waits for become durable by themselves.
+/// Appends whose answer no caller awaits become durable by themselves, and advance the watermark.
 pub async fn silent_appends_move_the_tail(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     for _ in 0..5 {
         hand.silent(|_| {});
     }
-    hand.tail.reached(6).await.unwrap();
+    hand.watermark.reached(6).await.unwrap();
     assert_eq!(places(store, "a", 0).await, [0, 1, 2, 3, 4, 5]);
 }

@@ -1,6 +1,6 @@
-//! What a store must answer to a caller who was told wrongly, or nothing, by what stands between them.
+//! Rules about a store whose caller gets a wrong answer, or none, because of a fault between the two.
 //!
-//! An engine takes a run up again after each of these; see [`Sim::fail_at_every_call`](crate::Sim::fail_at_every_call).
+//! An engine resumes its runs after each of these faults; see [`Sim::fail_at_every_call`](crate::Sim::fail_at_every_call).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ async fn events(store: &Arc<dyn Store>) -> usize {
     frames.iter().map(|frame| frame.events().unwrap().len()).sum()
 }
 
-/// An append whose answer was lost took effect once: it cannot be made again, and the next position tells.
+/// An append whose answer was lost took effect once: a repeat is refused, and the error names the next position.
 pub async fn a_lost_answer_does_not_double_an_append(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(&faulty(store, StoreFault::AnswerLost(2)), "a").await;
     hand.append(|append| append.frame = frame(&["x", "y"])).await.unwrap_err();
@@ -30,7 +30,7 @@ pub async fn a_lost_answer_does_not_double_an_append(store: &Arc<dyn Store>) {
     assert_eq!(events(store).await, 3);
 }
 
-/// A ledger key whose grant was lost is taken: the second asker is told so and is granted nothing.
+/// A ledger key whose grant was lost is taken: the second request gets the row and is granted nothing.
 pub async fn a_lost_grant_is_not_given_twice(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(&faulty(store, StoreFault::AnswerLost(2)), "a").await;
     let wanted = acquire(&run_id("a"), "pay", Some("invoice 7"));
@@ -48,7 +48,7 @@ pub async fn a_lost_creation_is_found(store: &Arc<dyn Store>) {
     assert_eq!(events(store).await, 1);
 }
 
-/// An append that failed on its way leaves nothing, and can be made again.
+/// An append that failed before it reached the store leaves nothing behind, and can be repeated.
 pub async fn a_failed_append_can_be_made_again(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(&faulty(store, StoreFault::WriteFails(2)), "a").await;
     let before = store.run(&run_id("a")).await.unwrap();
@@ -60,7 +60,7 @@ pub async fn a_failed_append_can_be_made_again(store: &Arc<dyn Store>) {
     assert_eq!(events(store).await, 2);
 }
 
-/// Of a batch that was cut in two, the first part is there and the rest is not; the run goes on behind the first part.
+/// Of a batch that was cut in two, the first part is written and the rest is not; the run continues after the first part.
 pub async fn a_torn_batch_goes_on_where_it_was_cut(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(&faulty(store, StoreFault::Torn(2)), "a").await;
     let (first, second, third) = (hand.queue(|_| {}), hand.queue(|_| {}), hand.queue(|_| {}));
@@ -73,7 +73,7 @@ pub async fn a_torn_batch_goes_on_where_it_was_cut(store: &Arc<dyn Store>) {
     assert_eq!(events(store).await, 3);
 }
 
-/// A read that failed once answers the second time, and nothing was lost by it.
+/// A read that failed once succeeds the second time, with the same answer.
 pub async fn a_failed_read_can_be_made_again(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     let faulty = faulty(store, StoreFault::ReadFails(1));
@@ -81,7 +81,7 @@ pub async fn a_failed_read_can_be_made_again(store: &Arc<dyn Store>) {
     assert_eq!(faulty.load(&run_id("a"), 0).await.unwrap(), store.load(&run_id("a"), 0).await.unwrap());
 }
 
-/// A large value that was not kept is absent, and can be kept after all.
+/// A large value that could not be stored is absent, and can be stored later.
 pub async fn a_failed_value_can_be_kept_again(store: &Arc<dyn Store>) {
     let faulty = faulty(store, StoreFault::EffectFails(1));
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";

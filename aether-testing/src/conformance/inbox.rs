@@ -1,4 +1,6 @@
 //! Rules about messages, and that no wake-up is lost.
+//!
+//! Promise: a store that keeps them never lets a run sleep with a message that its worker has not seen.
 
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ async fn wake_at(store: &Arc<dyn Store>, name: &str) -> Option<jiff::Timestamp> 
     store.run(&run_id(name)).await.unwrap().unwrap().wake_at
 }
 
-/// Messages come in the order they were sent, with rising numbers; a second one of the same id is dropped.
+/// Messages are read in the order in which they were sent, with rising numbers; a second one with the same id is dropped.
 pub async fn messages_keep_order_and_drop_duplicates(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     Hand::create(store, "b").await;
@@ -38,7 +40,7 @@ pub async fn messages_keep_order_and_drop_duplicates(store: &Arc<dyn Store>) {
     );
 }
 
-/// A message that an append took in is gone, and stays known: its id is still a duplicate.
+/// A consumed message is no longer in the inbox; its id is still a duplicate.
 pub async fn consumed_messages_are_gone(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     for id in ["m1", "m2"] {
@@ -53,7 +55,7 @@ pub async fn consumed_messages_are_gone(store: &Arc<dyn Store>) {
     assert_eq!(store.inbox(&run_id("a")).await.unwrap().len(), 1);
 }
 
-/// A message makes its run due at the message's time, never later than it was due anyway.
+/// A message makes its run due at the message's time, and never later than it was due before.
 pub async fn a_message_makes_its_run_due(store: &Arc<dyn Store>) {
     for (name, before, after) in
         [("a", None, Some(at(20))), ("b", Some(at(90)), Some(at(20))), ("c", Some(at(10)), Some(at(10)))]
@@ -66,8 +68,8 @@ pub async fn a_message_makes_its_run_due(store: &Arc<dyn Store>) {
     }
 }
 
-/// A message that arrives while a worker decides to suspend leaves the run due. One that the suspending append took
-/// in does not.
+/// A message that arrives while a worker decides to suspend leaves the run due. One that the suspending append consumes
+/// does not.
 pub async fn a_message_during_suspension_is_not_lost(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     store.send(&run_id("a"), message("seen", 1)).await.unwrap();
@@ -86,8 +88,8 @@ pub async fn a_message_during_suspension_is_not_lost(store: &Arc<dyn Store>) {
     assert_eq!(names(&store.claim(claim("second", 4)).await.unwrap()), ["a"]);
 }
 
-/// A message that the worker has seen and left in the inbox, because nothing waits for it yet, does not keep a
-/// suspended run due.
+/// A message that the worker has seen and left in the inbox, because no wait wants it yet, does not keep a suspended
+/// run due.
 pub async fn a_message_kept_for_later_does_not_wake(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     store.send(&run_id("a"), message("early", 1)).await.unwrap();
@@ -118,7 +120,7 @@ pub async fn waiting_runs_with_unread_messages_are_listed(store: &Arc<dyn Store>
     assert_eq!(store.unread_waiting().await, Ok(Vec::new()));
 }
 
-/// A message to a suspended run lets it be claimed.
+/// A suspended run can be claimed after a message arrived.
 pub async fn a_message_wakes_a_suspended_run(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     hand.status(becomes(Status::Waiting, None, true)).await;
@@ -132,7 +134,7 @@ fn ends_and_wakes(other: &str) -> StatusChange {
     StatusChange { notify: Some(run_id(other)), ..becomes(Status::Completed, None, true) }
 }
 
-/// A run that ends wakes the run that waits for it; notifying a run that is over or unknown does nothing.
+/// A run that ends wakes the run that waits for it; notifying a run that has ended or is unknown does nothing.
 pub async fn a_notification_wakes_a_suspended_run(store: &Arc<dyn Store>) {
     let mut parent = Hand::create(store, "parent").await;
     let mut child = Hand::create(store, "child").await;
@@ -156,7 +158,7 @@ pub async fn a_notification_during_suspension_is_not_lost(store: &Arc<dyn Store>
     assert_eq!(wake_at(store, "parent").await, None);
 }
 
-/// A run that is over takes no message, but still knows the ones it took.
+/// A run that has ended accepts no new message; the ids of earlier ones are still duplicates.
 pub async fn an_ended_run_takes_no_messages(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     store.send(&run_id("a"), message("known", 1)).await.unwrap();

@@ -11,7 +11,7 @@ use aether_core::store::{Snapshot, Store, StoreError};
 
 use super::kit::{Hand, json, run_id};
 
-/// Blobs come back as they were, the first time and every time.
+/// Blobs are read back byte for byte, also after they were stored twice.
 pub async fn blobs_are_kept(store: &Arc<dyn Store>) {
     let (hash, bytes) = ("ab".repeat(32), (0..=255).cycle().take(100_000).collect::<Vec<u8>>());
     assert_eq!(store.blob(&hash).await, Ok(None));
@@ -33,7 +33,7 @@ fn effect(run: &str, number: u32, text: &str) -> StoredEffect {
     }
 }
 
-/// Outcomes come back as they were, in order and by run, and their values are blobs.
+/// Outcomes are read back unchanged, in order and by run, and their values are blobs.
 pub async fn effects_are_kept(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     Hand::create(store, "b").await;
@@ -45,7 +45,7 @@ pub async fn effects_are_kept(store: &Arc<dyn Store>) {
     store.put_effect(second.clone(), vec![kept.clone()]).await.unwrap();
     store.put_effect(effect("b", 0, "[]"), Vec::new()).await.unwrap();
     assert_eq!(store.effects(&run_id("a")).await, Ok(vec![first, second]));
-    assert_eq!(store.effects(&run_id("b")).await.map(|kept| kept.len()), Ok(1));
+    assert_eq!(store.effects(&run_id("b")).await.map(|effects| effects.len()), Ok(1));
     assert_eq!(store.blob(&kept.at.sha256).await, Ok(Some(kept.value.as_str().into())));
 }
 
@@ -77,7 +77,7 @@ pub async fn the_newest_snapshot_is_kept(store: &Arc<dyn Store>) {
     assert_eq!(unknown, Err(StoreError::UnknownRun { run: nobody.clone() }));
 }
 
-/// Deleting every snapshot leaves the journal as it was.
+/// Deleting every snapshot leaves the journal unchanged.
 pub async fn snapshots_can_be_deleted(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     store.save_snapshot(&run_id("a"), snapshot(1)).await.unwrap();

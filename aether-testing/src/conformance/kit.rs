@@ -1,4 +1,6 @@
-//! What the rules are written with: fixed times, small frames, and a hand that appends to one run.
+//! What the rules are written with: fixed times, small frames, and a `Hand` that appends to one run.
+//!
+//! Promise: nothing here depends on the time at which a test runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use aether_core::store::{
 };
 use jiff::Timestamp;
 
-/// `seconds` after a fixed beginning, with microseconds that must be kept.
+/// `seconds` after a fixed beginning, with microseconds, which a store must not round.
 pub(super) fn at(seconds: u64) -> Timestamp {
     let start = Timestamp::from_microsecond(1_700_000_000_123_456).unwrap();
     start + Duration::from_secs(seconds)
@@ -101,7 +103,7 @@ pub(super) fn becomes(status: Status, wake_at: Option<Timestamp>, release: bool)
     StatusChange { status, wake_at, release, seen: 0, notify: None }
 }
 
-/// A claim at second `now` of whatever is due, for ten seconds.
+/// A claim at second `now` of all due runs, for ten seconds.
 pub(super) fn claim(name: &str, now: u64) -> ClaimRequest {
     ClaimRequest {
         worker: worker(name),
@@ -113,29 +115,29 @@ pub(super) fn claim(name: &str, now: u64) -> ClaimRequest {
     }
 }
 
-/// Names of the claimed runs.
+/// Ids of the claimed runs.
 pub(super) fn names(leases: &[Lease]) -> Vec<&str> {
     leases.iter().map(|lease| lease.run.id.as_str()).collect()
 }
 
-/// Appends to one run in order.
+/// Appends to one run in order, as a worker does: it keeps epoch and next position.
 pub(super) struct Hand {
     pub(super) store: Arc<dyn Store>,
     pub(super) run: RunId,
     pub(super) epoch: Epoch,
     pub(super) next: Position,
-    pub(super) tail: Arc<DurableWatermark>,
+    pub(super) watermark: Arc<DurableWatermark>,
 }
 
 impl Hand {
-    /// Creates [`new_run`] and holds it.
+    /// Creates [`new_run`]; appends as its owner.
     pub(super) async fn create(store: &Arc<dyn Store>, name: &str) -> Self {
         store.create(new_run(name)).await.unwrap();
         Self::of(store, name, 1, 1)
     }
 
     pub(super) fn of(store: &Arc<dyn Store>, name: &str, epoch: Epoch, next: Position) -> Self {
-        Self { store: store.clone(), run: run_id(name), epoch, next, tail: Arc::default() }
+        Self { store: store.clone(), run: run_id(name), epoch, next, watermark: Arc::default() }
     }
 
     fn make(&mut self, change: impl FnOnce(&mut Append)) -> Append {
@@ -158,28 +160,28 @@ impl Hand {
         append
     }
 
-    /// Queues an append that nobody waits for.
+    /// Queues an append without waiting for its answer.
     pub(super) fn silent(&mut self, change: impl FnOnce(&mut Append)) {
         let mut append = self.make(change);
-        append.ack = Ack::silent(self.run.clone(), self.next, self.tail.clone());
+        append.ack = Ack::silent(self.run.clone(), self.next, self.watermark.clone());
         self.store.append(append);
     }
 
-    /// Queues an append that somebody waits for.
+    /// Queues an append; the answer comes through the returned reply.
     pub(super) fn queue(&mut self, change: impl FnOnce(&mut Append)) -> AppendReply {
         let mut append = self.make(change);
-        let (ack, reply) = Ack::awaited(self.run.clone(), self.next, self.tail.clone());
+        let (ack, reply) = Ack::awaited(self.run.clone(), self.next, self.watermark.clone());
         append.ack = ack;
         self.store.append(append);
         reply
     }
 
-    /// Appends and waits.
+    /// Appends, and waits until it is durable or refused.
     pub(super) async fn append(&mut self, change: impl FnOnce(&mut Append)) -> Result<Receipt, AppendError> {
         self.queue(change).await.expect("every append is answered")
     }
 
-    /// Appends a status and waits.
+    /// Appends a status, and waits until it is durable.
     pub(super) async fn status(&mut self, change: StatusChange) {
         self.append(|append| append.status = Some(change)).await.unwrap();
     }

@@ -14,7 +14,7 @@ async fn create_free(store: &Arc<dyn Store>, name: &str, seconds: u64) {
     store.create(new).await.unwrap();
 }
 
-/// A due run that nobody holds is claimed once, with a new epoch, as it stands.
+/// A due run that no worker holds is claimed once, with a new epoch and its record otherwise unchanged.
 pub async fn a_due_run_is_claimed_once(store: &Arc<dyn Store>) {
     create_free(store, "a", 5).await;
     assert_eq!(store.claim(claim("w", 4)).await.unwrap(), []);
@@ -28,7 +28,7 @@ pub async fn a_due_run_is_claimed_once(store: &Arc<dyn Store>) {
     assert_eq!(store.claim(claim("v", 6)).await.unwrap(), []);
 }
 
-/// A lease keeps others away until the moment it runs out; then the epoch rises.
+/// A lease keeps other workers away until the moment it expires; the next claim raises the epoch.
 pub async fn a_lease_is_respected_until_it_runs_out(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     assert_eq!(store.claim(claim("w", 59)).await.unwrap(), []);
@@ -38,7 +38,7 @@ pub async fn a_lease_is_respected_until_it_runs_out(store: &Arc<dyn Store>) {
     assert_eq!(store.claim(claim("v", 70)).await.unwrap()[0].run.epoch, 3);
 }
 
-/// Renewing extends every lease of a worker and nobody else's.
+/// Renewing extends every lease of one worker, and no lease of another.
 pub async fn renewing_extends_every_lease(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     Hand::create(store, "b").await;
@@ -52,7 +52,7 @@ pub async fn renewing_extends_every_lease(store: &Arc<dyn Store>) {
     assert_eq!(later.len(), 2);
 }
 
-/// Of workers that claim at the same time, each run goes to exactly one.
+/// Of workers that claim at the same time, exactly one gets each run.
 pub async fn two_claimers_never_both_get_a_run(store: &Arc<dyn Store>) {
     for n in 0..30 {
         create_free(store, &format!("run{n}"), 1).await;
@@ -65,7 +65,7 @@ pub async fn two_claimers_never_both_get_a_run(store: &Arc<dyn Store>) {
     assert!(got.iter().all(|lease| lease.run.epoch == 1));
 }
 
-/// A claim takes the longest due first, no more than asked for, and only of the workflows named.
+/// A claim takes the longest due runs first, at most as many as requested, and only of the named workflows.
 pub async fn a_claim_is_limited(store: &Arc<dyn Store>) {
     for (name, seconds) in [("late", 8), ("early", 2), ("middle", 5)] {
         create_free(store, name, seconds).await;
@@ -95,7 +95,7 @@ pub async fn one_run_is_claimed_before_it_is_due(store: &Arc<dyn Store>) {
     assert_eq!(store.claim(only(900)).await.unwrap(), []);
 }
 
-/// A released run is free at once and due when said; its journal does not move.
+/// A released run has no owner at once, and is due at the given time; its journal does not change.
 pub async fn released_runs_are_free(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     store.release(&run_id("a"), 1, at(30)).await.unwrap();
@@ -106,7 +106,7 @@ pub async fn released_runs_are_free(store: &Arc<dyn Store>) {
     assert_eq!(store.claim(claim("w", 30)).await.unwrap()[0].run.epoch, 2);
 }
 
-/// A worker that lost a run cannot release it; nothing is released once a run is over.
+/// A worker that lost a run cannot release it; a run that has ended is not released.
 pub async fn a_stale_release_does_nothing(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     store.claim(claim("w", 60)).await.unwrap();
@@ -120,7 +120,7 @@ pub async fn a_stale_release_does_nothing(store: &Arc<dyn Store>) {
     assert_eq!(unknown, Err(StoreError::UnknownRun { run: nobody.clone() }));
 }
 
-/// The next wake-up is the earliest of the runs that nobody holds.
+/// The next wake-up is the earliest of the runs without an owner.
 pub async fn the_next_wake_is_that_of_free_runs(store: &Arc<dyn Store>) {
     Hand::create(store, "held").await;
     assert_eq!(store.next_wake().await, Ok(None));
@@ -141,7 +141,7 @@ pub async fn a_running_run_stays_due(store: &Arc<dyn Store>) {
     assert_eq!(names(&store.claim(claim("w", 60)).await.unwrap()), ["a"]);
 }
 
-/// A terminal status lets go of owner, lease and wake-up, whatever the change says.
+/// A terminal status clears owner, lease and wake-up, whatever the change says.
 pub async fn an_ended_run_is_let_go(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     hand.status(becomes(Status::Failed, Some(at(1)), false)).await;
@@ -151,7 +151,7 @@ pub async fn an_ended_run_is_let_go(store: &Arc<dyn Store>) {
     assert_eq!(store.claim(claim("w", 900)).await.unwrap(), []);
 }
 
-/// After a takeover the old worker's appends are refused and the new one's follow on.
+/// After a takeover the old worker's appends are refused, and the new worker's follow those that were accepted.
 pub async fn a_taken_over_worker_is_fenced(store: &Arc<dyn Store>) {
     let mut old = Hand::create(store, "a").await;
     old.silent(|_| {});

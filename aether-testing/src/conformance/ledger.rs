@@ -19,7 +19,7 @@ async fn settle(hand: &mut Hand, entry: &LedgerEntry, status: LedgerStatus) {
     hand.append(|append| append.ledger = vec![update]).await.unwrap();
 }
 
-/// A key is granted once. Whoever asks again gets the row, and `otherwise` is in the journal in place of the frame.
+/// A key is granted once. A second request gets the row, and `otherwise` is in the journal in place of the frame.
 pub async fn a_key_is_granted_once(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     assert_eq!(ask(&mut hand, "x", None).await, Acquired::Granted);
@@ -62,7 +62,7 @@ pub async fn only_a_definite_failure_frees_a_business_key(store: &Arc<dyn Store>
     assert!(matches!(ask(&mut hand, "x", None).await, Acquired::Taken(_)), "a failed row keeps its own key");
 }
 
-/// Of many appends that ask for one business key at once, exactly one is granted.
+/// Of many appends that request one business key at the same time, exactly one is granted.
 pub async fn concurrent_acquires_grant_one(store: &Arc<dyn Store>) {
     let names: Vec<String> = (0..20).map(|n| format!("run{n}")).collect();
     let mut replies = Vec::new();
@@ -77,7 +77,7 @@ pub async fn concurrent_acquires_grant_one(store: &Arc<dyn Store>) {
     assert_eq!(granted, 1);
 }
 
-/// Every field of a row comes back as it was given.
+/// Every field of a row is read back unchanged.
 pub async fn rows_round_trip(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     let full = LedgerEntry {
@@ -96,7 +96,7 @@ pub async fn rows_round_trip(store: &Arc<dyn Store>) {
     assert_eq!(store.entry(&entry(&run_id("a"), "y", None).key).await.unwrap(), None);
 }
 
-/// An update rides with its append, also with the one that inserts the row.
+/// An update is written with its append, also with the append that acquires the row.
 pub async fn updates_ride_with_appends(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     let asked = acquire(&run_id("a"), "x", None);
@@ -158,7 +158,7 @@ pub async fn an_outcome_is_written_literally(store: &Arc<dyn Store>) {
     }
 }
 
-/// An append that changes a row that is not there is refused, naming the key.
+/// An append that changes a missing row is refused with an error that names the key.
 pub async fn an_update_of_a_missing_row_is_refused(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     let key = entry(&run_id("a"), "x", None).key;
@@ -170,7 +170,7 @@ pub async fn an_update_of_a_missing_row_is_refused(store: &Arc<dyn Store>) {
     assert_eq!(store.load(&run_id("a"), 0).await.unwrap().len(), 1);
 }
 
-/// The rows of a run are listed in the order in which they were started, however they changed since.
+/// The rows of a run are listed in the order in which they were acquired, also after they have changed.
 pub async fn rows_are_listed_in_order_of_start(store: &Arc<dyn Store>) {
     let (mut hand, mut other) = (Hand::create(store, "a").await, Hand::create(store, "b").await);
     for name in ["z", "m", "a"] {

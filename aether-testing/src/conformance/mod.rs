@@ -1,7 +1,7 @@
 //! What every store must do, as tests that any store author can run.
 //!
-//! Promise: a store that passes every rule can carry an engine. Each rule gets an empty store of its own and panics
-//! with what it saw when the rule is broken.
+//! Promise: an engine can run on a store that keeps every rule. Each rule gets an empty store of its own and, when the
+//! store breaks it, panics with what it saw.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -12,10 +12,10 @@
 //! # fn main() {}
 //! ```
 //!
-//! The last group of rules looks at a store through one that fails: a call is not done, is done and answered with an
-//! error, or a batch of appends is cut in two ([`StoreFault`](crate::StoreFault)). To see that an engine on your store keeps its
-//! guarantees then, put a [`FaultyStore`](crate::FaultyStore) in front of it, run a workflow of your own once for each
-//! fault, and end each run with a second engine on the bare store:
+//! The `faults` rules put a failing store in front of yours: a call is not executed, or is executed and answered with an
+//! error, or a batch of appends is cut in two ([`StoreFault`](crate::StoreFault)). To check that an engine on your store
+//! keeps its guarantees under such faults, put a [`FaultyStore`](crate::FaultyStore) in front of it, run a workflow of
+//! your own once for each fault, and finish each run with a second engine on the bare store:
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -27,7 +27,7 @@
 //! let full = StoreError::Full { store: "mine".into(), reason: "no space left".into() };
 //! let faulty = FaultyStore::new(my_store, Some(StoreFault::AnswerLost(3))).failing_with(full);
 //! // `Engine::builder().store(Arc::new(faulty))`, run, drop; then `.store(my_store)` and the same run again.
-//! // Afterwards `faulty.possible()` has every fault that the run could have had.
+//! // Afterwards `faulty.possible()` lists every fault that the run could have had.
 //! # assert!(faulty.possible().is_empty());
 //! ```
 //!

@@ -49,13 +49,13 @@ pub async fn ended_runs_are_listed_by_age(store: &Arc<dyn Store>) {
     assert!(ended(store, &[], 0, 9).await.is_empty());
     let all = [(Status::Completed, 30), (Status::Failed, 30), (Status::Cancelled, 30)];
     let first = ended(store, &all, 0, 2).await;
-    // A page goes on behind the last one also when its runs are gone.
+    // The next page follows the last one, also when the runs of the last one were deleted.
     assert_eq!(store.purge(&run_id("b")).await, Ok(Purged::Deleted));
     let second = ended(store, &all, first[1].0, 2).await;
     assert_eq!((names(first), names(second)), (vec!["a".into(), "b".into()], vec!["c".into(), "d".into()]));
 }
 
-/// A purged run is as if it had never been: no record, journal, ledger row, message or snapshot.
+/// Nothing of a purged run remains: no record, journal, ledger row, message or snapshot.
 pub async fn a_purged_run_leaves_nothing(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     let (id, row) = (run_id("a"), entry(&run_id("a"), "x", Some("a/x")));
@@ -90,7 +90,7 @@ pub async fn an_open_run_is_not_purged(store: &Arc<dyn Store>) {
     assert_eq!(store.send(&run_id("a"), message("m", 4)).await, Ok(Sent::Delivered));
 }
 
-/// What a run started is not deleted before that run has ended: it looks there for the result.
+/// A child is not deleted before its parent has ended: the parent still reads its result.
 pub async fn a_child_of_an_open_parent_is_not_purged(store: &Arc<dyn Store>) {
     let mut parent = Hand::create(store, "a").await;
     store.create(NewRun { parent: Some(run_id("a")), ..new_run("a/0:c") }).await.unwrap();
@@ -102,7 +102,8 @@ pub async fn a_child_of_an_open_parent_is_not_purged(store: &Arc<dyn Store>) {
     assert_eq!(store.purge(&child.run).await, Ok(Purged::Deleted), "a parent that is gone is not open");
 }
 
-/// A store-wide business key stays taken when its run is gone, by a tombstone without result; a failed call's does not.
+/// A store-wide business key stays taken after its run was purged, by a tombstone without a result; a failed call's key
+/// is free.
 pub async fn a_store_wide_key_outlives_its_run(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     let (held, free) = (format!("{STORE_WIDE}held"), format!("{STORE_WIDE}free"));
@@ -130,7 +131,7 @@ pub async fn a_store_wide_key_outlives_its_run(store: &Arc<dyn Store>) {
     }
 }
 
-/// An id whose run was purged is free; the new run shares nothing with the old one.
+/// The id of a purged run is free; a new run with it shares nothing with the old one.
 pub async fn a_purged_id_can_be_used_again(store: &Arc<dyn Store>) {
     end(store, "a", Status::Completed, 5).await;
     assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Deleted));

@@ -46,7 +46,7 @@ pub async fn created_without_an_owner(store: &Arc<dyn Store>) {
     assert_eq!((record.owner, record.lease_until, record.wake_at), (None, None, Some(at(0))));
 }
 
-/// A second run of one id is not written; the answer is the first one as it stands, with all that was queued before.
+/// A second run with the same id is not written; the answer is the first run, with all appends queued before.
 pub async fn creating_twice_answers_existing(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     hand.silent(|append| append.frame = frame(&["x", "y"]));
@@ -59,7 +59,7 @@ pub async fn creating_twice_answers_existing(store: &Arc<dyn Store>) {
     assert_eq!(store.load(&run_id("a"), 0).await.unwrap().len(), 2);
 }
 
-/// What was never written is absent, not an error.
+/// Reading an unknown run gives nothing, and no error.
 pub async fn unknown_runs_are_absent(store: &Arc<dyn Store>) {
     let id = run_id("nobody");
     assert_eq!(store.run(&id).await, Ok(None));

@@ -1,4 +1,4 @@
-//! What makes a test of each rule: the fixture that holds a store, and the macro that names the rules.
+//! Makes a test of each rule: the fixture that holds a store, and the macro that lists the rules.
 //!
 //! Promise: each rule gets an empty store of its own.
 
@@ -8,7 +8,15 @@ use std::sync::Arc;
 
 use aether_core::store::Store;
 
-/// An empty store, and what must live as long as it does (for example its folder).
+/// An empty store, and what must live as long as it does, such as its folder.
+///
+/// ```
+/// use std::sync::Arc;
+/// use aether_core::store::memory::MemoryStore;
+/// use aether_testing::conformance::Fixture;
+/// # struct Folder;
+/// let fixture = Fixture::new(Arc::new(MemoryStore::new())).keeping(Folder);
+/// ```
 pub struct Fixture {
     store: Arc<dyn Store>,
     _keep: Box<dyn Any + Send>,
@@ -21,7 +29,7 @@ impl fmt::Debug for Fixture {
 }
 
 impl Fixture {
-    /// A store that needs nothing else.
+    /// A fixture of an empty store.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, _keep: Box::new(()) }
     }
@@ -45,8 +53,17 @@ pub fn check(factory: impl AsyncFnOnce() -> Fixture, rule: impl AsyncFnOnce(&Arc
     });
 }
 
-/// Makes a module `$name` with one `#[test]` per rule that a store must keep. `$factory` is an async closure that
-/// opens an empty store and returns a [`Fixture`](crate::conformance::Fixture).
+/// Makes a module `$name` with one `#[test]` for each rule that a store must keep. `$factory` is an async closure that
+/// opens an empty store and returns a [`Fixture`](crate::conformance::Fixture); it is called once for each test.
+///
+/// ```
+/// use std::sync::Arc;
+/// use aether_core::store::memory::MemoryStore;
+/// use aether_testing::conformance::Fixture;
+///
+/// aether_testing::store_suite!(memory, async || Fixture::new(Arc::new(MemoryStore::new())));
+/// # fn main() {}
+/// ```
 #[macro_export]
 macro_rules! store_suite {
     ($name:ident, $factory:expr) => {

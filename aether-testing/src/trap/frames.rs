@@ -21,7 +21,8 @@ const EXCUSED: [&str; 7] = [
 ];
 
 /// Where the engine polls workflow code; what stands below is the engine's own.
-const BOTTOM: (&str, &str) = ("aether_core::workflow::WorkflowCode", "aether-core/src/gate.rs");
+const BOTTOM: (&str, &str) =
+    ("aether_core::workflow::gate::WorkflowCode", "aether-core/src/workflow/gate.rs");
 
 /// Where the overrides are.
 const OVERRIDES: &str = "aether-testing/src/trap/overrides.rs";

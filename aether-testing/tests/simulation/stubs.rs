@@ -11,7 +11,7 @@ use super::{DAY, not_stubbed};
 use std::time::Duration;
 
 /// Look a word up.
-#[step(effect = "read", retry(max = 3, delay = "1s"))]
+#[step(effect = "read", retry(max_retries = 3, delay = "1s"))]
 async fn look_up(_cx: &mut StepCx, word: String) -> Result<u32> {
     not_stubbed(word)
 }

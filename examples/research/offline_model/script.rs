@@ -43,7 +43,7 @@ struct Function {
 /// What the model says next.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// Its last words.
+    /// Its final answer.
     Text(String),
     /// Tools to be called.
     Calls(Vec<Call>),
@@ -75,8 +75,9 @@ impl Talk {
     fn answers<T: DeserializeOwned>(&self, tool: &str) -> Vec<T> {
         let calls = self.0.iter().flat_map(|message| &message.tool_calls);
         let ids: BTreeSet<&str> = calls.filter(|c| c.function.name == tool).map(|c| c.id.as_str()).collect();
-        let told = |message: &&Message| message.tool_call_id.as_deref().is_some_and(|id| ids.contains(id));
-        let texts = self.0.iter().filter(told).filter_map(|message| message.content.as_deref());
+        let answers_one =
+            |message: &&Message| message.tool_call_id.as_deref().is_some_and(|id| ids.contains(id));
+        let texts = self.0.iter().filter(answers_one).filter_map(|message| message.content.as_deref());
         texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
     }
 

@@ -244,7 +244,7 @@ impl<'a> One<'a> {
     pub(crate) async fn live(&self) -> std::result::Result<End, String> {
         let world = Arc::new(SimEnvironment::new(self.at, self.seed));
         let builder = match self.keeping {
-            Keeping::Memory => EngineBuilder::new(world.clone()).lease(LEASE).poll_interval(LEASE),
+            Keeping::Memory => Engine::builder().environment(world.clone()).lease(LEASE).poll_interval(LEASE),
             Keeping::Sqlite => {
                 let pause = Duration::from_millis(5);
                 // A process that is to die at the write of a number counts them best when none depends on the clock.

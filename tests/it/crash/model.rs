@@ -349,7 +349,7 @@ impl Model<'_> {
         for attempt in 0.. {
             let invoked = (scope.run.clone(), format!("{command}#{attempt}"));
             let message = || Failure::new(call.message(attempt));
-            let last_attempt = attempt + 1 >= retry.max;
+            let last_attempt = attempt + 1 >= retry.attempts();
             let decided = self.facts.decisions.get(&invoked).and_then(|decisions| decisions.last());
             let ending = match decided {
                 None => call.ending(attempt),
@@ -359,7 +359,8 @@ impl Model<'_> {
                     if self.facts.repeated.contains(&key) { Ending::Value } else { call.ending(attempt) }
                 }
                 Some(InvocationDecision::DidNotHappen)
-                    if kind.on_unknown() == OnUnknown::Probe && attempt + 1 >= DENIED.max(retry.max) =>
+                    if kind.on_unknown() == OnUnknown::Probe
+                        && attempt + 1 >= DENIED.max(retry.attempts()) =>
                 {
                     return (attempt, Outcome::PermanentFailure, Err(StepError::TimedOut(message())));
                 }
@@ -391,7 +392,7 @@ impl Model<'_> {
             if again && !last_attempt {
                 continue;
             }
-            let exhausted = again && retry.max > 1;
+            let exhausted = again && retry.max_retries > 0;
             let error = if exhausted { StepError::Exhausted(message()) } else { StepError::App(message()) };
             return (attempt, outcome, Err(error));
         }

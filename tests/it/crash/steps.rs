@@ -54,13 +54,13 @@ macro_rules! steps {
 }
 
 steps! {
-    Read read_it [effect = "read", retry(max = 2, delay = "1ms")]
-    Llm ask_model [effect = "llm", retry(max = 1, delay = "1ms")]
+    Read read_it [effect = "read", retry(max_retries = 2, delay = "1ms")]
+    Llm ask_model [effect = "llm", retry(max_retries = 1, delay = "1ms")]
     Tool tool_or_fail [effect = "tool"]
-    ToolAsk tool_or_ask [effect = "tool", on_unknown = "ask", idempotent, retry(max = 2, delay = "1ms")]
-    ToolRetry tool_again [effect = "tool", on_unknown = "retry", idempotent, retry(max = 2, delay = "1ms")]
-    ToolProbe tool_or_look [effect = "tool", on_unknown = "probe", probe = look, retry(max = 2, delay = "1ms")]
-    External external_or_fail [effect = "external", idempotent, retry(max = 1, delay = "1ms")]
+    ToolAsk tool_or_ask [effect = "tool", on_unknown = "ask", idempotent, retry(max_retries = 2, delay = "1ms")]
+    ToolRetry tool_again [effect = "tool", on_unknown = "retry", idempotent, retry(max_retries = 2, delay = "1ms")]
+    ToolProbe tool_or_look [effect = "tool", on_unknown = "probe", probe = look, retry(max_retries = 2, delay = "1ms")]
+    External external_or_fail [effect = "external", idempotent, retry(max_retries = 1, delay = "1ms")]
     ExternalAsk external_or_ask [effect = "external", on_unknown = "ask"]
     ExternalRetry external_again [effect = "external", on_unknown = "retry", idempotent]
     ExternalProbe external_or_look [effect = "external", on_unknown = "probe", probe = look]
@@ -83,7 +83,7 @@ pub(crate) async fn refund(cx: &mut StepCx, call: Call, paid: Option<i64>) -> Re
 }
 
 /// Inserts a row of its own, and then does what its argument says.
-#[step(effect = "transaction", retry(max = 2, delay = "1ms"))]
+#[step(effect = "transaction", retry(max_retries = 2, delay = "1ms"))]
 pub(crate) async fn book(cx: &mut StepCx, call: Call) -> Result<i64> {
     Stage::book(cx, &call).await
 }

@@ -71,7 +71,8 @@ impl Inspection {
 }
 
 fn set_by_hand(place: &Place, clock: &SetClock, seen: &Inspection) -> EngineBuilder {
-    EngineBuilder::new(Arc::new(clock.clone()))
+    Engine::builder()
+        .environment(Arc::new(clock.clone()))
         .store(place.store.clone())
         .provide(Calls::default())
         .provide(Token::default())
@@ -98,7 +99,7 @@ async fn clock_expiring(cx: &mut Cx) -> Result<String> {
 }
 
 /// Hang.
-#[step(effect = "read", timeout = "50ms", retry(max = 2, delay = "1ms"))]
+#[step(effect = "read", timeout = "50ms", retry(max_retries = 2, delay = "1ms"))]
 async fn clock_hang(cx: &mut StepCx) -> Result<u32> {
     cx.dep::<Inspection>()?.0.fetch_add(1, Ordering::SeqCst);
     std::future::pending().await
@@ -149,7 +150,7 @@ async fn a_clock_that_is_set_back_does_not_deafen_an_engine() {
         suspended(&engine, "sleeping").await;
         clock.set(0);
         // From another process, so that nothing but the engine's own polls can find it.
-        let other = EngineBuilder::new(Arc::new(clock.clone())).store(place.again()).max_active(1);
+        let other = Engine::builder().environment(Arc::new(clock.clone())).store(place.again()).max_active(1);
         let other = other.start().await.unwrap();
         other.signal(listening.id(), "go", "1", &7).await.unwrap();
         assert_eq!(in_time(listening.result()).await.unwrap(), 7);

@@ -35,7 +35,8 @@ async fn a_computer_that_slept_does_not_take_its_own_runs_away_from_itself() {
     for _ in 0..5 {
         let store = Arc::new(MemoryStore::new());
         let (stage, world) = (Stage::new(), Shifted::default());
-        let engine = EngineBuilder::new(Arc::new(world.clone()))
+        let engine = Engine::builder()
+            .environment(Arc::new(world.clone()))
             .store(store.clone())
             .provide(Arc::clone(&stage))
             .poll_interval(5 * MS)
@@ -57,7 +58,8 @@ async fn a_computer_that_slept_does_not_take_its_own_runs_away_from_itself() {
 async fn a_clock_that_goes_backwards_stops_nothing() {
     let store = Arc::new(MemoryStore::new());
     let (stage, world) = (Stage::new(), Shifted::default());
-    let engine = EngineBuilder::new(Arc::new(world.clone()))
+    let engine = Engine::builder()
+        .environment(Arc::new(world.clone()))
         .store(store)
         .provide(Arc::clone(&stage))
         .poll_interval(5 * MS)
@@ -81,7 +83,7 @@ async fn the_outcome_of_an_owner_that_was_taken_over_is_refused() {
     stage.entered().await;
     steal(&*store, run.id()).await;
     let error = soon(run.result()).await.unwrap_err().to_string();
-    assert!(error.contains("nobody knows"), "{error}");
+    assert!(error.contains("not known whether"), "{error}");
     stage.open();
     sleep(30 * MS).await;
     assert_eq!(stage.calls(), 1);
@@ -437,7 +439,7 @@ async fn transient_store_errors_at_claim_load_and_create_lose_nothing() {
     let engine = builder(Arc::new(FailingStore::new(memory).claim_fails(3, locked())), &stage);
     let engine = engine.start().await.unwrap();
     let error = soon(engine.handle::<one_act>("r").await.unwrap().result()).await.unwrap_err();
-    assert!(error.to_string().contains("nobody knows"), "{error}");
+    assert!(error.to_string().contains("not known whether"), "{error}");
 }
 
 /// A child for each item, and one that fails.

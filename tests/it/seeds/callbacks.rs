@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aether::effect::EffectClass;
-use aether::engine::{EngineBuilder, Environment, RunEnd, SystemEnvironment};
+use aether::engine::{Environment, RunEnd, SystemEnvironment};
 use aether::id::{CommandId, RunId};
 use aether::people::{Approvals, DecideError, Waiting};
 use aether::prelude::*;
@@ -42,7 +42,7 @@ impl Tokens {
 }
 
 /// Have something rendered elsewhere.
-#[step(effect = "tool", retry(max = 2, delay = "1ms"), idempotent)]
+#[step(effect = "tool", retry(max_retries = 2, delay = "1ms"), idempotent)]
 async fn render(cx: &mut StepCx, limit_ms: Option<u64>) -> Result<u32> {
     Calls::note(cx)?;
     let mut callback = cx.callback()?;
@@ -499,7 +499,7 @@ async fn s088_across_processes_a_message_is_found_within_250_ms() {
         for in_memory in [true, false] {
             let (place, calls) = (place(), Calls::default());
             let world = ManualEnvironment(Arc::new(watch::Sender::new(Timestamp::now())));
-            let engine = EngineBuilder::new(Arc::new(world.clone())).store(place.store.clone());
+            let engine = Engine::builder().environment(Arc::new(world.clone())).store(place.store.clone());
             let engine = engine.provide(calls).start().await.unwrap();
             let run = engine.start::<seed_words>(()).id("words").await.unwrap();
             in_time(async {

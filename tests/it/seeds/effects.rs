@@ -270,7 +270,7 @@ async fn s044_without_a_durable_start_the_body_is_not_called() {
 }
 
 /// Fail at the first `failures` attempts.
-#[step(effect = "tool", idempotent, on_unknown = "retry", retry(max = 5, delay = "1ms"))]
+#[step(effect = "tool", idempotent, on_unknown = "retry", retry(max_retries = 5, delay = "1ms"))]
 async fn stumble(cx: &mut StepCx, failures: u32) -> Result<u32> {
     Calls::note(cx)?;
     if cx.attempt() < failures { Err(Failure::retryable("stumbled")) } else { Ok(cx.attempt()) }

@@ -150,7 +150,8 @@ impl Outside {
     /// An engine in this world that has everything and looks for work only when told.
     pub(crate) fn builder(&self, place: &Place) -> EngineBuilder {
         let hour = Duration::from_secs(3600);
-        EngineBuilder::new(Arc::new(self.world.clone()))
+        Engine::builder()
+            .environment(Arc::new(self.world.clone()))
             .store(place.store.clone())
             .provide(place.store.clone())
             .provide(self.calls.clone())

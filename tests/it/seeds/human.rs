@@ -337,9 +337,9 @@ async fn s097_what_expires_is_cancelled_and_waits_have_no_limit_of_their_own() {
         let paid = engine.start::<seed_paid>(20).id("signal").await.unwrap();
         let endless = engine.start::<seed_decide>(None).id("endless").await.unwrap();
         let said = in_time(remitted.result()).await.unwrap();
-        assert!(said.starts_with("cancelled: nobody approved the call of `remit` in time"), "{said}");
-        assert_eq!(in_time(decided.result()).await.unwrap(), "expired; cancelled: nobody decided in time");
-        assert!(in_time(asked.result()).await.unwrap().starts_with("cancelled: nobody answered in time"));
+        assert!(said.starts_with("cancelled: no one approved the call of `remit` in time"), "{said}");
+        assert_eq!(in_time(decided.result()).await.unwrap(), "expired; cancelled: no decision came in time");
+        assert!(in_time(asked.result()).await.unwrap().starts_with("cancelled: no answer came in time"));
         assert!(
             in_time(paid.result()).await.unwrap().starts_with("cancelled: no signal `paid` came in time")
         );

@@ -222,7 +222,7 @@ async fn s025_every_outcome_that_counts_as_complete_folds_so() {
 }
 
 /// Fail as told, again and again.
-#[step(effect = "tool", idempotent, on_unknown = "retry", retry(max = 2, delay = "1ms"))]
+#[step(effect = "tool", idempotent, on_unknown = "retry", retry(max_retries = 2, delay = "1ms"))]
 async fn fail_again(cx: &mut StepCx, class: aether::error::FailureClass) -> Result<()> {
     Calls::note(cx)?;
     Err(Failure::with_class(class, "no"))

@@ -12,7 +12,7 @@ use aether::view::{Execution, Purpose};
 use aether::view::{Status, Trigger};
 
 use super::kit::run_id;
-use crate::examples::program;
+use crate::built::built;
 
 /// How long one line may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -97,7 +97,7 @@ struct Agent {
 
 impl Agent {
     fn start(db: &Path, port: u16) -> Self {
-        let mut command = Command::new(program("11_meeting_mail"));
+        let mut command = Command::new(built().example("11_meeting_mail"));
         command.arg("--db").arg(db).args(["--smtp", &port.to_string()]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let said = Said::by(process.stdout.take().unwrap());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use aether::engine::{EngineBuilder, Environment, SystemEnvironment};
+use aether::engine::{Environment, SystemEnvironment};
 use aether::prelude::*;
 use aether::sqlite::SqliteStore;
 use aether::store::MemoryStore;
@@ -66,7 +66,8 @@ async fn s015_a_run_of_thirty_days_across_restarts_completes_and_its_trace_lists
     for place in STORES {
         let (place, calls, calendar) = (place(), Calls::default(), Calendar::default());
         let engine = || {
-            EngineBuilder::new(Arc::new(calendar.clone()))
+            Engine::builder()
+                .environment(Arc::new(calendar.clone()))
                 .store(place.again())
                 .provide(calls.clone())
                 .poll_interval(Duration::from_millis(5))

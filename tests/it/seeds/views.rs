@@ -18,7 +18,13 @@ use super::chain::{act, look};
 use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, resume, run_id};
 
 /// Send a thing that cannot be taken back; the first `failures` attempts fail.
-#[step(effect = "tool", irreversible, idempotent, on_unknown = "retry", retry(max = 3, delay = "1ms"))]
+#[step(
+    effect = "tool",
+    irreversible,
+    idempotent,
+    on_unknown = "retry",
+    retry(max_retries = 3, delay = "1ms")
+)]
 async fn dispatch(cx: &mut StepCx, failures: u32) -> Result<String> {
     Calls::note(cx)?;
     if cx.attempt() < failures {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::engine::{EngineBuilder, Environment, RunEnd, SystemEnvironment};
+use aether::engine::{Environment, RunEnd, SystemEnvironment};
 use aether::error::RunError;
 use aether::id::{Epoch, WorkerId};
 use aether::prelude::*;
@@ -199,7 +199,8 @@ async fn s014_a_worker_that_lost_its_lease_writes_nothing_more() {
         });
         let frozen = Frozen::default();
         let lease = Duration::from_millis(100);
-        let sleeper = EngineBuilder::new(Arc::new(frozen.clone())).store(place.again()).lease(lease);
+        let sleeper =
+            Engine::builder().environment(Arc::new(frozen.clone())).store(place.again()).lease(lease);
         let sleeper = sleeper.provide(turnstile.clone()).start().await.unwrap();
         let old = sleeper.start::<seed_long_look>(()).id("look").await.unwrap();
         in_time(turnstile.entered.acquire()).await.unwrap().forget();

@@ -17,7 +17,11 @@ pub struct Order {
 ///
 /// # Errors
 /// When the path has no name.
-#[step(effect = "read", retry(max = 2, delay = "1s", factor = 1.5, max_delay = "10s"), timeout = "1m")]
+#[step(
+    effect = "read",
+    retry(max_retries = 2, delay = "1s", factor = 1.5, max_delay = "10s"),
+    timeout = "1m"
+)]
 pub async fn look(
     cx: &mut StepCx,
     order: &Order,

@@ -1,7 +1,7 @@
-//! How a run ends: children are told, steps are undone, then the terminal event.
+//! How a run ends: children are asked to end, steps are undone, then the terminal event is appended.
 //!
-//! Promise: a result is seen by a caller only after it is durable; what was in flight is named; whoever must be told
-//! was told before the run is over, and is told again after a crash.
+//! Promise: a caller sees a result only after it is durable; calls in flight are recorded as abandoned; children are asked
+//! to end before the terminal event, and are asked again after a crash in between.
 
 use std::future::Future;
 use std::pin::pin;
@@ -32,12 +32,12 @@ pub(crate) struct RunCompletion {
     end: Event,
     /// Inbox messages that asked for it.
     consumed: Vec<Taken>,
-    /// The unwinding has begun.
+    /// Whether the undoing of steps has begun.
     unwinding: bool,
 }
 
 impl RunCompletion {
-    /// What the end of a workflow's turn means for the run; `Err` where it does not end the run.
+    /// What the end of a drive means for the run; `Err` where it does not end the run.
     pub(crate) fn of(run: &Run, end: DriveEnd) -> Result<Self, DriveEnd> {
         let (end, consumed) = match end {
             DriveEnd::Done(completion) => match run.leftover() {
@@ -58,52 +58,56 @@ impl RunCompletion {
         Ok(Self { end, consumed, unwinding: false })
     }
 
-    /// Goes on where a crash cut the unwinding off; `end` is the event with which it was to end.
+    /// Resumes an unwinding that was interrupted; `end` is the event with which the run is to end.
     pub(crate) fn resumed(run: &Run, end: Event, history: History) -> Self {
         run.begin_unwinding(history);
         Self { end, consumed: Vec::new(), unwinding: true }
     }
 
-    /// Ends the run; durable when it returns. `Err` holds the end of a turn that does not end the run.
+    /// Ends the run; durable when it returns. `Err` where the run was stopped before its end, such as by a shutdown.
     pub(crate) async fn finish(
         mut self,
         run: &Arc<Run>,
         children: &dyn Children,
         parent: Option<RunId>,
     ) -> Result<RunEnd, DriveEnd> {
+        // In one append with the calls that are abandoned: after a crash the run resumes with its unwinding, and never
+        // with workflow code, which was over.
         if !self.unwinding && self.must_unwind(run) {
-            let (mut events, mut riders) = abandon(run).await?;
+            let (mut events, mut extras) = abandon(run).await?;
             events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
-            riders.consumed = std::mem::take(&mut self.consumed);
-            run.append(events, riders);
+            extras.consumed = std::mem::take(&mut self.consumed);
+            run.append(events, extras);
             run.begin_unwinding(History::default());
             self.unwinding = true;
         }
-        self.tell_children(run, children).await?;
+        // Before this run's own steps are undone, and before its terminal event: after that no process would look at it
+        // again, and a child that was not asked would run on.
+        self.end_children(run, children).await?;
         if self.unwinding {
             match drive(run, Box::pin(unwind(Arc::clone(run)))).await {
                 DriveEnd::Done(_) => {}
                 DriveEnd::Terminated { request, message } => {
                     self.end = terminated(request);
                     self.consumed.push(message);
-                    self.tell_children(run, children).await?;
+                    self.end_children(run, children).await?;
                 }
                 other => return Err(other),
             }
         }
-        let (mut events, mut riders) = abandon(run).await?;
+        let (mut events, mut extras) = abandon(run).await?;
         let event = with_uncompensated(self.end, run);
-        riders.status = Some(StatusChange {
+        extras.status = Some(StatusChange {
             status: status_of(&event),
             wake_at: None,
             release: true,
             seen: run.seen(),
             notify: parent,
         });
-        riders.consumed = self.consumed;
+        extras.consumed = self.consumed;
         let end = RunEnd::of(&event);
         events.push(event);
-        durable_or_fault(run, events, riders).await?;
+        durable_or_fault(run, events, extras).await?;
         end.ok_or_else(|| DriveEnd::Panicked("not a terminal event".into()))
     }
 
@@ -118,27 +122,28 @@ impl RunCompletion {
         }
     }
 
-    /// Asks the children that do not outlive this run to end, too; durable when it returns.
-    async fn tell_children(&self, run: &Run, children: &dyn Children) -> Result<(), DriveEnd> {
+    /// Asks the children that do not outlive this run to end; the requests are durable when it returns.
+    async fn end_children(&self, run: &Run, children: &dyn Children) -> Result<(), DriveEnd> {
         let at_once = matches!(self.end, Event::RunTerminated(_));
         let (reason, actor) = match &self.end {
             Event::RunCancelled(e) => (e.reason.clone(), e.actor.clone()),
             Event::RunTerminated(e) => (e.reason.clone(), e.actor.clone()),
             _ => (format!("its parent `{}` has ended", run.id), "engine".to_owned()),
         };
+        // A child that is being started right now has no inbox yet.
         run.children_are_started().await;
         for child in run.with_obligations(|obligations| obligations.children()) {
             let request = EndRequest { reason: reason.clone(), actor: actor.clone() };
-            let told = or_broken(run, children.end(run.id.clone(), child, request, at_once)).await?;
-            told.map_err(|error| DriveEnd::Fault(Fault::not_sent(run.id.clone(), error)))?;
+            let sent = unless_failed(run, children.end(run.id.clone(), child, request, at_once)).await?;
+            sent.map_err(|error| DriveEnd::Fault(Fault::not_sent(run.id.clone(), error)))?;
         }
         Ok(())
     }
 }
 
-/// Names the invocations that are in flight; their outcome is unknown from here on.
+/// The events that abandon the invocations in flight; their outcome is unknown from here on.
 async fn abandon(run: &Run) -> Result<(Vec<Event>, AppendExtras), DriveEnd> {
-    or_broken(run, run.abandon(None)).await?.map_err(DriveEnd::Fault)
+    unless_failed(run, run.abandon(None)).await?.map_err(DriveEnd::Fault)
 }
 
 /// The terminal event of a workflow that returned.
@@ -196,21 +201,21 @@ pub(crate) async fn suspend(
     seen: u64,
 ) -> Result<(), DriveEnd> {
     let status = StatusChange { status: Status::Waiting, wake_at: until, release: true, seen, notify: None };
-    let riders = AppendExtras { status: Some(status), ..AppendExtras::default() };
-    durable_or_fault(run, vec![RunWaiting { until, on }.into()], riders).await
+    let extras = AppendExtras { status: Some(status), ..AppendExtras::default() };
+    durable_or_fault(run, vec![RunWaiting { until, on }.into()], extras).await
 }
 
-/// An append outside of a turn: a fault ends the wait.
-async fn durable_or_fault(run: &Run, events: Vec<Event>, riders: AppendExtras) -> Result<(), DriveEnd> {
+/// An append while nothing is driven: a fault ends the wait.
+async fn durable_or_fault(run: &Run, events: Vec<Event>, extras: AppendExtras) -> Result<(), DriveEnd> {
     let append = async {
-        let riders = AppendExtras { kept: run.keep(&events).await, ..riders };
-        run.append_durably(events, None, riders).await
+        let extras = AppendExtras { stored: run.store_large(&events).await, ..extras };
+        run.append_durably(events, None, extras).await
     };
-    or_broken(run, append).await.map(drop)
+    unless_failed(run, append).await.map(drop)
 }
 
 /// Waits for `work` unless an append fails meanwhile.
-async fn or_broken<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, DriveEnd> {
+async fn unless_failed<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, DriveEnd> {
     let (work, broken) = (pin!(work), pin!(run.watermark().failed()));
     match futures_util::future::select(work, broken).await {
         futures_util::future::Either::Left((done, _)) => Ok(done),

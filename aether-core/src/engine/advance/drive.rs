@@ -1,7 +1,7 @@
-//! One turn: polling a workflow until it ends, suspends, or can go no further.
+//! Driving a run: polling its workflow until it ends, suspends, or cannot continue.
 //!
-//! Promise: nothing is said of the whole while a part of it was not reached; a run that is asked to end begins nothing
-//! more, and what it has in flight gets a grace to come back.
+//! Promise: a run is judged stuck or idle only when every part of it was polled and none can move; a run that is asked to
+//! end starts nothing new, and what it has in flight gets a grace period to finish.
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
@@ -28,34 +28,30 @@ use crate::vocabulary::id::CommandId;
 use crate::vocabulary::net::Netted;
 use crate::workflow::gate::PolledRun;
 
-/// Why a turn ended.
+/// Why driving a run ended.
 #[derive(Debug)]
 pub(crate) enum DriveEnd {
+    /// The workflow returned.
     Done(Completion),
+    /// The workflow panicked with this message.
     Panicked(String),
-    Cancelled {
-        request: EndRequest,
-        message: Taken,
-    },
-    Terminated {
-        request: EndRequest,
-        message: Taken,
-    },
-    /// The run fails for good, whatever its workflow would do.
+    /// The run was asked to end, by this inbox message.
+    Cancelled { request: EndRequest, message: Taken },
+    /// The run was asked to end at once.
+    Terminated { request: EndRequest, message: Taken },
+    /// The run fails permanently, whatever its workflow would do.
     FailedPermanently(Failure),
-    Suspended {
-        until: Option<Timestamp>,
-        on: Vec<CommandId>,
-        /// The newest inbox message that the last poll could look at. The store wakes the run for a later one.
-        seen: u64,
-    },
+    /// Only durable waits are left: the commands `on`, of which the first is due at `until`. `seen` is the number of the
+    /// newest inbox message that the last poll could look at; the store keeps the run due for a later one.
+    Suspended { until: Option<Timestamp>, on: Vec<CommandId>, seen: u64 },
+    /// The run cannot be advanced here.
     Fault(Fault),
 }
 
-/// Wakes the turn of a run, and remembers that it did.
-struct Woken(AtomicBool, Arc<AtomicWaker>);
+/// Wakes the drive of a run, and remembers that it did.
+struct WakeFlag(AtomicBool, Arc<AtomicWaker>);
 
-impl Wake for Woken {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -66,29 +62,52 @@ impl Wake for Woken {
     }
 }
 
-/// Polls `body` until the turn ends.
+/// Polls `body` until the run ends, suspends, or must stop.
+///
+/// One poll of the run is one pass through the closure. It has many exits, and each stands before the next for a reason:
+///
+/// 1. A failed append. What the workflow would do next could not be recorded.
+/// 2. A request to stop, terminate or cancel. Before the workflow is polled, so that a run whose code no longer fits its
+///    history can still be ended; unless it has a fault already, which exit 3 returns.
+/// 3. A fault, then a permanent failure. Both park the command that raised them for ever, so the workflow looks pending.
+///    Any later exit would take it for waiting.
+/// 4. A cancellation that was accepted before. It outranks what the workflow returns meanwhile: a workflow that reacts to
+///    its cancelled steps must not turn the cancellation into a success.
+/// 5. The workflow's own end.
+/// 6. A wake during the poll. Part of the workflow was not reached yet: `each` polls a limited number of branches at a
+///    time, and a branch that takes a recorded result wakes the branch whose result is next. Exits 7 and 9 judge the
+///    whole and would judge too early.
+/// 7. A replay in which nothing moves any more: it diverged, and would wait for ever.
+/// 8. Requests again. The poll may have ended the last call in flight of a run that is to stop; nothing else would wake
+///    this task.
+/// 9. Only durable waits are left. Last, because a run that is evicted here is loaded again only for a due time, or for a
+///    message that this pass could not see.
 pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) -> DriveEnd {
     let mut body = Netted::new(&run.id, body);
     let mut broken = pin!(run.watermark().failed());
-    let mut grace: Option<BoxFuture<'static, ()>> = None;
+    let mut idle_grace: Option<BoxFuture<'static, ()>> = None;
     let mut cancelling: Option<Cancelling> = None;
-    let woken = Arc::new(Woken(AtomicBool::new(false), Arc::clone(run.root())));
+    let woken = Arc::new(WakeFlag(AtomicBool::new(false), Arc::clone(run.root())));
     let waker = Waker::from(Arc::clone(&woken));
     poll_fn(|cx| {
+        // First: a notification between any of the looks below and the end of this pass must wake the task.
         run.root().register(cx.waker());
-        // Before anything is looked at: what comes in from here on may be missed by this poll.
+        // Before anything is looked at: a message that arrives from here on may be missed by this pass.
         let seen = run.seen();
+        // 1
         if let Poll::Ready(error) = broken.as_mut().poll(cx) {
             return Poll::Ready(DriveEnd::Fault(run.fault().unwrap_or(Fault::Append(error))));
         }
-        // Before replay: a run that does not fit its code any more can still be cancelled.
+        // 2
         if run.fault().is_none()
-            && let Some(end) = asked_to_end(run, &mut cancelling, cx)
+            && let Some(end) = check_requests(run, &mut cancelling, cx)
         {
             return Poll::Ready(end);
         }
+        // From here on: wakes before this poll are answered by this poll.
         woken.0.store(false, Ordering::Release);
         let polled = match run.fault() {
+            // Nothing of the workflow runs after a fault.
             Some(_) => Ok(Poll::Pending),
             None => {
                 let _polled = PolledRun::new(&run.id);
@@ -96,41 +115,47 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
                 std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_unpin(&mut cx)))
             }
         };
+        // 3
         if let Some(fault) = run.fault() {
             return Poll::Ready(DriveEnd::Fault(fault));
         }
         if let Some(failure) = run.permanent_failure() {
             return Poll::Ready(DriveEnd::FailedPermanently(failure.clone()));
         }
+        // 4
         if let Some(cancelling) = &mut cancelling {
-            // Whatever the workflow makes of it: it was cancelled before.
             let ended = !matches!(polled, Ok(Poll::Pending));
             return cancelling.poll(run, ended, cx);
         }
+        // 5
         match polled {
             Ok(Poll::Ready(completion)) => return Poll::Ready(DriveEnd::Done(completion)),
             Ok(Poll::Pending) => {}
             Err(panic) => return Poll::Ready(DriveEnd::Panicked(panic_message(&*panic))),
         }
-        // Part of the workflow wants to be polled again, or was not reached yet: nothing can be said of the whole.
+        // 6; the wake also woke the task, so it is polled again.
         if woken.0.load(Ordering::Acquire) {
             return Poll::Pending;
         }
+        // 7
         if let Some(fault) = run.stuck() {
             return Poll::Ready(DriveEnd::Fault(fault));
         }
-        if let Some(end) = asked_to_end(run, &mut cancelling, cx) {
+        // 8
+        if let Some(end) = check_requests(run, &mut cancelling, cx) {
             return Poll::Ready(end);
         }
+        // 9
         match run.idle() {
             Some((until, on)) if is_long_wait(run, until) => {
-                let waited = grace
+                let waited = idle_grace
                     .get_or_insert_with(|| run.shared.environment.sleep(run.shared.grace))
                     .poll_unpin(cx);
                 waited.map(|()| DriveEnd::Suspended { until, on, seen })
             }
+            // Something is in flight, or a wait is due soon. The grace period begins anew when the run is idle again.
             _ => {
-                grace = None;
+                idle_grace = None;
                 Poll::Pending
             }
         }
@@ -138,35 +163,36 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
     .await
 }
 
-/// Whether a wait is long enough to give up the memory.
+/// Whether a wait is long enough to evict the run from memory.
 fn is_long_wait(run: &Run, until: Option<Timestamp>) -> bool {
     until.is_none_or(|until| until > later(run.now(), run.shared.grace))
 }
 
-/// A run that was asked to end, while what it has in flight may come back.
+/// A request to end the run, while what it has in flight may still finish.
 struct Cancelling {
     request: EndRequest,
+    /// `None` once it has ended the drive.
     message: Option<Taken>,
-    patience: BoxFuture<'static, ()>,
+    grace: BoxFuture<'static, ()>,
 }
 
 impl Cancelling {
-    /// Ends the turn when nothing is in flight any more, or patience is.
+    /// Ends the drive when nothing is in flight any more, or the grace period is over.
     fn poll(&mut self, run: &Run, ended: bool, cx: &mut Context<'_>) -> Poll<DriveEnd> {
-        if !ended && run.has_in_flight() && self.patience.poll_unpin(cx).is_pending() {
+        if !ended && run.has_in_flight() && self.grace.poll_unpin(cx).is_pending() {
             return Poll::Pending;
         }
         match self.message.take() {
             Some(message) => Poll::Ready(DriveEnd::Cancelled { request: self.request.clone(), message }),
-            // It ended the turn before.
+            // It has ended the drive before.
             None => Poll::Pending,
         }
     }
 }
 
-/// What the inbox and the engine ask for. A request to cancel is noted, and ends the turn at once if nothing is in
-/// flight; a run that is being unwound is past it.
-fn asked_to_end(
+/// What the engine and the inbox request: to stop, to terminate, to cancel. A cancellation is noted, and ends the drive at
+/// once if nothing is in flight. A run whose steps are being undone is past cancellation, but can be terminated.
+fn check_requests(
     run: &Arc<Run>,
     cancelling: &mut Option<Cancelling>,
     cx: &mut Context<'_>,
@@ -180,9 +206,9 @@ fn asked_to_end(
     if cancelling.is_none() && !run.is_unwinding() {
         let message = run.take_message(CANCEL)?;
         run.begin_cancelling();
-        let patience = run.shared.environment.sleep(run.shared.cancel_grace);
+        let grace = run.shared.environment.sleep(run.shared.cancel_grace);
         let request = request_in(&message);
-        let noted = cancelling.insert(Cancelling { request, message: Some(message), patience });
+        let noted = cancelling.insert(Cancelling { request, message: Some(message), grace });
         return match noted.poll(run, false, cx) {
             Poll::Ready(end) => Some(end),
             Poll::Pending => None,

@@ -1,6 +1,6 @@
 //! Advancing a run in a task of its own: from a claim to its end, its eviction, or its release.
 //!
-//! Promise: a run that cannot be advanced here is released; a fault of one run leaves the others alone.
+//! Promise: a run that cannot be advanced here is released; a fault of one run does not affect the others.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -26,36 +26,39 @@ use crate::vocabulary::failure::panic_message;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::PayloadError;
 
-/// How long a run that could not be advanced is left alone.
+/// Wait before a run is claimed again whose store failed.
 const AFTER_FAULT: Duration = Duration::from_secs(5);
-/// How long a run that does not fit this program is left alone.
+/// Wait before a run is claimed again that does not fit this program.
 const AFTER_DIVERGENCE: Duration = Duration::from_secs(60);
 /// Longest wait between two tries to release a run.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Takes up a run from its journal.
+/// Resumes a run from its journal.
 pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
     let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
     match load(inner, lease).await {
         Ok(launch) => {
-            let woken = launch.origin.next;
+            let events = launch.origin.next;
             let run = launch_run(inner, launch);
-            tracing::debug!(run = %run.id, events = woken, "run taken up");
+            tracing::debug!(run = %run.id, events, "run resumed");
         }
-        Err(fault) => give_up(inner, &id, epoch, fault).await,
+        Err(fault) => release_run(inner, &id, epoch, fault).await,
     }
 }
 
 /// Begins to advance a run in a task of its own.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
     let Launch { origin, workflow, input, parent, unwinding } = launch;
-    let taken_up = origin.epoch > 1;
+    let is_takeover = origin.epoch > 1;
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
+    // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
     cell.set(None);
-    if taken_up {
+    if is_takeover {
         note_takeover(&run);
     }
+    // Active before the task runs: the task removes itself at its end, and a message that arrives from now on must find
+    // the run.
     inner.active().insert(run.id.clone(), Active { run: Arc::clone(&run), task: None });
     let task = tokio::spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
@@ -63,30 +66,33 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
             let children = Some(Arc::clone(&inner.children));
             let body = || workflow.run(Arc::clone(&run), children, &input);
             let advanced = async {
-                let closing = match unwinding {
+                let completion = match unwinding {
                     Some(Unwinding { end, history }) => Ok(RunCompletion::resumed(&run, end, history)),
                     None => match body() {
                         Ok(body) => RunCompletion::of(&run, drive(&run, body).await),
-                        Err(error) => Err(unfit(&run, error)),
+                        Err(error) => Err(input_fault(&run, error)),
                     },
                 };
-                conclude(&inner, &run, closing, parent).await
+                conclude(&inner, &run, completion, parent).await
             };
             let end = match AssertUnwindSafe(advanced).catch_unwind().await {
                 Ok(end) => end,
                 Err(panic) => {
                     let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
-                    give_up(&inner, &run.id, run.epoch, fault.clone()).await;
+                    release_run(&inner, &run.id, run.epoch, fault.clone()).await;
                     Some(RunEnd::Stopped(fault))
                 }
             };
-            // From here on a handle may see the end, and the run may be claimed again.
+            // An end of the run is durable by now. The run leaves the active ones first, then its end is delivered: a caller that
+            // sees it finds the run no longer in flight here, so that its place is free and a shutdown does not wait for
+            // it. A handle that looks between the two finds neither, and reads the end from the store.
             remove_active(&inner, &run);
             if let Some(end) = end {
                 cell.set(Some(end));
             }
         }
     });
+    // The task may have ended by now, and the run may even have been claimed again: the handle belongs to this claim only.
     if let Some(active) = inner.active().get_mut(&run.id)
         && active.run.epoch == run.epoch
     {
@@ -95,8 +101,10 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
     run
 }
 
+/// Removes a run from the active ones, and wakes the scheduler for the free place.
 pub(crate) fn remove_active(inner: &Inner, run: &Run) {
     let mut active = inner.active();
+    // A later claim of the same run is not this one's to remove.
     if active.get(&run.id).is_some_and(|a| a.run.epoch == run.epoch) {
         active.remove(&run.id);
     }
@@ -104,7 +112,7 @@ pub(crate) fn remove_active(inner: &Inner, run: &Run) {
     inner.wake_scheduler.notify_one();
 }
 
-/// Says in the journal that another worker goes on.
+/// Records that the run was claimed again: by another worker, or by this one after a release.
 fn note_takeover(run: &Run) {
     let event = RunRequeued { worker: run.shared.worker.clone(), reason: format!("epoch {}", run.epoch) };
     let wake_at = Some(run.now());
@@ -113,20 +121,20 @@ fn note_takeover(run: &Run) {
     run.append(vec![event.into()], AppendExtras { status: Some(status), ..AppendExtras::default() });
 }
 
-fn unfit(run: &Run, error: PayloadError) -> DriveEnd {
+fn input_fault(run: &Run, error: PayloadError) -> DriveEnd {
     DriveEnd::Fault(Fault::Input { run: run.id.clone(), workflow: run.def.name.into(), error })
 }
 
-/// Brings a run that was polled to its end, if it has one, or gives it back. `None` when it was suspended.
+/// Ends, suspends or releases a run whose drive has ended. `None` where this claim has no end to deliver.
 async fn conclude(
     inner: &Arc<Inner>,
     run: &Arc<Run>,
-    closing: Result<RunCompletion, DriveEnd>,
+    completion: Result<RunCompletion, DriveEnd>,
     parent: Option<RunId>,
 ) -> Option<RunEnd> {
     let parent_id = parent.clone();
-    let ended = match closing {
-        Ok(closing) => closing.finish(run, &*inner.children, parent).await,
+    let ended = match completion {
+        Ok(completion) => completion.finish(run, &*inner.children, parent).await,
         Err(end) => Err(end),
     };
     let fault = match ended {
@@ -145,16 +153,19 @@ async fn conclude(
         Err(_) => return None,
     };
     if matches!(fault, Fault::Append(AppendError::StaleEpoch { .. })) {
-        // Its new owner will end it; handles learn of that from the store.
+        // Another worker owns the run and will end it; handles read that end from the store. Nothing is released: the
+        // release would be the other worker's.
         return None;
     }
+    // Released only when nothing is on its way to the store any more, or the next owner would read a journal that still
+    // grows.
     let _flushed_or_failed = run.watermark().reached(run.next()).await;
-    give_up(inner, &run.id, run.epoch, fault.clone()).await;
+    release_run(inner, &run.id, run.epoch, fault.clone()).await;
     Some(RunEnd::Stopped(fault))
 }
 
-/// Gives a run back that cannot be advanced here and now.
-pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault: Fault) {
+/// Releases a run that cannot be advanced here and now.
+pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault: Fault) {
     let now = inner.shared.environment.now();
     let wake_at = match &fault {
         Fault::ShutDown { .. } => now,
@@ -165,23 +176,25 @@ pub(crate) async fn give_up(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault
         Fault::ShutDown { .. } => {}
         fault => tracing::error!(%run, %fault, "run stopped; nothing of it was lost"),
     }
+    // Before the release: after it the run may be claimed at once, and that claim clears the cell.
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
     if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await {
-        tracing::warn!(%run, %error, "cannot give a run back yet");
-        tokio::spawn(give_back_later(Arc::clone(inner), run.clone(), epoch, wake_at));
+        tracing::warn!(%run, %error, "cannot release a run yet");
+        tokio::spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
     }
 }
 
-/// This worker goes on renewing all its leases, so a run that it could not give back would be nobody's for ever.
-async fn give_back_later(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Timestamp) {
+/// Releases a run as soon as the store allows. This worker renews all its leases, so without it the run would keep an
+/// owner that does not advance it. When the engine stops, renewals stop too, and the lease runs out by itself.
+async fn retry_release(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Timestamp) {
     let shared = &inner.shared;
     let mut wait = inner.settings.poll;
     while !inner.is_stopping() {
         shared.environment.sleep(wait).await;
         match shared.store.release(&run, epoch, wake_at).await {
-            // A run that is gone, or whose epoch is another one, is nobody's to give back.
+            // Nothing to release: the run is gone, or another epoch owns it.
             Ok(()) | Err(StoreError::UnknownRun { .. }) => return,
-            // Room on a full disk comes back, too.
+            // Also where the error is not retryable: a full disk may have room again.
             Err(_) => wait = (wait * 2).min(LONGEST_WAIT.max(inner.settings.poll)),
         }
     }

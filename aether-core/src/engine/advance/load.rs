@@ -1,6 +1,7 @@
 //! From a journal to a run that can be advanced.
 //!
-//! Promise: a journal that is damaged, or of a workflow that this program does not hold, is a fault of that run alone.
+//! Promise: a journal that is damaged, or of a workflow that is not linked into this program, is a fault of that run
+//! alone.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::store::error::StoreError;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
 
-/// How a run ended, from the store.
+/// How a run ended, as the store has it; `None` while it is open.
 pub(crate) async fn stored_end(inner: &Inner, run: &RunId) -> Result<Option<RunEnd>, StoreError> {
     let store = &inner.shared.store;
     match store.run(run).await? {
@@ -33,16 +34,17 @@ pub(crate) async fn stored_end(inner: &Inner, run: &RunId) -> Result<Option<RunE
     }
 }
 
-/// A run that is to be advanced.
+/// Everything needed to advance a run.
 pub(crate) struct Launch {
     pub(crate) origin: Origin,
     pub(crate) workflow: RegisteredWorkflow,
     pub(crate) input: Payload,
     pub(crate) parent: Option<RunId>,
-    /// Where a crash cut off the undoing of its steps.
+    /// How far the undoing of its steps had come when it was interrupted.
     pub(crate) unwinding: Option<Unwinding>,
 }
 
+/// Reads a claimed run from the store.
 pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.shared.store);
     let frames = store.load(&record.id, 0).await?;
@@ -77,7 +79,7 @@ pub(crate) fn not_linked(inner: &Inner, run: &RunId, workflow: &str) -> Fault {
     Fault::NotLinked { run: run.clone(), workflow: workflow.into(), linked }
 }
 
-/// A journal, read.
+/// What a journal says of its run.
 pub(crate) struct Read {
     pub(crate) created: RunCreated,
     pub(crate) next: u64,
@@ -87,11 +89,11 @@ pub(crate) struct Read {
     pub(crate) end: Option<Event>,
 }
 
-/// What a journal holds of the undoing of a run's steps.
+/// The part of a journal in which a run's steps are undone.
 pub(crate) struct Unwinding {
     /// The event with which the run was to end.
     pub(crate) end: Event,
-    /// What came after the workflow was over.
+    /// What was recorded after the workflow ended.
     pub(crate) history: History,
 }
 

@@ -1,6 +1,6 @@
 //! One run from its claim to its end: loading, polling, ending, undoing, releasing.
 //!
-//! Promise: a fault of one run leaves the others alone. Imports `workflow` and below, and the engine's state.
+//! Promise: a fault of one run does not affect the others. Imports `workflow` and below, and the engine's state.
 
 pub(crate) mod completion;
 pub(crate) mod drive;

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal::event::is_false;
 use crate::vocabulary::id::CommandId;
 
 /// A step that could not be undone.
@@ -13,7 +12,7 @@ pub struct Uncompensated {
     /// The command that should have undone it.
     pub compensation: CommandId,
     /// Nobody knows whether it was undone.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_doubt: bool,
     /// Why.
     pub message: String,

@@ -19,7 +19,7 @@ fn options(class: EffectClass) -> StepOptions {
 }
 
 fn retrying(class: EffectClass) -> StepOptions {
-    StepOptions { retry: Retry { max: 3, jitter: 0.0, ..Retry::READ }, ..options(class) }
+    StepOptions { retry: Retry { max_retries: 2, jitter: 0.0, ..Retry::READ }, ..options(class) }
 }
 
 fn stage(class: EffectClass, acts: impl IntoIterator<Item = Act>) -> Stage {
@@ -126,8 +126,8 @@ fn a_final_failure_is_no_step_committed_and_stands_once() {
 fn the_messages_that_completed_a_call_are_taken_in_with_its_outcome() {
     let stage = stage(EffectClass::Tool, [Act::Hangs]);
     assert!(stage.play().waits());
-    let letter = ExternalReply { reply: Reply::Value(json("\"paid\"")), actor: "bank".into() };
-    stage.send(callback_topic(&InvocationId::new(&command(), 0)), Payload::encode(&letter).unwrap());
+    let reply = ExternalReply { reply: Reply::Value(json("\"paid\"")), actor: "bank".into() };
+    stage.send(callback_topic(&InvocationId::new(&command(), 0)), Payload::encode(&reply).unwrap());
     assert_eq!((stage.play().value(), stage.unread()), ("\"paid\"".into(), 0));
 }
 
@@ -168,7 +168,7 @@ fn a_verification_writes_no_value() {
     let emitted =
         crate::journal::event::CommandEmitted { command: command(), attempt: 0, input: json(LARGE) };
     let events = [emitted.into()];
-    assert_eq!(now(stage.take_up().keep(&events)), []);
+    assert_eq!(now(stage.take_up().store_large(&events)), []);
     let [kept] = &large(&events, 10)[..] else { panic!("it is large") };
     assert_eq!(now(stage.store.blob(&kept.at.sha256)).unwrap(), None);
 }

@@ -1,4 +1,4 @@
-//! A stage for the tests of the effect gate: one step call of one run on a memory store, as often as it is taken up.
+//! A stage for the tests of the effect gate: one step call of one run on a memory store, as often as it is resumed.
 //!
 //! Promise: store, journal, ledger and replay are the real ones. Each [`Stage::play`] takes the run up from what the
 //! store holds, as after a crash; a call that does not end by itself is dropped where it stands.
@@ -83,11 +83,11 @@ pub(crate) enum Act {
     Writes(&'static str),
     /// Fails with this class.
     Fails(FailureClass),
-    /// Has this HTTP answer, and says that somebody outside will report the outcome.
+    /// Has this HTTP answer, and says that a callback will report the outcome.
     HandsOver(&'static str),
-    /// Asks for what nobody provided.
+    /// Asks for a value that is not provided.
     Lacks,
-    /// Never comes back.
+    /// Never returns.
     Hangs,
 }
 
@@ -147,7 +147,7 @@ impl Body for Script {
     }
 }
 
-/// Finds every file as it was left, or none.
+/// Finds every file unchanged, or none.
 #[derive(Debug)]
 struct Files {
     as_left: bool,
@@ -171,7 +171,7 @@ pub(crate) enum Scene {
     Answered(Answered),
     /// The run was stopped for this reason.
     Stopped(String),
-    /// The call goes on waiting.
+    /// The call keeps waiting.
     Waits,
 }
 
@@ -269,7 +269,7 @@ impl Stage {
         self.play_on(|| {})
     }
 
-    /// As [`Stage::play`]; where the call waits, `meanwhile` happens, and it goes on.
+    /// As [`Stage::play`]; where the call waits, `meanwhile` happens, and it continues.
     pub(crate) fn play_on(&self, meanwhile: impl FnOnce()) -> Scene {
         let run = self.take_up();
         let call = CallSpec {

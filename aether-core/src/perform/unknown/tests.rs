@@ -23,7 +23,7 @@ fn invocation() -> InvocationId {
     InvocationId::new(&command(), 0)
 }
 
-/// Every decision, with whoever made it.
+/// Every decision, with its actor.
 fn decisions(stage: &Stage) -> Vec<(InvocationDecision, String)> {
     let decided = |event| match event {
         Event::InvocationResolved(e) => Some((e.decision, e.actor)),
@@ -59,7 +59,7 @@ fn row(stage: &Stage, attempt: u32) -> (LedgerStatus, bool) {
 fn by_default_the_step_fails_as_in_doubt_and_the_body_is_not_called_again() {
     let stage = take_stored_outcome(OnUnknown::Fail);
     let why = in_doubt(stage.play());
-    assert!(why.contains("it was started and never came back (invocation `0:send#0`)"), "{why}");
+    assert!(why.contains("it was started and never returned (invocation `0:send#0`)"), "{why}");
     assert_eq!(decisions(&stage), [decided(InvocationDecision::InDoubt, "policy: fail")]);
     assert_eq!(row(&stage, 0), (LedgerStatus::InDoubt, false));
     assert!(stage.row(0).error.is_some());
@@ -108,7 +108,7 @@ fn retry_sends_the_body_again_under_the_same_key_once_the_decision_is_durable() 
 fn retry_pauses_longer_each_time_and_gives_up_after_four_sends() {
     let stage = take_stored_outcome(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
     let why = in_doubt(stage.play());
-    assert!(why.contains("it was sent several times without an answer"), "{why}");
+    assert!(why.contains("it was called several times without an answer"), "{why}");
     assert_eq!(stage.calls(), vec![key(0); 5]);
     let millis = Duration::from_millis;
     assert_eq!(stage.slept(), [millis(200), millis(400), millis(800)]);
@@ -181,7 +181,7 @@ fn a_probe_that_denies_every_attempt_ends_after_five_with_growing_pauses() {
 #[test]
 fn a_step_that_may_retry_more_often_is_denied_as_often() {
     let mut stage = take_stored_outcome(OnUnknown::Probe).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
-    stage.options.retry.max = 6;
+    stage.options.retry.max_retries = 5;
     let stage = stage.probes((0..9).map(|_| Ok(Ok(Probe::DidNotHappen))));
     stage.play().error();
     assert_eq!(stage.calls().len(), 6);
@@ -190,7 +190,7 @@ fn a_step_that_may_retry_more_often_is_denied_as_often() {
 #[test]
 fn the_sends_of_a_new_attempt_are_counted_anew() {
     let mut stage = take_stored_outcome(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 3]);
-    stage.options.retry = Retry { max: 2, delay: Duration::ZERO, ..Retry::NONE };
+    stage.options.retry = Retry { max_retries: 1, delay: Duration::ZERO, ..Retry::NONE };
     let stage = stage.acts([Act::Fails(FailureClass::Retryable)]);
     let stage = stage.acts(vec![Act::Fails(FailureClass::Unknown); 3]);
     let stage = stage.acts([Act::Returns("\"sent\"")]);
@@ -265,7 +265,7 @@ fn a_call_that_an_operator_gives_up_is_in_doubt() {
     let stage = take_stored_outcome(OnUnknown::Ask);
     resolve(&stage, Resolution::Abandon);
     let why = in_doubt(stage.play());
-    assert!(why.contains("an operator gave it up"), "{why}");
+    assert!(why.contains("an operator abandoned it"), "{why}");
     assert_eq!((decisions(&stage), stage.unread()), (vec![decided(InvocationDecision::InDoubt, "ada")], 0));
 }
 
@@ -284,8 +284,8 @@ fn a_resolution_that_cannot_be_read_leaves_the_call_in_doubt() {
 #[test]
 fn a_report_from_outside_answers_the_question_too() {
     let stage = take_stored_outcome(OnUnknown::Ask);
-    let letter = |value| ExternalReply { reply: Reply::Value(json(value)), actor: "bank".into() };
-    let send = |value| stage.send(callback_topic(&invocation()), Payload::encode(&letter(value)).unwrap());
+    let reply = |value| ExternalReply { reply: Reply::Value(json(value)), actor: "bank".into() };
+    let send = |value| stage.send(callback_topic(&invocation()), Payload::encode(&reply(value)).unwrap());
     assert!(stage.play_on(|| send("7")).waits(), "a report that does not fit is refused");
     assert_eq!(stage.play_on(|| send("\"by wire\"")).value(), "\"by wire\"");
     assert_eq!((stage.unread(), row(&stage, 0)), (0, (LedgerStatus::Succeeded, true)));

@@ -18,7 +18,7 @@ pub(crate) fn check(effect: Effect, written: &Written, diagnostics: &mut Diagnos
     }
     let spots_repeats = written.key.is_some() || written.idempotent.is_some();
     if let Some((at, retry)) = &written.retry
-        && retry.max > 0
+        && retry.max_retries > 0
         && !spots_repeats
         && written.probe.is_none()
     {

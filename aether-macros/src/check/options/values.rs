@@ -164,13 +164,13 @@ pub(crate) fn heartbeat(name: &Ident, value: &Value, diagnostics: &mut Diagnosti
 }
 
 pub(crate) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Retry {
-    const KNOWN: &[&str] = &["max", "delay", "factor", "max_delay", "jitter"];
-    let mut retry = Retry { max: 3, delay: 200, factor: 2.0, max_delay: 30_000, jitter: 0.2 };
+    const KNOWN: &[&str] = &["max_retries", "delay", "factor", "max_delay", "jitter"];
+    let mut retry = Retry { max_retries: 3, delay: 200, factor: 2.0, max_delay: 30_000, jitter: 0.2 };
     let Value::List(list) = value else {
         bad(
             name,
             "retry",
-            "`retry(max = 5)`, with `delay`, `factor`, `max_delay` and `jitter` if you like",
+            "`retry(max_retries = 5)`, with `delay`, `factor`, `max_delay` and `jitter` if you like",
             diagnostics,
         );
         return retry;
@@ -182,7 +182,9 @@ pub(crate) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -
             diagnostics.report(name, code::DUPLICATE_OPTION, format_args!("option `{text}` is given twice"));
         }
         match text.as_str() {
-            "max" => retry.max = retries(name, value, diagnostics).unwrap_or(retry.max),
+            "max_retries" => {
+                retry.max_retries = retries(name, value, diagnostics).unwrap_or(retry.max_retries)
+            }
             "delay" => retry.delay = duration(name, value, diagnostics).unwrap_or(retry.delay),
             "max_delay" => retry.max_delay = duration(name, value, diagnostics).unwrap_or(retry.max_delay),
             "jitter" => retry.jitter = jitter(name, value, diagnostics).unwrap_or(retry.jitter),
@@ -191,8 +193,13 @@ pub(crate) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -
         }
         seen.push(text);
     }
-    if !seen.iter().any(|name| name == "max") {
-        bad(name, "retry", "how many retries follow the first attempt: `retry(max = 5)`", diagnostics);
+    if !seen.iter().any(|name| name == "max_retries") {
+        bad(
+            name,
+            "retry",
+            "how many retries follow the first attempt: `retry(max_retries = 5)`",
+            diagnostics,
+        );
     }
     retry
 }
@@ -203,7 +210,7 @@ fn retries(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option
         _ => None,
     };
     if number.is_none() {
-        bad(at(name, value), "max", "a whole number of retries after the first attempt", diagnostics);
+        bad(at(name, value), "max_retries", "a whole number of retries after the first attempt", diagnostics);
     }
     number
 }

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use super::sim::Sim;
 use crate::sim::script::answers::ProbeStub;
 use crate::sim::script::behaviour::Behaviour;
-use crate::sim::script::encode::step_result;
+use aether_core::step::encode_result;
 
 /// Stubs of steps.
 impl<W: Workflow> Sim<W> {
@@ -87,7 +87,7 @@ impl<W: Workflow> Sim<W> {
     /// # }
     /// ```
     pub fn stub_seq<S: Step>(self, answers: Vec<Result<S::Output, S::Error>>) -> Self {
-        let answers = answers.iter().map(|answer| Behaviour::fixed(step_result::<S>(answer)));
+        let answers = answers.iter().map(|answer| Behaviour::fixed(encode_result::<S>(answer)));
         self.script(|scripts| scripts.of::<S>().first.extend(answers))
     }
 
@@ -104,7 +104,7 @@ impl<W: Workflow> Sim<W> {
     /// # }
     /// ```
     pub fn fail_times<S: Step>(self, times: usize, error: S::Error) -> Self {
-        let failure = Behaviour::fixed(step_result::<S>(&Err(error)));
+        let failure = Behaviour::fixed(encode_result::<S>(&Err(error)));
         self.script(|scripts| scripts.of::<S>().first.extend(std::iter::repeat_n(failure, times)))
     }
 

@@ -5,20 +5,7 @@
 use aether_core::failure::Failure;
 use aether_core::outcome::Classify as _;
 use aether_core::payload::Payload;
-use aether_core::step::{BodyError, BodyResult, Step};
-
-/// Encodes the result of a stub of `S`.
-pub(crate) fn step_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
-    Ok(match result {
-        Ok(value) => Ok(Payload::encode(value)?),
-        Err(error) => Err(BodyError {
-            error: Payload::encode(error)?,
-            message: error.to_string(),
-            class: S::classify(error),
-            retry_after: S::retry_after(error),
-        }),
-    })
-}
+use aether_core::step::{BodyError, BodyResult};
 
 /// Encodes the result of a stub of an effect that is no step.
 pub(crate) fn effect_result<T: serde::Serialize>(result: Result<T, Failure>) -> BodyResult {

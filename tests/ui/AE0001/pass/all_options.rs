@@ -9,7 +9,7 @@ fn sent(cx: &mut StepCx, to: &str) -> impl Future<Output = Result<Probe<u32>>> {
 
 #[step(
     effect = "tool",
-    retry(max = 5, delay = "200ms", factor = 2.0, max_delay = "30s"),
+    retry(max_retries = 5, delay = "200ms", factor = 2.0, max_delay = "30s"),
     timeout = "30s",
     irreversible,
     idempotent,

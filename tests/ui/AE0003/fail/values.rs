@@ -1,6 +1,6 @@
 use aether::prelude::*;
 
-#[step(effect = "read", timeout = "30 seconds", retry(max = -1, factor = 0.5))]
+#[step(effect = "read", timeout = "30 seconds", retry(max_retries = -1, factor = 0.5))]
 async fn fetch(cx: &mut StepCx) -> Result<()> {
     let _ = cx;
     Ok(())

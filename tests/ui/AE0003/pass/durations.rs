@@ -2,7 +2,7 @@
 
 use aether::prelude::*;
 
-#[step(effect = "read", retry(max = 0, delay = "1ms", factor = 1, max_delay = "2h"), timeout = "5m")]
+#[step(effect = "read", retry(max_retries = 0, delay = "1ms", factor = 1, max_delay = "2h"), timeout = "5m")]
 async fn act(cx: &mut StepCx) -> Result<()> {
     let _ = cx;
     Ok(())

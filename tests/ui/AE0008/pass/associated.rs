@@ -10,7 +10,7 @@ impl Agent {
     const LIMIT: u32 = 3;
 
     /// Look up.
-    #[step(effect = "read", retry(max = 2))]
+    #[step(effect = "read", retry(max_retries = 2))]
     async fn search(cx: &mut StepCx, query: &str) -> Result<Vec<String>> {
         let _ = cx;
         Ok(vec![Self::shorten(query).to_owned()])

@@ -6,7 +6,7 @@ async fn fetch(cx: &mut StepCx) -> Result<()> {
     Ok(())
 }
 
-#[step(effect = "pure", retry(max = 2))]
+#[step(effect = "pure", retry(max_retries = 2))]
 async fn add(a: u32) -> Result<u32> {
     Ok(a)
 }

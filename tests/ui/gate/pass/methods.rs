@@ -25,7 +25,7 @@ impl Order {
     }
 
     /// Pays.
-    #[step(effect = "tool", key = |order| order.id, retry(max = 3))]
+    #[step(effect = "tool", key = |order| order.id, retry(max_retries = 3))]
     pub async fn pay(cx: &mut StepCx, order: &Self) -> Result<Self> {
         let _ = cx;
         Ok(Self { paid: true, ..order.clone() })

@@ -1,6 +1,6 @@
 use aether::prelude::*;
 
-#[step(effect = "tool", retry(max = 3), timeout = "soon")]
+#[step(effect = "tool", retry(max_retries = 3), timeout = "soon")]
 async fn send(cx: &mut StepCx, to: &str) -> Result<String> {
     let _ = cx;
     Ok(format!("{to} {}", uuid::Uuid::new_v4()))

@@ -2,7 +2,7 @@
 
 use aether::prelude::*;
 
-#[step(effect = "tool", idempotent, retry(max = 3), timeout = "30s")]
+#[step(effect = "tool", idempotent, retry(max_retries = 3), timeout = "30s")]
 async fn send(cx: &mut StepCx, to: &str) -> Result<String> {
     Ok(format!("{to} {}", cx.uuid()))
 }

@@ -42,7 +42,7 @@ async fn crawl(cx: &mut StepCx) -> Result<()> {
     Ok(())
 }
 
-#[step(effect = "read", retry(max = 2, jitter = 1.5))]
+#[step(effect = "read", retry(max_retries = 2, jitter = 1.5))]
 async fn retried(cx: &mut StepCx) -> Result<()> {
     let _ = cx;
     Ok(())

@@ -2,7 +2,7 @@
 
 use aether::prelude::*;
 
-#[step(effect = "transaction", retry(max = 2, jitter = 0.5), timeout = "5s", compensate = unbook)]
+#[step(effect = "transaction", retry(max_retries = 2, jitter = 0.5), timeout = "5s", compensate = unbook)]
 async fn book(cx: &mut StepCx, seat: u32) -> Result<String> {
     Ok(format!("{seat} at {} as {}", cx.now(), cx.uuid()))
 }

@@ -35,7 +35,7 @@ pub struct Hit {
 }
 
 /// Ask the model.
-#[step(effect = "llm", retry(max = 4, delay = "1s"), timeout = "2m")]
+#[step(effect = "llm", retry(max_retries = 4, delay = "1s"), timeout = "2m")]
 async fn ask(cx: &mut StepCx, prompt: &str) -> Result<String> {
     let _ = cx.attempt();
     Ok(prompt.to_uppercase())
@@ -49,7 +49,7 @@ async fn plan(cx: &mut StepCx, ticket: &Ticket, history: &[String]) -> Result<Pl
 }
 
 /// Search the archive.
-#[step(effect = "read", retry(max = 5))]
+#[step(effect = "read", retry(max_retries = 5))]
 async fn search(cx: &mut StepCx, query: &str, limit: u32) -> Result<Vec<Hit>> {
     let _ = (cx, limit);
     Ok(vec![Hit { title: query.to_owned(), score: 0.5 }])
@@ -62,7 +62,7 @@ async fn send_email(cx: &mut StepCx, to: &str, subject: &str, body: &str) -> Res
 }
 
 /// Run a tool of the agent.
-#[step(effect = "tool", idempotent, retry(max = 2))]
+#[step(effect = "tool", idempotent, retry(max_retries = 2))]
 async fn run_tool(cx: &mut StepCx, name: String, arguments: BTreeMap<String, String>) -> Result<String> {
     let _ = cx;
     Ok(format!("{name} {}", arguments.len()))

@@ -39,7 +39,7 @@ async fn vote(cx: &mut StepCx, role: &Role, id: &str) -> Result<Option<bool>> {
     Ok(Some(*role != Role::Lead))
 }
 
-#[step(effect = "external", idempotent, retry(max = 5), timeout = "1m")]
+#[step(effect = "external", idempotent, retry(max_retries = 5), timeout = "1m")]
 async fn pay_out(cx: &mut StepCx, expense: Expense) -> Result<String> {
     Ok(format!("{}:{}", expense.id, cx.idempotency_key()))
 }

@@ -34,7 +34,7 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-#[step(effect = "read", retry(max = 5), timeout = "30s")]
+#[step(effect = "read", retry(max_retries = 5), timeout = "30s")]
 async fn read_page(cx: &mut StepCx, source: &str, cursor: Option<&str>) -> Result<Page> {
     let text = std::fs::read_to_string(source)?;
     let _ = (cx, cursor);
@@ -42,7 +42,7 @@ async fn read_page(cx: &mut StepCx, source: &str, cursor: Option<&str>) -> Resul
     Ok(Page { rows, next: None })
 }
 
-#[step(effect = "external", idempotent, retry(max = 5))]
+#[step(effect = "external", idempotent, retry(max_retries = 5))]
 async fn write_rows(cx: &mut StepCx, table: &str, rows: &[Row]) -> Result<usize> {
     cx.changed("table", table, "insert").version("1");
     Ok(rows.len())

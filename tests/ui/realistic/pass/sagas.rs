@@ -53,13 +53,13 @@ impl From<StepError<BookingError>> for BookingError {
 
 type Booked<T> = Result<T, BookingError>;
 
-#[step(effect = "external", idempotent, retry(max = 3, delay = "500ms"))]
+#[step(effect = "external", idempotent, retry(max_retries = 3, delay = "500ms"))]
 async fn book_flight(cx: &mut StepCx, trip: &Trip) -> Booked<String> {
     let _ = cx;
     if trip.to.is_empty() { Err(BookingError::SoldOut) } else { Ok(format!("F-{}", trip.to)) }
 }
 
-#[step(effect = "external", idempotent, retry(max = 3))]
+#[step(effect = "external", idempotent, retry(max_retries = 3))]
 async fn book_hotel(cx: &mut StepCx, trip: &Trip) -> Booked<String> {
     let _ = cx;
     Ok(format!("H-{}", trip.to))
@@ -73,7 +73,7 @@ async fn charge(cx: &mut StepCx, traveller: String, cents: u64) -> Booked<String
     Ok(format!("{}-{traveller}", cx.uuid()))
 }
 
-#[step(effect = "tool", idempotent, retry(max = 10, delay = "1s", max_delay = "1m"))]
+#[step(effect = "tool", idempotent, retry(max_retries = 10, delay = "1s", max_delay = "1m"))]
 async fn cancel(cx: &mut StepCx, booking: &str) -> Result<()> {
     let _ = (cx, booking);
     Ok(())

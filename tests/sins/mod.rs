@@ -1,6 +1,6 @@
 //! The corpus of sins: ways to be nondeterministic inside a workflow, and which layer stops each.
 //!
-//! `cargo test --test sins` compiles and plays every file of `corpus` and compares the table in `docs/determinism.md`
+//! `cargo test --test it sins` compiles and plays every file of `corpus` and compares the table in `docs/determinism.md`
 //! with what it found; with `AETHER_BLESS=1` it writes the table.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
@@ -11,6 +11,8 @@ mod table;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::built::{root, side_by_side};
 
 /// One way to be nondeterministic.
 #[derive(Clone, Debug)]
@@ -43,10 +45,6 @@ impl Verdict {
     }
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
 fn corpus() -> Vec<Sin> {
     let files = fs::read_dir(root().join("tests/sins/corpus")).expect("the corpus");
     let mut sins: Vec<Sin> = files.map(|file| read(&file.expect("a file").path())).collect();
@@ -74,22 +72,19 @@ fn read(path: &Path) -> Sin {
 fn every_sin_meets_the_layer_that_the_docs_name() {
     let sins = corpus();
     assert!(sins.len() >= 70, "{} sins", sins.len());
-    let package = compile::Package::new(root());
+    let package = compile::Package::new();
     let rejected = package.rejected(&sins);
     let player = package.player();
-    let mut verdicts: BTreeMap<&str, Verdict> = BTreeMap::new();
-    for sin in &sins {
-        let verdict = match rejected.get(&sin.name) {
-            Some(codes) => Verdict { compile: codes.iter().cloned().collect(), ..Verdict::default() },
-            None => {
-                // What the trap catches may differ in two worlds by chance only, so it is not played there.
-                let trap = player.play(&sin.name, "trap");
-                let twice = trap.is_none() && player.play(&sin.name, "twice").is_some();
-                Verdict { trap, twice, ..Verdict::default() }
-            }
-        };
-        verdicts.insert(&sin.name, verdict);
-    }
+    let judged = side_by_side(&sins, |sin| match rejected.get(&sin.name) {
+        Some(codes) => Verdict { compile: codes.iter().cloned().collect(), ..Verdict::default() },
+        None => {
+            // What the trap catches may differ in two worlds by chance only, so it is not played there.
+            let trap = player.play(&sin.name, "trap");
+            let twice = trap.is_none() && player.play(&sin.name, "twice").is_some();
+            Verdict { trap, twice, ..Verdict::default() }
+        }
+    });
+    let verdicts: BTreeMap<&str, Verdict> = sins.iter().map(|sin| sin.name.as_str()).zip(judged).collect();
     let table = table::of(&sins, &verdicts);
     eprintln!("{}", table.totals);
     table::check(&root().join("docs/determinism.md"), &table.text);

@@ -1,0 +1,56 @@
+//! Why an engine cannot be started.
+//!
+//! Promise: an error says what is wrong, where, and what to do.
+
+use crate::store::error::StoreError;
+
+/// Why an engine cannot be started.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Two workflows of one module have the same name. In different modules the same name is fine.
+    #[error(
+        "module `{module}` has two workflows named `{name}`, in lines {first} and {second}; give one another name with `#[workflow(name = \"..\")]`"
+    )]
+    DuplicateWorkflow {
+        /// The name that both have.
+        name: &'static str,
+        /// Path of the module that declares both.
+        module: &'static str,
+        /// Line of the first one.
+        first: u32,
+        /// Line of the second one.
+        second: u32,
+    },
+    /// Production needs a store that survives a crash.
+    #[error(
+        "store {store} keeps nothing over a restart, and `.production()` asks for a store that survives a crash: call `.sqlite(path)`, or give it another such store"
+    )]
+    NotDurable {
+        /// Kind and place of the store, as [`Store::describe`] gives them.
+        store: String,
+    },
+    /// A step declares that it changes resources of a kind that has no verifier.
+    #[error(
+        "step `{step}` ({place}) declares `changes = [\"{kind}\"]`, and no verifier is registered for `{kind}`: call `.verifier({kind:?}, ..)` on the engine's builder"
+    )]
+    NoVerifier {
+        /// Module path and name of the step.
+        step: &'static str,
+        /// Where the step is declared, `file:line`.
+        place: String,
+        /// The kind of resource that has no verifier.
+        kind: &'static str,
+    },
+    /// No store was given.
+    #[error("no store was given: call `.sqlite(path)`, `.memory()` or `.store(store)`")]
+    NoStore,
+    /// The engine has no clock and no entropy.
+    #[error(
+        "no clock and entropy are linked into this program: call `.environment(..)`, or depend on a crate that has them, such as `aether`"
+    )]
+    NoEnvironment,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,113 @@
+//! Why a reply to a run that waits was not taken.
+//!
+//! Promise: nothing was changed.
+
+use crate::inbox::error::SendError;
+use crate::store::error::StoreError;
+use crate::view::pending::Waiting;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::payload::PayloadError;
+
+/// Why a reply to a run was not accepted. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecideError {
+    /// The actor is blank.
+    #[error("run `{run}`, command `{command}`: say who decides; the actor is recorded and must not be empty")]
+    NoActor {
+        /// The run that was named.
+        run: RunId,
+        /// The command that was named.
+        command: CommandId,
+    },
+    /// The run has not made such a command, or not yet.
+    #[error("run `{run}` has no command `{command}`; `Engine::pending` lists what waits")]
+    UnknownCommand {
+        /// The run that was named.
+        run: RunId,
+        /// The command that was named.
+        command: CommandId,
+    },
+    /// The command does not wait, or waits for something else.
+    #[error(
+        "run `{run}`: command `{command}` does not wait for {wanted}, {found}; `Engine::pending` lists what waits"
+    )]
+    NotWaiting {
+        /// The run that was named.
+        run: RunId,
+        /// The command that was named.
+        command: CommandId,
+        /// What this reply is for.
+        wanted: Waiting,
+        /// What the command waits for instead, as the end of a sentence.
+        found: String,
+    },
+    /// Another reply was first.
+    #[error("run `{run}`: command `{command}` was decided already, by {by}")]
+    AlreadyDecided {
+        /// The run that was named.
+        run: RunId,
+        /// The command that was named.
+        command: CommandId,
+        /// Who decided, as recorded in the journal.
+        by: String,
+    },
+    /// The time limit of the wait is over.
+    #[error("run `{run}`: command `{command}` waited until {until}; it is too late")]
+    Expired {
+        /// The run that was named.
+        run: RunId,
+        /// The command that was named.
+        command: CommandId,
+        /// When the wait expired.
+        until: jiff::Timestamp,
+    },
+    /// The run has ended.
+    #[error("run `{run}` is {status}; nothing of it waits any more")]
+    RunEnded {
+        /// The run that was named.
+        run: RunId,
+        /// Its terminal status.
+        status: Status,
+    },
+    /// The value does not fit the step; the step keeps waiting.
+    #[error(
+        "run `{run}`: what was given for command `{command}` does not fit its step, which keeps waiting: {error}"
+    )]
+    Misfit {
+        /// The run that was named.
+        run: RunId,
+        /// The command that was named.
+        command: CommandId,
+        /// Why it does not decode.
+        error: PayloadError,
+    },
+    /// The approval is not about a call, so there are no arguments to edit.
+    #[error(
+        "run `{run}`: command `{command}` asks for a decision and makes no call, so it has no arguments to edit: use `approve`"
+    )]
+    NothingToEdit {
+        /// The run that was named.
+        run: RunId,
+        /// The command that was named.
+        command: CommandId,
+    },
+    /// The token does not belong to a run in this store.
+    #[error(
+        "this is no callback token of a run in this store (it starts {start:?}); pass the token exactly as `Callback::token` returned it"
+    )]
+    UnknownToken {
+        /// First characters of the token.
+        start: String,
+    },
+    /// The value does not serialize.
+    #[error("the value cannot be recorded: {0}")]
+    Unrecordable(#[from] PayloadError),
+    /// The reply is over a limit of the engine, or could not be sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The store failed, or has no such run.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
