@@ -285,8 +285,8 @@ impl Run {
         self.notified.notified()
     }
 
-    /// Number of the newest inbox message that this claim has seen; all its receivers were woken. Written when the run is suspended, so that the
-    /// store keeps the run due if a newer one has arrived.
+    /// Number of the newest inbox message that this claim has seen; its receivers were woken. What the last poll of a run
+    /// could see is written when the run is suspended, so that the store keeps the run due if a newer one has arrived.
     pub(crate) fn seen(&self) -> u64 {
         self.lock().seen
     }
