@@ -27,7 +27,7 @@ pub enum BuildError {
         "store {store} keeps nothing over a restart, and `.production()` asks for a store that survives a crash: call `.sqlite(path)`, or give it another such store"
     )]
     NotDurable {
-        /// Kind and place of the store, as [`Store::describe`] gives them.
+        /// Kind and place of the store, as [`Store::describe`](crate::store::Store::describe) gives them.
         store: String,
     },
     /// A step declares that it changes resources of a kind that has no verifier.

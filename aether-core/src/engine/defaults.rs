@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::policy::verifiers::Verifier;
 use crate::vocabulary::environment::Environment;
 
-/// What [`Engine::builder`] starts with, before the program sets anything. A crate that provides defaults submits them
+/// What [`Engine::builder`](crate::engine::Engine::builder) starts with, before the program sets anything. A crate that provides defaults submits them
 /// with `inventory::submit!`, as `aether-effects` does. Where several crates do, the last one that was linked counts.
 ///
 /// ```
