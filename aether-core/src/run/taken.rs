@@ -12,7 +12,7 @@ use crate::store::api::Message;
 #[derive(Debug)]
 pub(crate) struct Taken {
     run: Arc<Run>,
-    message: Message,
+    message: Box<Message>,
     queued: bool,
 }
 
@@ -37,7 +37,7 @@ impl Run {
     pub(crate) fn take_message(self: &Arc<Self>, topic: &str) -> Option<Taken> {
         let mut state = self.lock();
         let at = state.inbox.iter().position(|message| message.topic == topic)?;
-        let message = state.inbox.remove(at);
+        let message = Box::new(state.inbox.remove(at));
         Some(Taken { run: Arc::clone(self), message, queued: false })
     }
 
@@ -70,7 +70,7 @@ impl Drop for Taken {
     fn drop(&mut self) {
         // In a run that appends no more nobody must find it again: whoever refuses it would never come to an end.
         if !self.queued && !self.run.is_halted() {
-            self.run.put_back(self.message.clone());
+            self.run.put_back(Message::clone(&self.message));
         }
     }
 }
