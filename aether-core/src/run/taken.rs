@@ -12,7 +12,7 @@ use crate::store::api::Message;
 #[derive(Debug)]
 pub(crate) struct Taken {
     run: Arc<Run>,
-    message: Message,
+    message: Box<Message>,
     queued: bool,
 }
 
@@ -39,7 +39,7 @@ impl Run {
     pub(crate) fn take_message(self: &Arc<Self>, topic: &str) -> Option<Taken> {
         let mut state = self.lock();
         let at = state.inbox.iter().position(|message| message.topic == topic)?;
-        let message = state.inbox.remove(at);
+        let message = Box::new(state.inbox.remove(at));
         Some(Taken { run: Arc::clone(self), message, queued: false })
     }
 
@@ -72,7 +72,7 @@ impl Drop for Taken {
     fn drop(&mut self) {
         // In a run that appends no more no wait may find it again: one that refuses it would take it for ever.
         if !self.queued && !self.run.is_halted() {
-            self.run.put_back(self.message.clone());
+            self.run.put_back(Message::clone(&self.message));
         }
     }
 }
