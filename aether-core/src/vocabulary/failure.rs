@@ -238,7 +238,7 @@ impl ErrorHints {
 
 /// Gives the hints for an error type of another crate, so that `?` keeps them. Register one with `inventory::submit!`.
 ///
-/// ```
+/// ```standalone_crate
 /// use aether_core::failure::{ErrorHints, Failure, KnownError};
 /// use aether_core::outcome::FailureClass;
 /// # mod inventory { pub use ::inventory::submit; }
