@@ -2,7 +2,6 @@
 //!
 //! Promise: a run that is not this parent's child is not treated as one, and is sent nothing.
 
-use crate::inbox::error::SendError;
 use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
@@ -13,6 +12,7 @@ use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::inner::Inner;
 use crate::engine::operate::send_end_request;
 use crate::inbox::decisions::EndRequest;
+use crate::inbox::error::SendError;
 use crate::run::end::RunEnd;
 use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
 use crate::store::api::Created;

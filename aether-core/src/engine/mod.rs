@@ -4,21 +4,29 @@
 //! run leaves the others alone.
 
 // rustdoc lists the methods of `Engine` in the order of its files, so the files stand in the order of need.
+mod builder;
+
+mod start;
+
+mod handle;
+
+mod operate;
+
+mod decide;
+
+mod verify;
+
+mod retention;
+
+mod inner;
+
 mod advance;
 mod build_error;
-mod builder;
 mod children;
 mod create;
-mod decide;
 mod decide_error;
 mod defaults;
-mod handle;
 mod heal;
-mod inner;
-mod operate;
-mod retention;
-mod start;
-mod verify;
 mod worker;
 
 pub use build_error::BuildError;

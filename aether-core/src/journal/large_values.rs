@@ -1,4 +1,4 @@
-//! The effect store: where large values live, and how a journal refers to them.
+//! Large values: which values of an event go to the effect store, and how a journal refers to them.
 //!
 //! Promise: a value over `Limits::inline` is durable in the effect store, under its SHA-256, before the event that refers
 //! to it is appended (first the effect, then the event); equal values are stored once; an outcome that reached the effect

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::journal::event::Event;
-use crate::journal::event::{CommandEmitted, NodeFinished, ToolInvocationRefused, ToolInvocationStarted};
+use crate::journal::event::{
+    CommandEmitted, Event, NodeFinished, ToolInvocationRefused, ToolInvocationStarted,
+};
 use crate::journal::frame::Frame;
 use crate::journal::history::{CommandRecord, Invocation, RecordedResult};
 use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
@@ -19,8 +20,7 @@ use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::StepError;
-use crate::vocabulary::id::CommandId;
-use crate::vocabulary::id::{IdempotencyKey, InvocationId};
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest};
 
@@ -46,7 +46,7 @@ pub(crate) async fn execute_step(
         Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error)).recorded()),
     };
     let class = call.options.class;
-    let mut performance = StepCall {
+    let mut step_call = StepCall {
         run: Arc::clone(&run),
         command,
         name: call.name,
@@ -70,24 +70,24 @@ pub(crate) async fn execute_step(
         unknown_tries: 0,
     };
     if class == EffectClass::Pure {
-        return performance.compute().await;
+        return step_call.compute().await;
     }
-    let command = &performance.command;
-    match run.request(command, class, Some(&performance.digest), performance.site.clone()).await {
-        Matched::Answered => performance.inject().await,
+    let command = &step_call.command;
+    match run.request(command, class, Some(&step_call.digest), step_call.site.clone()).await {
+        Matched::Answered => step_call.inject().await,
         Matched::Begun(record) => {
             run.wait_for_frontier(command).await;
-            let next = performance.resume(*record).await;
-            performance.follow(next).await
+            let next = step_call.resume(*record).await;
+            step_call.follow(next).await
         }
         Matched::New => {
             if run.has_answer(command) {
-                return performance.inject().await;
+                return step_call.inject().await;
             }
             run.wait_for_frontier(command).await;
             run.apply_backpressure().await;
-            match performance.permitted(None).await {
-                Ok(()) => performance.follow(Next::Again).await,
+            match step_call.permitted(None).await {
+                Ok(()) => step_call.follow(Next::Again).await,
                 Err(closed) => closed,
             }
         }
@@ -104,7 +104,7 @@ impl StepCall {
             site: self.site.clone(),
         };
         self.run.consult(&self.command, EffectClass::Pure, false, side).await;
-        match self.call_safely().await {
+        match self.call_without_intent().await {
             BodyOutcome::Value(value) => Ok(value),
             ended => Err(self.error_of(ended, false).recorded()),
         }
@@ -117,6 +117,7 @@ impl StepCall {
         let Some(RecordedResult::Step(result)) = record.answer else {
             return self.run.mismatched(&self.command, self.options.class, record.answer).await;
         };
+        // Only to remember the call: its event was written with the outcome.
         let _recorded_with_the_outcome = self.learn_undo(result.as_ref().ok());
         if !record.finished {
             let complete = record.outcome.is_none_or(Outcome::is_complete);
@@ -136,7 +137,7 @@ impl StepCall {
             next = match next {
                 Next::Done(answered) => return answered,
                 Next::Again => self.attempt().await,
-                Next::Call(intent) => Next::Settle(self.call_with(intent).await),
+                Next::Call(intent) => Next::Settle(self.call_under(intent).await),
                 Next::Settle(ended) => self.settle(ended).await,
                 Next::Unknown(invocation, key, decided) => self.unknown(&invocation, &key, decided).await,
             };
@@ -179,7 +180,7 @@ impl StepCall {
         }
     }
 
-    /// Makes one attempt, as far as the call of its body.
+    /// Begins an attempt: calls a body that cannot change the world, and asks the ledger for one that can.
     async fn attempt(&mut self) -> Next {
         if let Some(effect) = self.take_stored_outcome().await {
             return self.commit_stored_outcome(effect).await;
@@ -189,8 +190,8 @@ impl StepCall {
             return self.transact().await;
         }
         if !self.options.class.changes_world() {
-            self.emit().await;
-            return Next::Settle(self.call_safely().await);
+            self.record_prompt().await;
+            return Next::Settle(self.call_without_intent().await);
         }
         match self.acquire().await {
             Next::Call(_) if self.run.is_cancelling() => self.called_off().await,
@@ -199,7 +200,7 @@ impl StepCall {
     }
 
     /// A model's prompt is in the journal before it is sent, so that a lost answer stays visible.
-    async fn emit(&mut self) {
+    async fn record_prompt(&mut self) {
         if self.options.class != EffectClass::Llm {
             return;
         }

@@ -22,7 +22,7 @@ use crate::vocabulary::payload::Payload;
 
 impl StepCall {
     /// Runs a body that does not change the world.
-    pub(crate) async fn call_safely(&mut self) -> BodyOutcome {
+    pub(crate) async fn call_without_intent(&mut self) -> BodyOutcome {
         let class = self.options.class;
         // A pure body runs again on every replay, so a clock reading would differ from run to run.
         let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
@@ -32,7 +32,7 @@ impl StepCall {
     }
 
     /// Runs a body that may change the world.
-    pub(crate) async fn call_with(&mut self, intent: DurableIntent) -> BodyOutcome {
+    pub(crate) async fn call_under(&mut self, intent: DurableIntent) -> BodyOutcome {
         let started_at = match self.began {
             Some(began) => began,
             None => self.began_before(&intent).await,

@@ -4,7 +4,6 @@
 //! the effect happens exactly once. A body that fails, panics or waits leaves nothing behind. Where a crash cut off the
 //! events that follow, recovery appends them and does not call the body.
 
-use crate::run::append::unencodable;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::journal::frame::Frame;
 use crate::perform::body_outcome::{BodyOutcome, body_outcome, error_of};
 use crate::perform::call::{Next, StepCall};
 use crate::perform::confirm::Recovered;
-use crate::run::append::AppendExtras;
+use crate::run::append::{AppendExtras, unencodable};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::step::body::Body;

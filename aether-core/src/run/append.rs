@@ -2,9 +2,6 @@
 //!
 //! Promise: appends reach the store in the order in which their events happened.
 
-use crate::run::fault::Fault;
-use crate::run::taken::Taken;
-use crate::store::error::StoreError;
 use std::sync::Arc;
 
 use crate::journal::event::Event;
@@ -12,8 +9,11 @@ use crate::journal::frame::Frame;
 use crate::journal::large_values::{LargeValue, has_large, large};
 use crate::policy::replay::Mode;
 use crate::run::claim::Run;
+use crate::run::fault::Fault;
+use crate::run::taken::Taken;
 use crate::store::ack::{Ack, AppendReply};
 use crate::store::api::{Append, StatusChange, Work};
+use crate::store::error::StoreError;
 use crate::store::ledger::{Acquire, LedgerUpdate};
 use crate::vocabulary::id::Position;
 use crate::vocabulary::payload::Payload;

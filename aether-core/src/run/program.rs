@@ -2,7 +2,6 @@
 //!
 //! Promise: nothing here knows how a workflow reaches its effects.
 
-use crate::inbox::error::SendError;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::definition::def::WorkflowDef;
 use crate::inbox::decisions::EndRequest;
+use crate::inbox::error::SendError;
 use crate::run::claim::Run;
 use crate::step::body::BodyError;
 use crate::store::error::StoreError;

@@ -2,14 +2,13 @@
 //!
 //! Promise: steps are undone in the reverse order of their commitment, each by a recorded step of its own.
 
-use crate::run::append::unencodable;
 use std::sync::Arc;
 
 use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{CommandCommitted, NodeFinished, NodeStarted, StepCommitted};
 use crate::journal::obligations::COMPENSATE;
 use crate::perform::undo::undo;
-use crate::run::append::AppendExtras;
+use crate::run::append::{AppendExtras, unencodable};
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
 use crate::vocabulary::contract::Constraints;
