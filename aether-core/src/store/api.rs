@@ -415,8 +415,8 @@ pub trait Store: Send + Sync + Debug + 'static {
         Box::pin(async move { Ok(inbox.await?.len()) })
     }
 
-    /// The runs that wait, that nobody holds and whose inbox is not empty, each with the number of its newest unread
-    /// message. A store that can list them without reading every inbox should.
+    /// The waiting runs without an owner whose inbox is not empty, each with the number of its newest unread message. The
+    /// default reads the inbox of every waiting run; a store that can list them without that should.
     fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
         Box::pin(async move {
             let waiting = RunFilter { status: Some(Status::Waiting), ..RunFilter::default() };

@@ -99,7 +99,7 @@ pub async fn a_message_kept_for_later_does_not_wake(store: &Arc<dyn Store>) {
     assert_eq!(store.inbox(&run_id("a")).await.unwrap().len(), 1);
 }
 
-/// Waiting runs that nobody holds and that have unread messages are listed with the newest one; no other run is.
+/// Waiting runs without an owner that have unread messages are listed with the newest one; no other run is.
 pub async fn waiting_runs_with_unread_messages_are_listed(store: &Arc<dyn Store>) {
     let mut hands = Vec::new();
     for name in ["a", "empty", "held", "running"] {
