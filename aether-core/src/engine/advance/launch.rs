@@ -79,6 +79,8 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
                 Ok(end) => end,
                 Err(panic) => {
                     let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
+                    // As in `conclude`: what is on its way to the store arrives first.
+                    let _flushed_or_failed = run.watermark().reached(run.next()).await;
                     release_run(&inner, &run.id, run.epoch, fault.clone()).await;
                     Some(RunEnd::Stopped(fault))
                 }
