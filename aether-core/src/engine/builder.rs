@@ -183,7 +183,8 @@ impl EngineBuilder {
     /// # use aether_core::engine::EngineBuilder;
     /// # use aether_core::store::{Store, StoreError};
     /// # use std::sync::Arc;
-    /// # fn open_file(path: &str) -> Result<Arc<dyn Store>, StoreError> { unimplemented!() }
+    /// # use aether_core::store::memory::MemoryStore;
+    /// # fn open_file(_: &str) -> Result<Arc<dyn Store>, StoreError> { Ok(Arc::new(MemoryStore::default())) }
     /// trait InFile: Sized {
     ///     fn in_file(self, path: &str) -> Self;
     /// }
