@@ -19,6 +19,7 @@ mod batch;
 mod calls;
 mod engine;
 mod error;
+mod leases;
 mod open;
 mod options;
 mod purge;

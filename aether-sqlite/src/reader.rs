@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, params};
@@ -17,7 +18,7 @@ use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
-use aether_core::store::{EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError};
+use aether_core::store::{EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError, WorkerRecord};
 use jiff::Timestamp;
 
 use crate::error::{OpError, gone, opening};
@@ -176,7 +177,48 @@ pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError>
     at.map(row::time).transpose()
 }
 
-/// The workers that hold runs.
+/// The workers that hold runs, with their leases.
+pub(crate) fn workers(conn: &Connection) -> Result<Vec<WorkerRecord>, OpError> {
+    // One step through the index for each worker, not for each run.
+    let mut statement = conn.prepare_cached(
+        "WITH RECURSIVE holders(owner) AS (
+             SELECT min(owner) FROM runs WHERE owner IS NOT NULL
+             UNION ALL
+             SELECT (SELECT min(owner) FROM runs WHERE owner > holders.owner) FROM holders
+             WHERE holders.owner IS NOT NULL)
+         SELECT owner, renewals, lease FROM holders LEFT JOIN aether_workers ON worker = owner
+         WHERE owner IS NOT NULL",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut workers = Vec::new();
+    while let Some(row) = rows.next()? {
+        let lease: Option<i64> = row.get(2)?;
+        workers.push(WorkerRecord {
+            id: WorkerId::from(row.get::<_, String>(0)?),
+            renewals: row::nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0), "renewals")?,
+            lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
+        });
+    }
+    Ok(workers)
+}
+
+/// All workers that have registered and not retired.
+pub(crate) fn known_workers(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
+    let mut statement = conn.prepare_cached("SELECT worker FROM aether_workers")?;
+    let workers = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
+    Ok(workers.collect::<Result<_, _>>()?)
+}
+
+/// Workers that a run was taken from and that have not noticed.
+pub(crate) fn unaware_owners(conn: &Connection, run: &RunId) -> Result<Vec<WorkerId>, OpError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT DISTINCT worker FROM aether_lost WHERE run_no = (SELECT no FROM runs WHERE id = ?1)",
+    )?;
+    let workers = statement.query_map([run.as_str()], |row| row.get::<_, String>(0).map(WorkerId::from))?;
+    Ok(workers.collect::<Result<_, _>>()?)
+}
+
+/// Names of the workers that hold runs.
 pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
     let sql = "SELECT DISTINCT owner FROM runs INDEXED BY runs_held WHERE owner IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;

@@ -16,7 +16,7 @@ use crate::error::OpError;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES];
+const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES, WORKERS];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -139,6 +139,26 @@ CREATE TABLE aether_tombstones(
     started_at   INTEGER NOT NULL,
     finished_at  INTEGER
 ) STRICT, WITHOUT ROWID;
+";
+
+/// Leases: how often each worker has renewed, and which runs were taken from it while it was silent. A process of an
+/// older build, which renews in another way, cannot work on the file from here on.
+const WORKERS: &str = "
+DROP INDEX runs_held;
+ALTER TABLE runs DROP COLUMN lease_until;
+CREATE INDEX aether_runs_held ON runs(owner) WHERE owner IS NOT NULL;
+CREATE TABLE aether_workers(
+    worker   TEXT PRIMARY KEY,
+    renewals INTEGER NOT NULL,
+    lease    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE aether_lost(
+    worker TEXT NOT NULL,
+    run_no INTEGER NOT NULL,
+    epoch  INTEGER NOT NULL,
+    PRIMARY KEY(worker, run_no, epoch)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_lost_run ON aether_lost(run_no);
 ";
 
 /// The newest version this build can read.

@@ -70,8 +70,7 @@ UPDATE runs SET status = ?4, updated_at = ?5, next = ?6, chain = ?7,
             THEN min(coalesce(?10, ?5), ?5) ELSE ?10 END
         ELSE coalesce(?10, created_at) END,
     notified = CASE ?8 WHEN 1 THEN 0 ELSE notified END,
-    owner = CASE WHEN ?11 THEN NULL ELSE owner END,
-    lease_until = CASE WHEN ?11 THEN NULL ELSE lease_until END
+    owner = CASE WHEN ?11 THEN NULL ELSE owner END
 WHERE no = ?1 AND epoch = ?2 AND next = ?3";
 
 impl<'c> Statements<'c> {

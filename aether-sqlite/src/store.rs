@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
 use futures_util::future::BoxFuture;
@@ -18,8 +19,8 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError,
+    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun, Purged, RunFilter,
+    RunRecord, Sent, Snapshot, Store, StoreError, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -151,14 +152,57 @@ impl Store for SqliteStore {
         true
     }
 
-    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (locks, worker, name) = (Arc::clone(&self.locks), worker.clone(), Arc::clone(&self.name));
-        Box::pin(self.readers.ask(move |conn| {
-            locks.sweep(&reader::owners(conn)?);
-            if let Err(error) = locks.acquire(&worker) {
+    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let (locks, id, name) = (Arc::clone(&self.locks), worker.clone(), Arc::clone(&self.name));
+        let locked = self.readers.ask(move |conn| {
+            let gone = locks.sweep(&reader::known_workers(conn)?, &reader::owners(conn)?);
+            let is_free = locks.acquire(&id).unwrap_or_else(|error| {
                 tracing::debug!(store = %name, %error, "no worker lock can be taken; leases alone decide");
+                true
+            });
+            Ok((is_free, gone))
+        });
+        let worker = worker.clone();
+        Box::pin(async move {
+            let (is_free, gone) = locked.await?;
+            if !is_free {
+                return Ok(false);
             }
+            let id = worker.clone();
+            let registered = self
+                .write(move |batch| {
+                    gone.iter().try_for_each(|worker| batch.retire(worker))?;
+                    batch.register(&id, lease)
+                })
+                .await;
+            if !matches!(registered, Ok(true)) {
+                self.locks.release(&worker);
+            }
+            registered
+        })
+    }
+
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
+        Box::pin(self.readers.ask(reader::workers))
+    }
+
+    fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        let id = worker.clone();
+        let retired = self.write(move |batch| batch.retire(&id));
+        let worker = worker.clone();
+        Box::pin(async move {
+            retired.await?;
+            self.locks.release(&worker);
             Ok(())
+        })
+    }
+
+    fn unaware_owners(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<WorkerId>, StoreError>> {
+        let (locks, run) = (Arc::clone(&self.locks), run.clone());
+        Box::pin(self.readers.ask(move |conn| {
+            let mut unaware = reader::unaware_owners(conn, &run)?;
+            unaware.retain(|worker| locks.is_alive(worker));
+            Ok(unaware)
         }))
     }
 
@@ -201,7 +245,7 @@ impl Store for SqliteStore {
             let released = dead.clone();
             let leases = self
                 .write(move |batch| {
-                    dead.iter().try_for_each(|worker| batch.release_worker(worker))?;
+                    dead.iter().try_for_each(|worker| batch.retire(worker))?;
                     batch.claim(&request)
                 })
                 .await?;
@@ -212,9 +256,14 @@ impl Store for SqliteStore {
         })
     }
 
-    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: Vec<LostRun>,
+    ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
         let worker = worker.clone();
-        self.write(move |batch| batch.renew(&worker, until))
+        self.write(move |batch| batch.renew(&worker, lease, &noticed))
     }
 
     fn release(

@@ -44,7 +44,7 @@ fn new_run(name: &str) -> NewRun {
         frame: frame("created"),
         at: at(0),
         owner: Some(WorkerId::from("first".to_owned())),
-        lease_until: at(60),
+        parent_epoch: None,
     }
 }
 
@@ -80,7 +80,7 @@ fn claim(worker: &str, now: u64) -> ClaimRequest {
     ClaimRequest {
         worker: WorkerId::from(worker.to_owned()),
         now: at(now),
-        lease_until: at(now + 10),
+        silent: Vec::new(),
         limit: 10,
         workflows: vec!["flow".into()],
         only: None,

@@ -94,8 +94,17 @@ impl Store for CrashingStore {
     fn runs_transactions(&self) -> bool {
         self.inner.runs_transactions()
     }
-    fn register(&self, worker: &WorkerId) -> Answer<'_, ()> {
-        self.inner.register(worker)
+    fn register(&self, worker: &WorkerId, lease: Duration) -> Answer<'_, bool> {
+        self.inner.register(worker, lease)
+    }
+    fn workers(&self) -> Answer<'_, Vec<WorkerRecord>> {
+        self.inner.workers()
+    }
+    fn retire(&self, worker: &WorkerId) -> Answer<'_, ()> {
+        self.inner.retire(worker)
+    }
+    fn unaware_owners(&self, run: &RunId) -> Answer<'_, Vec<WorkerId>> {
+        self.inner.unaware_owners(run)
     }
     fn load(&self, run: &RunId, from: Position) -> Answer<'_, Vec<StoredFrame>> {
         self.inner.load(run, from)
@@ -112,8 +121,8 @@ impl Store for CrashingStore {
     fn claim(&self, request: ClaimRequest) -> Answer<'_, Vec<Lease>> {
         self.inner.claim(request)
     }
-    fn renew(&self, worker: &WorkerId, until: Timestamp) -> Answer<'_, ()> {
-        self.inner.renew(worker, until)
+    fn renew(&self, worker: &WorkerId, lease: Duration, noticed: Vec<LostRun>) -> Answer<'_, Vec<LostRun>> {
+        self.inner.renew(worker, lease, noticed)
     }
     fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Answer<'_, ()> {
         self.inner.release(run, epoch, wake_at)

@@ -19,6 +19,7 @@ use crate::engine::{retention, worker};
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::{DefaultPolicy, ReplayPolicy};
 use crate::policy::verifiers::{Verifier, Verifiers};
+use crate::run::leases::Leases;
 use crate::run::program::RegisteredWorkflow;
 use crate::run::shared::EngineShared;
 use crate::step::body::{RegisteredStep, Step};
@@ -485,12 +486,13 @@ impl EngineBuilder {
             let place = format!("{}:{}", step.file, step.line);
             return Err(BuildError::NoVerifier { step: step.path, place, kind });
         }
-        let worker = worker_id(&*environment);
-        store.register(&worker).await?;
+        let registered = environment.monotonic();
+        let worker = register(&*store, &*environment, self.settings.lease).await?;
         let shared = EngineShared {
             store,
             environment,
             worker,
+            leases: Leases::new(self.settings.lease, registered),
             deps: Arc::new(self.deps),
             policy: self.policy,
             interceptor: self.interceptor,
@@ -502,16 +504,19 @@ impl EngineBuilder {
             steps,
             observers: broadcast::channel(4096).0,
         };
-        let began = shared.environment.now().as_microsecond();
         let inner = Arc::new_cyclic(|inner| Inner {
             children: Arc::new(ChildRuns(Weak::clone(inner))),
-            renewed: began.into(),
             shared: Arc::new(shared),
             registry: RwLock::new(registry),
             active: Mutex::default(),
             cells: Mutex::default(),
             wake_scheduler: Notify::new(),
             stopping: false.into(),
+            admission: Arc::default(),
+            loading: 0.into(),
+            load_slots: tokio::sync::Semaphore::new(worker::LOADS),
+            watch: Mutex::default(),
+            lost: Mutex::default(),
             ended: tokio::sync::OnceCell::new(),
             settings: self.settings,
         });
@@ -545,6 +550,22 @@ fn registry(
     }
     Ok(registry)
 }
+
+/// Registers a worker of this engine, under a name that no other one has.
+async fn register(
+    store: &dyn Store,
+    environment: &dyn Environment,
+    lease: Duration,
+) -> Result<WorkerId, StoreError> {
+    // Two engines whose entropy is equal draw the same names, one after the other.
+    loop {
+        let worker = worker_id(environment);
+        if store.register(&worker, lease).await? {
+            return Ok(worker);
+        }
+    }
+}
+
 fn worker_id(environment: &dyn Environment) -> WorkerId {
     let mut bytes = [0; 16];
     environment.fill_random(&mut bytes);

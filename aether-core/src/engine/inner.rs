@@ -3,21 +3,23 @@
 //! Promise: the engine's tasks end when the last clone of the engine is dropped.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, OwnedRwLockReadGuard, broadcast};
 use tokio::task::JoinHandle;
 
 use crate::definition::def::WorkflowDef;
+use crate::engine::leases::LeaseWatch;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
 use crate::run::shared::{EngineShared, Observed};
 use crate::store::api::Store;
 use crate::store::error::StoreError;
+use crate::store::workers::LostRun;
 use crate::vocabulary::id::RunId;
 
 /// Starts runs, advances them, and resumes those that a crash or a shutdown left open.
@@ -61,8 +63,16 @@ pub(crate) struct Inner {
     pub(super) cells: Mutex<HashMap<RunId, Weak<Cell>>>,
     pub(super) wake_scheduler: Notify,
     pub(super) stopping: AtomicBool,
-    /// When leases were last renewed, or the engine began; microseconds since 1970.
-    pub(super) renewed: AtomicI64,
+    /// Read-locked by every claim and creation until its runs are launched or released; a shutdown write-locks it, and
+    /// so waits for those under way.
+    pub(super) admission: Arc<tokio::sync::RwLock<()>>,
+    /// How many claimed runs are being read.
+    pub(super) loading: AtomicUsize,
+    /// A place for each run that is read at the same time.
+    pub(super) load_slots: tokio::sync::Semaphore,
+    pub(super) watch: Mutex<LeaseWatch>,
+    /// Runs that others have taken from this worker, as of its newest renewal.
+    pub(super) lost: Mutex<Vec<LostRun>>,
     /// Result of the one shutdown; a second call of it waits for the first and returns the same.
     pub(super) ended: tokio::sync::OnceCell<Result<(), StoreError>>,
     pub(super) settings: Settings,
@@ -116,6 +126,20 @@ impl Drop for Guard {
 impl Inner {
     pub(super) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Active>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn watch(&self) -> MutexGuard<'_, LeaseWatch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lost(&self) -> MutexGuard<'_, Vec<LostRun>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to claim or create runs, which a shutdown waits for; `None` once one has begun.
+    pub(super) async fn admit(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        let admission = Arc::clone(&self.admission).read_owned().await;
+        (!self.is_stopping()).then_some(admission)
     }
 
     /// The cell of a run; created when no handle and no task holds one.

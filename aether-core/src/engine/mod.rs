@@ -27,6 +27,7 @@ mod create;
 mod decide_error;
 mod defaults;
 mod heal;
+mod leases;
 mod worker;
 
 pub use build_error::BuildError;

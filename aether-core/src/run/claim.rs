@@ -309,9 +309,14 @@ impl Run {
         with(&mut self.lock().obligations)
     }
 
-    /// Never returns in a run that is being cancelled: nothing new may start.
+    /// Never returns in a run that is being stopped or cancelled: nothing new may start, and what is in flight in other
+    /// branches goes on. The driver ends the run when nothing is in flight any more.
     pub(crate) async fn still_open(&self) {
-        if self.is_cancelling() {
+        let closed = {
+            let state = self.lock();
+            state.stopping || state.cancelling
+        };
+        if closed {
             std::future::pending().await
         }
     }

@@ -16,6 +16,7 @@ use crate::journal::event::Event;
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::ReplayPolicy;
 use crate::policy::verifiers::Verifiers;
+use crate::run::leases::Leases;
 use crate::step::body::RegisteredStep;
 use crate::step::interceptor::Interceptor;
 use crate::store::api::{Message, Sent, Store};
@@ -42,6 +43,7 @@ pub(crate) struct EngineShared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) worker: WorkerId,
+    pub(crate) leases: Leases,
     pub(crate) deps: Arc<Deps>,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,

@@ -3,9 +3,11 @@
 //! Promise: every call takes effect, whole, before it returns, and answers what every other store must answer. Clones
 //! share their content, so that a test can restart an engine on what the last one left.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
@@ -20,6 +22,7 @@ use crate::store::api::{
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
@@ -52,6 +55,15 @@ struct Content {
     tombstones: HashMap<String, LedgerEntry>,
     messages: u64,
     blobs: HashMap<String, Vec<u8>>,
+    workers: HashMap<WorkerId, Worker>,
+}
+
+#[derive(Debug, Default)]
+struct Worker {
+    renewals: u64,
+    lease: Duration,
+    /// Runs that were taken from it and that it has not noticed.
+    lost: BTreeSet<LostRun>,
 }
 
 #[derive(Debug)]
@@ -91,7 +103,6 @@ impl Run {
 
     fn release(&mut self) {
         self.record.owner = None;
-        self.record.lease_until = None;
     }
 
     fn change(&mut self, change: &StatusChange, at: Timestamp) {
@@ -117,10 +128,14 @@ impl Run {
         }
     }
 
-    /// Whether no worker holds it. A lease protects up to, and not including, the time at which it expires.
-    fn is_free(&self, now: Timestamp) -> bool {
+    /// Whether no worker holds it, or one of `silent`.
+    fn is_free(&self, silent: &[WorkerId]) -> bool {
         !self.record.status.is_terminal()
-            && (self.record.owner.is_none() || self.record.lease_until.is_none_or(|until| until <= now))
+            && self.record.owner.as_ref().is_none_or(|owner| silent.contains(owner))
+    }
+
+    fn is_open_at(&self, epoch: Epoch) -> bool {
+        self.record.epoch == epoch && !self.record.status.is_terminal()
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -137,6 +152,11 @@ impl Content {
         if let Some(run) = self.runs.get(&new.id) {
             return Created::Existing(Box::new(run.record.clone()));
         }
+        if let (Some(parent), Some(epoch)) = (&new.parent, new.parent_epoch)
+            && !self.runs.get(parent).is_some_and(|parent| parent.is_open_at(epoch))
+        {
+            return Created::ParentLost;
+        }
         let owned = new.owner.is_some();
         let record = RunRecord {
             id: new.id.clone(),
@@ -150,7 +170,6 @@ impl Content {
             next: 0,
             epoch: Epoch::from(owned),
             owner: new.owner,
-            lease_until: owned.then_some(new.lease_until),
             wake_at: Some(new.at),
         };
         let mut run = Run {
@@ -300,11 +319,14 @@ impl Content {
     }
 
     fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
+        let is_silent = |silent: &&SilentWorker| self.renewals(&silent.id) == silent.renewals;
+        let silent: Vec<_> =
+            request.silent.iter().filter(is_silent).map(|silent| silent.id.clone()).collect();
         let mut found: Vec<(Option<Timestamp>, RunId)> = self
             .created
             .values()
             .filter_map(|id| self.runs.get(id))
-            .filter(|run| run.is_free(request.now))
+            .filter(|run| run.is_free(&silent))
             .filter(|run| match &request.only {
                 Some(only) => run.record.id == *only,
                 None => run.is_due(request.now) && request.workflows.contains(&run.record.workflow),
@@ -321,10 +343,42 @@ impl Content {
         // The new owner reads the store after this, so it sees what the notification was about.
         run.notified = false;
         // Raised together with the owner: from here on every append of the old owner is stale.
+        let former = LostRun { run: id.clone(), epoch: run.record.epoch };
         run.record.epoch += 1;
-        run.record.owner = Some(request.worker.clone());
-        run.record.lease_until = Some(request.lease_until);
-        Some(Lease { run: run.record.clone(), until: request.lease_until })
+        let owner = run.record.owner.replace(request.worker.clone());
+        let lease = Lease { run: run.record.clone() };
+        // A worker that never registered has nobody who could notice.
+        if let Some(worker) = owner.and_then(|owner| self.workers.get_mut(&owner)) {
+            worker.lost.insert(former);
+        }
+        Some(lease)
+    }
+
+    fn renewals(&self, worker: &WorkerId) -> u64 {
+        self.workers.get(worker).map_or(0, |worker| worker.renewals)
+    }
+
+    fn renew(&mut self, worker: &WorkerId, lease: Duration, noticed: &[LostRun]) -> Vec<LostRun> {
+        let worker = self.workers.entry(worker.clone()).or_default();
+        worker.renewals += 1;
+        worker.lease = lease;
+        worker.lost.retain(|lost| !noticed.contains(lost));
+        worker.lost.iter().cloned().collect()
+    }
+
+    fn holders(&self) -> Vec<WorkerRecord> {
+        let owners: BTreeSet<_> = self.runs.values().filter_map(|run| run.record.owner.as_ref()).collect();
+        let record = |id: &WorkerId| {
+            let lease = self.workers.get(id).map(|worker| worker.lease);
+            WorkerRecord { id: id.clone(), renewals: self.renewals(id), lease }
+        };
+        owners.into_iter().map(record).collect()
+    }
+
+    fn retire(&mut self, worker: &WorkerId) {
+        let held = self.runs.values_mut().filter(|run| run.record.owner.as_ref() == Some(worker));
+        held.for_each(Run::release);
+        self.workers.remove(worker);
     }
 
     fn send(&mut self, run: &RunId, mut message: Message) -> Result<Sent, StoreError> {
@@ -424,12 +478,34 @@ impl Store for MemoryStore {
         self.answer(|content| Ok(content.claim(&request)))
     }
 
-    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.answer(|content| match content.workers.entry(worker.clone()) {
+            Entry::Occupied(_) => Ok(false),
+            Entry::Vacant(free) => {
+                free.insert(Worker { lease, ..Worker::default() });
+                Ok(true)
+            }
+        })
+    }
+
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
+        self.answer(|content| Ok(content.holders()))
+    }
+
+    fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
         self.answer(|content| {
-            let held = content.runs.values_mut().filter(|run| run.record.owner.as_ref() == Some(worker));
-            held.for_each(|run| run.record.lease_until = Some(until));
+            content.retire(worker);
             Ok(())
         })
+    }
+
+    fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: Vec<LostRun>,
+    ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
+        self.answer(|content| Ok(content.renew(worker, lease, &noticed)))
     }
 
     fn release(

@@ -10,6 +10,7 @@ pub mod ledger;
 pub mod memory;
 pub(crate) mod purge;
 pub mod read;
+pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
 pub use api::{
@@ -19,3 +20,4 @@ pub use api::{
 pub use error::{AppendError, StoreError};
 pub use intent::{DurableIntent, LedgerAnswer};
 pub use purge::{EndedRuns, Purged};
+pub use workers::{LostRun, SilentWorker, WorkerRecord};

@@ -260,7 +260,7 @@ impl fmt::Display for InvocationId {
 }
 
 /// Id of a worker: an engine that advances runs. Each start of an engine has a new one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(Arc<str>);
 

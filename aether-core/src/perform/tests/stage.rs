@@ -29,6 +29,7 @@ use crate::step::context::StepCx;
 use crate::store::api::{ClaimRequest, Message, NewRun, Store};
 use crate::store::ledger::LedgerEntry;
 use crate::store::memory::MemoryStore;
+use crate::store::workers::SilentWorker;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, RunId};
@@ -232,7 +233,7 @@ impl Stage {
             frame: Frame::encode(&[created.into()]).unwrap(),
             at: Timestamp::UNIX_EPOCH,
             owner: None,
-            lease_until: Timestamp::UNIX_EPOCH,
+            parent_epoch: None,
         };
         now(store.create(new)).unwrap();
         Self {
@@ -300,7 +301,7 @@ impl Stage {
         let claim = ClaimRequest {
             worker: "worker".to_owned().into(),
             now: self.clock.now(),
-            lease_until: self.clock.now(),
+            silent: vec![SilentWorker { id: "worker".to_owned().into(), renewals: 0 }],
             limit: 1,
             workflows: Vec::new(),
             only: Some(run_id()),
@@ -339,6 +340,7 @@ impl Stage {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             environment: Arc::clone(&self.clock) as Arc<dyn Environment>,
             worker: "worker".to_owned().into(),
+            leases: Leases::new(Duration::from_secs(60), self.clock.monotonic()),
             deps: Default::default(),
             policy: Arc::new(DefaultPolicy),
             interceptor: None,
