@@ -2,20 +2,19 @@
 //!
 //! Promise: the engine's tasks end when the last clone of the engine is dropped.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Notify, broadcast};
-use tokio::task::JoinHandle;
+use tokio::sync::broadcast;
 
 use crate::definition::def::WorkflowDef;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
 use crate::run::shared::{EngineShared, Observed};
+use crate::sched::{AtomicBool, AtomicI64, HashMap, JoinHandle, Mutex, Notify, OnceCell, Runtime, RwLock};
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::RunId;
@@ -64,7 +63,7 @@ pub(crate) struct Inner {
     /// When leases were last renewed, or the engine began; microseconds since 1970.
     pub(super) renewed: AtomicI64,
     /// Result of the one shutdown; a second call of it waits for the first and returns the same.
-    pub(super) ended: tokio::sync::OnceCell<Result<(), StoreError>>,
+    pub(super) ended: OnceCell<Result<(), StoreError>>,
     pub(super) settings: Settings,
 }
 
@@ -248,7 +247,7 @@ pub(crate) async fn whole<T: Send + 'static, E: From<StoreError> + Send + 'stati
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Result<T, E> {
     // Without a runtime nothing can outlive its caller.
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work.await };
+    let Ok(runtime) = Runtime::try_current() else { return work.await };
     runtime.spawn(work).await.unwrap_or_else(|error| {
         let (store, reason) = (inner.shared.store.describe(), error.to_string());
         Err(StoreError::Unavailable { store, reason }.into())

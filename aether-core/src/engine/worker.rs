@@ -15,6 +15,7 @@ use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, now, whole};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
+use crate::sched::spawn;
 use crate::store::api::{ClaimRequest, RunFilter};
 use crate::store::error::StoreError;
 use crate::vocabulary::contract::Status;
@@ -23,8 +24,8 @@ use crate::vocabulary::id::RunId;
 
 /// Starts the engine's own tasks.
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
-    tokio::spawn(schedule(Arc::clone(inner)));
-    tokio::spawn(keep_leases(Arc::clone(inner)));
+    spawn(schedule(Arc::clone(inner)));
+    spawn(keep_leases(Arc::clone(inner)));
 }
 
 /// Claims what is due, until the engine stops; then releases everything.

@@ -3,9 +3,9 @@
 //! Promise: every call takes effect, whole, before it returns, and answers what every other store must answer. Clones
 //! share their content, so that a test can restart an engine on what the last one left.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::journal::large_values::LargeValue;
+use crate::sched::{HashMap, Mutex};
 use crate::store::api::{
     Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
     StatusChange, Store, StoredEffect,

@@ -18,6 +18,7 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
+use crate::sched::spawn;
 use crate::store::api::{Lease, StatusChange};
 use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::contract::Status;
@@ -60,7 +61,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
     // Active before the task runs: the task removes itself at its end, and a message that arrives from now on must find
     // the run.
     inner.active().insert(run.id.clone(), Active { run: Arc::clone(&run), task: None });
-    let task = tokio::spawn({
+    let task = spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
         async move {
             let children = Some(Arc::clone(&inner.children));
@@ -182,7 +183,7 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
     if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await {
         tracing::warn!(%run, %error, "cannot release a run yet");
-        tokio::spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
+        spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
     }
 }
 
