@@ -12,6 +12,11 @@ pub mod policy;
 pub mod private;
 pub mod recording;
 pub mod run;
+#[cfg(aether_dst)]
+#[path = "sched/simulated.rs"]
+pub mod sched;
+#[cfg(not(aether_dst))]
+mod sched;
 pub mod step;
 pub mod store;
 pub mod view;

@@ -3,12 +3,11 @@
 //! Promise: an engine that starts has checked its program first: workflow names are unique, and every kind of resource
 //! that a step declares has a verifier.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::broadcast;
 
 use crate::engine::build_error::BuildError;
 use crate::engine::children::ChildRuns;
@@ -22,6 +21,7 @@ use crate::policy::verifiers::{Verifier, Verifiers};
 use crate::run::leases::Leases;
 use crate::run::program::RegisteredWorkflow;
 use crate::run::shared::EngineShared;
+use crate::sched::{HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, spawn};
 use crate::step::body::{RegisteredStep, Step};
 use crate::step::interceptor::Interceptor;
 use crate::store::api::{Durability, Store};
@@ -514,15 +514,15 @@ impl EngineBuilder {
             stopping: false.into(),
             admission: Arc::default(),
             loading: 0.into(),
-            load_slots: tokio::sync::Semaphore::new(worker::LOADS),
+            load_slots: Semaphore::new(worker::LOADS),
             watch: Mutex::default(),
             lost: Mutex::default(),
-            ended: tokio::sync::OnceCell::new(),
+            ended: OnceCell::new(),
             settings: self.settings,
         });
         worker::spawn_tasks(&inner);
         if let Some(retention) = self.retention {
-            tokio::spawn(retention::keep_purging(Arc::clone(&inner), retention));
+            spawn(retention::keep_purging(Arc::clone(&inner), retention));
         }
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
     }

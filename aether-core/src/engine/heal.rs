@@ -3,11 +3,10 @@
 //! Promise: such a run is found by the next look of any worker, whatever lost its wake-up; a message that is kept for a
 //! later wait costs one look per worker.
 
-use std::collections::HashMap;
-
 use crate::engine::inner::{Inner, now};
 use crate::inbox::topics::{CANCEL, TERMINATE, answer_topic, approval_topic, signal_topic};
 use crate::journal::event::Event;
+use crate::sched::HashMap;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};

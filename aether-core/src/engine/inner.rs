@@ -2,14 +2,12 @@
 //!
 //! Promise: the engine's tasks end when the last clone of the engine is dropped.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Notify, OwnedRwLockReadGuard, broadcast};
-use tokio::task::JoinHandle;
+use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 
 use crate::definition::def::WorkflowDef;
 use crate::engine::leases::LeaseWatch;
@@ -17,6 +15,10 @@ use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
 use crate::run::shared::{EngineShared, Observed};
+use crate::sched::{
+    AtomicBool, AtomicUsize, HashMap, JoinHandle, Mutex, Notify, OnceCell, Runtime, RwLock, Semaphore,
+    SharedLock,
+};
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::workers::LostRun;
@@ -65,16 +67,16 @@ pub(crate) struct Inner {
     pub(super) stopping: AtomicBool,
     /// Read-locked by every claim and creation until its runs are launched or released; a shutdown write-locks it, and
     /// so waits for those under way.
-    pub(super) admission: Arc<tokio::sync::RwLock<()>>,
+    pub(super) admission: Arc<SharedLock<()>>,
     /// How many claimed runs are being read.
     pub(super) loading: AtomicUsize,
     /// A place for each run that is read at the same time.
-    pub(super) load_slots: tokio::sync::Semaphore,
+    pub(super) load_slots: Semaphore,
     pub(super) watch: Mutex<LeaseWatch>,
     /// Runs that others have taken from this worker, as of its newest renewal.
     pub(super) lost: Mutex<Vec<LostRun>>,
     /// Result of the one shutdown; a second call of it waits for the first and returns the same.
-    pub(super) ended: tokio::sync::OnceCell<Result<(), StoreError>>,
+    pub(super) ended: OnceCell<Result<(), StoreError>>,
     pub(super) settings: Settings,
 }
 
@@ -272,7 +274,7 @@ pub(crate) async fn whole<T: Send + 'static, E: From<StoreError> + Send + 'stati
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Result<T, E> {
     // Without a runtime nothing can outlive its caller.
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return work.await };
+    let Ok(runtime) = Runtime::try_current() else { return work.await };
     runtime.spawn(work).await.unwrap_or_else(|error| {
         let (store, reason) = (inner.shared.store.describe(), error.to_string());
         Err(StoreError::Unavailable { store, reason }.into())

@@ -4,16 +4,15 @@
 //! this worker wrote to the same store meanwhile. Time is measured by this worker's monotonic clock, and a gap in which
 //! this worker itself did not look counts for little, so that a pause of all of them costs nobody a run.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use tokio::sync::Notify;
 
 use crate::engine::inner::Inner;
 use crate::run::leases::RENEWAL_RETRY;
+use crate::sched::{AtomicBool, HashMap, Notify};
 use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::WorkerId;

@@ -15,6 +15,7 @@ use crate::engine::inner::{Inner, now, whole};
 use crate::engine::leases::Keeper;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
+use crate::sched::spawn;
 use crate::store::api::{ClaimRequest, RunFilter};
 use crate::store::error::StoreError;
 use crate::vocabulary::contract::Status;
@@ -27,7 +28,7 @@ pub(super) const LOADS: usize = 8;
 /// Starts the engine's own tasks.
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
     let keeper = Keeper::start(inner);
-    tokio::spawn(schedule(Arc::clone(inner), keeper));
+    spawn(schedule(Arc::clone(inner), keeper));
 }
 
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
@@ -131,7 +132,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
             engine.loading.fetch_sub(1, Ordering::AcqRel);
             drop(admission);
         };
-        if alone { loading.await } else { drop(tokio::spawn(loading)) }
+        if alone { loading.await } else { drop(spawn(loading)) }
     }
     Ok(claimed)
 }

@@ -3,7 +3,6 @@
 //! Promise: a recorded answer goes only to the command that has its place, kind, name and arguments; answers are
 //! handed out in the order in which the workflow saw them first; no wildcard decides a match.
 
-use std::collections::HashMap;
 use std::task::Waker;
 
 use jiff::Timestamp;
@@ -13,6 +12,7 @@ use crate::journal::event::{
     TransactionFinished,
 };
 use crate::journal::resources::Resources;
+use crate::sched::HashMap;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Digest, Payload};

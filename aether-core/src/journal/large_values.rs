@@ -19,7 +19,7 @@ use crate::journal::frame::Frame;
 use crate::vocabulary::payload::{Answered, Payload, PayloadError, hex};
 
 /// Reference to a value in the effect store.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobRef {
     /// SHA-256 of its JSON text, 64 hexadecimal digits.
     pub sha256: String,

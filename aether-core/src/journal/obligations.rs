@@ -2,10 +2,11 @@
 //!
 //! Promise: a fold of the run's journal and nothing else; a step that was undone, or could not be, is not pending again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{ChildStarted, CompensationRecorded, Event, InvocationDecision, NodeStarted};
+use crate::sched::HashMap;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
 use crate::vocabulary::outcome::EffectClass;

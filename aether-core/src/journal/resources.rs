@@ -2,9 +2,8 @@
 //!
 //! Promise: of several changes of one resource only the newest is kept, whichever step made it.
 
-use std::collections::HashMap;
-
 use crate::journal::event::{ConfirmationDecision, Event, StateChanged, StateConfirmed, StateVerdict};
+use crate::sched::HashMap;
 use crate::vocabulary::id::CommandId;
 
 /// A resource in the state in which the run left it last, and the newest verdict on it.

@@ -5,7 +5,7 @@
 //! events that follow, recovery appends them and does not call the body.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -21,6 +21,7 @@ use crate::perform::confirm::Recovered;
 use crate::run::append::{AppendExtras, unencodable};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
+use crate::sched::Mutex;
 use crate::step::body::Body;
 use crate::step::context::StepCx;
 use crate::store::api::{Rollback, Work};

@@ -2,7 +2,7 @@
 //!
 //! Promise: nothing in the store changes; secrets are replaced before the recording exists.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
@@ -12,6 +12,7 @@ use crate::recording::masking::Masking;
 use crate::recording::masking::Secrets;
 use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError};
 use crate::recording::walk::quoted;
+use crate::sched::HashMap;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::ledger::LedgerEntry;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ use crate::journal::event::Event;
 use crate::recording::head::{HeadError, check_head};
 use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError, VERSION};
 use crate::recording::walk::quoted;
+use crate::sched::AtomicU64;
 use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::payload::{Digest, Payload, hex};

@@ -3,13 +3,12 @@
 //! Promise: appends reach the store in the order in which their events happened; after the first fault nothing more is
 //! appended.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
-use futures_util::task::AtomicWaker;
 use jiff::Timestamp;
-use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
+use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::definition::def::WorkflowDef;
 use crate::journal::history::History;
@@ -17,6 +16,7 @@ use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
 use crate::run::fault::{CommandSummary, Fault};
 use crate::run::shared::EngineShared;
+use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock};
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
@@ -47,7 +47,7 @@ pub(crate) struct Run {
     /// Wakes waits when messages arrive.
     pub(super) notified: Notify,
     /// Read-locked by each start of a child until the child exists; the end of the run write-locks it.
-    pub(super) starting: Arc<RwLock<()>>,
+    pub(super) starting: Arc<SharedLock<()>>,
 }
 
 #[derive(Debug, Default)]

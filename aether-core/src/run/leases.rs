@@ -3,12 +3,13 @@
 //! Promise: no body that may change the world begins unless this worker renewed less than three quarters of a lease ago,
 //! by a clock that nobody sets. A pause between the intent and the body therefore ends in a look at the store.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::run::shared::EngineShared;
+use crate::sched::AtomicU64;
 use crate::store::error::{AppendError, StoreError};
 use crate::store::workers::LostRun;
 use crate::vocabulary::id::Epoch;

@@ -2,7 +2,6 @@
 //!
 //! Promise: read-only once the engine runs; what changes is in the store.
 
-use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use crate::policy::approvals::Approvals;
 use crate::policy::replay::ReplayPolicy;
 use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
+use crate::sched::HashMap;
 use crate::step::body::RegisteredStep;
 use crate::step::interceptor::Interceptor;
 use crate::store::api::{Message, Sent, Store};

@@ -2,9 +2,9 @@
 //!
 //! Promise: a cancellation is never taken back; a body that begins to listen late learns of it at once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use tokio::sync::Notify;
+use crate::sched::{AtomicBool, Notify};
 
 /// A flag that is set once and can be awaited.
 #[derive(Debug, Default)]

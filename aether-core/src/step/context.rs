@@ -4,8 +4,8 @@
 //! called again after a crash sends the same payment id.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::definition::def::StepOptions;
 use crate::journal::event::{Event, HttpRecorded, StateChanged};
+use crate::sched::{AtomicU32, Mutex, OnceLock};
 use crate::step::cancellation::Cancellation;
 use crate::step::heartbeat::Heartbeats;
 use crate::store::intent::DurableIntent;

@@ -2,10 +2,9 @@
 //!
 //! Promise: nothing here waits for a store; the newest progress is the one that the body reported last.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
-
+use crate::sched::{Mutex, Notify, OnceLock};
 use crate::vocabulary::payload::Payload;
 
 /// The heartbeats of one execution of a body.

@@ -2,11 +2,12 @@
 //!
 //! Promise: no append error is lost; an append that is dropped without an answer counts as failed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
+use crate::sched::{AtomicU64, Notify, OnceLock, OneshotSender, oneshot};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::Acquired;
 use crate::vocabulary::id::{Position, RunId};
@@ -99,7 +100,7 @@ pub struct Ack {
     run: RunId,
     next: Position,
     watermark: Arc<DurableWatermark>,
-    reply: Option<oneshot::Sender<Result<Receipt, AppendError>>>,
+    reply: Option<OneshotSender<Result<Receipt, AppendError>>>,
     answered: bool,
 }
 
@@ -114,7 +115,7 @@ impl Ack {
 
     /// As [`Ack::silent`], for an append whose caller waits for the answer.
     pub fn awaited(run: RunId, next: Position, watermark: Arc<DurableWatermark>) -> (Self, AppendReply) {
-        let (reply, receiver) = oneshot::channel();
+        let (reply, receiver) = oneshot();
         (Self { run, next, watermark, reply: Some(reply), answered: false }, receiver)
     }
 

@@ -3,10 +3,9 @@
 //! Promise: every call takes effect, whole, before it returns, and answers what every other store must answer. Clones
 //! share their content, so that a test can restart an engine on what the last one left.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -15,6 +14,7 @@ use jiff::Timestamp;
 
 use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::journal::large_values::LargeValue;
+use crate::sched::{HashMap, Mutex};
 use crate::store::api::{
     Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
     StatusChange, Store, StoredEffect,
@@ -479,12 +479,12 @@ impl Store for MemoryStore {
     }
 
     fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.answer(|content| match content.workers.entry(worker.clone()) {
-            Entry::Occupied(_) => Ok(false),
-            Entry::Vacant(free) => {
-                free.insert(Worker { lease, ..Worker::default() });
-                Ok(true)
+        self.answer(|content| {
+            let is_free = !content.workers.contains_key(worker);
+            if is_free {
+                content.workers.insert(worker.clone(), Worker { lease, ..Worker::default() });
             }
+            Ok(is_free)
         })
     }
 

@@ -2,13 +2,14 @@
 //!
 //! Promise: a value that is missing or was altered is an error that names run, command and hash.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::journal::event::Event;
 use crate::journal::frame::{JournalError, StoredFrame};
 use crate::journal::large_values::{BlobRef, LargeValue, references, returned};
+use crate::sched::HashMap;
 use crate::store::api::{Store, StoredEffect};
 use crate::store::error::StoreError;
 use crate::store::ledger::LedgerEntry;

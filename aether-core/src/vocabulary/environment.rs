@@ -4,11 +4,12 @@
 //! Promise: the engine reads no other clock and draws from no other source.
 
 use std::fmt::Debug;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+
+use crate::sched::spawn;
 
 /// Clock and entropy of an engine.
 pub trait Environment: Send + Sync + Debug + 'static {
@@ -30,14 +31,19 @@ pub trait Environment: Send + Sync + Debug + 'static {
     /// Time since some fixed moment, by a clock that nobody sets. Leases are measured with it. The default is the
     /// system's monotonic clock; a world whose time does not pass by itself has one of its own.
     fn monotonic(&self) -> Duration {
-        static BEGINNING: OnceLock<Instant> = OnceLock::new();
+        #[allow(clippy::disallowed_types, reason = "no task meets another one here")]
+        static BEGINNING: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "the one default clock; environments with their own time replace it"
+        )]
         BEGINNING.get_or_init(Instant::now).elapsed()
     }
 
     /// Runs `task`, which renews leases, where bodies that block their threads do not hold it up. The default gives it to
     /// the caller's runtime, where they can.
     fn spawn_keeper(&self, task: BoxFuture<'static, ()>) {
-        tokio::spawn(task);
+        drop(spawn(task));
     }
 }
 

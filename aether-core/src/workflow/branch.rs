@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use futures_util::future::maybe_done;
@@ -17,6 +17,7 @@ use crate::journal::event::RaceDecided;
 use crate::journal::history::RecordedResult;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
+use crate::sched::AtomicUsize;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::workflow::context::{Cx, too_deep_fault};

@@ -8,7 +8,7 @@ use std::fmt::{self, Debug};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::journal::event::{
@@ -20,6 +20,7 @@ use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
 use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
+use crate::sched::Mutex;
 use crate::step::recordable::{Recordable, RecordableError};
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::failure::{Failure, StepError};

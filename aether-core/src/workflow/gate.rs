@@ -164,6 +164,28 @@ pub(crate) fn current_state() -> Option<u16> {
     STATE.with(Cell::get)
 }
 
+/// What this thread says about who is polled on it. A scheduler whose tasks take turns on one thread keeps it for each.
+#[cfg(aether_dst)]
+#[derive(Debug)]
+pub struct Polled(Phase, Option<u16>, Option<RunId>);
+
+#[cfg(aether_dst)]
+impl Default for Polled {
+    fn default() -> Self {
+        Self(Phase::Outside, None, None)
+    }
+}
+
+#[cfg(aether_dst)]
+impl Polled {
+    /// Exchanges it for what the thread says.
+    pub fn swap(&mut self) {
+        self.0 = PHASE.with(|p| p.replace(self.0));
+        self.1 = STATE.with(|s| s.replace(self.1));
+        self.2 = RUN.replace(self.2.take());
+    }
+}
+
 /// Sets phase and state, and puts the former ones back when dropped.
 struct Entered {
     phase: Phase,

@@ -28,5 +28,7 @@ pub use branch::{Branches, Each, Fork, Racers};
 pub use child::{Child, ChildRun};
 pub use context::{Cx, call_step, inline_workflow, workflow_code};
 pub use definition::Workflow;
+#[cfg(aether_dst)]
+pub use gate::Polled;
 pub use gate::{BoxEffect, Effect, Phase, Recorded, current_run, gate, phase};
 pub use signal::Signal;

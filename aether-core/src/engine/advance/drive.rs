@@ -7,12 +7,11 @@ use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::task::AtomicWaker;
 use jiff::Timestamp;
 
 use crate::inbox::decisions::EndRequest;
@@ -21,6 +20,7 @@ use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::run::program::Completion;
 use crate::run::taken::Taken;
+use crate::sched::{AtomicBool, AtomicWaker};
 use crate::store::api::Message;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, panic_message};

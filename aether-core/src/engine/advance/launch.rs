@@ -18,6 +18,7 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
+use crate::sched::spawn;
 use crate::store::api::{Lease, StatusChange};
 use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::contract::Status;
@@ -72,7 +73,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     if is_takeover {
         note_takeover(&run);
     }
-    let task = tokio::spawn({
+    let task = spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
         async move {
             let children = Some(Arc::clone(&inner.children));
@@ -190,7 +191,7 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
     if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await {
         tracing::warn!(%run, %error, "cannot release a run yet");
-        tokio::spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
+        spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rules of the replay matcher, each against a small journal.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Wake;
 
 use super::*;
@@ -12,6 +12,7 @@ use crate::journal::event::{
     TimerScheduled, ToolInvocationFinished, ToolInvocationRefused, ToolInvocationStarted, UuidRecorded,
     WaitCompleted, WaitStarted,
 };
+use crate::sched::AtomicUsize;
 use crate::vocabulary::contract::Constraints;
 
 fn command(text: &str) -> CommandId {

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -23,7 +23,9 @@ use crate::perform::call::CallSpec;
 use crate::policy::replay::{DefaultPolicy, Mode};
 use crate::policy::verifiers::{Inspection, Verifier, Verifiers};
 use crate::run::claim::{Origin, Run};
+use crate::run::leases::Leases;
 use crate::run::shared::EngineShared;
+use crate::sched::Mutex;
 use crate::step::body::{Body, BodyError, BodyResult, ProbeResult};
 use crate::step::context::StepCx;
 use crate::store::api::{ClaimRequest, Message, NewRun, Store};
