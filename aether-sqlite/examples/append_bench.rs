@@ -5,7 +5,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use aether_core::contract::Status;
 use aether_core::id::{CommandId, IdempotencyKey, InvocationId, RunId};

@@ -220,7 +220,7 @@ pub(crate) fn unaware_owners(conn: &Connection, run: &RunId) -> Result<Vec<Worke
 
 /// Names of the workers that hold runs.
 pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
-    let sql = "SELECT DISTINCT owner FROM runs INDEXED BY runs_held WHERE owner IS NOT NULL";
+    let sql = "SELECT DISTINCT owner FROM runs INDEXED BY aether_runs_held WHERE owner IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
     let owners = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
     Ok(owners.collect::<Result<_, _>>()?)
@@ -268,7 +268,7 @@ pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, Ru
         before(Status::Cancelled),
         row::int(query.limit as u64),
     ];
-    list(conn, &sql, params, |row| Ok((row::nat(row.get(13)?, "run number")?, row::run(row)?)))
+    list(conn, &sql, params, |row| Ok((row::nat(row.get(12)?, "run number")?, row::run(row)?)))
 }
 
 /// The ledger rows of a run: their keys all start with `aether:<run>:`, so the key's index finds them.

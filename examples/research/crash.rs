@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::store::StoredEffect;
@@ -11,8 +12,8 @@ use aether::store::journal::LargeValue;
 use aether::store::journal::StoredFrame;
 use aether::store::ledger::LedgerEntry;
 use aether::store::{
-    Ack, Append, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, Message, NewRun,
-    Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError,
+    Ack, Append, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun, Message,
+    NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, WorkerRecord,
 };
 use jiff::Timestamp;
 

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 
 use crate::definition::def::WorkflowDef;
-use crate::engine::leases::LeaseWatch;
+use crate::engine::lease_watch::LeaseWatch;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};

@@ -12,7 +12,7 @@ use crate::engine::advance::launch::{recover, release_run, remove_active};
 use crate::engine::advance::load::not_linked;
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, now, whole};
-use crate::engine::leases::Keeper;
+use crate::engine::keeper::Keeper;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::sched::spawn;

@@ -20,6 +20,8 @@ use crate::sched::HashMap;
 use crate::step::body::RegisteredStep;
 use crate::step::interceptor::Interceptor;
 use crate::store::api::{Message, Sent, Store};
+use crate::store::error::StoreError;
+use crate::store::workers::LostRun;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{RunId, WorkerId};
@@ -59,6 +61,16 @@ pub(crate) struct EngineShared {
 }
 
 impl EngineShared {
+    /// Renews the leases of this worker. Returns the runs that others took from it; `noticed` are those of which nothing
+    /// is in flight here any more.
+    pub(crate) async fn renew(&self, noticed: Vec<LostRun>) -> Result<Vec<LostRun>, StoreError> {
+        // Read before the store is asked: a slow store makes the leases look older than they are.
+        let began = self.environment.monotonic();
+        let lost = self.store.renew(&self.worker, self.leases.lease, noticed).await?;
+        self.leases.renewed(began);
+        Ok(lost)
+    }
+
     /// Puts a message into a run's inbox, unless it or the inbox is over a limit.
     pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, SendError> {
         self.limits.check_name("topic", &message.topic)?;

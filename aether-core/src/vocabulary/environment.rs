@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::sched::spawn;
-
 /// Clock and entropy of an engine.
 pub trait Environment: Send + Sync + Debug + 'static {
     /// The current time.
@@ -43,7 +41,11 @@ pub trait Environment: Send + Sync + Debug + 'static {
     /// Runs `task`, which renews leases, where bodies that block their threads do not hold it up. The default gives it to
     /// the caller's runtime, where they can.
     fn spawn_keeper(&self, task: BoxFuture<'static, ()>) {
-        drop(spawn(task));
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "an exploration of schedules has an environment of its own"
+        )]
+        tokio::spawn(task);
     }
 }
 
