@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, join, join_all, select};
 
 use crate::engine::advance::launch::{recover, release_run, remove_active};
@@ -36,7 +37,7 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     let shared = Arc::clone(&inner.shared);
     warn_of_unlinked(&inner).await;
     let (mut healer, mut next_healing) = (Healer::default(), now(&inner));
-    let mut next_poll = shared.environment.monotonic();
+    let mut next_poll = shared.environment.sleep(Duration::ZERO);
     while !inner.is_stopping() {
         if next_healing <= now(&inner) {
             next_healing = later(now(&inner), inner.settings.lease);
@@ -51,9 +52,8 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
             0
         });
         // At most once in an interval, however often this loop is woken; and also while there is always more to claim.
-        let looked = shared.environment.monotonic();
-        if next_poll <= looked {
-            next_poll = looked + inner.settings.poll;
+        if (&mut next_poll).now_or_never().is_some() {
+            next_poll = shared.environment.sleep(inner.settings.poll);
             poll_inboxes(&inner).await;
         }
         // One claim takes a limited number of runs. More may be due, and no wake will tell: look again at once.
