@@ -52,7 +52,7 @@ async fn a_question_and_its_whole_answer_are_recorded_and_replayed() {
 
     let events = events(&store, run.id()).await;
     let emitted = events.iter().find_map(|event| match event {
-        Event::CommandEmitted(e) => Some(e.input.decode::<ChatRequest>().unwrap()),
+        Event::CommandEmitted(e) => Some(e.input.as_ref().unwrap().decode::<ChatRequest>().unwrap()),
         _ => None,
     });
     assert_eq!(emitted.as_ref(), Some(&script.asked()[0]));
@@ -86,7 +86,7 @@ async fn after_the_last_attempt_the_error_shows_what_the_model_said() {
     let error = run.result().await.unwrap_err().to_string();
     assert!(error.contains("no attempt left") && error.contains("talk about the sea"), "{error}");
     assert!(error.contains("Plan"), "{error}");
-    assert_eq!(script.asked().len(), 4, "three retries");
+    assert_eq!(script.asked().len(), 4, "three retries: an answer costs, and this is no outage");
     verify(&engine, run.id()).await;
 }
 

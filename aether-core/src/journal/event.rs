@@ -133,8 +133,9 @@ events! {
         command: CommandId,
         /// Logical attempt, from 0.
         attempt: u32,
-        /// The whole input, for a model its prompt, name and parameters.
-        @large input: Payload,
+        /// The whole input, for a model its prompt, name and parameters; absent where an earlier event of this kind has it.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        @large input: Option<Payload>,
     }
     /// The outcome of a command, final.
     14 CommandCommitted {
@@ -172,6 +173,12 @@ events! {
         @large error: Payload,
         /// When the next attempt is due.
         due: Timestamp,
+        /// When the first attempt failed; in the first event of this kind only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<Timestamp>,
+        /// The error has no class: nobody said that it passes.
+        #[serde(default, skip_serializing_if = "is_false")]
+        unclassified: bool,
     }
     /// An earlier step was undone.
     17 StepCompensated {

@@ -1,7 +1,8 @@
 //! When the next attempt at a step is made.
 //!
-//! Promise: the due time is recorded before the wait begins, and a restart does not start the wait over. The jitter is
-//! derived from the run's seed, so that it needs no clock and no entropy.
+//! Promise: the due time is recorded before the wait begins, and a restart starts neither the wait nor the patience over.
+//! The wait is a durable one, so that the run may be evicted. The jitter is derived from the run's seed, so that it needs
+//! no clock and no entropy.
 
 use std::time::Duration;
 
@@ -12,20 +13,32 @@ use crate::journal::event::StepRetried;
 use crate::perform::call::StepCall;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::id::CommandId;
-use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
 impl StepCall {
-    /// The wait after `attempt` failed, if another attempt is left: the wait of the retry policy, shortened by jitter, and
-    /// at least what the error asks for. The jitter is the same whenever the same attempt fails.
-    pub(crate) fn wait_after(&self, attempt: u32, asked: Option<Duration>) -> Option<Duration> {
-        let wait = self.options.retry.wait_after(attempt)?;
-        let chance = chance(&self.run.seed, &self.command, attempt);
-        Some(self.options.retry.shortened(wait, chance).max(asked.unwrap_or_default()))
+    /// When the attempt after `attempt`, which failed at `now` with an error of `class`, is due; `None` where none is left.
+    ///
+    /// The wait is that of the retry policy, shortened by jitter, and at least what the error asks for. The jitter is the
+    /// same whenever the same attempt fails.
+    pub(crate) fn next_due(
+        &self,
+        attempt: u32,
+        class: FailureClass,
+        asked: Option<Duration>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let retry = self.options.retry();
+        if !self.failures.allow(&retry, attempt, class, now) {
+            return None;
+        }
+        let wait = retry.wait_after(attempt)?;
+        let wait = retry.shortened(wait, chance(&self.run.seed, &self.command, attempt));
+        Some(self.failures.due(&retry, wait, asked, now))
     }
 
     /// Records a definite failure, and waits until the next attempt is due.
-    pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
+    pub(crate) async fn retry(&mut self, error: Payload, class: FailureClass, due: Timestamp) {
         let mut events = self.start_events();
         let mut extras = self.extras();
         if self.options.class.changes_world() {
@@ -33,7 +46,11 @@ impl StepCall {
             extras.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
-        events.push(StepRetried { command, attempt, error, due }.into());
+        let since = self.failures.begin(self.run.now());
+        let unclassified = class == FailureClass::Unclassified;
+        let retried = StepRetried { command, attempt, error, due, since, unclassified };
+        self.failures.add(&retried);
+        events.push(retried.into());
         self.end_attempt(events, extras).await;
         self.attempt = self.attempt.saturating_add(1);
         self.unknown_tries = 0;

@@ -18,6 +18,7 @@ use crate::journal::frame::Frame;
 use crate::perform::body_outcome::{BodyOutcome, body_outcome, error_of};
 use crate::perform::call::{Next, StepCall};
 use crate::perform::confirm::Recovered;
+use crate::perform::failures::Failures;
 use crate::run::append::{AppendExtras, unencodable};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -25,7 +26,6 @@ use crate::step::body::Body;
 use crate::step::context::StepCx;
 use crate::store::api::{Rollback, Work};
 use crate::store::error::StoreError;
-use crate::vocabulary::environment::later;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Payload};
@@ -38,6 +38,7 @@ struct Attempt {
     run: Arc<Run>,
     command: CommandId,
     options: StepOptions,
+    failures: Failures,
     body: Arc<dyn Body>,
     args: Payload,
     cx: StepCx,
@@ -109,7 +110,7 @@ impl Attempt {
     }
 
     fn finished(&self, ended: BodyOutcome) -> Event {
-        finished(&self.run, &self.command, &self.options, &self.cx, ended).into()
+        finished(&self.run, &self.command, &self.options, self.failures, &self.cx, ended).into()
     }
 }
 
@@ -118,6 +119,7 @@ fn finished(
     run: &Run,
     command: &CommandId,
     options: &StepOptions,
+    failures: Failures,
     cx: &StepCx,
     ended: BodyOutcome,
 ) -> TransactionFinished {
@@ -147,9 +149,10 @@ fn finished(
         | BodyOutcome::Pending(_) => FailureClass::Permanent,
     };
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
-    let again = may_retry && options.retry.wait_after(attempt).is_some();
+    let retry = options.retry();
+    let again = failures.allow(&retry, attempt, class, cx.now());
     let outcome = if again { Outcome::RetryableFailure } else { class.outcome() };
-    let exhausted = may_retry && !again && options.retry.max_retries > 0;
+    let exhausted = may_retry && !again && retry.max_retries > 0;
     let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
     TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
 }
@@ -157,14 +160,16 @@ fn finished(
 impl StepCall {
     /// Makes one attempt at a transaction step.
     pub(crate) async fn transact(&mut self) -> Next {
-        let cx = self.step_cx(self.run.now(), None);
+        let began = self.run.now();
+        self.began = Some(began);
+        let cx = self.step_cx(began, None);
         let event = match self.intercepted(&cx) {
             Some(stub) => {
                 let ended = {
                     let _in_flight = self.run.in_flight();
                     self.with_timeout(stub).await
                 };
-                let finished = finished(&self.run, &self.command, &self.options, &cx, ended);
+                let finished = finished(&self.run, &self.command, &self.options, self.failures, &cx, ended);
                 let mut events = self.start_events();
                 events.push(finished.clone().into());
                 self.run.append(events, AppendExtras::default());
@@ -200,6 +205,7 @@ impl StepCall {
             run: Arc::clone(&self.run),
             command: self.command.clone(),
             options: self.options,
+            failures: self.failures,
             body: Arc::clone(&self.body),
             args: self.args.clone(),
             cx: cx.clone(),
@@ -238,10 +244,13 @@ impl StepCall {
             Some(error) => Err(error),
             None => Ok(result.unwrap_or_else(Payload::null)),
         };
-        if let (Outcome::RetryableFailure, Err(error), Some(wait)) =
-            (outcome, &answered, self.wait_after(attempt, None))
+        // As of when the attempt began, like the outcome: the two must agree on whether another attempt is left.
+        let as_of = self.began.unwrap_or_else(|| self.run.now());
+        let class = FailureClass::Retryable;
+        if let (Outcome::RetryableFailure, Err(error), Some(due)) =
+            (outcome, &answered, self.next_due(attempt, class, None, as_of))
         {
-            self.retry(error.clone(), later(self.run.now(), wait)).await;
+            self.retry(error.clone(), class, due).await;
             return Next::Again;
         }
         let mut events = self.start_events();
