@@ -273,9 +273,9 @@ impl StepOptions {
 pub struct Retry {
     /// Attempts that may follow the first one: 0 for a single attempt, `u32::MAX` for any number.
     pub max_retries: u32,
-    /// For how long attempts are made, counted from the end of the first one; `None` for any time. Time in which no
-    /// process runs counts. The last attempt is made when this time ends, or later where the other side asks for a longer
-    /// wait.
+    /// For how long attempts are made, their waits included; `None` for any time. Time in which no process runs does not
+    /// count, and a restart does not begin it anew. The last attempt is made when this time ends, or later where the other
+    /// side asks for a longer wait.
     pub patience: Option<Duration>,
     /// Of the retries, how many may follow failures without a class
     /// ([`FailureClass::Unclassified`](crate::vocabulary::outcome::FailureClass)): nobody said that such a failure passes.

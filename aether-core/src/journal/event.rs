@@ -173,9 +173,10 @@ events! {
         @large error: Payload,
         /// When the next attempt is due.
         due: Timestamp,
-        /// When the first attempt failed; in the first event of this kind only.
+        /// How long the attempts so far and their waits took, this wait included, in milliseconds. Time in which no process
+        /// ran is not in it. Older journals do not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        since: Option<Timestamp>,
+        spent_ms: Option<u64>,
         /// The error has no class: nobody said that it passes.
         #[serde(default, skip_serializing_if = "is_false")]
         unclassified: bool,

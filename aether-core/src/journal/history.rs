@@ -85,8 +85,8 @@ pub struct CommandRecord {
     pub failed_attempts: u32,
     /// When the next attempt is due.
     pub retry_due: Option<Timestamp>,
-    /// When its first attempt failed.
-    pub failing_since: Option<Timestamp>,
+    /// How long the failed attempts and their waits took, in milliseconds.
+    pub retry_spent_ms: u64,
     /// Retries after failures without a class.
     pub unclassified_retries: u32,
     /// Whether `command_emitted` was written.
@@ -200,8 +200,7 @@ impl CommandRecord {
     fn retry(&mut self, retried: &StepRetried) {
         self.failed_attempts = retried.attempt.saturating_add(1);
         self.retry_due = Some(retried.due);
-        // Older journals do not say when the first attempt failed; the first due time is a moment later.
-        self.failing_since.get_or_insert(retried.since.unwrap_or(retried.due));
+        self.retry_spent_ms = retried.spent_ms.unwrap_or(self.retry_spent_ms);
         self.unclassified_retries = self.unclassified_retries.saturating_add(u32::from(retried.unclassified));
         self.invocation = None;
         self.transaction = None;
@@ -241,7 +240,7 @@ impl CommandRecord {
             committed: false,
             failed_attempts: 0,
             retry_due: None,
-            failing_since: None,
+            retry_spent_ms: 0,
             unclassified_retries: 0,
             emitted: false,
             invocation: None,

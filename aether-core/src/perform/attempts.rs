@@ -67,6 +67,7 @@ pub(crate) async fn execute_step(
         emitted: false,
         in_ledger: false,
         attempt: 0,
+        tried_since: None,
         failures: Failures::default(),
         unknown_tries: 0,
     };
@@ -190,6 +191,7 @@ impl StepCall {
             return self.commit_stored_outcome(effect).await;
         }
         self.run.still_open().await;
+        self.tried_since = Some(self.run.now());
         if self.options.class == EffectClass::Transaction {
             return self.transact().await;
         }
@@ -204,12 +206,12 @@ impl StepCall {
     }
 
     /// A model's prompt is in the journal before it is sent, so that a lost answer stays visible. Later attempts do not
-    /// repeat it.
+    /// repeat it; the first one does, where a crash cut it off.
     async fn record_prompt(&mut self) {
         if self.options.class != EffectClass::Llm {
             return;
         }
-        let first = !std::mem::replace(&mut self.emitted, true);
+        let first = !std::mem::replace(&mut self.emitted, true) || self.attempt == 0;
         let mut events = self.start_events();
         let (command, attempt) = (self.command.clone(), self.attempt);
         let input = first.then(|| self.args.clone());
@@ -347,10 +349,10 @@ impl StepCall {
             });
             return Next::Unknown(self.invocation(), self.key(), None);
         }
-        match self.next_due(self.attempt, class, asked, self.run.now()) {
-            Some(due) => {
+        match self.next_attempt(self.attempt, class, asked, self.took()) {
+            Some(next) => {
                 let error = self.error_of(ended, false).recorded();
-                self.retry(error, class, due).await;
+                self.retry(error, next).await;
                 Next::Again
             }
             None => {

@@ -254,6 +254,8 @@ pub(crate) struct StepCall {
     pub(crate) in_ledger: bool,
     /// Logical attempt, from 0.
     pub(crate) attempt: u32,
+    /// When the newest attempt began, if it began in this process.
+    pub(crate) tried_since: Option<Timestamp>,
     /// How its attempts failed so far.
     pub(crate) failures: Failures,
     /// How often the newest invocation was sent again because its outcome was unknown.

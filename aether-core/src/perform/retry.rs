@@ -12,33 +12,44 @@ use sha2::{Digest as _, Sha256};
 use crate::journal::event::StepRetried;
 use crate::perform::call::StepCall;
 use crate::store::ledger::LedgerStatus;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
 impl StepCall {
-    /// When the attempt after `attempt`, which failed at `now` with an error of `class`, is due; `None` where none is left.
+    /// The attempt after `attempt`, which took this long and failed at `now` with an error of `class`; `None` where none is
+    /// left.
     ///
-    /// The wait is that of the retry policy, shortened by jitter, and at least what the error asks for. The jitter is the
-    /// same whenever the same attempt fails.
-    pub(crate) fn next_due(
+    /// Its wait is that of the retry policy, shortened by jitter. The jitter is the same whenever the same attempt fails. The
+    /// last attempt is made when the patience ends. What the other side asks for is waited in any case.
+    pub(crate) fn next_attempt(
         &self,
         attempt: u32,
         class: FailureClass,
         asked: Option<Duration>,
-        now: Timestamp,
-    ) -> Option<Timestamp> {
+        took: Duration,
+    ) -> Option<NextAttempt> {
         let retry = self.options.retry();
-        if !self.failures.allow(&retry, attempt, class, now) {
+        if !self.failures.allow(&retry, attempt, class, took) {
             return None;
         }
         let wait = retry.wait_after(attempt)?;
         let wait = retry.shortened(wait, chance(&self.run.seed, &self.command, attempt));
-        Some(self.failures.due(&retry, wait, asked, now))
+        let wait = wait.min(self.failures.left(&retry, took)).max(asked.unwrap_or_default());
+        let spent = self.failures.spent_after(took).saturating_add(wait);
+        let unclassified = class == FailureClass::Unclassified;
+        Some(NextAttempt { due: later(self.run.now(), wait), spent, unclassified })
+    }
+
+    /// How long the newest attempt has taken in this process.
+    pub(crate) fn took(&self) -> Duration {
+        let took = self.tried_since.map(|began| self.run.now().duration_since(began));
+        took.and_then(|took| Duration::try_from(took).ok()).unwrap_or_default()
     }
 
     /// Records a definite failure, and waits until the next attempt is due.
-    pub(crate) async fn retry(&mut self, error: Payload, class: FailureClass, due: Timestamp) {
+    pub(crate) async fn retry(&mut self, error: Payload, next: NextAttempt) {
         let mut events = self.start_events();
         let mut extras = self.extras();
         if self.options.class.changes_world() {
@@ -46,9 +57,9 @@ impl StepCall {
             extras.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
-        let since = self.failures.begin(self.run.now());
-        let unclassified = class == FailureClass::Unclassified;
-        let retried = StepRetried { command, attempt, error, due, since, unclassified };
+        let NextAttempt { due, spent, unclassified } = next;
+        let spent_ms = u64::try_from(spent.as_millis()).ok();
+        let retried = StepRetried { command, attempt, error, due, spent_ms, unclassified };
         self.failures.add(&retried);
         events.push(retried.into());
         self.end_attempt(events, extras).await;
@@ -56,6 +67,17 @@ impl StepCall {
         self.unknown_tries = 0;
         self.wait_until(due).await;
     }
+}
+
+/// The next attempt at a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NextAttempt {
+    /// When it is due.
+    due: Timestamp,
+    /// How long the attempts before it and their waits take.
+    spent: Duration,
+    /// The attempt before it failed without a class.
+    unclassified: bool,
 }
 
 /// A number from 0 to 1 that run, command and attempt determine.

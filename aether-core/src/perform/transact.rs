@@ -33,6 +33,10 @@ use crate::vocabulary::payload::{Answered, Payload};
 /// The event in the frame that the attempt gave to the store last: the one that the journal then holds.
 type LastEvent = Arc<Mutex<Option<Event>>>;
 
+/// What an attempt takes of the patience: nothing. The store's writer and recovery must agree on whether another attempt is
+/// left, and recovery does not know how long the attempt took.
+const UNCOUNTED: Duration = Duration::ZERO;
+
 /// One attempt at a transaction step, as the store executes it.
 struct Attempt {
     run: Arc<Run>,
@@ -150,7 +154,7 @@ fn finished(
     };
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
     let retry = options.retry();
-    let again = failures.allow(&retry, attempt, class, cx.now());
+    let again = failures.allow(&retry, attempt, class, UNCOUNTED);
     let outcome = if again { Outcome::RetryableFailure } else { class.outcome() };
     let exhausted = may_retry && !again && retry.max_retries > 0;
     let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
@@ -160,9 +164,7 @@ fn finished(
 impl StepCall {
     /// Makes one attempt at a transaction step.
     pub(crate) async fn transact(&mut self) -> Next {
-        let began = self.run.now();
-        self.began = Some(began);
-        let cx = self.step_cx(began, None);
+        let cx = self.step_cx(self.run.now(), None);
         let event = match self.intercepted(&cx) {
             Some(stub) => {
                 let ended = {
@@ -244,13 +246,11 @@ impl StepCall {
             Some(error) => Err(error),
             None => Ok(result.unwrap_or_else(Payload::null)),
         };
-        // As of when the attempt began, like the outcome: the two must agree on whether another attempt is left.
-        let as_of = self.began.unwrap_or_else(|| self.run.now());
         let class = FailureClass::Retryable;
-        if let (Outcome::RetryableFailure, Err(error), Some(due)) =
-            (outcome, &answered, self.next_due(attempt, class, None, as_of))
+        if let (Outcome::RetryableFailure, Err(error), Some(next)) =
+            (outcome, &answered, self.next_attempt(attempt, class, None, UNCOUNTED))
         {
-            self.retry(error.clone(), class, due).await;
+            self.retry(error.clone(), next).await;
             return Next::Again;
         }
         let mut events = self.start_events();

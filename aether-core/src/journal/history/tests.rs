@@ -101,7 +101,7 @@ fn retried(id: &str, attempt: u32) -> Event {
         attempt,
         error: json("\"no\""),
         due: second(5),
-        since: None,
+        spent_ms: None,
         unclassified: false,
     }
     .into()

@@ -201,7 +201,9 @@ pub(crate) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -
         }
         seen.push(text);
     }
-    if !seen.iter().any(|name| name == "max_retries" || name == "patience") {
+    // An option that is not known may be one of the two, misspelt: that is said already.
+    let known = seen.iter().all(|name| KNOWN.contains(&name.as_str()));
+    if known && !seen.iter().any(|name| name == "max_retries" || name == "patience") {
         bad(
             name,
             "retry",
