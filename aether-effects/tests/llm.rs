@@ -7,6 +7,7 @@ mod kit;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use aether_core::definition::def::Retry;
 use aether_core::engine::{Engine, RunError};
 use aether_core::failure::Failure;
 use aether_core::journal::event::Event;
@@ -199,7 +200,7 @@ async fn malformed_answers_are_typed_errors_that_show_their_start() {
     {
         let error = error_for(200, body).await;
         assert!(matches!(error, ModelError::WrongShape { .. }), "{body:?}: {error}");
-        assert_eq!(error.class(), FailureClass::Retryable);
+        assert_eq!(error.class(), FailureClass::Unclassified);
     }
 }
 
@@ -239,7 +240,8 @@ async fn the_key_reaches_no_journal_and_a_hanging_model_is_asked_again() {
     let store = MemoryStore::new();
     let client = client(&url).timeout(Duration::from_millis(50));
     assert!(!format!("{client:?}").contains("very-secret"));
-    let engine = engine(&store, client).await;
+    let engine =
+        builder(&store).model_retry(Retry::times(3)).provide(Models::new(client)).start().await.unwrap();
     let run = engine.start::<Ask>("plan".into()).await.unwrap();
     let error = run.result().await.unwrap_err().to_string();
     assert!(error.contains("did not answer in time"), "{error}");
