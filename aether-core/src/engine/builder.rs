@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast;
 
+use crate::definition::def::Retry;
 use crate::engine::build_error::BuildError;
 use crate::engine::children::ChildRuns;
 use crate::engine::defaults::Defaults;
@@ -17,6 +18,7 @@ use crate::engine::retention::Retention;
 use crate::engine::{retention, worker};
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::{DefaultPolicy, ReplayPolicy};
+use crate::policy::retries::Retries;
 use crate::policy::verifiers::{Verifier, Verifiers};
 use crate::run::leases::Leases;
 use crate::run::program::RegisteredWorkflow;
@@ -61,6 +63,7 @@ pub struct EngineBuilder {
     approvals: Approvals,
     workflows: Vec<RegisteredWorkflow>,
     limits: Limits,
+    retries: Retries,
     verifiers: Verifiers,
     settings: Settings,
     steps: Vec<RegisteredStep>,
@@ -135,6 +138,7 @@ impl EngineBuilder {
             approvals: Approvals::default(),
             workflows: Vec::new(),
             limits: Limits::default(),
+            retries: Retries::default(),
             verifiers: Verifiers::default(),
             settings: Settings {
                 lease: Duration::from_secs(15),
@@ -368,6 +372,32 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets when another attempt is made at reads that declare no `retry`, HTTP reads included. Default [`Retry::READ`].
+    ///
+    /// ```
+    /// # use aether_core::definition::def::Retry;
+    /// # use aether_core::engine::Engine;
+    /// let builder = Engine::builder().read_retry(Retry::times(3));
+    /// ```
+    pub fn read_retry(mut self, retry: Retry) -> Self {
+        self.retries.read = retry;
+        self
+    }
+
+    /// Sets when another attempt is made at model calls that declare no `retry`. Default [`Retry::READ`].
+    ///
+    /// ```
+    /// # use aether_core::definition::def::Retry;
+    /// # use aether_core::engine::Engine;
+    /// # use std::time::Duration;
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// let builder = Engine::builder().model_retry(Retry { patience: Some(day), ..Retry::READ });
+    /// ```
+    pub fn model_retry(mut self, retry: Retry) -> Self {
+        self.retries.model = retry;
+        self
+    }
+
     /// Sets how long a claim of a run lasts without renewal; then another engine may claim the run. Default 15 s, at
     /// least 100 ms. The engine renews its leases after a third of it.
     ///
@@ -498,6 +528,7 @@ impl EngineBuilder {
             interceptor: self.interceptor,
             approvals: self.approvals,
             limits: self.limits,
+            retries: self.retries,
             verifiers,
             grace: self.grace,
             cancel_grace: self.cancel_grace,

@@ -14,6 +14,7 @@ use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::journal::event::Event;
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::ReplayPolicy;
+use crate::policy::retries::Retries;
 use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
 use crate::sched::HashMap;
@@ -51,6 +52,7 @@ pub(crate) struct EngineShared {
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
     pub(crate) approvals: Approvals,
     pub(crate) limits: Limits,
+    pub(crate) retries: Retries,
     pub(crate) verifiers: Verifiers,
     pub(crate) grace: Duration,
     /// How long bodies may continue in a run that is being cancelled.

@@ -348,6 +348,7 @@ impl Stage {
             interceptor: None,
             approvals: Default::default(),
             limits: self.limits,
+            retries: Default::default(),
             verifiers,
             grace: Duration::ZERO,
             cancel_grace: Duration::ZERO,
