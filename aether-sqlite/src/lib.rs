@@ -29,6 +29,7 @@ mod sql;
 mod statements;
 mod step_connection;
 mod store;
+mod stuck;
 mod worker_locks;
 mod writer;
 

@@ -93,7 +93,7 @@ impl SqliteStore {
     /// Runs `ask` in the writer's transaction and answers when that is durable. Queued before this returns.
     fn write<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
+        ask: impl FnMut(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, StoreError>> {
         self.queue(WriteRequest::with_reply(ask, false))
     }
@@ -164,7 +164,7 @@ impl Store for SqliteStore {
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
         let creates = new.owner.is_some();
-        self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(new), creates))
+        self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(&new), creates))
     }
 
     fn append(&self, append: Append) {
@@ -309,7 +309,8 @@ impl Store for SqliteStore {
         effect: StoredEffect,
         values: Vec<LargeValue>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.write(move |batch| batch.put_effect(&effect, &values))
+        // The body has returned, and may have changed the world: its outcome is kept as appends are.
+        self.queue(WriteRequest::kept(move |batch: &mut Batch<'_>| batch.put_effect(&effect, &values)))
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
@@ -332,14 +333,15 @@ impl Store for SqliteStore {
     }
 
     /// Commits what is queued, closes the file and ends the threads. Later calls fail with
-    /// [`StoreError::Unavailable`]; closing again does nothing.
+    /// [`StoreError::Unavailable`]; closing again does nothing. What cannot be written yet is tried for five seconds
+    /// more (after [`SqliteOptions::lock_patience`], if another process holds the file).
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let (closer, closed) = oneshot::channel();
             drop(self.ops.send(Op::Close(closer)));
-            let _already_closed = closed.await;
+            let closed = closed.await.unwrap_or(Ok(()));
             self.join();
-            Ok(())
+            closed
         })
     }
 }

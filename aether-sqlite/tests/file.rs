@@ -14,10 +14,10 @@ use aether_core::payload::{Digest, Payload};
 use aether_core::store::AppendReply;
 use aether_core::store::ledger::{Acquire, Acquired, LedgerEntry, LedgerStatus};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, DurableWatermark, Message, NewRun, Receipt, RunFilter,
+    Ack, Append, AppendError, ClaimRequest, Message, NewRun, Receipt, RunFilter,
     StatusChange, Store, StoreError,
 };
-use aether_sqlite::{SqliteOptions, SqliteStore};
+use aether_sqlite::SqliteStore;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -327,55 +327,6 @@ async fn a_read_only_file_is_refused() {
     if std::fs::OpenOptions::new().append(true).open(&path).is_err() {
         assert!(matches!(refused(&path), StoreError::ReadOnly { .. }));
     }
-}
-
-#[tokio::test]
-async fn a_full_disk_fails_every_append_of_its_batch_and_the_writer_goes_on() {
-    let (_folder, path) = place();
-    let options =
-        SqliteOptions { max_pages: Some(60), linger: Duration::from_millis(200), ..SqliteOptions::default() };
-    let store = SqliteStore::open_with(&path, options).unwrap();
-    for name in ["a", "b"] {
-        store.create(new_run(name)).await.unwrap();
-    }
-    let tails: [Arc<DurableWatermark>; 2] = Default::default();
-    let silent = |name: &str, tail: usize, frame: Frame| {
-        let ack = Ack::silent(id(name), 2, tails[tail].clone());
-        store.append(Append { frame, ack, ..append(name, 1, 1) });
-    };
-    silent("a", 0, frame("small"));
-    silent("b", 1, frame(&"x".repeat(2_000_000)));
-    for tail in &tails {
-        let failure = tail.failed().await;
-        assert!(matches!(failure, AppendError::Store(StoreError::Full { .. })), "{failure}");
-    }
-    assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 1);
-    put(&store, "a", 1, 1).await.unwrap();
-    put(&store, "b", 1, 1).await.unwrap();
-    assert_eq!(read_verified(&store.load(&id("a"), 0).await.unwrap()).unwrap().len(), 2);
-}
-
-#[tokio::test]
-async fn a_lock_that_lasts_is_an_error_and_nothing_is_lost_but_what_waited() {
-    let (_folder, path) = place();
-    let options = SqliteOptions {
-        busy_timeout: Duration::from_millis(60),
-        lock_patience: Duration::ZERO,
-        ..SqliteOptions::default()
-    };
-    let store = SqliteStore::open_with(&path, options).unwrap();
-    store.create(new_run("a")).await.unwrap();
-    let other = Connection::open(&path).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let (one, two) = (queue(&store, append("a", 1, 1)), queue(&store, append("a", 1, 2)));
-    let call = store.claim(claim("w", 1)).await;
-    assert!(matches!(&call, Err(error @ StoreError::Locked { .. }) if error.is_retryable()), "{call:?}");
-    for reply in [one, two] {
-        assert!(matches!(reply.await.unwrap(), Err(AppendError::Store(StoreError::Locked { .. }))));
-    }
-    assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 1, "reading goes on");
-    other.execute_batch("COMMIT").unwrap();
-    put(&store, "a", 1, 1).await.unwrap();
 }
 
 #[tokio::test]

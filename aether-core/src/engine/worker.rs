@@ -21,6 +21,9 @@ use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::id::RunId;
 
+/// How long a shutdown waits for the appends of a run that it cut off.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Starts the engine's own tasks.
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
     tokio::spawn(schedule(Arc::clone(inner)));
@@ -197,8 +200,12 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
                 // owner would read a journal that still grows; and a run that is not released yet is still active.
                 task.abort();
                 let _aborted = task.await;
-                let _flushed_or_failed = run.watermark().reached(run.next()).await;
-                release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+                // A store that cannot write for the moment keeps the appends; its `close` says what became of them, and the
+                // lease runs out by itself.
+                let flushed = Box::pin(run.watermark().reached(run.next()));
+                if let Either::Left(_) = select(flushed, environment.sleep(FLUSH_PATIENCE)).await {
+                    release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+                }
                 remove_active(inner, &run);
             }
         }));

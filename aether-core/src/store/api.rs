@@ -257,6 +257,7 @@ pub struct Snapshot {
 ///   both: a check before the write would let two workers pass.
 /// - [`Ack::durable`] is called only when the append would survive what [`Store::durability`] says.
 /// - A refused append leaves the other appends of its batch alone.
+/// - An append is answered only when it is decided: a medium that refuses writes for the moment fails none.
 /// - The database changes of a [`Work`] are kept exactly if the append that carries it takes effect.
 /// - After a terminal status every append is refused.
 /// - Every method may be called at any time from any thread. Timestamps come from the caller; a store makes none.
@@ -353,6 +354,15 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// [`AppendError::WrongPosition`](crate::store::error::AppendError::WrongPosition) when the append does not follow
     /// the last one, [`StoreError::UnknownRun`] when there is no such run, and [`StoreError::Corrupt`] when a ledger
     /// row to change is missing.
+    ///
+    /// An append is answered only when it is decided: durable, refused for one of these reasons, or impossible for good
+    /// (the store is closed, damaged or read-only). While the medium refuses writes for the moment (a full disk, a file
+    /// that another process has locked, an I/O error), the store keeps it, and every append of its run behind it, and
+    /// tries again: the body whose outcome it carries has changed the world already. When a commit fails without saying
+    /// whether it happened, an append that is found in the journal (same run, epoch, position and frame) is durable.
+    /// A refusal is answered only when what caused it is durable. One exception: an append with a [`Work`] whose call
+    /// was made and whose changes were rolled back because of the medium is answered with its error, for then nothing
+    /// has happened.
     fn append(&self, append: Append);
 
     /// The frames of a run in order, beginning with the one that holds position `from`. Empty for an unknown run. Sees
@@ -463,6 +473,7 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Stores an outcome under its key, and the values it refers to as [`Store::put_blob`] does, all in one write.
     /// Durable when it answers. The first outcome under a key stays: a second one is dropped, its values are stored.
+    /// Kept as an append is while the medium refuses writes for the moment.
     ///
     /// # Errors
     /// [`StoreError::UnknownRun`] when there is no such run.
@@ -499,6 +510,9 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Waits until everything queued is durable, then closes the store. Calls that come later fail with
     /// [`StoreError::Unavailable`]; a store that lives in memory may stay open.
+    ///
+    /// # Errors
+    /// The error of the medium when it still refuses writes. It comes in bounded time and says what was not written.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
