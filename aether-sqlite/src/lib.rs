@@ -19,6 +19,7 @@ mod batch;
 mod calls;
 mod engine;
 mod error;
+mod identity;
 mod open;
 mod options;
 mod purge;

@@ -21,6 +21,7 @@ use aether_core::store::{EndedRuns, Message, RunFilter, RunRecord, Snapshot, Sto
 use jiff::Timestamp;
 
 use crate::error::{OpError, gone, opening};
+use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::row;
 
@@ -36,15 +37,20 @@ pub(crate) struct Readers {
 
 impl Readers {
     /// Starts `options.readers` threads. Each opens its connection at its first read.
-    pub(crate) fn start(path: &Path, store: &Arc<str>, options: &SqliteOptions) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        path: &Path,
+        watch: &FileWatch,
+        store: &Arc<str>,
+        options: &SqliteOptions,
+    ) -> std::io::Result<Self> {
         let (jobs, queue) = unbounded();
         let threads = (0..options.readers.max(1))
             .map(|_| {
                 let (path, store, queue) = (path.to_owned(), store.clone(), queue.clone());
-                let options = options.clone();
+                let (options, watch) = (options.clone(), watch.clone());
                 std::thread::Builder::new()
                     .name("aether-sqlite-reader".into())
-                    .spawn(move || serve(&path, &store, &options, &queue))
+                    .spawn(move || serve(&path, &watch, &store, &options, &queue))
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { store: store.clone(), jobs: Mutex::new(Some(jobs)), threads: Mutex::new(threads) })
@@ -81,14 +87,16 @@ impl Readers {
     }
 }
 
-fn serve(path: &Path, store: &str, options: &SqliteOptions, queue: &Receiver<Job>) {
+fn serve(path: &Path, watch: &FileWatch, store: &str, options: &SqliteOptions, queue: &Receiver<Job>) {
     let mut conn = None;
     for job in queue {
         if conn.is_none() {
-            match connect(path, options) {
+            // Watched after it is open: a connection made later must not read another file than the writer writes.
+            let opened = connect(path, options).map_err(|error| opening(&error, path, store));
+            match watch.check().and(opened) {
                 Ok(fresh) => conn = Some(fresh),
                 Err(error) => {
-                    job(Err(opening(&error, path, store)));
+                    job(Err(error));
                     continue;
                 }
             }

@@ -24,6 +24,7 @@ use aether_core::store::{
 
 use crate::batch::Batch;
 use crate::error::{OpError, gone, translate};
+use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::reader::Readers;
 use crate::worker_locks::WorkerLocks;
@@ -75,13 +76,14 @@ impl SqliteStore {
             store: name.to_string(),
             reason: format!("no thread could be started: {error}"),
         };
-        let readers = Readers::start(path, &name, &options).map_err(no_thread)?;
+        let watch = FileWatch::new(path, &name);
+        let readers = Readers::start(path, &watch, &name, &options).map_err(no_thread)?;
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
         let writer = std::thread::Builder::new()
             .name("aether-sqlite-writer".into())
             .spawn({
-                let config = WriterConfig { path: path.to_owned(), store: name.clone(), options };
+                let config = WriterConfig { path: path.to_owned(), store: name.clone(), options, watch };
                 move || writer::serve(conn, &config, &ops, &ready)
             })
             .map_err(no_thread)?;

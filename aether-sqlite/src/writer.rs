@@ -2,7 +2,8 @@
 //!
 //! Promise: appends take effect in the order in which they were queued; nothing is answered before the commit that
 //! decides it. A batch that cannot be written for the moment (a full disk, a locked file, an I/O error) is rolled back
-//! and tried again, its appends in their order, until it is written or the store closes. While a caller waits, a batch
+//! and tried again, its appends in their order, until it is written or the store closes. Nothing is answered as written
+//! by a transaction that began after the file was deleted or replaced. While a caller waits, a batch
 //! is committed as soon as the queue is empty; while none does, it stays open for a moment to take in more. A unit of
 //! work has a transaction of its own, between two batches.
 
@@ -22,6 +23,7 @@ use aether_core::store::{Append, AppendError, StoreError};
 
 use crate::batch::Batch;
 use crate::error::{OpError, gone, is_transient, translate};
+use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::step_connection::{StepConnection, StepFailure, run_transaction};
 use crate::stuck::{Stuck, unwritten};
@@ -181,6 +183,7 @@ pub(crate) struct WriterConfig {
     pub(crate) path: PathBuf,
     pub(crate) store: Arc<str>,
     pub(crate) options: SqliteOptions,
+    pub(crate) watch: FileWatch,
 }
 
 struct Writer<'c> {
@@ -266,6 +269,11 @@ impl<'c> Writer<'c> {
         while let Some(Pending { op, try_ }) = self.next() {
             match op {
                 Op::Close(closer) => self.close(closer),
+                // The file that is open has no name any more: what would be written to it is lost.
+                op if let Err(lost) = self.config.watch.check() => {
+                    tracing::error!(error = %lost, "a write is refused");
+                    op.fail(&lost);
+                }
                 Op::Append(append) if append.work.is_some() => self.run_step(append),
                 op => self.transaction(Pending { op, try_ }),
             }
@@ -343,7 +351,10 @@ impl<'c> Writer<'c> {
         match carried {
             Ok(acquired) => {
                 self.is_written();
-                append.ack.durable(acquired);
+                match self.config.watch.check() {
+                    Ok(()) => append.ack.durable(acquired),
+                    Err(lost) => append.ack.failed(lost.into()),
+                }
             }
             // The body was not called, so the step waits as a whole.
             Err(StepFailure::NotBegun(error, true)) => {
@@ -375,7 +386,7 @@ impl<'c> Writer<'c> {
 
     /// The connection for units of work and its transactions, opened for the first one: most programs have none.
     fn step_connection(&mut self) -> Result<(&'c StepConnection, &mut Batch<'c>), StoreError> {
-        let WriterConfig { path, store, options } = self.config;
+        let WriterConfig { path, store, options, .. } = self.config;
         let connection = match self.step_connection.get() {
             Some(connection) => connection,
             None => {
@@ -399,10 +410,18 @@ impl<'c> Writer<'c> {
         self.expecting = false;
         // No caller is answered before this line has run: a commit that fails would take the answer back.
         match self.fill(first).and_then(|alone| self.batch.commit().map_err(|error| (error, alone))) {
-            Ok(()) => {
-                self.is_written();
-                self.done.drain(..).for_each(Done::committed);
-            }
+            // The file may have gone since the look before the transaction.
+            Ok(()) => match self.config.watch.check() {
+                Ok(()) => {
+                    self.is_written();
+                    self.done.drain(..).for_each(Done::committed);
+                }
+                Err(lost) => {
+                    tracing::error!(error = %lost, "a batch is not acknowledged");
+                    self.batch.rollback();
+                    self.done.drain(..).for_each(|done| done.undone().fail(&lost));
+                }
+            },
             Err((error, alone)) => {
                 self.batch.rollback();
                 self.undo(&error, alone);

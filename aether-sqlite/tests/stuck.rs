@@ -1,4 +1,5 @@
 //! A file that cannot be written for a while: what is kept until it can, what is answered at once, and what a close says.
+//! And a file that is gone.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken promise panics with what it saw")]
 
@@ -266,4 +267,45 @@ async fn closing_on_a_full_disk_ends_and_says_what_was_not_written() {
     assert!(error.to_string().contains("without writing appends: 1 (runs `a`)"), "{error}");
     assert!(matches!(lost.await.unwrap(), Err(AppendError::Store(StoreError::Full { .. }))));
     store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_after_the_file_was_deleted_or_replaced() {
+    let gone = |path: &Path| std::fs::remove_file(path).unwrap();
+    let replaced = |path: &Path| {
+        std::fs::copy(path, path.with_extension("copy")).unwrap();
+        std::fs::rename(path.with_extension("copy"), path).unwrap();
+    };
+    let log_gone = |path: &Path| std::fs::remove_file(path.with_extension("db-wal")).unwrap();
+    let cases: [(fn(&Path), &str); 3] =
+        [(gone, "deleted or moved"), (replaced, "replaced by another file"), (log_gone, "agent.db-wal")];
+    for (lose, says) in cases {
+        let file = File::new().await;
+        let store = file.open();
+        queue(&store, append("a", 1, frame("event"))).await.unwrap().unwrap();
+        lose(&file.path);
+        let error = queue(&store, append("a", 2, frame("event"))).await.unwrap().unwrap_err();
+        assert!(matches!(&error, AppendError::Store(error @ StoreError::Lost { .. }) if !error.is_retryable()));
+        assert!(error.to_string().contains(says) && error.to_string().contains("put the file back"), "{error}");
+        assert!(matches!(store.claim(claim()).await, Err(StoreError::Lost { .. })));
+        // Opened for the first time by this read, or not: never the content of another file.
+        for _ in 0..2 {
+            let read = store.load(&id("a"), 0).await;
+            assert!(matches!(&read, Err(StoreError::Lost { .. })) || read.unwrap().len() == 2);
+        }
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_moved_away_and_back_is_written_again() {
+    let file = File::new().await;
+    let store = file.open();
+    let (away, log) = (file.path.with_extension("away"), file.path.with_extension("db-wal"));
+    std::fs::rename(&file.path, &away).unwrap();
+    let refused = queue(&store, append("a", 1, frame("event"))).await.unwrap();
+    assert!(matches!(refused, Err(AppendError::Store(StoreError::Lost { .. }))), "{refused:?}");
+    std::fs::rename(&away, &file.path).unwrap();
+    assert!(log.exists());
+    queue(&store, append("a", 1, frame("event"))).await.unwrap().unwrap();
 }
