@@ -19,7 +19,7 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError,
+    RunRecord, Sent, Snapshot, Store, StoreError, Unread,
 };
 
 use crate::batch::Batch;
@@ -262,12 +262,12 @@ impl Store for SqliteStore {
         self.write(move |batch| batch.send(&run, &message))
     }
 
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
         let run = run.clone();
-        Box::pin(self.readers.ask(move |conn| reader::inbox(conn, &run)))
+        Box::pin(self.readers.ask(move |conn| reader::inbox(conn, &run, after)))
     }
 
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
         let run = run.clone();
         Box::pin(self.readers.ask(move |conn| reader::unread(conn, &run)))
     }

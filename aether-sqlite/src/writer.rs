@@ -363,7 +363,11 @@ impl<'c> Writer<'c> {
             }
             // The body was called and is undone; the append that says so is one like any other.
             Err(StepFailure::Unrecorded(error, true)) => self.keep_step(append, error),
-            Err(StepFailure::NotBegun(error, _) | StepFailure::Unrecorded(error, _) | StepFailure::Undone(error)) => {
+            Err(
+                StepFailure::NotBegun(error, _)
+                | StepFailure::Unrecorded(error, _)
+                | StepFailure::Undone(error),
+            ) => {
                 tracing::warn!(%error, key = %work.key(), "a transaction step was not committed");
                 append.ack.failed(error.into());
             }

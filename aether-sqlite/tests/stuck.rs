@@ -285,8 +285,13 @@ async fn nothing_is_acknowledged_after_the_file_was_deleted_or_replaced() {
         queue(&store, append("a", 1, frame("event"))).await.unwrap().unwrap();
         lose(&file.path);
         let error = queue(&store, append("a", 2, frame("event"))).await.unwrap().unwrap_err();
-        assert!(matches!(&error, AppendError::Store(error @ StoreError::Lost { .. }) if !error.is_retryable()));
-        assert!(error.to_string().contains(says) && error.to_string().contains("put the file back"), "{error}");
+        assert!(
+            matches!(&error, AppendError::Store(error @ StoreError::Lost { .. }) if !error.is_retryable())
+        );
+        assert!(
+            error.to_string().contains(says) && error.to_string().contains("put the file back"),
+            "{error}"
+        );
         assert!(matches!(store.claim(claim()).await, Err(StoreError::Lost { .. })));
         // Opened for the first time by this read, or not: never the content of another file.
         for _ in 0..2 {

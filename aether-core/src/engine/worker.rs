@@ -126,7 +126,7 @@ async fn poll_inboxes(inner: &Arc<Inner>) {
     let waiting: Vec<_> =
         inner.active().values().filter(|a| is_worth_a_look(&a.run)).map(|a| Arc::clone(&a.run)).collect();
     for run in waiting {
-        if let Ok(inbox) = inner.shared.store.inbox(&run.id).await {
+        if let Ok(inbox) = inner.shared.store.inbox(&run.id, run.seen()).await {
             run.notify(inbox);
         }
     }

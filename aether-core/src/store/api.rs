@@ -217,6 +217,31 @@ pub struct Message {
     pub at: Timestamp,
 }
 
+/// How much a run's inbox holds that no append has consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// How many messages.
+    pub messages: usize,
+    /// Bytes of JSON in their payloads.
+    pub bytes: usize,
+}
+
+impl Unread {
+    /// What one message adds to an inbox.
+    pub fn of(message: &Message) -> Self {
+        Self { messages: 1, bytes: message.payload.as_str().len() }
+    }
+}
+
+impl std::iter::Sum for Unread {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, part| Self {
+            messages: sum.messages.saturating_add(part.messages),
+            bytes: sum.bytes.saturating_add(part.bytes),
+        })
+    }
+}
+
 /// Result of [`Store::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -415,14 +440,15 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// [`StoreError::UnknownRun`] when there is no such run.
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>>;
 
-    /// The messages that no append has consumed, in the order in which they were sent.
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
+    /// The messages with a number above `after` that no append has consumed, in the order in which they were sent. 0
+    /// reads the whole inbox. The messages left out must cost nothing: a worker asks after every message for what it
+    /// has not seen, while thousands may be unread.
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
 
-    /// The number of messages that [`Store::inbox`] would return. The default reads them all; a store that can count
-    /// without reading should.
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
-        let inbox = self.inbox(run);
-        Box::pin(async move { Ok(inbox.await?.len()) })
+    /// How much the whole inbox holds. The default reads it; a store that can count without reading should.
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
+        let inbox = self.inbox(run, 0);
+        Box::pin(async move { Ok(inbox.await?.iter().map(Unread::of).sum()) })
     }
 
     /// The waiting runs without an owner whose inbox is not empty, each with the number of its newest unread message. The
@@ -433,7 +459,7 @@ pub trait Store: Send + Sync + Debug + 'static {
             let mut found = Vec::new();
             for record in self.runs(waiting).await? {
                 if record.owner.is_none()
-                    && let Some(newest) = self.inbox(&record.id).await?.last()
+                    && let Some(newest) = self.inbox(&record.id, 0).await?.last()
                 {
                     found.push((record, newest.seq));
                 }

@@ -14,7 +14,7 @@ pub mod read;
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
 pub use api::{
     Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, Rollback, RunFilter, RunRecord, Sent,
-    Snapshot, StatusChange, Store, StoredEffect, Work,
+    Snapshot, StatusChange, Store, StoredEffect, Unread, Work,
 };
 pub use error::{AppendError, StoreError};
 pub use intent::{DurableIntent, LedgerAnswer};

@@ -472,8 +472,7 @@ async fn an_outcome_that_cannot_be_written_on_a_full_disk_is_written_when_there_
         let folder = tempfile::tempdir().unwrap();
         let (store, other) = impatient(&folder.path().join("a.db"), Some(800));
         let stage = Stage::new();
-        let engine =
-            builder(Arc::clone(&store), &stage).lease(Duration::from_secs(5)).start().await.unwrap();
+        let engine = builder(Arc::clone(&store), &stage).lease(Duration::from_secs(5)).start().await.unwrap();
         let what = "x".repeat(size);
         let run = engine.start::<one_act>(what.clone()).id("r").await.unwrap();
         stage.entered().await;
