@@ -39,7 +39,7 @@ ORDER BY wake_at, no LIMIT ?3";
 
 impl Batch<'_> {
     /// Creates a run unless its id is taken.
-    pub(crate) fn create(&mut self, new: NewRun) -> Result<Created, OpError> {
+    pub(crate) fn create(&mut self, new: &NewRun) -> Result<Created, OpError> {
         if let Some(record) = self.record(&new.id)? {
             return Ok(Created::Existing(Box::new(record)));
         }
@@ -92,7 +92,7 @@ impl Batch<'_> {
             self.statements.frame(&head, &new.frame, new.at, &hash)?;
             head.next = next;
         }
-        self.remember(new.id, head);
+        self.remember(new.id.clone(), head);
         Ok(Created::New)
     }
 

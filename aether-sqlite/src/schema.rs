@@ -16,7 +16,7 @@ use crate::error::OpError;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES, WORKERS];
+const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES, WORKERS, UNREAD];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -159,6 +159,28 @@ CREATE TABLE aether_lost(
     PRIMARY KEY(worker, run_no, epoch)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX aether_lost_run ON aether_lost(run_no);
+";
+
+/// How much each inbox holds, kept by triggers, and an index of the runs that nothing wakes although theirs is not
+/// empty. Counting the rows of `inbox` would cost a look at each of them for every message that is sent.
+const UNREAD: &str = "
+ALTER TABLE runs ADD COLUMN unread INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN unread_bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE runs SET
+    unread = (SELECT count(*) FROM inbox WHERE run_no = runs.no AND consumed IS NULL),
+    unread_bytes = (SELECT coalesce(sum(octet_length(payload)), 0) FROM inbox
+                    WHERE run_no = runs.no AND consumed IS NULL)
+WHERE no IN (SELECT run_no FROM inbox WHERE consumed IS NULL);
+CREATE INDEX aether_runs_unread ON runs(no) WHERE unread > 0 AND status = 'waiting' AND owner IS NULL;
+CREATE TRIGGER aether_inbox_sent AFTER INSERT ON inbox WHEN new.consumed IS NULL BEGIN
+    UPDATE runs SET unread = unread + 1, unread_bytes = unread_bytes + octet_length(new.payload)
+    WHERE no = new.run_no;
+END;
+CREATE TRIGGER aether_inbox_consumed AFTER UPDATE OF consumed ON inbox
+WHEN old.consumed IS NULL AND new.consumed IS NOT NULL BEGIN
+    UPDATE runs SET unread = unread - 1, unread_bytes = unread_bytes - octet_length(new.payload)
+    WHERE no = new.run_no;
+END;
 ";
 
 /// The newest version this build can read.

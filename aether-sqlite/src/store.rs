@@ -20,11 +20,12 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Append, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun, Purged, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError, WorkerRecord,
+    RunRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
 };
 
 use crate::batch::Batch;
 use crate::error::{OpError, gone, translate};
+use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::reader::Readers;
 use crate::worker_locks::WorkerLocks;
@@ -76,13 +77,14 @@ impl SqliteStore {
             store: name.to_string(),
             reason: format!("no thread could be started: {error}"),
         };
-        let readers = Readers::start(path, &name, &options).map_err(no_thread)?;
+        let watch = FileWatch::new(path, &name);
+        let readers = Readers::start(path, &watch, &name, &options).map_err(no_thread)?;
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
         let writer = std::thread::Builder::new()
             .name("aether-sqlite-writer".into())
             .spawn({
-                let config = WriterConfig { path: path.to_owned(), store: name.clone(), options };
+                let config = WriterConfig { path: path.to_owned(), store: name.clone(), options, watch };
                 move || writer::serve(conn, &config, &ops, &ready)
             })
             .map_err(no_thread)?;
@@ -94,7 +96,7 @@ impl SqliteStore {
     /// Runs `ask` in the writer's transaction and answers when that is durable. Queued before this returns.
     fn write<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
+        ask: impl FnMut(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, StoreError>> {
         self.queue(WriteRequest::with_reply(ask, false))
     }
@@ -208,7 +210,7 @@ impl Store for SqliteStore {
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
         let creates = new.owner.is_some();
-        self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(new), creates))
+        self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(&new), creates))
     }
 
     fn append(&self, append: Append) {
@@ -309,12 +311,12 @@ impl Store for SqliteStore {
         self.write(move |batch| batch.send(&run, &message))
     }
 
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
         let run = run.clone();
-        Box::pin(self.readers.ask(move |conn| reader::inbox(conn, &run)))
+        Box::pin(self.readers.ask(move |conn| reader::inbox(conn, &run, after)))
     }
 
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
         let run = run.clone();
         Box::pin(self.readers.ask(move |conn| reader::unread(conn, &run)))
     }
@@ -358,7 +360,8 @@ impl Store for SqliteStore {
         effect: StoredEffect,
         values: Vec<LargeValue>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.write(move |batch| batch.put_effect(&effect, &values))
+        // The body has returned, and may have changed the world: its outcome is kept as appends are.
+        self.queue(WriteRequest::kept(move |batch: &mut Batch<'_>| batch.put_effect(&effect, &values)))
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
@@ -381,14 +384,15 @@ impl Store for SqliteStore {
     }
 
     /// Commits what is queued, closes the file and ends the threads. Later calls fail with
-    /// [`StoreError::Unavailable`]; closing again does nothing.
+    /// [`StoreError::Unavailable`]; closing again does nothing. What cannot be written yet is tried for five seconds
+    /// more (after [`SqliteOptions::lock_patience`], if another process holds the file).
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let (closer, closed) = oneshot::channel();
             drop(self.ops.send(Op::Close(closer)));
-            let _already_closed = closed.await;
+            let closed = closed.await.unwrap_or(Ok(()));
             self.join();
-            Ok(())
+            closed
         })
     }
 }

@@ -7,7 +7,7 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["error", "options", "worker_locks"],
+    &["error", "identity", "options", "stuck", "worker_locks"],
     &["row", "schema"],
     &["open", "reader", "statements"],
     &["batch"],

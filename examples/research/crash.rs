@@ -149,8 +149,8 @@ impl Store for CrashingStore {
     fn send(&self, run: &RunId, message: Message) -> Answer<'_, Sent> {
         self.inner.send(run, message)
     }
-    fn inbox(&self, run: &RunId) -> Answer<'_, Vec<Message>> {
-        self.inner.inbox(run)
+    fn inbox(&self, run: &RunId, after: u64) -> Answer<'_, Vec<Message>> {
+        self.inner.inbox(run, after)
     }
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> Answer<'_, ()> {
         self.inner.put_blob(hash, bytes)

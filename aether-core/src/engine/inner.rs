@@ -261,7 +261,7 @@ impl Engine {
 pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
     let active = inner.active().get(run).map(|active| Arc::clone(&active.run));
     if let Some(active) = active
-        && let Ok(inbox) = inner.shared.store.inbox(run).await
+        && let Ok(inbox) = inner.shared.store.inbox(run, active.seen()).await
     {
         active.notify(inbox);
     }

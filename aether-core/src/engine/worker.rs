@@ -25,6 +25,8 @@ use crate::vocabulary::id::RunId;
 
 /// How many claimed runs are read at the same time.
 pub(super) const LOADS: usize = 8;
+/// How long a shutdown waits for the appends of a run that it cut off.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Starts the engine's own tasks.
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
@@ -143,7 +145,7 @@ async fn poll_inboxes(inner: &Arc<Inner>) {
     let waiting: Vec<_> =
         inner.active().values().filter(|a| is_worth_a_look(&a.run)).map(|a| Arc::clone(&a.run)).collect();
     for run in waiting {
-        if let Ok(inbox) = inner.shared.store.inbox(&run.id).await {
+        if let Ok(inbox) = inner.shared.store.inbox(&run.id, run.seen()).await {
             run.notify(inbox);
         }
     }
@@ -181,10 +183,12 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
                 // owner would read a journal that still grows; and a run that is not released yet is still active.
                 task.abort();
                 let _aborted = task.await;
-                let arrived = run.watermark().reached(run.next());
-                let limit = environment.sleep(patience.max(inner.settings.lease));
-                let _flushed_failed_or_stuck = select(Box::pin(arrived), limit).await;
-                release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+                // A store that cannot write for the moment keeps the appends; its `close` says what became of them, and the
+                // lease runs out by itself.
+                let flushed = Box::pin(run.watermark().reached(run.next()));
+                if let Either::Left(_) = select(flushed, environment.sleep(FLUSH_PATIENCE)).await {
+                    release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+                }
                 remove_active(inner, &run);
             }
         }));
@@ -192,15 +196,21 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     // 4. Runs that were just being claimed or created are released by whoever does that. A store that does not answer is
     // not waited for longer than the bodies are.
     let admitted = async {
-        let limit = environment.sleep(patience.max(inner.settings.lease));
+        let limit = environment.sleep(patience + FLUSH_PATIENCE);
         let _released_or_stuck = select(Box::pin(inner.admission.write()), limit).await;
     };
     join(join_all(ends), admitted).await;
     // 5. Nothing of this worker runs any more, so whatever it could not release is free.
     let store = &inner.shared.store;
-    let retired = store.retire(&inner.shared.worker).await;
+    let retired = match select(store.retire(&inner.shared.worker), environment.sleep(FLUSH_PATIENCE)).await {
+        Either::Left((retired, _)) => retired,
+        Either::Right(_) => {
+            let reason = "the runs of this worker could not be released in time; they are when it is seen to be silent";
+            Err(StoreError::Unavailable { store: store.describe(), reason: reason.into() })
+        }
+    };
     // 6. The store is closed last, and only by its last holder: another engine of this process may still use it. What
     // this engine wrote is durable in any case, because its runs were released after their appends.
     let closed = if Arc::strong_count(store) > 1 { Ok(()) } else { store.close().await };
-    retired.and(closed)
+    closed.and(retired)
 }

@@ -20,7 +20,7 @@ use crate::run::leases::Leases;
 use crate::sched::HashMap;
 use crate::step::body::RegisteredStep;
 use crate::step::interceptor::Interceptor;
-use crate::store::api::{Message, Sent, Store};
+use crate::store::api::{Message, Sent, Store, Unread};
 use crate::store::error::StoreError;
 use crate::store::workers::LostRun;
 use crate::vocabulary::deps::Deps;
@@ -82,13 +82,15 @@ impl EngineShared {
         // A full inbox must not keep an operator from ending the run.
         let ends = message.topic == CANCEL || message.topic == TERMINATE;
         if !ends {
-            let unread = self.store.unread(run).await?;
-            self.limits.check(
-                "messages in the inbox",
-                unread.saturating_add(1),
-                self.limits.inbox,
-                "inbox",
-            )?;
+            let (limits, new) = (&self.limits, Unread::of(&message));
+            let held = [self.store.unread(run).await?, new].into_iter().sum::<Unread>();
+            let what = format!("unread messages in the inbox of run `{run}`");
+            limits.check(what, held.messages, limits.inbox, "inbox")?;
+            // An empty inbox takes any message that is itself within the limits.
+            if held != new {
+                let what = format!("bytes of JSON in the unread messages of run `{run}`");
+                limits.check(what, held.bytes, limits.inbox_bytes, "inbox_bytes")?;
+            }
         }
         Ok(self.store.send(run, message).await?)
     }

@@ -218,6 +218,31 @@ pub struct Message {
     pub at: Timestamp,
 }
 
+/// How much a run's inbox holds that no append has consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// How many messages.
+    pub messages: usize,
+    /// Bytes of JSON in their payloads.
+    pub bytes: usize,
+}
+
+impl Unread {
+    /// What one message adds to an inbox.
+    pub fn of(message: &Message) -> Self {
+        Self { messages: 1, bytes: message.payload.as_str().len() }
+    }
+}
+
+impl std::iter::Sum for Unread {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, part| Self {
+            messages: sum.messages.saturating_add(part.messages),
+            bytes: sum.bytes.saturating_add(part.bytes),
+        })
+    }
+}
+
 /// Result of [`Store::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -258,6 +283,7 @@ pub struct Snapshot {
 ///   both: a check before the write would let two workers pass.
 /// - [`Ack::durable`] is called only when the append would survive what [`Store::durability`] says.
 /// - A refused append leaves the other appends of its batch alone.
+/// - An append is answered only when it is decided: a medium that refuses writes for the moment fails none.
 /// - The database changes of a [`Work`] are kept exactly if the append that carries it takes effect.
 /// - After a terminal status every append is refused.
 /// - Every method may be called at any time from any thread. Timestamps come from the caller; a store makes none.
@@ -370,6 +396,15 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// [`AppendError::WrongPosition`](crate::store::error::AppendError::WrongPosition) when the append does not follow
     /// the last one, [`StoreError::UnknownRun`] when there is no such run, and [`StoreError::Corrupt`] when a ledger
     /// row to change is missing.
+    ///
+    /// An append is answered only when it is decided: durable, refused for one of these reasons, or impossible for good
+    /// (the store is closed, damaged or read-only). While the medium refuses writes for the moment (a full disk, a file
+    /// that another process has locked, an I/O error), the store keeps it, and every append of its run behind it, and
+    /// tries again: the body whose outcome it carries has changed the world already. When a commit fails without saying
+    /// whether it happened, an append that is found in the journal (same run, epoch, position and frame) is durable.
+    /// A refusal is answered only when what caused it is durable. One exception: an append with a [`Work`] whose call
+    /// was made and whose changes were rolled back because of the medium is answered with its error, for then nothing
+    /// has happened.
     fn append(&self, append: Append);
 
     /// The frames of a run in order, beginning with the one that holds position `from`. Empty for an unknown run. Sees
@@ -431,14 +466,15 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// [`StoreError::UnknownRun`] when there is no such run.
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>>;
 
-    /// The messages that no append has consumed, in the order in which they were sent.
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
+    /// The messages with a number above `after` that no append has consumed, in the order in which they were sent. 0
+    /// reads the whole inbox. The messages left out must cost nothing: a worker asks after every message for what it
+    /// has not seen, while thousands may be unread.
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
 
-    /// The number of messages that [`Store::inbox`] would return. The default reads them all; a store that can count
-    /// without reading should.
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
-        let inbox = self.inbox(run);
-        Box::pin(async move { Ok(inbox.await?.len()) })
+    /// How much the whole inbox holds. The default reads it; a store that can count without reading should.
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
+        let inbox = self.inbox(run, 0);
+        Box::pin(async move { Ok(inbox.await?.iter().map(Unread::of).sum()) })
     }
 
     /// The waiting runs without an owner whose inbox is not empty, each with the number of its newest unread message. The
@@ -449,7 +485,7 @@ pub trait Store: Send + Sync + Debug + 'static {
             let mut found = Vec::new();
             for record in self.runs(waiting).await? {
                 if record.owner.is_none()
-                    && let Some(newest) = self.inbox(&record.id).await?.last()
+                    && let Some(newest) = self.inbox(&record.id, 0).await?.last()
                 {
                     found.push((record, newest.seq));
                 }
@@ -489,6 +525,7 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Stores an outcome under its key, and the values it refers to as [`Store::put_blob`] does, all in one write.
     /// Durable when it answers. The first outcome under a key stays: a second one is dropped, its values are stored.
+    /// Kept as an append is while the medium refuses writes for the moment.
     ///
     /// # Errors
     /// [`StoreError::UnknownRun`] when there is no such run.
@@ -525,6 +562,9 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Waits until everything queued is durable, then closes the store. Calls that come later fail with
     /// [`StoreError::Unavailable`]; a store that lives in memory may stay open.
+    ///
+    /// # Errors
+    /// The error of the medium when it still refuses writes. It comes in bounded time and says what was not written.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 

@@ -17,16 +17,18 @@ use crate::journal::large_values::LargeValue;
 use crate::sched::{HashMap, Mutex};
 use crate::store::api::{
     Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
-    StatusChange, Store, StoredEffect,
+    StatusChange, Store, StoredEffect, Unread,
 };
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::memory::inbox::Inbox;
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
 
+mod inbox;
 mod tampering;
 
 /// A store that lives and dies with its process. Cheap to clone; clones share their content.
@@ -70,7 +72,7 @@ struct Worker {
 struct Run {
     record: RunRecord,
     frames: Vec<StoredFrame>,
-    inbox: Vec<(Message, bool)>,
+    inbox: Inbox,
     snapshot: Option<Snapshot>,
     progress: HashMap<CommandId, Payload>,
     effects: Vec<StoredEffect>,
@@ -114,7 +116,7 @@ impl Run {
             self.record.wake_at = change.wake_at;
             // A message that arrived after the worker's last look has set `wake_at`, and the line above has just
             // overwritten it. Without this check the run would sleep with the message in its inbox.
-            let unread = self.inbox.iter().any(|(message, consumed)| !consumed && message.seq > change.seen);
+            let unread = self.inbox.after(change.seen).next().is_some();
             if unread || std::mem::take(&mut self.notified) {
                 self.wake(at);
             }
@@ -175,7 +177,7 @@ impl Content {
         let mut run = Run {
             record,
             frames: Vec::new(),
-            inbox: Vec::new(),
+            inbox: Inbox::default(),
             snapshot: None,
             progress: HashMap::new(),
             effects: Vec::new(),
@@ -229,9 +231,7 @@ impl Content {
         let run = self.known(&append.run)?;
         run.push(frame, append.at);
         run.record.updated_at = append.at;
-        for (message, consumed) in &mut run.inbox {
-            *consumed |= append.consumed.contains(&message.seq);
-        }
+        append.consumed.iter().for_each(|seq| run.inbox.consume(*seq));
         if let Some(change) = &append.status {
             run.change(change, append.at);
             if let Some(other) = change.notify.as_ref().and_then(|other| self.runs.get_mut(other)) {
@@ -384,8 +384,7 @@ impl Content {
     fn send(&mut self, run: &RunId, mut message: Message) -> Result<Sent, StoreError> {
         let seq = self.messages + 1;
         let run = self.known(run)?;
-        // Consumed messages stay in the list, so that a repeated send is a duplicate also after its run has ended.
-        if run.inbox.iter().any(|(known, _)| known.id == message.id) {
+        if run.inbox.knows(&message.id) {
             return Ok(Sent::Duplicate);
         }
         if run.record.status.is_terminal() {
@@ -393,7 +392,7 @@ impl Content {
         }
         message.seq = seq;
         run.wake(message.at);
-        run.inbox.push((message, false));
+        run.inbox.push(message);
         self.messages = seq;
         Ok(Sent::Delivered)
     }
@@ -549,19 +548,14 @@ impl Store for MemoryStore {
         self.answer(|content| content.send(run, message))
     }
 
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
         self.answer(|content| {
-            let Some(run) = content.runs.get(run) else { return Ok(Vec::new()) };
-            let unread = run.inbox.iter().filter(|(_, consumed)| !consumed);
-            Ok(unread.map(|(message, _)| message.clone()).collect())
+            Ok(content.runs.get(run).map(|run| run.inbox.after(after).cloned().collect()).unwrap_or_default())
         })
     }
 
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
-        self.answer(|content| {
-            let unread = |run: &Run| run.inbox.iter().filter(|(_, consumed)| !consumed).count();
-            Ok(content.runs.get(run).map_or(0, unread))
-        })
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
+        self.answer(|content| Ok(content.runs.get(run).map_or(Unread::default(), |run| run.inbox.unread())))
     }
 
     fn save_progress(

@@ -81,7 +81,7 @@ pub async fn unknown_runs_are_absent(store: &Arc<dyn Store>) {
     assert_eq!(store.last_frame(&id).await, Ok(None));
     assert_eq!(store.load(&id, 0).await, Ok(Vec::new()));
     assert_eq!(store.entries(&id).await, Ok(Vec::new()));
-    assert_eq!(store.inbox(&id).await, Ok(Vec::new()));
+    assert_eq!(store.inbox(&id, 0).await, Ok(Vec::new()));
     assert_eq!(store.snapshot(&id).await, Ok(None));
     assert_eq!(store.runs(RunFilter::default()).await, Ok(Vec::new()));
     assert_eq!(store.next_wake().await, Ok(None));

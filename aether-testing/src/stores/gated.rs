@@ -15,7 +15,7 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun,
-    Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, WorkerRecord,
+    Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -269,11 +269,11 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Write, || self.inner.send(run, message))
     }
 
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
-        self.call(StoreCall::Read, || self.inner.inbox(run))
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.inbox(run, after))
     }
 
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
         self.call(StoreCall::Read, || self.inner.unread(run))
     }
 

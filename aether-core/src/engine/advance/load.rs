@@ -48,7 +48,7 @@ pub(crate) struct Launch {
 pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.shared.store);
     let frames = store.load(&record.id, 0).await?;
-    let inbox = store.inbox(&record.id).await?;
+    let inbox = store.inbox(&record.id, 0).await?;
     let effects = store.effects(&record.id).await?;
     let recovered = read(&**store, &record.id, &frames).await?;
     let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {

@@ -319,7 +319,7 @@ impl Stage {
             next: events.len() as u64,
             obligations: Obligations::fold(&events),
             history: History::fold(events),
-            inbox: now(self.store.inbox(&run_id())).unwrap(),
+            inbox: now(self.store.inbox(&run_id(), 0)).unwrap(),
             effects: now(self.store.effects(&run_id())).unwrap(),
         };
         Run::new(Arc::new(self.shared()), origin)
@@ -366,7 +366,7 @@ impl Stage {
 
     /// Messages that the run has not taken in.
     pub(crate) fn unread(&self) -> usize {
-        now(self.store.inbox(&run_id())).unwrap().len()
+        now(self.store.inbox(&run_id(), 0)).unwrap().len()
     }
 
     /// The process dies before the first event of this kind, and all after it, is durable.
