@@ -18,8 +18,8 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError, Unread,
+    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged,
+    RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread,
 };
 
 use crate::batch::Batch;
@@ -309,10 +309,13 @@ impl Store for SqliteStore {
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
         // The body has returned, and may have changed the world: its outcome is kept as appends are.
-        self.queue(WriteRequest::kept(move |batch: &mut Batch<'_>| batch.put_effect(&effect, &values)))
+        let ask = move |batch: &mut Batch<'_>| batch.put_effect(&effect, epoch, &values);
+        let stored = self.queue(WriteRequest::kept(ask));
+        Box::pin(async move { stored.await? })
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {

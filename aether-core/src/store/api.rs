@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::journal::frame::{Frame, StoredFrame};
 use crate::journal::large_values::LargeValue;
-use crate::store::error::StoreError;
+use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
@@ -502,12 +502,14 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// Kept as an append is while the medium refuses writes for the moment.
     ///
     /// # Errors
-    /// [`StoreError::UnknownRun`] when there is no such run.
+    /// [`AppendError::StaleEpoch`] when `epoch` is not the run's: another worker has claimed it and may have decided what
+    /// this outcome is about, so nothing is stored. [`StoreError::UnknownRun`] when there is no such run.
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>>;
+    ) -> BoxFuture<'_, Result<(), AppendError>>;
 
     /// The outcomes stored for a run, in the order in which they were stored.
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>>;

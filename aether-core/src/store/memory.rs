@@ -358,10 +358,10 @@ impl MemoryStore {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer<T: Send + 'static>(
+    fn answer<T: Send + 'static, E: Send + 'static>(
         &self,
-        ask: impl FnOnce(&mut Content) -> Result<T, StoreError>,
-    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        ask: impl FnOnce(&mut Content) -> Result<T, E>,
+    ) -> BoxFuture<'_, Result<T, E>> {
         ready(ask(&mut self.content())).boxed()
     }
 }
@@ -520,10 +520,16 @@ impl Store for MemoryStore {
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
         self.answer(|content| {
-            let effects = &mut content.known(&effect.run)?.effects;
+            let run = content.known(&effect.run)?;
+            if run.record.epoch != epoch {
+                let found = run.record.epoch;
+                return Err(AppendError::StaleEpoch { run: effect.run, held: epoch, found });
+            }
+            let effects = &mut run.effects;
             if effects.iter().all(|known| known.key != effect.key) {
                 effects.push(effect);
             }
