@@ -182,6 +182,16 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| reader::load(conn, &run, from)))
     }
 
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        let (run, end) = (run.clone(), from.saturating_add(events.max(1)));
+        Box::pin(self.readers.ask(move |conn| reader::load_page(conn, &run, from, end)))
+    }
+
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
         let run = run.clone();
         Box::pin(self.readers.ask(move |conn| reader::last_frame(conn, &run)))

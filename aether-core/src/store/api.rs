@@ -394,6 +394,23 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// every append that was acknowledged before the call.
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>>;
 
+    /// As [`Store::load`], but no frame that begins `events` or more behind `from`: a part of a journal that may be too
+    /// long for memory. The next part begins behind its last event. Empty at the end of the journal. The default reads
+    /// all of it; a store that can read a part should.
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        let (frames, end) = (self.load(run, from), from.saturating_add(events.max(1)));
+        Box::pin(async move {
+            let mut frames = frames.await?;
+            frames.retain(|frame| frame.position < end);
+            Ok(frames)
+        })
+    }
+
     /// The newest frame of a run; `None` for an unknown run.
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>>;
 

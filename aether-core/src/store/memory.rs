@@ -399,6 +399,24 @@ impl Store for MemoryStore {
         })
     }
 
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        self.answer(|content| {
+            let Some(run) = content.runs.get(run) else { return Ok(Vec::new()) };
+            if from >= run.record.next {
+                return Ok(Vec::new());
+            }
+            let first = run.frames.partition_point(|frame| frame.position <= from).saturating_sub(1);
+            let end = from.saturating_add(events.max(1));
+            let page = run.frames.iter().skip(first).take_while(|frame| frame.position < end);
+            Ok(page.cloned().collect())
+        })
+    }
+
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
         self.answer(|content| Ok(content.runs.get(run).and_then(|run| run.frames.last().cloned())))
     }

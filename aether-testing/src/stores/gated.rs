@@ -194,6 +194,15 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Load, || self.inner.load(run, from))
     }
 
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        self.call(StoreCall::Load, || self.inner.load_page(run, from, events))
+    }
+
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.last_frame(run))
     }
