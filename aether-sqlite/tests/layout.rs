@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["row", "schema"],
     &["open", "reader", "statements"],
     &["batch"],
-    &["calls", "purge", "step_connection"],
+    &["calls", "purge", "request", "step_connection"],
     &["sql", "writer"],
     &["store"],
     &["engine"],
