@@ -1,0 +1,318 @@
+//! One process's way to the content that all engines of a story share: writes go through a queue of its own to a writer
+//! task that commits them in batches, reads happen when the schedule says so.
+//!
+//! Promise: a write is queued when it is called, and is done though its caller is gone; a batch takes effect whole, or,
+//! while the medium fails, not at all; its answers come one by one, and other tasks may run between them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::journal::{LargeValue, StoredFrame};
+use aether_core::payload::Payload;
+use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::memory::MemoryStore;
+use aether_core::store::{
+    Ack, Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
+    RunRecord, Sent, Snapshot, Store, StoreError, StoredEffect,
+};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::sync::{Notify, oneshot};
+
+use crate::judge;
+use crate::sim::{self, task::quiet};
+use crate::story::Medium;
+use crate::world::sleep;
+
+type Answer<T> = Result<T, StoreError>;
+/// Tells the caller of a write what came of it.
+type Reply = Box<dyn FnOnce() + Send>;
+/// A write: done on the content, or failed with the error of the medium.
+type Job = Box<dyn FnOnce(Result<&MemoryStore, StoreError>) -> Reply + Send>;
+
+/// Until when the medium fails, and how.
+pub type Faults = Arc<Mutex<Option<(u64, Medium)>>>;
+
+/// The store of one engine.
+pub struct SimStore {
+    engine: u32,
+    memory: MemoryStore,
+    writer: Arc<Writer>,
+    slow: bool,
+}
+
+impl fmt::Debug for SimStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimStore({})", self.engine)
+    }
+}
+
+#[derive(Default)]
+struct Writer {
+    queue: Mutex<VecDeque<Job>>,
+    bell: Notify,
+    faults: Faults,
+}
+
+impl Writer {
+    fn push(&self, job: Job) {
+        sim::point("write");
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+        sim::point("queued");
+        self.bell.notify_one();
+    }
+
+    fn fault(&self) -> Option<StoreError> {
+        let (until, medium) = (*self.faults.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let (store, reason) = ("sim".to_owned(), "for a while".to_owned());
+        (sim::now() < until).then(|| match medium {
+            Medium::Full => StoreError::Full { store, reason },
+            Medium::Locked => StoreError::Locked { store, reason },
+        })
+    }
+
+    /// Commits batches for ever.
+    async fn run(&self, memory: MemoryStore, slow: bool) {
+        loop {
+            delay(slow).await;
+            let batch = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
+            if batch.is_empty() {
+                self.bell.notified().await;
+                continue;
+            }
+            let fault = self.fault();
+            let replies: Vec<Reply> = quiet(|| {
+                let content = || fault.clone().map_or(Ok(&memory), Err);
+                batch.into_iter().map(|job| job(content())).collect()
+            });
+            for reply in replies {
+                sim::point("committed");
+                reply();
+            }
+        }
+    }
+}
+
+async fn delay(slow: bool) {
+    match sim::draw(if slow { 8 } else { 4 }) {
+        0 | 1 => {}
+        2 | 3 => sleep(0).await,
+        4 | 5 => sleep(sim::draw(300)).await,
+        6 => sleep(sim::draw(5_000)).await,
+        _ => sleep(sim::draw(40_000)).await,
+    }
+}
+
+impl SimStore {
+    /// The store of `engine`, whose writer runs in the engine's group, and the faults of its medium.
+    pub fn new(engine: u32, memory: MemoryStore, slow: bool) -> (Arc<Self>, Faults) {
+        let writer: Arc<Writer> = Arc::default();
+        let (content, running) = (memory.clone(), Arc::clone(&writer));
+        sim::spawn_in(engine, "writer", async move { running.run(content, slow).await });
+        let faults = Arc::clone(&writer.faults);
+        (Arc::new(Self { engine, memory, writer, slow }), faults)
+    }
+
+    /// Queued before this returns; done whether or not the caller waits.
+    fn write<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&MemoryStore) -> Answer<T> + Send + 'static,
+    ) -> BoxFuture<'_, Answer<T>> {
+        let (answer, answered) = oneshot::channel();
+        self.writer.push(Box::new(move |memory| {
+            let done = memory.and_then(call);
+            Box::new(move || {
+                let _gone = answer.send(done);
+            })
+        }));
+        let closed = |_| StoreError::Unavailable { store: "sim".into(), reason: "closed".into() };
+        async move { answered.await.map_err(closed)? }.boxed()
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&MemoryStore) -> Answer<T> + Send + 'static,
+    ) -> BoxFuture<'_, Answer<T>> {
+        async move {
+            sim::point("read");
+            delay(self.slow).await;
+            let answer = quiet(|| call(&self.memory));
+            delay(self.slow).await;
+            answer
+        }
+        .boxed()
+    }
+}
+
+/// What the content answers: it always does at once.
+pub fn now<T>(answer: BoxFuture<'_, Answer<T>>) -> Answer<T> {
+    let late = StoreError::Unavailable { store: "memory".into(), reason: "no answer at once".into() };
+    answer.now_or_never().unwrap_or(Err(late))
+}
+
+/// Appends to the content; the answer is kept for later.
+fn append(mut append: Append, memory: Result<&MemoryStore, StoreError>) -> Reply {
+    let memory = match memory {
+        Ok(memory) => memory,
+        Err(error) => return Box::new(move || append.ack.failed(error.into())),
+    };
+    let (own, reply) = Ack::awaited(append.run.clone(), append.expected, Arc::default());
+    let ack = std::mem::replace(&mut append.ack, own);
+    memory.append(append);
+    match reply.now_or_never() {
+        Some(Ok(Ok(receipt))) => Box::new(move || ack.durable(receipt.acquired)),
+        Some(Ok(Err(error))) => Box::new(move || ack.failed(error)),
+        // Dropped unanswered, as `ack` is now.
+        _ => Box::new(move || drop(ack)),
+    }
+}
+
+impl Store for SimStore {
+    fn describe(&self) -> String {
+        "sim".into()
+    }
+
+    fn durability(&self) -> Durability {
+        self.memory.durability()
+    }
+
+    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Answer<()>> {
+        judge::registered(self.engine, worker);
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Answer<Created>> {
+        self.write(move |memory| now(memory.create(new)))
+    }
+
+    fn append(&self, new: Append) {
+        self.writer.push(Box::new(move |memory| append(new, memory)));
+    }
+
+    fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Answer<Vec<StoredFrame>>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.load(&run, from)))
+    }
+
+    fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Answer<Option<StoredFrame>>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.last_frame(&run)))
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Answer<Option<RunRecord>>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.run(&run)))
+    }
+
+    fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Answer<Vec<RunRecord>>> {
+        self.read(move |memory| now(memory.runs(filter)))
+    }
+
+    fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Answer<Vec<Lease>>> {
+        self.write(move |memory| now(memory.claim(request)))
+    }
+
+    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Answer<()>> {
+        let worker = worker.clone();
+        self.write(move |memory| now(memory.renew(&worker, until)))
+    }
+
+    fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> BoxFuture<'_, Answer<()>> {
+        let run = run.clone();
+        self.write(move |memory| now(memory.release(&run, epoch, wake_at)))
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Answer<Option<Timestamp>>> {
+        self.read(|memory| now(memory.next_wake()))
+    }
+
+    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Answer<Option<LedgerEntry>>> {
+        let key = key.clone();
+        self.read(move |memory| now(memory.entry(&key)))
+    }
+
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Answer<Option<LedgerEntry>>> {
+        let key = business_key.to_owned();
+        self.read(move |memory| now(memory.holder(&key)))
+    }
+
+    fn entries(&self, run: &RunId) -> BoxFuture<'_, Answer<Vec<LedgerEntry>>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.entries(&run)))
+    }
+
+    fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Answer<Sent>> {
+        let (run, engine) = (run.clone(), self.engine);
+        self.write(move |memory| judge::send(memory, engine, &run, message))
+    }
+
+    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Answer<Vec<Message>>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.inbox(&run)))
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Answer<()>> {
+        let (run, command) = (run.clone(), command.clone());
+        self.write(move |memory| now(memory.save_progress(&run, epoch, &command, progress)))
+    }
+
+    fn progress(&self, run: &RunId, command: &CommandId) -> BoxFuture<'_, Answer<Option<Payload>>> {
+        let (run, command) = (run.clone(), command.clone());
+        self.read(move |memory| now(memory.progress(&run, &command)))
+    }
+
+    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Answer<()>> {
+        let hash = hash.to_owned();
+        self.write(move |memory| now(memory.put_blob(&hash, bytes)))
+    }
+
+    fn blob(&self, hash: &str) -> BoxFuture<'_, Answer<Option<Vec<u8>>>> {
+        let hash = hash.to_owned();
+        self.read(move |memory| now(memory.blob(&hash)))
+    }
+
+    fn put_effect(&self, effect: StoredEffect, values: Vec<LargeValue>) -> BoxFuture<'_, Answer<()>> {
+        self.write(move |memory| now(memory.put_effect(effect, values)))
+    }
+
+    fn effects(&self, run: &RunId) -> BoxFuture<'_, Answer<Vec<StoredEffect>>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.effects(&run)))
+    }
+
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Answer<()>> {
+        let run = run.clone();
+        self.write(move |memory| now(memory.save_snapshot(&run, snapshot)))
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Answer<Option<Snapshot>>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.snapshot(&run)))
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Answer<Vec<(u64, RunRecord)>>> {
+        self.read(move |memory| now(memory.ended(query)))
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Answer<Purged>> {
+        let run = run.clone();
+        self.write(move |memory| now(memory.purge(&run)))
+    }
+
+    fn delete_snapshots(&self) -> BoxFuture<'_, Answer<()>> {
+        self.write(|memory| now(memory.delete_snapshots()))
+    }
+
+    fn close(&self) -> BoxFuture<'_, Answer<()>> {
+        self.write(|_| Ok(()))
+    }
+}
