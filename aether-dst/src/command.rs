@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use aether_dst::case::{Case, Mode};
 use aether_dst::explore::{Budget, Failed, Report, explore, replay};
+use aether_dst::mutants;
 use aether_dst::sim::Coroutines;
 
 const USAGE: &str = "\
@@ -27,6 +28,13 @@ pub(crate) fn run(args: Vec<String>) -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::FAILURE;
     };
+    if let Some(fault) = &options.mutant {
+        mutants::put_back(fault);
+        return hunted(fault, &options);
+    }
+    if options.mutants {
+        return hunt(&options);
+    }
     match std::env::var("AETHER_SCHEDULE") {
         Ok(schedule) => again(&schedule, options.mode),
         Err(_) => explored(&options),
@@ -37,19 +45,22 @@ struct Options {
     budget: Budget,
     seed: u64,
     mode: Mode,
-    check: bool,
+    mutants: bool,
+    /// Explores with this fault put back.
+    mutant: Option<String>,
 }
 
 impl Options {
     fn read(args: Vec<String>) -> Option<Self> {
         let budget = Budget::Time(Duration::from_secs(60));
-        let mut options = Self { budget, seed: 1, mode: Mode::Swarm, check: false };
+        let mut options = Self { budget, seed: 1, mode: Mode::Swarm, mutants: false, mutant: None };
         let mut args = args.into_iter();
         while let Some(arg) = args.next() {
             match &*arg {
                 "--seed" => options.seed = args.next()?.parse().ok()?,
                 "--mode" => options.mode = Mode::named(&args.next()?)?,
-                "--check" => options.check = true,
+                "--mutants" => options.mutants = true,
+                "--mutant" => options.mutant = args.next(),
                 number => {
                     options.budget = match number.strip_suffix('s') {
                         Some(seconds) => Budget::Time(Duration::from_secs(seconds.parse().ok()?)),
@@ -108,6 +119,45 @@ fn explored(options: &Options) -> ExitCode {
         shrink(rule, failures.seed, options.mode);
     }
     if failing.is_empty() && report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Puts each known fault back, each in a process of its own, and says after how many schedules it is found.
+fn hunt(options: &Options) -> ExitCode {
+    let mut missed = 0;
+    for (fault, what, _) in mutants::ALL {
+        println!("{fault}: {what}");
+        let Ok(program) = std::env::current_exe() else { return ExitCode::FAILURE };
+        let mut command = std::process::Command::new(program);
+        command.args(["--mutant", fault, "--seed", &options.seed.to_string()]);
+        if let Budget::Schedules(count) = options.budget {
+            command.arg(count.to_string());
+        }
+        missed += u32::from(!command.status().is_ok_and(|status| status.success()));
+    }
+    println!("{} of {} known faults are found", mutants::ALL.len() as u32 - missed, mutants::ALL.len());
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Explores until the fault is found.
+fn hunted(fault: &str, options: &Options) -> ExitCode {
+    let known = mutants::ALL.iter().find(|(name, ..)| *name == fault);
+    let Some((_, _, rules)) = known else {
+        eprintln!("no fault `{fault}`");
+        return ExitCode::FAILURE;
+    };
+    let report = explore(options.seed, options.budget, options.mode, |rule| rules.contains(&rule));
+    let found = rules.iter().find_map(|rule| Some((rule, report.failures.get(*rule)?)));
+    match found {
+        Some((rule, failures)) => {
+            let (after, seconds) = (report.schedules, report.took.as_secs_f64());
+            println!("  found after {after} schedules, {seconds:.1} s: {rule}, seed {}", failures.seed);
+            ExitCode::SUCCESS
+        }
+        None => {
+            println!("  NOT FOUND in {} schedules", report.schedules);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn print(report: &Report) {

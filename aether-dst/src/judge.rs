@@ -6,9 +6,11 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use aether_core::id::{RunId, WorkerId};
+use aether_core::contract::Status;
+use aether_core::id::{CommandId, RunId, WorkerId};
+use aether_core::journal::event::Event;
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{Message, Sent, Store as _, StoreError};
+use aether_core::store::{Message, Sent, StatusChange, Store as _, StoreError};
 
 use crate::sim;
 use crate::store::now;
@@ -224,6 +226,45 @@ fn ends_child(memory: &MemoryStore, engine: u32, child: &RunId) {
             "stale-parent-ends-child",
             format!("engine {engine} ends {child}, of a run owned by {owner:?}"),
         );
+    }
+}
+
+/// A run's status has changed: a run that is suspended has read nothing that it waits for.
+pub fn changed(memory: &MemoryStore, run: &RunId, change: &StatusChange) {
+    if change.status != Status::Waiting || !change.release {
+        return;
+    }
+    let unread = now(memory.inbox(run)).unwrap_or_default();
+    let read: Vec<String> = unread
+        .into_iter()
+        .filter(|message| message.seq <= change.seen)
+        .map(|message| message.topic)
+        .collect();
+    if read.is_empty() {
+        return;
+    }
+    let (mut on, mut waits) = (Vec::new(), BTreeMap::new());
+    for frame in now(memory.load(run, 0)).unwrap_or_default() {
+        for event in frame.events().unwrap_or_default() {
+            match event {
+                Event::RunWaiting(event) => on = event.on,
+                Event::WaitStarted(event) => {
+                    drop(waits.insert(event.command, format!("signal:{}", event.name)))
+                }
+                _ => {}
+            }
+        }
+    }
+    let is_wanted = |topic: &String| {
+        let of = |command: &CommandId| {
+            waits.get(command) == Some(topic)
+                || *topic == format!("decide:{command}")
+                || topic.starts_with(&format!("callback:{command}#"))
+        };
+        topic == "cancel" || on.iter().any(of)
+    };
+    if let Some(topic) = read.iter().find(|topic| is_wanted(topic)) {
+        violated("suspended-on-unread", format!("{run} counts {topic} as seen"));
     }
 }
 

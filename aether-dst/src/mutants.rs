@@ -4,6 +4,37 @@
 
 use std::sync::OnceLock;
 
+/// Each known fault: its name in the core, what it does, and the rules of which one must be broken when it is put back.
+pub const ALL: &[(&str, &str, &[&str])] = &[
+    (
+        "seen-is-read-late",
+        "a run is suspended with messages counted as seen that came after its last poll",
+        &["suspended-on-unread"],
+    ),
+    (
+        "notified-after-unlocking",
+        "a message counts as seen before its receivers are woken",
+        &["suspended-on-unread"],
+    ),
+    (
+        "released-once",
+        "a run that cannot be released, because its store fails, keeps its owner",
+        &["stuck-owned"],
+    ),
+    (
+        "done-in-the-callers-future",
+        "a call that is dropped half-way leaves a run that its owner does not advance",
+        &["stuck-owned"],
+    ),
+    ("destructors-escape", "a destructor that panics ends the task that owns the run", &["stuck-owned"]),
+    (
+        "taken-is-lost",
+        "a message that a losing branch has taken is received by nobody, or out of order",
+        &["out-of-order", "stuck-unread-large"],
+    ),
+    ("probe-fails-its-run", "a probe that panics fails the run", &["unexpected-end"]),
+];
+
 static ON: OnceLock<String> = OnceLock::new();
 
 /// Puts a fault back, for this process.

@@ -161,9 +161,15 @@ fn append(mut append: Append, memory: Result<&MemoryStore, StoreError>) -> Reply
     };
     let (own, reply) = Ack::awaited(append.run.clone(), append.expected, Arc::default());
     let ack = std::mem::replace(&mut append.ack, own);
+    let (run, status) = (append.run.clone(), append.status.clone());
     memory.append(append);
     match reply.now_or_never() {
-        Some(Ok(Ok(receipt))) => Box::new(move || ack.durable(receipt.acquired)),
+        Some(Ok(Ok(receipt))) => {
+            if let Some(status) = status {
+                judge::changed(memory, &run, &status);
+            }
+            Box::new(move || ack.durable(receipt.acquired))
+        }
         Some(Ok(Err(error))) => Box::new(move || ack.failed(error)),
         // Dropped unanswered, as `ack` is now.
         _ => Box::new(move || drop(ack)),

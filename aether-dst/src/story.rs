@@ -243,7 +243,9 @@ fn deeds(rng: &mut Rng, runs: &[Vec<Op>]) -> Vec<(u64, Deed)> {
         deeds.push((rng.pick(&SPANS), Deed::Cancel(slot(rng), some_run(rng))));
     }
     for _ in 0..if rng.one_in(3) { 1 + rng.below(3) } else { 0 } {
-        deeds.push((at(rng), Deed::Advance(slot(rng), some_run(rng), rng.below(2_000))));
+        // After the grace period, when the run may have been evicted.
+        let at = rng.pick(&[0, 101, 150, 250, 400, 1_200]) + rng.below(20);
+        deeds.push((at, Deed::Advance(slot(rng), some_run(rng), rng.pick(&[0, 20, 100, 300, 1_000, 5_000]))));
     }
     for _ in 0..if rng.one_in(2) { 1 + rng.below(2) } else { 0 } {
         let patience = if rng.one_in(2) { 60_000 } else { rng.below(1_000) };
@@ -263,8 +265,10 @@ fn signals(rng: &mut Rng, runs: &[Vec<Op>], deeds: &mut Vec<(u64, Deed)>, slot: 
     let large = rng.one_in(2);
     // In some stories they come close to each other, so that races are close.
     let close = rng.one_in(3);
+    // In some they come late, so that runs are evicted before.
+    let late = if rng.one_in(3) { 1_500 } else { 0 };
     for (run, program) in programs {
-        let first = rng.pick(&SPANS);
+        let first = late + rng.pick(&SPANS);
         walk(program, &mut |op| {
             if let Op::Signal(name) | Op::SignalWithin(name, _) = op {
                 let at = if close { first + rng.below(6) } else { first + rng.pick(&SPANS) };

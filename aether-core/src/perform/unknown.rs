@@ -2,7 +2,7 @@
 //!
 //! Promise: the body is never called again under the same key unless the policy is `retry`; every decision is an event.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -15,6 +15,7 @@ use crate::perform::call::{Next, StepCall};
 use crate::run::append::AppendExtras;
 use crate::run::reply_receiver::refuse;
 use crate::run::taken::Taken;
+use crate::sched::mutated;
 use crate::step::body::ProbeResult;
 use crate::step::context::StepCx;
 use crate::store::intent::DurableIntent;
@@ -118,6 +119,7 @@ impl StepCall {
         };
         let found = match found {
             Ok(found) => found,
+            Err(panic) if mutated("probe-fails-its-run") => resume_unwind(panic),
             Err(panic) => return self.probe_panicked(invocation, &panic_message(&*panic)).await,
         };
         match found {

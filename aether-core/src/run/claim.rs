@@ -16,7 +16,7 @@ use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
 use crate::run::fault::{CommandSummary, Fault};
 use crate::run::shared::EngineShared;
-use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock};
+use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
@@ -263,9 +263,14 @@ impl Run {
             }
         }
         // Before the lock is released: whoever reads in `seen` that a message has arrived must find its receivers woken.
-        self.notified.notify_waiters();
+        if !mutated("notified-after-unlocking") {
+            self.notified.notify_waiters();
+        }
         // The driver takes this lock as soon as it is woken.
         drop(state);
+        if mutated("notified-after-unlocking") {
+            self.notified.notify_waiters();
+        }
         self.root.wake();
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aether_core::contract::Status;
 use aether_core::journal::event::Event;
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{RunFilter, RunRecord, Store as _};
+use aether_core::store::{RunFilter, RunRecord, Store as _, read};
 
 use crate::judge::{self, violated};
 use crate::model::{self, RunFacts};
@@ -66,7 +66,13 @@ pub fn judge(memory: &MemoryStore, story: &Story) {
 
 fn events(memory: &MemoryStore, record: &RunRecord) -> Vec<Event> {
     let frames = now(memory.load(&record.id, 0)).unwrap_or_default();
-    frames.iter().flat_map(|frame| frame.events().unwrap_or_default()).collect()
+    match now(Box::pin(read::events(memory, &record.id, &frames))) {
+        Ok(events) => events,
+        Err(error) => {
+            violated("unreadable", format!("{}: {error}", record.id));
+            Vec::new()
+        }
+    }
 }
 
 /// What a run that has completed returned.

@@ -2,7 +2,7 @@
 //!
 //! Promise: a run that cannot be advanced here is released; a fault of one run does not affect the others.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
-use crate::sched::spawn;
+use crate::sched::{mutated, spawn};
 use crate::store::api::{Lease, StatusChange};
 use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::contract::Status;
@@ -78,6 +78,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
             };
             let end = match AssertUnwindSafe(advanced).catch_unwind().await {
                 Ok(end) => end,
+                Err(panic) if mutated("destructors-escape") => resume_unwind(panic),
                 Err(panic) => {
                     let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
                     // As in `conclude`: what is on its way to the store arrives first.
@@ -181,7 +182,9 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
     }
     // Before the release: after it the run may be claimed at once, and that claim clears the cell.
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
-    if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await {
+    if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await
+        && !mutated("released-once")
+    {
         tracing::warn!(%run, %error, "cannot release a run yet");
         spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
     }
