@@ -30,14 +30,12 @@ pub(crate) fn run(args: Vec<String>) -> ExitCode {
     };
     if let Some(fault) = &options.mutant {
         mutants::put_back(fault);
-        return hunted(fault, &options);
     }
-    if options.mutants {
-        return hunt(&options);
-    }
-    match std::env::var("AETHER_SCHEDULE") {
-        Ok(schedule) => again(&schedule, options.mode),
-        Err(_) => explored(&options),
+    match (std::env::var("AETHER_SCHEDULE"), &options.mutant) {
+        (Ok(schedule), _) => again(&schedule, options.mode),
+        (Err(_), Some(fault)) => hunted(fault, &options),
+        (Err(_), None) if options.mutants => hunt(&options),
+        (Err(_), None) => explored(&options),
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Facts {
     pub values: BTreeMap<String, BTreeSet<u64>>,
     /// The signals that each run got, in order: name and number.
     pub signals: BTreeMap<String, Vec<(u8, u64)>>,
+    /// When each signal was put into its run's inbox, by the wall clock.
+    pub delivered: BTreeMap<(String, u64), u64>,
     /// Callbacks that nobody completed yet.
     pub callbacks: Vec<(String, u64)>,
     /// What handles said about the end of each run.
@@ -209,7 +211,10 @@ pub fn send(memory: &MemoryStore, engine: u32, run: &RunId, message: Message) ->
     let number = text.and_then(|text| text.split(':').next()?.parse().ok());
     let sent = now(memory.send(run, message))?;
     if let (Sent::Delivered, Some(name), Some(number)) = (sent, topic, number) {
-        with(|facts| facts.signals.entry(run.to_string()).or_default().push((name, number)));
+        with(|facts| {
+            facts.signals.entry(run.to_string()).or_default().push((name, number));
+            facts.delivered.insert((run.to_string(), number), sim::wall());
+        });
     }
     Ok(sent)
 }

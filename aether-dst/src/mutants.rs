@@ -24,7 +24,7 @@ pub const ALL: &[(&str, &str, &[&str])] = &[
     (
         "done-in-the-callers-future",
         "a call that is dropped half-way leaves a run that its owner does not advance",
-        &["stuck-owned"],
+        &["stuck-owned", "late"],
     ),
     ("destructors-escape", "a destructor that panics ends the task that owns the run", &["stuck-owned"]),
     (

@@ -313,18 +313,19 @@ impl Stage {
         }
     }
 
-    /// The world becomes fair after a while, and then everything must come to its end.
+    /// Waits until everything has come to its end. The world becomes fair after a while, so that it must.
     async fn wait_for_all(&self) {
-        sleep_until(CALM).await;
-        sim::calm_down();
         while sim::now() < CALM + FAIR {
-            if self.slot(0).is_none() && self.slot(1).is_none() && sim::now() > CALM + 1_500_000 {
+            sleep(300_000).await;
+            if sim::now() >= CALM {
+                sim::calm_down();
+            }
+            if sim::now() > CALM + 1_500_000 && self.slot(0).is_none() && self.slot(1).is_none() {
                 self.up(0).await;
             }
             if self.left.load(Ordering::Relaxed) == 0 && verdict::open_runs(&self.memory).is_empty() {
                 return;
             }
-            sleep(500_000).await;
         }
         let left = self.left.load(Ordering::Relaxed);
         if left > 0 {

@@ -97,7 +97,7 @@ impl Writer {
 }
 
 async fn delay(slow: bool) {
-    match sim::draw(if slow { 8 } else { 4 }) {
+    match sim::draw(if slow { 8 } else { 6 }) {
         0 | 1 => {}
         2 | 3 => sleep(0).await,
         4 | 5 => sleep(sim::draw(300)).await,

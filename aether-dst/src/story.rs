@@ -109,8 +109,11 @@ impl Author {
     fn program(&mut self, depth: u32) -> Vec<Op> {
         let count = 1 + self.rng.below(3);
         let mut ops: Vec<Op> = (0..count).map(|_| self.op(depth)).collect();
-        if depth > 0 && self.rng.one_in(6) {
-            ops.extend(self.contest());
+        match self.rng.below(if depth > 0 { 12 } else { 0 }) {
+            1 | 2 => ops.extend(self.contest()),
+            // Something slow beside something that begins again and again.
+            3 => ops.push(Op::Join(vec![Op::Tool(self.span())], vec![Op::Reads(5, self.rng.below(60))])),
+            _ => {}
         }
         ops
     }
@@ -164,7 +167,12 @@ impl Story {
         let mut author = Author { rng: Rng::new(seed, 2), bombs: false, kids: 0 };
         author.bombs = author.rng.one_in(6);
         let count = 1 + author.rng.below(3);
-        let runs: Vec<_> = (0..count).map(|_| author.program(2)).collect();
+        let mut runs: Vec<_> = (0..count).map(|_| author.program(2)).collect();
+        if author.rng.one_in(10) {
+            // A run that is never evicted: its engine has leases to renew, and more to do than one thing.
+            let steady = author.rng.one_in(2);
+            runs.push(if steady { vec![Op::Tool(1_200); 8] } else { vec![Op::Reads(60, 120)] });
+        }
         let mut rng = author.rng;
         let deeds = deeds(&mut rng, &runs);
         Self { runs, deeds, inline: rng.pick(&[40, 64 << 10]), slow: rng.one_in(3) }

@@ -13,7 +13,7 @@ use aether_core::store::{RunFilter, RunRecord, Store as _, read};
 use crate::judge::{self, violated};
 use crate::model::{self, RunFacts};
 use crate::program::Got;
-use crate::sim::task::quiet;
+use crate::sim::{self, task::quiet};
 use crate::store::now;
 use crate::story::{Deed, Op, Story};
 use crate::world::micros;
@@ -40,6 +40,9 @@ pub fn judge(memory: &MemoryStore, story: &Story) {
             }
             messages(memory, &record, &events, programs.get(record.id.as_str()).copied().unwrap_or_default());
             unexpected_end(story, &record, &events);
+            if let Some(limit) = longest_wait(story) {
+                late(memory, &record, limit);
+            }
         }
         for (run, got) in &ended {
             let Some(got) = got else { continue };
@@ -104,7 +107,6 @@ fn stuck(memory: &MemoryStore, story: &Story, record: &RunRecord) {
 fn messages(memory: &MemoryStore, record: &RunRecord, events: &[Event], program: &[Op]) {
     let run = record.id.to_string();
     let sent = judge::with(|facts| facts.signals.get(&run).cloned().unwrap_or_default());
-    let number = |id: &str| id.rsplit(':').next().and_then(|number| number.parse::<u64>().ok());
     let received = events.iter().filter_map(|event| match event {
         Event::SignalReceived(e) => number(&e.id),
         _ => None,
@@ -132,6 +134,54 @@ fn messages(memory: &MemoryStore, record: &RunRecord, events: &[Event], program:
             violated("out-of-order", format!("{run} got {got:?} of s{name}, sent in the order {order:?}"));
         }
     }
+}
+
+/// How long a message may lie in the inbox of a run that waits for it, in microseconds. `None`: an engine was not there, or
+/// the clock means nothing.
+fn longest_wait(story: &Story) -> Option<u64> {
+    let leaps = |deed: &Deed| matches!(deed, Deed::Leap(_) | Deed::Down(..) | Deed::Kill(_));
+    if judge::may_lose_runs() || story.does(leaps) {
+        return None;
+    }
+    // A claim reads the store a few times, after the engine's next look. One that failed is tried again later.
+    let claim = if story.slow { 3_000_000 } else { 600_000 };
+    let faults = story.deeds.iter().map(|(_, deed)| match deed {
+        Deed::Fault(_, span, _) => span * 1_000 + 5_500_000,
+        _ => 0,
+    });
+    Some(claim + faults.sum::<u64>() + sim::longest_stall())
+}
+
+/// A message is received soon after it was sent and waited for.
+fn late(memory: &MemoryStore, record: &RunRecord, limit: u64) {
+    let mut waits = BTreeMap::new();
+    for frame in now(memory.load(&record.id, 0)).unwrap_or_default() {
+        let (at, mut received) = (micros(frame.at), None);
+        for event in frame.events().unwrap_or_default() {
+            match event {
+                Event::WaitStarted(event) => drop(waits.insert(event.command, at)),
+                Event::SignalReceived(event) => received = number(&event.id),
+                Event::WaitCompleted(event) => {
+                    let began = waits.get(&event.command).copied().unwrap_or(at);
+                    let Some(signal) = received.take() else { continue };
+                    let sent = judge::with(|facts| {
+                        facts.delivered.get(&(record.id.to_string(), signal)).copied().unwrap_or(at)
+                    });
+                    let waited = at.saturating_sub(sent.max(began));
+                    if waited > limit {
+                        let run = &record.id;
+                        violated("late", format!("{run} received signal {signal} after {waited} us"));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The number of a signal, by its message's id.
+fn number(id: &str) -> Option<u64> {
+    id.rsplit(':').next()?.parse().ok()
 }
 
 /// A program never fails, and is cancelled only by somebody, or with its parent.
