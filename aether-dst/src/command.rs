@@ -44,6 +44,8 @@ struct Options {
     seed: u64,
     mode: Mode,
     mutants: bool,
+    /// Writes the shortest story that finds the fault.
+    keep: bool,
     /// Explores with this fault put back.
     mutant: Option<String>,
 }
@@ -51,13 +53,15 @@ struct Options {
 impl Options {
     fn read(args: Vec<String>) -> Option<Self> {
         let budget = Budget::Time(Duration::from_secs(60));
-        let mut options = Self { budget, seed: 1, mode: Mode::Swarm, mutants: false, mutant: None };
+        let mut options =
+            Self { budget, seed: 1, mode: Mode::Swarm, mutants: false, keep: false, mutant: None };
         let mut args = args.into_iter();
         while let Some(arg) = args.next() {
             match &*arg {
                 "--seed" => options.seed = args.next()?.parse().ok()?,
                 "--mode" => options.mode = Mode::named(&args.next()?)?,
                 "--mutants" => options.mutants = true,
+                "--keep" => options.keep = true,
                 "--mutant" => options.mutant = args.next(),
                 number => {
                     options.budget = match number.strip_suffix('s') {
@@ -139,7 +143,7 @@ fn hunt(options: &Options) -> ExitCode {
 /// Explores until the fault is found.
 fn hunted(fault: &str, options: &Options) -> ExitCode {
     let known = mutants::ALL.iter().find(|(name, ..)| *name == fault);
-    let Some((_, _, rules)) = known else {
+    let Some((_, cause, rules)) = known else {
         eprintln!("no fault `{fault}`");
         return ExitCode::FAILURE;
     };
@@ -149,6 +153,9 @@ fn hunted(fault: &str, options: &Options) -> ExitCode {
         Some((rule, failures)) => {
             let (after, seconds) = (report.schedules, report.took.as_secs_f64());
             println!("  found after {after} schedules, {seconds:.1} s: {rule}, seed {}", failures.seed);
+            if options.keep {
+                keep(rule, fault, Some(cause), Case::of(failures.seed, options.mode).shrunk(rule));
+            }
             ExitCode::SUCCESS
         }
         None => {
@@ -175,12 +182,16 @@ fn print(report: &Report) {
 /// Prints the shortest case that breaks the rule, as a line that plays it again and as a file.
 fn shrink(rule: &str, seed: u64, mode: Mode) {
     let case = Case::of(seed, mode).shrunk(rule);
-    let verdict = case.run(false);
     let Ok(line) = serde_json::to_string(&case) else { return };
     println!("\n{rule}, cut down from seed {seed}:\nAETHER_SCHEDULE='{line}' scripts/schedules");
-    let trace = format!("{:016x}", verdict.ended.trace);
-    let file = format!("target/schedules/{rule}-{seed}.json");
-    let failed = Failed { rule: rule.into(), cause: None, case, trace };
+    keep(rule, &format!("{rule}-{seed}"), None, case);
+}
+
+/// Writes a case to a file that can be kept.
+fn keep(rule: &str, name: &str, cause: Option<&str>, case: Case) {
+    let trace = format!("{:016x}", case.run(false).ended.trace);
+    let file = format!("target/schedules/{name}.json");
+    let failed = Failed { rule: rule.into(), cause: cause.map(Into::into), case, trace };
     let written = serde_json::to_string_pretty(&failed).map(|text| std::fs::write(&file, text + "\n"));
     if let Ok(Ok(())) = written {
         println!("{file}: to keep it, fix its cause and move it to {FOLDER}");

@@ -66,9 +66,10 @@ impl Writer {
     }
 
     fn fault(&self) -> Option<StoreError> {
-        let (until, medium) = (*self.faults.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let fault = *self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, medium) = fault.filter(|(until, _)| sim::now() < *until)?;
         let (store, reason) = ("sim".to_owned(), "for a while".to_owned());
-        (sim::now() < until).then(|| match medium {
+        Some(match medium {
             Medium::Full => StoreError::Full { store, reason },
             Medium::Locked => StoreError::Locked { store, reason },
         })
