@@ -1,6 +1,6 @@
 //! Everything a file with workflows and steps needs: `use aether::prelude::*;`.
 
-pub use aether_core::definition::def::Probe;
+pub use aether_core::definition::def::{Probe, Retry};
 pub use aether_core::engine::{Engine, RunHandle};
 pub use aether_core::failure::{Context as _, Failure, Result, StepError};
 pub use aether_core::step::StepCx;

@@ -25,6 +25,7 @@ pub(crate) type OnceCell<T> = tokio::sync::OnceCell<T>;
 pub(crate) type OnceLock<T> = std::sync::OnceLock<T>;
 pub(crate) type OneshotSender<T> = tokio::sync::oneshot::Sender<T>;
 pub(crate) type RwLock<T> = std::sync::RwLock<T>;
+pub(crate) type Semaphore = tokio::sync::Semaphore;
 pub(crate) type Runtime = tokio::runtime::Handle;
 /// The lock that is awaited.
 pub(crate) type SharedLock<T> = tokio::sync::RwLock<T>;

@@ -7,6 +7,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use aether_core::definition::def::Retry;
 use aether_core::failure::{Failure, StepError};
 use aether_core::payload::Payload;
 use aether_core::step::Tool;
@@ -14,7 +15,7 @@ use aether_core::workflow::BoxEffect;
 use aether_core::workflow::Cx;
 use serde::{Deserialize, Serialize};
 
-use crate::llm::builder::{Expect, ask};
+use crate::llm::builder::{CallLimits, Expect, ask};
 use crate::model::chat::{ChatMessage, ChatRequest, ToolCall, ToolSpec, Usage};
 
 /// Default number of answers an agent may ask for.
@@ -39,7 +40,7 @@ pub trait CxAgent {
 impl CxAgent for Cx {
     fn agent(&mut self, name: impl Into<String>) -> Agent<'_> {
         let request = ChatRequest { call: name.into(), ..ChatRequest::default() };
-        Agent { cx: self, request, tools: Vec::new(), max_turns: MAX_TURNS, timeout: None }
+        Agent { cx: self, request, tools: Vec::new(), max_turns: MAX_TURNS, limits: CallLimits::default() }
     }
 }
 
@@ -135,7 +136,7 @@ pub struct Agent<'c> {
     request: ChatRequest,
     tools: Vec<Tool>,
     max_turns: u32,
-    timeout: Option<Duration>,
+    limits: CallLimits,
 }
 
 impl<'c> Agent<'c> {
@@ -232,7 +233,25 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.limits.timeout = Some(timeout);
+        self
+    }
+
+    /// When another attempt is made at an answer of the model. Without it, the engine's policy for model calls holds: an hour
+    /// of attempts by default. Tools are retried as their steps declare.
+    ///
+    /// ```
+    /// # use aether_core::definition::def::Retry;
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").retry(Retry::within(std::time::Duration::from_secs(600))).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.limits.retry = Some(retry);
         self
     }
 
@@ -251,10 +270,10 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn run(self, prompt: impl Into<String>) -> BoxEffect<'c, Result<AgentReport, StepError<Failure>>> {
-        let Self { cx, mut request, tools, max_turns, timeout } = self;
+        let Self { cx, mut request, tools, max_turns, limits } = self;
         request.messages.push(ChatMessage::user(prompt));
         request.tools = tools.iter().map(spec).collect();
-        let running = Running { request, tools, max_turns, timeout, usage: Usage::default() };
+        let running = Running { request, tools, max_turns, limits, usage: Usage::default() };
         cx.scoped(move |mut cx| async move { running.run(&mut cx).await })
     }
 }
@@ -272,7 +291,7 @@ struct Running {
     request: ChatRequest,
     tools: Vec<Tool>,
     max_turns: u32,
-    timeout: Option<Duration>,
+    limits: CallLimits,
     usage: Usage,
 }
 
@@ -280,7 +299,7 @@ impl Running {
     async fn run(mut self, cx: &mut Cx) -> Result<AgentReport, StepError<Failure>> {
         self.check_names()?;
         for turn in 1..=self.max_turns {
-            let answer = ask(cx, self.request.clone(), Expect::TextOrCalls, self.timeout).await?;
+            let answer = ask(cx, self.request.clone(), Expect::TextOrCalls, self.limits).await?;
             self.usage += answer.usage;
             let (content, tool_calls) = (answer.content, answer.tool_calls);
             let said = ChatMessage::Assistant { content: content.clone(), tool_calls: tool_calls.clone() };

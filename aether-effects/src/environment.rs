@@ -1,5 +1,6 @@
 //! The real world: the system's clock, the operating system's entropy, and tokio's timers.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aether_core::environment::Environment;
@@ -42,5 +43,34 @@ impl Environment for SystemEnvironment {
 
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(span))
+    }
+
+    /// A thread of its own. Where the system gives none, the caller's runtime does.
+    fn spawn_keeper(&self, task: BoxFuture<'static, ()>) {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                tracing::warn!(%error, "leases are renewed among other work: no runtime of their own");
+                drop(tokio::spawn(task));
+                return;
+            }
+        };
+        // Moved out by the thread: a thread that could not be started leaves the task here.
+        let task = Arc::new(Mutex::new(Some(task)));
+        let thread = std::thread::Builder::new().name("aether-leases".into()).spawn({
+            let task = Arc::clone(&task);
+            move || {
+                let task = task.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(task) = task {
+                    runtime.block_on(task);
+                }
+            }
+        });
+        if let Err(error) = thread {
+            tracing::warn!(%error, "leases are renewed among other work: no thread of their own");
+            if let Some(task) = task.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                tokio::spawn(task);
+            }
+        }
     }
 }

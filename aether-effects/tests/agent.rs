@@ -29,7 +29,7 @@ struct Counts {
 
 step!(
     #[doc = " Search the archive."]
-    search(cx, query: String) -> Vec<String>, StepOptions { retry: Retry::NONE, ..StepOptions::of(EffectClass::Read) }, {
+    search(cx, query: String) -> Vec<String>, StepOptions { retry: Some(Retry::NONE), ..StepOptions::of(EffectClass::Read) }, {
         cx.dep::<Arc<Counts>>()?.search.fetch_add(1, Ordering::SeqCst);
         if query == "fail" {
             return Err(Failure::permanent("the archive is closed"));

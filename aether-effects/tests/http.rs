@@ -8,7 +8,7 @@ mod kit;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aether_core::definition::def::StepOptions;
+use aether_core::definition::def::{Retry, StepOptions};
 use aether_core::engine::RunError;
 use aether_core::failure::{Failure, StepError};
 use aether_core::journal::event::Event;
@@ -185,7 +185,7 @@ workflow!(Get(cx, url: String) -> HttpResponse {
 #[tokio::test]
 async fn a_get_is_tried_again_and_then_exhausted() {
     let (url, requests) = peer(Manner::Closes).await;
-    let engine = builder(&MemoryStore::new()).start().await.unwrap();
+    let engine = builder(&MemoryStore::new()).read_retry(Retry::times(3)).start().await.unwrap();
     let run = engine.start::<Get>(url).await.unwrap();
     let error = run.result().await.unwrap_err().to_string();
     assert!(error.contains("no attempt left") && error.contains("the connection broke"), "{error}");

@@ -27,13 +27,14 @@ impl ::aether::__private::Step for pay {
         file: ::core::file!(),
         line: 1u32,
         options: ::aether::__private::StepOptions {
-            retry: ::aether::__private::Retry {
-                max_retries: 1u32,
+            retry: ::core::option::Option::Some(::aether::__private::Retry {
+                patience: ::core::option::Option::None,
                 delay: ::core::time::Duration::from_millis(200u64),
                 factor: 2f64,
-                max_delay: ::core::time::Duration::from_millis(30000u64),
+                max_delay: ::core::time::Duration::from_millis(60000u64),
                 jitter: 0.5f64,
-            },
+                ..::aether::__private::Retry::times(1u32)
+            }),
             on_unknown: ::aether::__private::OnUnknown::Probe,
             irreversible: true,
             scope: ::aether::__private::KeyScope::Store,

@@ -28,13 +28,14 @@ impl ::aether::__private::Step for send {
         file: ::core::file!(),
         line: 3u32,
         options: ::aether::__private::StepOptions {
-            retry: ::aether::__private::Retry {
-                max_retries: 2u32,
+            retry: ::core::option::Option::Some(::aether::__private::Retry {
+                patience: ::core::option::Option::None,
                 delay: ::core::time::Duration::from_millis(200u64),
                 factor: 2f64,
-                max_delay: ::core::time::Duration::from_millis(30000u64),
+                max_delay: ::core::time::Duration::from_millis(60000u64),
                 jitter: 0.2f64,
-            },
+                ..::aether::__private::Retry::times(2u32)
+            }),
             on_unknown: ::aether::__private::OnUnknown::Probe,
             keyed: true,
             ..::aether::__private::StepOptions::of(

@@ -26,7 +26,8 @@ use proc_macro::TokenStream;
 /// | option | meaning |
 /// |---|---|
 /// | `effect = ".."` | what kind of contact with the world it is; mandatory |
-/// | `retry(max_retries = 5, delay = "200ms", factor = 2.0, max_delay = "30s", jitter = 0.2)` | at most `max_retries` attempts after the first one; each wait is up to `jitter` of it shorter, at random |
+/// | `retry(patience = "10m")`, `retry(max_retries = 5)` or both | for how long, and how many times, it is tried again; reads and model calls have an hour by default |
+/// | `retry(.., delay = "200ms", factor = 2.0, max_delay = "1m", jitter = 0.2)` | the wait before the second attempt, its growth, the longest wait, and which part of each wait is left to chance |
 /// | `timeout = "30s"` or `"none"` | how long one attempt may take: an integer and `ms`, `s`, `m` or `h` |
 /// | `irreversible` | a completed call is not repeated under the same business key |
 /// | `scope = "run\|store"` | within what the business key of an `irreversible` step is unique; `run` by default |

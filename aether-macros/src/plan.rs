@@ -174,6 +174,7 @@ impl Effect {
 pub(crate) struct Retry {
     /// Retries after the first attempt.
     pub(crate) max_retries: u32,
+    pub(crate) patience: Option<u64>,
     pub(crate) delay: u64,
     pub(crate) factor: f64,
     pub(crate) max_delay: u64,

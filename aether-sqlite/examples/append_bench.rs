@@ -5,7 +5,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use aether_core::contract::Status;
 use aether_core::id::{CommandId, IdempotencyKey, InvocationId, RunId};
@@ -126,7 +126,7 @@ async fn run(store: Arc<SqliteStore>, id: String, class: String, steps: usize) -
         frame: frame(&CommandId::new("0", "create"), "run_created", 200),
         at,
         owner: Some("bench".to_owned().into()),
-        lease_until: at + Duration::from_secs(600),
+        parent_epoch: None,
     };
     store.create(new).await?;
     Run { store, id, next: 2, tail: Arc::default(), digest }.steps(&class, steps).await

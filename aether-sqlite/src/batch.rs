@@ -46,6 +46,11 @@ impl<'c> Batch<'c> {
         })
     }
 
+    /// From now on [`Batch::begin`] keeps trying for at most `patience`.
+    pub(crate) fn limit_patience(&mut self, patience: Duration) {
+        self.patience = self.patience.min(patience);
+    }
+
     /// Takes the write lock and forgets what another connection may have changed.
     pub(crate) fn begin(&mut self) -> rusqlite::Result<()> {
         self.lock()?;
@@ -139,6 +144,25 @@ impl<'c> Batch<'c> {
             self.statements.end_savepoint(written.is_ok())?;
         }
         written
+    }
+
+    /// Looks for an append in the journal that an earlier transaction may have written although its commit failed: the
+    /// same run, epoch, position and frame. `None`: it is not there.
+    pub(crate) fn find(&mut self, append: &Append) -> Result<Option<Acquired>, AppendOpError> {
+        let Some((epoch, events)) = self.statements.frame_at(&append.run, append.expected)? else {
+            return Ok(None);
+        };
+        if epoch != append.epoch {
+            return Ok(None);
+        }
+        Ok(match &append.acquire {
+            None if events == append.frame.text => Some(Acquired::NotAsked),
+            Some(_) if events == append.frame.text => Some(Acquired::Granted),
+            Some(ask) if events == ask.otherwise.text => {
+                Some(Acquired::Taken(Box::new(self.statements.holder(&ask.entry)?)))
+            }
+            _ => None,
+        })
     }
 
     /// Checks run, epoch, status and position.

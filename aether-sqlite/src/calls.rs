@@ -33,15 +33,23 @@ SELECT no, wake_at FROM (
     ORDER BY wake_at, no LIMIT ?3)
 UNION ALL
 SELECT no, wake_at FROM runs
-WHERE owner IS NOT NULL AND lease_until <= ?1 AND wake_at <= ?1
+WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?4)) AND wake_at <= ?1
     AND workflow IN (SELECT value FROM json_each(?2))
 ORDER BY wake_at, no LIMIT ?3";
 
 impl Batch<'_> {
     /// Creates a run unless its id is taken.
-    pub(crate) fn create(&mut self, new: NewRun) -> Result<Created, OpError> {
+    pub(crate) fn create(&mut self, new: &NewRun) -> Result<Created, OpError> {
         if let Some(record) = self.record(&new.id)? {
             return Ok(Created::Existing(Box::new(record)));
+        }
+        if let (Some(parent), Some(epoch)) = (&new.parent, new.parent_epoch)
+            && !self
+                .statements
+                .head::<StoreError>(parent)?
+                .is_some_and(|parent| parent.epoch == epoch && !parent.status.is_terminal())
+        {
+            return Ok(Created::ParentLost);
         }
         let owned = new.owner.is_some();
         let status = if owned { Status::Running } else { Status::Pending };
@@ -54,8 +62,8 @@ impl Batch<'_> {
         self.conn
             .prepare_cached(
                 "INSERT INTO runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
-                     chain, epoch, owner, lease_until, wake_at)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?7)",
+                     chain, epoch, owner, wake_at)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7)",
             )?
             .execute(params![
                 new.id.as_str(),
@@ -69,7 +77,6 @@ impl Batch<'_> {
                 &hash[..],
                 i64::from(owned),
                 new.owner.as_ref().map(WorkerId::as_str),
-                owned.then(|| new.lease_until.as_microsecond()),
             ])?;
         let mut head = Head {
             no: self.conn.last_insert_rowid(),
@@ -85,7 +92,7 @@ impl Batch<'_> {
             self.statements.frame(&head, &new.frame, new.at, &hash)?;
             head.next = next;
         }
-        self.remember(new.id, head);
+        self.remember(new.id.clone(), head);
         Ok(Created::New)
     }
 
@@ -104,20 +111,29 @@ impl Batch<'_> {
     /// Claims runs that no worker holds.
     pub(crate) fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Lease>, OpError> {
         let now = request.now.as_microsecond();
+        let mut silent = Vec::new();
+        for worker in &request.silent {
+            if self.renewals(&worker.id)? == worker.renewals {
+                silent.push(worker.id.as_str());
+            }
+        }
+        let silent = serde_json::Value::from(silent).to_string();
         let found: Vec<i64> = match &request.only {
             Some(run) => self
                 .conn
                 .prepare_cached(&format!(
                     "SELECT no FROM runs WHERE id = ?1 AND NOT {OVER}
-                     AND (owner IS NULL OR lease_until IS NULL OR lease_until <= ?2)"
+                     AND (owner IS NULL OR owner IN (SELECT value FROM json_each(?2)))"
                 ))?
-                .query_map(params![run.as_str(), now], |row| row.get(0))?
+                .query_map(params![run.as_str(), silent], |row| row.get(0))?
                 .collect::<Result<_, _>>()?,
             None => {
                 let workflows = serde_json::Value::from(request.workflows.clone()).to_string();
                 self.conn
                     .prepare_cached(DUE)?
-                    .query_map(params![now, workflows, row::int(request.limit as u64)], |row| row.get(0))?
+                    .query_map(params![now, workflows, row::int(request.limit as u64), silent], |row| {
+                        row.get(0)
+                    })?
                     .collect::<Result<_, _>>()?
             }
         };
@@ -144,16 +160,22 @@ impl Batch<'_> {
     }
 
     fn lease(&mut self, no: i64, request: &ClaimRequest) -> Result<Lease, OpError> {
+        // A worker that never registered has nobody who could notice.
+        self.conn
+            .prepare_cached(
+                "INSERT INTO aether_lost(worker, run_no, epoch)
+                 SELECT runs.owner, runs.no, runs.epoch FROM runs
+                 JOIN aether_workers ON aether_workers.worker = runs.owner WHERE runs.no = ?1
+                 ON CONFLICT DO NOTHING",
+            )?
+            .execute([no])?;
         let sql = format!(
-            "UPDATE runs SET epoch = epoch + 1, owner = ?2, lease_until = ?3, notified = 0
-             WHERE no = ?1 AND (owner IS NULL OR lease_until IS NULL OR lease_until <= ?4) RETURNING {}",
+            "UPDATE runs SET epoch = epoch + 1, owner = ?2, notified = 0 WHERE no = ?1 RETURNING {}",
             row::RUN
         );
         let mut statement = self.conn.prepare_cached(&sql)?;
-        let until = request.lease_until.as_microsecond();
-        let now = request.now.as_microsecond();
         let run = {
-            let mut rows = statement.query(params![no, request.worker.as_str(), until, now])?;
+            let mut rows = statement.query(params![no, request.worker.as_str()])?;
             let Some(row) = rows.next()? else {
                 return Err(OpError::Row(format!("run number {no} was free and is not")));
             };
@@ -162,23 +184,7 @@ impl Batch<'_> {
             run
         };
         self.forget_run(&run.id);
-        Ok(Lease { run, until: request.lease_until })
-    }
-
-    /// Releases every run of a worker whose process is gone.
-    pub(crate) fn release_worker(&mut self, worker: &WorkerId) -> Result<(), OpError> {
-        self.conn
-            .prepare_cached("UPDATE runs SET owner = NULL, lease_until = NULL WHERE owner = ?1")?
-            .execute(params![worker.as_str()])?;
-        Ok(())
-    }
-
-    /// Extends every lease of a worker.
-    pub(crate) fn renew(&mut self, worker: &WorkerId, until: Timestamp) -> Result<(), OpError> {
-        self.conn
-            .prepare_cached("UPDATE runs SET lease_until = ?2 WHERE owner = ?1")?
-            .execute(params![worker.as_str(), until.as_microsecond()])?;
-        Ok(())
+        Ok(Lease { run })
     }
 
     /// Releases a run; does nothing when `epoch` is not the run's or the run is over.
@@ -186,7 +192,7 @@ impl Batch<'_> {
         let head = self.known(run)?;
         self.conn
             .prepare_cached(&format!(
-                "UPDATE runs SET owner = NULL, lease_until = NULL, wake_at = ?3
+                "UPDATE runs SET owner = NULL, wake_at = ?3
                  WHERE no = ?1 AND epoch = ?2 AND NOT {OVER}"
             ))?
             .execute(params![head.no, row::int(epoch), wake_at.as_microsecond()])?;

@@ -45,6 +45,23 @@ impl OpError {
     }
 }
 
+/// Whether the same write may succeed later: the medium refuses it for the moment.
+pub(crate) fn is_transient(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::CannotOpen
+                | ErrorCode::OutOfMemory
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::OperationInterrupted
+        )
+    )
+}
+
 /// The variant that fits what the driver said.
 pub(crate) fn translate(error: &rusqlite::Error, store: &str) -> StoreError {
     let (store, reason) = (store.to_owned(), error.to_string());

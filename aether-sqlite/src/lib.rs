@@ -19,6 +19,8 @@ mod batch;
 mod calls;
 mod engine;
 mod error;
+mod identity;
+mod leases;
 mod open;
 mod options;
 mod purge;
@@ -29,6 +31,7 @@ mod sql;
 mod statements;
 mod step_connection;
 mod store;
+mod stuck;
 mod worker_locks;
 mod writer;
 

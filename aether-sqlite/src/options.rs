@@ -13,8 +13,9 @@ use std::time::Duration;
 pub struct SqliteOptions {
     /// How long SQLite waits for another process's write, each time. Default: 5 s.
     pub busy_timeout: Duration,
-    /// How long the writer keeps trying after that, with a warning each time, before what is queued fails with
-    /// [`StoreError::Locked`](aether_core::store::StoreError::Locked). Default: 30 s, twice an engine's lease.
+    /// How long the writer keeps trying after that, with a warning each time, before calls that wait for an answer fail
+    /// with [`StoreError::Locked`](aether_core::store::StoreError::Locked). Appends and outcomes of bodies never fail for
+    /// that: they are kept. Default: 30 s, twice an engine's lease.
     pub lock_patience: Duration,
     /// How long a batch that no caller waits for stays open for more. Default: 1 ms.
     pub linger: Duration,
@@ -24,7 +25,7 @@ pub struct SqliteOptions {
     pub readers: usize,
     /// After how many pages (4 KiB each) the write-ahead log is copied into the file. Default: 10000.
     pub checkpoint_pages: u32,
-    /// How many pages the file may have before appends fail with
+    /// How many pages the file may have before it counts as full: appends wait for room, other writes fail with
     /// [`StoreError::Full`](aether_core::store::StoreError::Full). Default: no limit.
     pub max_pages: Option<u32>,
 }

@@ -31,6 +31,7 @@ impl Batch<'_> {
             "snapshots WHERE run_no",
             "aether_effects WHERE run_no",
             "aether_progress WHERE run_no",
+            "aether_lost WHERE run_no",
             "runs WHERE no",
         ] {
             self.conn.prepare_cached(&format!("DELETE FROM {table} = ?1"))?.execute([head.no])?;

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, params};
@@ -17,10 +18,13 @@ use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
-use aether_core::store::{EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError};
+use aether_core::store::{
+    EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError, Unread, WorkerRecord,
+};
 use jiff::Timestamp;
 
 use crate::error::{OpError, gone, opening};
+use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::row;
 
@@ -36,15 +40,20 @@ pub(crate) struct Readers {
 
 impl Readers {
     /// Starts `options.readers` threads. Each opens its connection at its first read.
-    pub(crate) fn start(path: &Path, store: &Arc<str>, options: &SqliteOptions) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        path: &Path,
+        watch: &FileWatch,
+        store: &Arc<str>,
+        options: &SqliteOptions,
+    ) -> std::io::Result<Self> {
         let (jobs, queue) = unbounded();
         let threads = (0..options.readers.max(1))
             .map(|_| {
                 let (path, store, queue) = (path.to_owned(), store.clone(), queue.clone());
-                let options = options.clone();
+                let (options, watch) = (options.clone(), watch.clone());
                 std::thread::Builder::new()
                     .name("aether-sqlite-reader".into())
-                    .spawn(move || serve(&path, &store, &options, &queue))
+                    .spawn(move || serve(&path, &watch, &store, &options, &queue))
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { store: store.clone(), jobs: Mutex::new(Some(jobs)), threads: Mutex::new(threads) })
@@ -81,14 +90,16 @@ impl Readers {
     }
 }
 
-fn serve(path: &Path, store: &str, options: &SqliteOptions, queue: &Receiver<Job>) {
+fn serve(path: &Path, watch: &FileWatch, store: &str, options: &SqliteOptions, queue: &Receiver<Job>) {
     let mut conn = None;
     for job in queue {
         if conn.is_none() {
-            match connect(path, options) {
+            // Watched after it is open: a connection made later must not read another file than the writer writes.
+            let opened = connect(path, options).map_err(|error| opening(&error, path, store));
+            match watch.check().and(opened) {
                 Ok(fresh) => conn = Some(fresh),
                 Err(error) => {
-                    job(Err(opening(&error, path, store)));
+                    job(Err(error));
                     continue;
                 }
             }
@@ -176,9 +187,50 @@ pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError>
     at.map(row::time).transpose()
 }
 
-/// The workers that hold runs.
+/// The workers that hold runs, with their leases.
+pub(crate) fn workers(conn: &Connection) -> Result<Vec<WorkerRecord>, OpError> {
+    // One step through the index for each worker, not for each run.
+    let mut statement = conn.prepare_cached(
+        "WITH RECURSIVE holders(owner) AS (
+             SELECT min(owner) FROM runs WHERE owner IS NOT NULL
+             UNION ALL
+             SELECT (SELECT min(owner) FROM runs WHERE owner > holders.owner) FROM holders
+             WHERE holders.owner IS NOT NULL)
+         SELECT owner, renewals, lease FROM holders LEFT JOIN aether_workers ON worker = owner
+         WHERE owner IS NOT NULL",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut workers = Vec::new();
+    while let Some(row) = rows.next()? {
+        let lease: Option<i64> = row.get(2)?;
+        workers.push(WorkerRecord {
+            id: WorkerId::from(row.get::<_, String>(0)?),
+            renewals: row::nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0), "renewals")?,
+            lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
+        });
+    }
+    Ok(workers)
+}
+
+/// All workers that have registered and not retired.
+pub(crate) fn known_workers(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
+    let mut statement = conn.prepare_cached("SELECT worker FROM aether_workers")?;
+    let workers = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
+    Ok(workers.collect::<Result<_, _>>()?)
+}
+
+/// Workers that a run was taken from and that have not noticed.
+pub(crate) fn unaware_owners(conn: &Connection, run: &RunId) -> Result<Vec<WorkerId>, OpError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT DISTINCT worker FROM aether_lost WHERE run_no = (SELECT no FROM runs WHERE id = ?1)",
+    )?;
+    let workers = statement.query_map([run.as_str()], |row| row.get::<_, String>(0).map(WorkerId::from))?;
+    Ok(workers.collect::<Result<_, _>>()?)
+}
+
+/// Names of the workers that hold runs.
 pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
-    let sql = "SELECT DISTINCT owner FROM runs INDEXED BY runs_held WHERE owner IS NOT NULL";
+    let sql = "SELECT DISTINCT owner FROM runs INDEXED BY aether_runs_held WHERE owner IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
     let owners = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
     Ok(owners.collect::<Result<_, _>>()?)
@@ -226,7 +278,7 @@ pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, Ru
         before(Status::Cancelled),
         row::int(query.limit as u64),
     ];
-    list(conn, &sql, params, |row| Ok((row::nat(row.get(13)?, "run number")?, row::run(row)?)))
+    list(conn, &sql, params, |row| Ok((row::nat(row.get(12)?, "run number")?, row::run(row)?)))
 }
 
 /// The ledger rows of a run: their keys all start with `aether:<run>:`, so the key's index finds them.
@@ -240,31 +292,38 @@ pub(crate) fn entries(conn: &Connection, run: &RunId) -> Result<Vec<LedgerEntry>
     list(conn, &sql, params![run.as_str(), from, to], row::entry)
 }
 
-/// Messages that no append has taken in.
-pub(crate) fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Message>, OpError> {
+/// Messages above a number that no append has taken in.
+pub(crate) fn inbox(conn: &Connection, run: &RunId, after: u64) -> Result<Vec<Message>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
-    let sql =
-        format!("SELECT {} FROM inbox WHERE run_no = ?1 AND consumed IS NULL ORDER BY seq", row::MESSAGE);
-    list(conn, &sql, [no], row::message)
+    let sql = format!(
+        "SELECT {} FROM inbox WHERE run_no = ?1 AND seq > ?2 AND consumed IS NULL ORDER BY seq",
+        row::MESSAGE
+    );
+    list(conn, &sql, params![no, row::int(after)], row::message)
 }
 
-/// How many messages no append has taken in.
-pub(crate) fn unread(conn: &Connection, run: &RunId) -> Result<usize, OpError> {
-    let Some(no) = number(conn, run)? else { return Ok(0) };
-    let sql = "SELECT count(*) FROM inbox WHERE run_no = ?1 AND consumed IS NULL";
-    let count: u32 = conn.prepare_cached(sql)?.query_row([no], |row| row.get(0))?;
-    Ok(count as usize)
+/// How much an inbox holds that no append has taken in.
+pub(crate) fn unread(conn: &Connection, run: &RunId) -> Result<Unread, OpError> {
+    let size = |size: i64| usize::try_from(size).unwrap_or(0);
+    let unread = first(conn, "SELECT unread, unread_bytes FROM runs WHERE id = ?1", [run.as_str()], |row| {
+        Ok(Unread { messages: size(row.get(0)?), bytes: size(row.get(1)?) })
+    })?;
+    Ok(unread.unwrap_or_default())
 }
 
 /// Waiting runs that no worker holds and whose inbox is not empty.
 pub(crate) fn unread_waiting(conn: &Connection) -> Result<Vec<(RunRecord, u64)>, OpError> {
     let sql = format!(
         "SELECT {}, (SELECT max(seq) FROM inbox WHERE run_no = runs.no AND consumed IS NULL) AS newest
-         FROM runs WHERE no IN (SELECT run_no FROM inbox WHERE consumed IS NULL)
-             AND status = 'waiting' AND owner IS NULL",
+         FROM runs INDEXED BY aether_runs_unread
+         WHERE unread > 0 AND status = 'waiting' AND owner IS NULL",
         row::RUN
     );
-    list(conn, &sql, [], |row| Ok((row::run(row)?, row::nat(row.get("newest")?, "message number")?)))
+    list(conn, &sql, [], |row| {
+        // No number: the counters were changed by hand.
+        let newest = row.get::<_, Option<i64>>("newest")?.unwrap_or(0);
+        Ok((row::run(row)?, row::nat(newest, "message number")?))
+    })
 }
 
 /// The bytes under `hash`.

@@ -3,6 +3,8 @@
 //! Promise: reading a damaged row is an [`OpError::Row`] that names what is wrong with it, never a panic. Times are
 //! microseconds since 1970, numbers are what SQLite can hold: 63 bits.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use rusqlite::Row;
 
@@ -18,7 +20,7 @@ use crate::error::OpError;
 
 /// Columns of a [`RunRecord`], in the order [`run`] reads them.
 pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
-     owner, lease_until, wake_at, no";
+     owner, wake_at, no";
 
 /// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
 pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
@@ -43,6 +45,11 @@ pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// A length of time as SQLite holds it: microseconds.
+pub(crate) fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// A number as it was before [`int`].
 pub(crate) fn nat<E>(number: i64, what: &str) -> Result<u64, OpError<E>> {
     u64::try_from(number).map_err(|_| OpError::Row(format!("{what} is {number}")))
@@ -65,7 +72,8 @@ pub(crate) fn chain<E>(bytes: &[u8]) -> Result<ChainHash, OpError<E>> {
     bytes.try_into().map_err(|_| OpError::Row(format!("chain hash of {} bytes", bytes.len())))
 }
 
-fn run_id<E>(id: String) -> Result<RunId, OpError<E>> {
+/// A run's id as it was stored.
+pub(crate) fn run_id<E>(id: String) -> Result<RunId, OpError<E>> {
     RunId::new(id).map_err(|e| OpError::Row(e.to_string()))
 }
 
@@ -92,8 +100,7 @@ pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, OpError<E>> {
         next: nat(row.get(8)?, "position")?,
         epoch: nat(row.get(9)?, "epoch")?,
         owner: row.get::<_, Option<String>>(10)?.map(WorkerId::from),
-        lease_until: row.get::<_, Option<i64>>(11)?.map(time).transpose()?,
-        wake_at: row.get::<_, Option<i64>>(12)?.map(time).transpose()?,
+        wake_at: row.get::<_, Option<i64>>(11)?.map(time).transpose()?,
     })
 }
 

@@ -16,7 +16,7 @@ use crate::error::OpError;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES];
+const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES, WORKERS, UNREAD];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -139,6 +139,48 @@ CREATE TABLE aether_tombstones(
     started_at   INTEGER NOT NULL,
     finished_at  INTEGER
 ) STRICT, WITHOUT ROWID;
+";
+
+/// Leases: how often each worker has renewed, and which runs were taken from it while it was silent. A process of an
+/// older build, which renews in another way, cannot work on the file from here on.
+const WORKERS: &str = "
+DROP INDEX runs_held;
+ALTER TABLE runs DROP COLUMN lease_until;
+CREATE INDEX aether_runs_held ON runs(owner) WHERE owner IS NOT NULL;
+CREATE TABLE aether_workers(
+    worker   TEXT PRIMARY KEY,
+    renewals INTEGER NOT NULL,
+    lease    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE aether_lost(
+    worker TEXT NOT NULL,
+    run_no INTEGER NOT NULL,
+    epoch  INTEGER NOT NULL,
+    PRIMARY KEY(worker, run_no, epoch)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_lost_run ON aether_lost(run_no);
+";
+
+/// How much each inbox holds, kept by triggers, and an index of the runs that nothing wakes although theirs is not
+/// empty. Counting the rows of `inbox` would cost a look at each of them for every message that is sent.
+const UNREAD: &str = "
+ALTER TABLE runs ADD COLUMN unread INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN unread_bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE runs SET
+    unread = (SELECT count(*) FROM inbox WHERE run_no = runs.no AND consumed IS NULL),
+    unread_bytes = (SELECT coalesce(sum(octet_length(payload)), 0) FROM inbox
+                    WHERE run_no = runs.no AND consumed IS NULL)
+WHERE no IN (SELECT run_no FROM inbox WHERE consumed IS NULL);
+CREATE INDEX aether_runs_unread ON runs(no) WHERE unread > 0 AND status = 'waiting' AND owner IS NULL;
+CREATE TRIGGER aether_inbox_sent AFTER INSERT ON inbox WHEN new.consumed IS NULL BEGIN
+    UPDATE runs SET unread = unread + 1, unread_bytes = unread_bytes + octet_length(new.payload)
+    WHERE no = new.run_no;
+END;
+CREATE TRIGGER aether_inbox_consumed AFTER UPDATE OF consumed ON inbox
+WHEN old.consumed IS NULL AND new.consumed IS NOT NULL BEGIN
+    UPDATE runs SET unread = unread - 1, unread_bytes = unread_bytes - octet_length(new.payload)
+    WHERE no = new.run_no;
+END;
 ";
 
 /// The newest version this build can read.

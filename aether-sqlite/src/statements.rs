@@ -47,6 +47,7 @@ pub(crate) struct Statements<'c> {
     keep: Statement<'c>,
     head: Statement<'c>,
     frame: Statement<'c>,
+    frame_at: Statement<'c>,
     touch: Statement<'c>,
     status: Statement<'c>,
     acquire: Statement<'c>,
@@ -70,8 +71,7 @@ UPDATE runs SET status = ?4, updated_at = ?5, next = ?6, chain = ?7,
             THEN min(coalesce(?10, ?5), ?5) ELSE ?10 END
         ELSE coalesce(?10, created_at) END,
     notified = CASE ?8 WHEN 1 THEN 0 ELSE notified END,
-    owner = CASE WHEN ?11 THEN NULL ELSE owner END,
-    lease_until = CASE WHEN ?11 THEN NULL ELSE lease_until END
+    owner = CASE WHEN ?11 THEN NULL ELSE owner END
 WHERE no = ?1 AND epoch = ?2 AND next = ?3";
 
 impl<'c> Statements<'c> {
@@ -95,6 +95,10 @@ impl<'c> Statements<'c> {
             frame: conn.prepare(
                 "INSERT INTO journal(run_no, position, count, at, epoch, events, chain)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?,
+            frame_at: conn.prepare(
+                "SELECT journal.epoch, journal.events FROM journal JOIN runs ON runs.no = journal.run_no
+                 WHERE runs.id = ?1 AND journal.position = ?2",
             )?,
             touch: conn.prepare(
                 "UPDATE runs SET next = ?4, chain = ?5, updated_at = ?6
@@ -198,6 +202,17 @@ impl<'c> Statements<'c> {
                 &chain[..],
             ])
             .map(drop)
+    }
+
+    /// Epoch and events of the frame at a position.
+    pub(crate) fn frame_at<E>(
+        &mut self,
+        run: &RunId,
+        position: Position,
+    ) -> Result<Option<(Epoch, String)>, OpError<E>> {
+        let mut rows = self.frame_at.query(params![run.as_str(), row::int(position)])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        Ok(Some((row::nat(row.get(0)?, "epoch")?, row.get(1)?)))
     }
 
     /// Brings the row of a head up to date.

@@ -21,7 +21,7 @@ use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, Rollback, StoreError, Work};
 
 use crate::batch::Batch;
-use crate::error::{AppendOpError, OpError, translate};
+use crate::error::{AppendOpError, OpError, is_transient, translate};
 use crate::options::SqliteOptions;
 use crate::{open, schema};
 
@@ -123,34 +123,54 @@ impl StepConnection {
     }
 }
 
+/// Why an append with a unit of work did not take effect. With an error of the driver: whether it is transient.
+#[derive(Debug)]
+pub(crate) enum StepFailure {
+    /// The body was not called.
+    NotBegun(StoreError, bool),
+    /// The body was called and its changes are rolled back; the append's frame is what says so.
+    Unrecorded(StoreError, bool),
+    /// The body was called, and its changes were rolled back with the append, so that nothing happened.
+    Undone(StoreError),
+    /// The append was refused.
+    Refused(AppendError),
+}
+
 /// Runs an append with a unit of work, in a transaction of its own; durable when it returns.
 pub(crate) fn run_transaction(
     connection: &StepConnection,
     batch: &mut Batch<'_>,
     append: &mut Append,
     work: &mut dyn Work,
-) -> Result<Acquired, AppendError> {
-    let done = attempt(connection, batch, append, work);
+) -> Result<Acquired, StepFailure> {
+    let mut stage: fn(StoreError, bool) -> StepFailure = StepFailure::NotBegun;
+    let done = attempt(connection, batch, append, work, &mut stage);
     done.map_err(|error| {
         batch.rollback();
         match error {
-            OpError::Refused(error) => error,
-            OpError::Sqlite(error) => translate(&error, &batch.store).into(),
-            OpError::Row(reason) => StoreError::Corrupt { store: batch.store.to_string(), reason }.into(),
+            OpError::Refused(error) => StepFailure::Refused(error),
+            OpError::Sqlite(error) => stage(translate(&error, &batch.store), is_transient(&error)),
+            OpError::Row(reason) => {
+                let store = batch.store.to_string();
+                StepFailure::Refused(StoreError::Corrupt { store, reason }.into())
+            }
         }
     })
 }
 
+/// `stage` makes the failure that an error of the driver is from here on.
 fn attempt(
     connection: &StepConnection,
     batch: &mut Batch<'_>,
     append: &mut Append,
     work: &mut dyn Work,
+    stage: &mut fn(StoreError, bool) -> StepFailure,
 ) -> Result<Acquired, AppendOpError> {
     batch.begin()?;
     // Before the body: one that lost its run to another worker must not run at all, for what it does besides SQL is
     // not rolled back. The lock is held from here to the commit, so it cannot lose the run in between.
     batch.admit(append)?;
+    *stage = |error, _| StepFailure::Undone(error);
     let undone = match connection.run(work) {
         Ok(true) => {
             append.frame = work.frame(None).map_err(|error| OpError::Refused(error.into()))?;
@@ -171,6 +191,7 @@ fn attempt(
     // First the SQL goes, then the outcome says that it did: the other way round a crash could leave both.
     batch.rollback();
     append.frame = work.frame(undone).map_err(|error| OpError::Refused(error.into()))?;
+    *stage = StepFailure::Unrecorded;
     batch.begin()?;
     // The lock was free for a moment and the run may have been claimed: `append` checks epoch and position once more.
     let acquired = batch.append(append)?;

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
 use futures_util::future::BoxFuture;
@@ -18,12 +19,13 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError,
+    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun, Purged, RunFilter,
+    RunRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
 };
 
 use crate::batch::Batch;
 use crate::error::{OpError, gone, translate};
+use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::reader::Readers;
 use crate::worker_locks::WorkerLocks;
@@ -75,13 +77,14 @@ impl SqliteStore {
             store: name.to_string(),
             reason: format!("no thread could be started: {error}"),
         };
-        let readers = Readers::start(path, &name, &options).map_err(no_thread)?;
+        let watch = FileWatch::new(path, &name);
+        let readers = Readers::start(path, &watch, &name, &options).map_err(no_thread)?;
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
         let writer = std::thread::Builder::new()
             .name("aether-sqlite-writer".into())
             .spawn({
-                let config = WriterConfig { path: path.to_owned(), store: name.clone(), options };
+                let config = WriterConfig { path: path.to_owned(), store: name.clone(), options, watch };
                 move || writer::serve(conn, &config, &ops, &ready)
             })
             .map_err(no_thread)?;
@@ -93,7 +96,7 @@ impl SqliteStore {
     /// Runs `ask` in the writer's transaction and answers when that is durable. Queued before this returns.
     fn write<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
+        ask: impl FnMut(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, StoreError>> {
         self.queue(WriteRequest::with_reply(ask, false))
     }
@@ -151,20 +154,63 @@ impl Store for SqliteStore {
         true
     }
 
-    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (locks, worker, name) = (Arc::clone(&self.locks), worker.clone(), Arc::clone(&self.name));
-        Box::pin(self.readers.ask(move |conn| {
-            locks.sweep(&reader::owners(conn)?);
-            if let Err(error) = locks.acquire(&worker) {
+    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let (locks, id, name) = (Arc::clone(&self.locks), worker.clone(), Arc::clone(&self.name));
+        let locked = self.readers.ask(move |conn| {
+            let gone = locks.sweep(&reader::known_workers(conn)?, &reader::owners(conn)?);
+            let is_free = locks.acquire(&id).unwrap_or_else(|error| {
                 tracing::debug!(store = %name, %error, "no worker lock can be taken; leases alone decide");
+                true
+            });
+            Ok((is_free, gone))
+        });
+        let worker = worker.clone();
+        Box::pin(async move {
+            let (is_free, gone) = locked.await?;
+            if !is_free {
+                return Ok(false);
             }
+            let id = worker.clone();
+            let registered = self
+                .write(move |batch| {
+                    gone.iter().try_for_each(|worker| batch.retire(worker))?;
+                    batch.register(&id, lease)
+                })
+                .await;
+            if !matches!(registered, Ok(true)) {
+                self.locks.release(&worker);
+            }
+            registered
+        })
+    }
+
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
+        Box::pin(self.readers.ask(reader::workers))
+    }
+
+    fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        let id = worker.clone();
+        let retired = self.write(move |batch| batch.retire(&id));
+        let worker = worker.clone();
+        Box::pin(async move {
+            retired.await?;
+            self.locks.release(&worker);
             Ok(())
+        })
+    }
+
+    fn unaware_owners(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<WorkerId>, StoreError>> {
+        let (locks, run) = (Arc::clone(&self.locks), run.clone());
+        Box::pin(self.readers.ask(move |conn| {
+            let mut unaware = reader::unaware_owners(conn, &run)?;
+            unaware.retain(|worker| locks.is_alive(worker));
+            Ok(unaware)
         }))
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
         let creates = new.owner.is_some();
-        self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(new), creates))
+        self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(&new), creates))
     }
 
     fn append(&self, append: Append) {
@@ -201,7 +247,7 @@ impl Store for SqliteStore {
             let released = dead.clone();
             let leases = self
                 .write(move |batch| {
-                    dead.iter().try_for_each(|worker| batch.release_worker(worker))?;
+                    dead.iter().try_for_each(|worker| batch.retire(worker))?;
                     batch.claim(&request)
                 })
                 .await?;
@@ -212,9 +258,14 @@ impl Store for SqliteStore {
         })
     }
 
-    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: Vec<LostRun>,
+    ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
         let worker = worker.clone();
-        self.write(move |batch| batch.renew(&worker, until))
+        self.write(move |batch| batch.renew(&worker, lease, &noticed))
     }
 
     fn release(
@@ -260,12 +311,12 @@ impl Store for SqliteStore {
         self.write(move |batch| batch.send(&run, &message))
     }
 
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
         let run = run.clone();
-        Box::pin(self.readers.ask(move |conn| reader::inbox(conn, &run)))
+        Box::pin(self.readers.ask(move |conn| reader::inbox(conn, &run, after)))
     }
 
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
         let run = run.clone();
         Box::pin(self.readers.ask(move |conn| reader::unread(conn, &run)))
     }
@@ -309,7 +360,8 @@ impl Store for SqliteStore {
         effect: StoredEffect,
         values: Vec<LargeValue>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.write(move |batch| batch.put_effect(&effect, &values))
+        // The body has returned, and may have changed the world: its outcome is kept as appends are.
+        self.queue(WriteRequest::kept(move |batch: &mut Batch<'_>| batch.put_effect(&effect, &values)))
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
@@ -332,14 +384,15 @@ impl Store for SqliteStore {
     }
 
     /// Commits what is queued, closes the file and ends the threads. Later calls fail with
-    /// [`StoreError::Unavailable`]; closing again does nothing.
+    /// [`StoreError::Unavailable`]; closing again does nothing. What cannot be written yet is tried for five seconds
+    /// more (after [`SqliteOptions::lock_patience`], if another process holds the file).
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let (closer, closed) = oneshot::channel();
             drop(self.ops.send(Op::Close(closer)));
-            let _already_closed = closed.await;
+            let closed = closed.await.unwrap_or(Ok(()));
             self.join();
-            Ok(())
+            closed
         })
     }
 }

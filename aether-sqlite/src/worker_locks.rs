@@ -26,15 +26,38 @@ impl WorkerLocks {
         Self { folder: folder.into(), held: Mutex::default() }
     }
 
-    /// Holds the lock of `worker` until [`WorkerLocks::release_all`], or for as long as this process lives.
-    pub(crate) fn acquire(&self, worker: &WorkerId) -> io::Result<()> {
+    /// Holds the lock of `worker` until it is released, or for as long as this process lives. Returns `false` where a
+    /// live process holds it.
+    pub(crate) fn acquire(&self, worker: &WorkerId) -> io::Result<bool> {
         std::fs::create_dir_all(&self.folder)?;
         let file = File::create(self.file(worker))?;
         // Until this line another process may take the new file for a dead worker's and remove it. Then the lock is on
         // a file that no process finds, and the lease alone decides: slower after a crash, never wrong.
-        file.lock()?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(worker.clone(), file);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Whether the process of `worker` is known to be there.
+    pub(crate) fn is_alive(&self, worker: &WorkerId) -> bool {
+        if self.held.lock().unwrap_or_else(PoisonError::into_inner).contains_key(worker) {
+            return true;
+        }
+        let Ok(file) = File::options().read(true).write(true).open(self.file(worker)) else { return false };
+        matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Releases the lock of a worker that is over, and removes its file.
+    pub(crate) fn release(&self, worker: &WorkerId) {
+        // Removed before the lock is: nobody may take it for that of a worker that died and left runs.
+        if self.held.lock().unwrap_or_else(PoisonError::into_inner).contains_key(worker) {
+            self.remove(worker);
+        }
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(worker);
     }
 
     /// Whether `worker` announced itself and its process is gone.
@@ -63,15 +86,18 @@ impl WorkerLocks {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Removes the files of dead workers that hold no run.
-    pub(crate) fn sweep(&self, owners: &[WorkerId]) {
-        let Ok(files) = std::fs::read_dir(&self.folder) else { return };
+    /// Removes the files of dead workers that hold no run. Returns those of `known` whose processes are gone.
+    pub(crate) fn sweep(&self, known: &[WorkerId], owners: &[WorkerId]) -> Vec<WorkerId> {
+        let is_over = |worker: &&WorkerId| !owners.contains(worker) && self.is_dead(worker);
+        let gone = known.iter().filter(is_over).cloned().collect();
+        let Ok(files) = std::fs::read_dir(&self.folder) else { return gone };
         for file in files.flatten() {
             let worker = WorkerId::from(file.file_name().to_string_lossy().into_owned());
             if !owners.contains(&worker) && self.is_dead(&worker) {
                 self.remove(&worker);
             }
         }
+        gone
     }
 
     fn file(&self, worker: &WorkerId) -> PathBuf {

@@ -1,11 +1,14 @@
 //! The writer: one thread, one connection, group commit.
 //!
 //! Promise: appends take effect in the order in which they were queued; nothing is answered before the commit that
-//! holds it; a failed commit fails everything in it, and the writer continues. While a caller waits, a batch
+//! decides it. A batch that cannot be written for the moment (a full disk, a locked file, an I/O error) is rolled back
+//! and tried again, its appends in their order, until it is written or the store closes. Nothing is answered as written
+//! by a transaction that began after the file was deleted or replaced. While a caller waits, a batch
 //! is committed as soon as the queue is empty; while none does, it stays open for a moment to take in more. A unit of
 //! work has a transaction of its own, between two batches.
 
 use std::cell::OnceCell;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,13 +17,16 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use aether_core::id::RunId;
 use aether_core::store::ledger::Acquired;
-use aether_core::store::{Ack, Append, AppendError, StoreError};
+use aether_core::store::{Append, AppendError, StoreError};
 
 use crate::batch::Batch;
-use crate::error::{OpError, translate};
+use crate::error::{OpError, gone, is_transient, translate};
+use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
-use crate::step_connection::{StepConnection, run_transaction};
+use crate::step_connection::{StepConnection, StepFailure, run_transaction};
+use crate::stuck::{Stuck, unwritten};
 
 /// What is asked of the writer.
 #[allow(clippy::large_enum_variant, reason = "nearly all of them are appends, which then cost no allocation")]
@@ -30,14 +36,38 @@ pub(crate) enum Op {
     /// Anything else that writes.
     Call(Box<dyn Call>),
     /// To commit what came before, close the file and answer.
-    Close(oneshot::Sender<()>),
+    Close(Closer),
 }
+
+impl Op {
+    /// The run of an append.
+    fn run(&self) -> Option<&RunId> {
+        match self {
+            Self::Append(append) => Some(&append.run),
+            Self::Call(_) | Self::Close(_) => None,
+        }
+    }
+
+    fn fail(self, error: &StoreError) {
+        match self {
+            Self::Append(append) => append.ack.failed(error.clone().into()),
+            Self::Call(call) => call.answer(Err(error.clone())),
+            Self::Close(_) => {}
+        }
+    }
+}
+
+/// Where the answer to a close goes: the error says what could not be written.
+pub(crate) type Closer = oneshot::Sender<Result<(), StoreError>>;
 
 /// Something that runs in the writer's transaction and is answered after its commit.
 pub(crate) trait Call: Send {
     /// Whether it creates a run whose first appends are about to follow.
     fn creates(&self) -> bool;
-    /// Does it; an error of the driver breaks the transaction.
+    /// Whether it is tried again, as appends are, when it cannot be written for the moment. Any other call is answered
+    /// with the error.
+    fn is_kept(&self) -> bool;
+    /// Does it; an error of the driver breaks the transaction. Called once for each try.
     fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error>;
     /// Answers it.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
@@ -45,40 +75,50 @@ pub(crate) trait Call: Send {
 
 /// A [`Call`] made of a function and where its answer goes to.
 pub(crate) struct WriteRequest<F, T> {
-    ask: Option<F>,
+    ask: F,
     creates: bool,
+    kept: bool,
     answer: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
 impl<F, T> WriteRequest<F, T>
 where
-    F: FnOnce(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
+    F: FnMut(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
     T: Send + 'static,
 {
     /// The call, and where its answer will be.
     pub(crate) fn with_reply(ask: F, creates: bool) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
         let (reply, answer) = oneshot::channel();
-        (Op::Call(Box::new(Self { ask: Some(ask), creates, answer: None, reply })), answer)
+        (Op::Call(Box::new(Self { ask, creates, kept: false, answer: None, reply })), answer)
+    }
+
+    /// As [`WriteRequest::with_reply`], for a call that is tried until it is decided.
+    pub(crate) fn kept(ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
+        let (reply, answer) = oneshot::channel();
+        (Op::Call(Box::new(Self { ask, creates: false, kept: true, answer: None, reply })), answer)
     }
 }
 
 impl<F, T> Call for WriteRequest<F, T>
 where
-    F: FnOnce(&mut Batch<'_>) -> Result<T, OpError> + Send,
+    F: FnMut(&mut Batch<'_>) -> Result<T, OpError> + Send,
     T: Send,
 {
     fn creates(&self) -> bool {
         self.creates
     }
 
+    fn is_kept(&self) -> bool {
+        self.kept
+    }
+
     fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error> {
-        let Some(ask) = self.ask.take() else { return Ok(()) };
         // A call reads the rows of runs by SQL: what the appends before it only noted in the cache must be in them.
         batch.flush()?;
         // A refused call is undone alone; without the savepoint it would take the other runs' appends with it.
         batch.statements.savepoint()?;
-        let answer = match ask(batch) {
+        let answer = match (self.ask)(batch) {
             // The savepoint stays open: the driver may have ended the transaction, and the writer rolls all of it back.
             Err(OpError::Sqlite(error)) => return Err(error),
             other => other.map_err(|error| error.into_store_error(&batch.store)),
@@ -96,23 +136,46 @@ where
     }
 }
 
-/// What waits for the commit.
+/// What waits for the commit, in the order in which it was queued.
+#[allow(clippy::large_enum_variant, reason = "as for `Op`")]
 enum Done {
-    Applied(Ack, Acquired),
-    Refused(Ack, AppendError),
+    /// An append, and what becomes of it if the transaction is committed.
+    Appended(Append, Result<Acquired, AppendError>),
     Called(Box<dyn Call>),
 }
 
 impl Done {
-    fn answer(self, committed: Result<(), StoreError>) {
-        match (self, committed) {
-            (Self::Applied(ack, acquired), Ok(())) => ack.durable(acquired),
-            (Self::Applied(ack, _), Err(error)) => ack.failed(error.into()),
-            // Nothing of it was to be written, so it stays refused whatever becomes of the others.
-            (Self::Refused(ack, error), _) => ack.failed(error),
-            (Self::Called(call), committed) => call.answer(committed),
+    fn committed(self) {
+        match self {
+            Self::Appended(append, Ok(acquired)) => append.ack.durable(acquired),
+            Self::Appended(append, Err(error)) => append.ack.failed(error),
+            Self::Called(call) => call.answer(Ok(())),
         }
     }
+
+    /// The operation as it was. A refusal is forgotten too: what caused it may have been rolled back with it.
+    fn undone(self) -> Op {
+        match self {
+            Self::Appended(append, _) => Op::Append(append),
+            Self::Called(call) => Op::Call(call),
+        }
+    }
+}
+
+/// An operation that waits in front of the queue.
+struct Pending {
+    op: Op,
+    try_: Try,
+}
+
+/// How often an operation was tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Try {
+    First,
+    /// Its transaction was not committed, as far as the driver said.
+    Again,
+    /// As [`Try::Again`], and it gets a transaction of its own, because its batch failed for good.
+    Alone,
 }
 
 /// Which file a writer serves, and how.
@@ -120,6 +183,7 @@ pub(crate) struct WriterConfig {
     pub(crate) path: PathBuf,
     pub(crate) store: Arc<str>,
     pub(crate) options: SqliteOptions,
+    pub(crate) watch: FileWatch,
 }
 
 struct Writer<'c> {
@@ -130,10 +194,14 @@ struct Writer<'c> {
     /// The connection for units of work; opened for the first one.
     step_connection: &'c OnceCell<StepConnection>,
     step_batch: Option<Batch<'c>>,
-    /// A unit of work that waits for the open batch to be committed.
-    next_step: Option<Op>,
+    /// What comes before the queue: operations that are tried again, and a unit of work that ended the last batch.
+    pending: VecDeque<Pending>,
     done: Vec<Done>,
-    closers: Vec<oneshot::Sender<()>>,
+    /// Set while nothing can be written.
+    stuck: Option<Stuck>,
+    closers: Vec<Closer>,
+    /// When the first close was asked for.
+    closing: Option<Instant>,
     /// Whether a caller waits for the open batch.
     urgent: bool,
     /// Whether a run was just created: its first appends are about to come, and share the commit.
@@ -142,6 +210,9 @@ struct Writer<'c> {
 
 /// How long the writer stays awake for what is about to come.
 const SOON: Duration = Duration::from_micros(50);
+
+/// How long a close keeps trying to write what could not be written before.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves the queue until it is closed, then closes the connection.
 ///
@@ -164,15 +235,18 @@ pub(crate) fn serve(
                 options,
                 step_connection: &step_connection,
                 step_batch: None,
-                next_step: None,
+                pending: VecDeque::new(),
                 done: Vec::new(),
+                stuck: None,
                 closers: Vec::new(),
+                closing: None,
                 urgent: false,
                 expecting: false,
             };
             writer.run();
+            let closed = writer.give_up();
             // The writer ends here, and with it the statements: a connection with prepared statements does not close.
-            writer.closers
+            writer.closers.into_iter().map(|closer| (closer, closed.clone())).collect()
         }
         Err(error) => {
             let reason = format!("its tables are not those of this schema version: {error}");
@@ -185,25 +259,80 @@ pub(crate) fn serve(
     }
     // After the close: who waits for it finds the file without its log. The second connection closes with this thread,
     // whose end `SqliteStore::close` waits for as well.
-    for closer in closers {
-        let _asker_gone = closer.send(());
+    for (closer, closed) in closers {
+        let _asker_gone = closer.send(closed);
     }
 }
 
 impl<'c> Writer<'c> {
     fn run(&mut self) {
-        // The step that ended the last batch comes first: it was queued before all that is in the queue now. What was
-        // queued behind a close is dropped with the queue, which answers it.
-        while self.closers.is_empty()
-            && let Some(op) =
-                self.next_step.take().or_else(|| self.recv_briefly()).or_else(|| self.queue.recv().ok())
+        while let Some(Pending { op, try_ }) = self.next() {
+            match op {
+                Op::Close(closer) => self.close(closer),
+                // The file that is open has no name any more: what would be written to it is lost.
+                op if let Err(lost) = self.config.watch.check() => {
+                    tracing::error!(error = %lost, "a write is refused");
+                    op.fail(&lost);
+                }
+                Op::Append(append) if append.work.is_some() => self.run_step(append),
+                op => self.transaction(Pending { op, try_ }),
+            }
+            self.pause();
+        }
+    }
+
+    /// The first operation of the next batch; `None` when the writer is to end. What was queued behind a close is
+    /// dropped with the queue, which answers it.
+    fn next(&mut self) -> Option<Pending> {
+        if self.closing.is_some_and(|since| self.stuck.is_some() && since.elapsed() >= CLOSE_PATIENCE) {
+            return None;
+        }
+        let pending = self.pending.pop_front();
+        if pending.is_some() || self.closing.is_some() {
+            return pending;
+        }
+        let op = self.recv_briefly().or_else(|| self.queue.recv().ok())?;
+        Some(Pending { op, try_: Try::First })
+    }
+
+    fn close(&mut self, closer: Closer) {
+        self.closers.push(closer);
+        self.closing.get_or_insert_with(Instant::now);
+        // The close must be answered, and the lock may be held for as long as the options let the writer wait.
+        self.batch.limit_patience(CLOSE_PATIENCE);
+        if let Some(batch) = &mut self.step_batch {
+            batch.limit_patience(CLOSE_PATIENCE);
+        }
+    }
+
+    /// While nothing can be written: waits for the next try. What is queued meanwhile lines up behind what waits.
+    fn pause(&mut self) {
+        let Some(stuck) = &mut self.stuck else { return };
+        let until = Instant::now() + stuck.next_pause();
+        while self.closing.is_none()
+            && let Ok(op) = self.queue.recv_deadline(until)
         {
             match op {
-                Op::Close(closer) => self.closers.push(closer),
-                Op::Append(append) if append.work.is_some() => self.run_step(append),
-                op => self.transaction(op),
+                Op::Close(closer) => self.close(closer),
+                op => self.pending.push_back(Pending { op, try_: Try::First }),
             }
         }
+        // A close ends the queue and not the pause: it would turn into a busy loop on a full disk.
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+    }
+
+    /// Answers what could not be written when the store closes, and says what it was.
+    fn give_up(&mut self) -> Result<(), StoreError> {
+        let Some(stuck) = self.stuck.take() else { return Ok(()) };
+        let ops = std::mem::take(&mut self.pending).into_iter().map(|pending| pending.op);
+        let ops = ops.filter(|op| !matches!(op, Op::Close(_))).collect::<Vec<_>>();
+        if ops.is_empty() {
+            return Ok(());
+        }
+        let error = unwritten(&stuck.error, ops.iter().map(Op::run));
+        tracing::error!(%error, "the store closes with writes that could not be made");
+        ops.into_iter().for_each(|op| op.fail(&error));
+        Err(error)
     }
 
     /// An append with a unit of work: what was queued before it is committed, what comes after it waits.
@@ -214,20 +343,54 @@ impl<'c> Writer<'c> {
         let Some(mut work) = append.work.take() else { return };
         let carried = match self.step_connection() {
             Ok((connection, batch)) => run_transaction(connection, batch, &mut append, &mut *work),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let transient = matches!(error, StoreError::Locked { .. } | StoreError::Full { .. });
+                Err(StepFailure::NotBegun(error, transient))
+            }
         };
         match carried {
-            Ok(acquired) => append.ack.durable(acquired),
-            Err(error) => {
-                tracing::warn!(%error, key = %work.key(), "a transaction step was not committed");
-                append.ack.failed(error);
+            Ok(acquired) => {
+                self.is_written();
+                match self.config.watch.check() {
+                    Ok(()) => append.ack.durable(acquired),
+                    Err(lost) => append.ack.failed(lost.into()),
+                }
             }
+            // The body was not called, so the step waits as a whole.
+            Err(StepFailure::NotBegun(error, true)) => {
+                append.work = Some(work);
+                self.keep_step(append, error);
+            }
+            // The body was called and is undone; the append that says so is one like any other.
+            Err(StepFailure::Unrecorded(error, true)) => self.keep_step(append, error),
+            Err(
+                StepFailure::NotBegun(error, _)
+                | StepFailure::Unrecorded(error, _)
+                | StepFailure::Undone(error),
+            ) => {
+                tracing::warn!(%error, key = %work.key(), "a transaction step was not committed");
+                append.ack.failed(error.into());
+            }
+            Err(StepFailure::Refused(error)) => append.ack.failed(error),
         }
+    }
+
+    /// Something was written: nothing is stuck any more.
+    fn is_written(&mut self) {
+        if let Some(stuck) = self.stuck.take() {
+            stuck.over(&self.batch.store);
+        }
+    }
+
+    fn keep_step(&mut self, append: Append, error: StoreError) {
+        self.pending.push_front(Pending { op: Op::Append(append), try_: Try::Again });
+        self.answer_callers(&error);
+        self.note_stuck(error);
     }
 
     /// The connection for units of work and its transactions, opened for the first one: most programs have none.
     fn step_connection(&mut self) -> Result<(&'c StepConnection, &mut Batch<'c>), StoreError> {
-        let WriterConfig { path, store, options } = self.config;
+        let WriterConfig { path, store, options, .. } = self.config;
         let connection = match self.step_connection.get() {
             Some(connection) => connection,
             None => {
@@ -241,61 +404,118 @@ impl<'c> Writer<'c> {
         }
         match &mut self.step_batch {
             Some(batch) => Ok((connection, batch)),
-            None => Err(crate::error::gone(store)),
+            None => Err(gone(store)),
         }
     }
 
     /// One transaction, from its first operation to the answers.
-    fn transaction(&mut self, first: Op) {
+    fn transaction(&mut self, first: Pending) {
         self.urgent = false;
         self.expecting = false;
         // No caller is answered before this line has run: a commit that fails would take the answer back.
-        let committed = self.fill(first).and_then(|()| self.batch.commit());
-        let committed = committed.map_err(|error| {
-            // All or none: what was applied before the failure is lost with it, so each of them is told the error.
-            self.batch.rollback();
-            let error = translate(&error, &self.batch.store);
-            tracing::error!(%error, lost = self.done.len(), "a batch was not committed");
-            error
-        });
-        for done in self.done.drain(..) {
-            done.answer(committed.clone());
+        match self.fill(first).and_then(|alone| self.batch.commit().map_err(|error| (error, alone))) {
+            // The file may have gone since the look before the transaction.
+            Ok(()) => match self.config.watch.check() {
+                Ok(()) => {
+                    self.is_written();
+                    self.done.drain(..).for_each(Done::committed);
+                }
+                Err(lost) => {
+                    tracing::error!(error = %lost, "a batch is not acknowledged");
+                    self.batch.rollback();
+                    self.done.drain(..).for_each(|done| done.undone().fail(&lost));
+                }
+            },
+            Err((error, alone)) => {
+                self.batch.rollback();
+                self.undo(&error, alone);
+            }
         }
     }
 
-    fn fill(&mut self, first: Op) -> rusqlite::Result<()> {
+    /// Puts the operations of a batch that was not committed back in front of the queue, in their order, and answers
+    /// those that are not tried again.
+    fn undo(&mut self, error: &rusqlite::Error, alone: bool) {
+        let transient = is_transient(error);
+        let error = translate(error, &self.batch.store);
+        // One that cannot be written at all takes no other with it: each is tried by itself.
+        let try_ = if transient { Try::Again } else { Try::Alone };
+        for done in self.done.drain(..).rev() {
+            let op = done.undone();
+            if transient || !alone {
+                self.pending.push_front(Pending { op, try_ });
+            } else {
+                op.fail(&error);
+            }
+        }
+        if transient {
+            self.answer_callers(&error);
+        }
+        if transient && !self.pending.is_empty() {
+            self.note_stuck(error);
+        } else {
+            tracing::error!(%error, alone, "a batch was not committed");
+        }
+    }
+
+    /// Answers the callers that wait in front of the queue. Also those whose call was not reached: it waits behind one
+    /// that may not be written for hours.
+    fn answer_callers(&mut self, error: &StoreError) {
+        for pending in std::mem::take(&mut self.pending) {
+            match pending.op {
+                Op::Call(call) if !call.is_kept() => call.answer(Err(error.clone())),
+                op => self.pending.push_back(Pending { op, ..pending }),
+            }
+        }
+    }
+
+    fn note_stuck(&mut self, error: StoreError) {
+        let stuck = self.stuck.get_or_insert_with(|| Stuck::new(error.clone()));
+        stuck.failed(error, self.pending.iter().map(|pending| pending.op.run()));
+    }
+
+    /// Applies operations until it is time to commit. Says whether a single one had the transaction to itself; also
+    /// beside an error.
+    fn fill(&mut self, first: Pending) -> Result<bool, (rusqlite::Error, bool)> {
+        let alone = first.try_ == Try::Alone;
         if let Err(error) = self.batch.begin() {
-            self.fail_queued(first, &error);
-            return Err(error);
+            self.undo_queued(first);
+            return Err((error, alone));
         }
         // From the lock on: the time spent waiting for another process must not use up the batch's own.
         let since = Instant::now();
-        let mut op = first;
+        let mut next = first;
         loop {
-            self.apply(op)?;
-            if self.done.len() >= self.options.batch.max(1) {
-                return Ok(());
+            self.apply(next).map_err(|error| (error, alone))?;
+            if alone || self.done.len() >= self.options.batch.max(1) {
+                return Ok(alone);
             }
             match self.next_op(since) {
                 // Leaving commits: what was queued before the close becomes durable, what comes after it does not.
-                Some(Op::Close(closer)) => {
-                    self.closers.push(closer);
-                    return Ok(());
+                Some(Pending { op: Op::Close(closer), .. }) => {
+                    self.close(closer);
+                    return Ok(alone);
                 }
-                // Its body may read what the appends before it wrote, on a connection that sees only commits.
-                Some(Op::Append(append)) if append.work.is_some() => {
-                    self.next_step = Some(Op::Append(append));
-                    return Ok(());
+                // The body of a step may read what the appends before it wrote, on a connection that sees only commits.
+                Some(step) if step.needs_its_own_transaction() => {
+                    self.pending.push_front(step);
+                    return Ok(alone);
                 }
-                Some(next) => op = next,
-                None => return Ok(()),
+                Some(op) => next = op,
+                None => return Ok(alone),
             }
         }
     }
 
     /// The next operation of the open batch, or `None` when it is time to commit.
-    fn next_op(&self, since: Instant) -> Option<Op> {
-        match self.queue.try_recv() {
+    fn next_op(&mut self, since: Instant) -> Option<Pending> {
+        if let Some(pending) = self.pending.pop_front() {
+            return Some(pending);
+        }
+        if self.closing.is_some() {
+            return None;
+        }
+        let op = match self.queue.try_recv() {
             Ok(op) => Some(op),
             Err(TryRecvError::Disconnected) => None,
             // A caller waits, and lingering would add to every awaited append. Others still share the commit: those
@@ -305,7 +525,8 @@ impl<'c> Writer<'c> {
             Err(TryRecvError::Empty) => {
                 self.recv_briefly().or_else(|| self.queue.recv_deadline(since + self.options.linger).ok())
             }
-        }
+        };
+        op.map(|op| Pending { op, try_: Try::First })
     }
 
     /// The next operation if it comes within [`SOON`]: a run that was just answered asks again at once, and putting
@@ -331,24 +552,32 @@ impl<'c> Writer<'c> {
         }
     }
 
-    fn apply(&mut self, op: Op) -> rusqlite::Result<()> {
+    fn apply(&mut self, Pending { op, try_ }: Pending) -> rusqlite::Result<()> {
         match op {
             Op::Append(append) => {
                 self.note_urgency(append.ack.is_awaited(), false);
-                match self.batch.append(&append) {
-                    Ok(acquired) => self.done.push(Done::Applied(append.ack, acquired)),
-                    Err(OpError::Refused(error)) => self.done.push(Done::Refused(append.ack, error)),
-                    Err(OpError::Row(reason)) => {
-                        let store = self.batch.store.to_string();
-                        let error = StoreError::Corrupt { store, reason }.into();
-                        self.done.push(Done::Refused(append.ack, error));
+                let answer = match self.batch.append(&append) {
+                    // A commit that failed may have happened after all.
+                    Err(OpError::Refused(refused)) if try_ != Try::First => {
+                        self.batch.find(&append).map(|found| found.ok_or(refused))
                     }
-                    // It goes in with those that are to be told; as the batch fails, what it acquired is never said.
+                    Err(OpError::Refused(refused)) => Ok(Err(refused)),
+                    Err(error) => Err(error),
+                    Ok(acquired) => Ok(Ok(acquired)),
+                };
+                let answer = match answer {
+                    Ok(answer) => answer,
+                    Err(OpError::Row(reason)) => {
+                        Err(StoreError::Corrupt { store: self.batch.store.to_string(), reason }.into())
+                    }
+                    Err(OpError::Refused(error)) => Err(error),
+                    // It goes in with the others of its batch, which fails: this answer is never given.
                     Err(OpError::Sqlite(error)) => {
-                        self.done.push(Done::Applied(append.ack, Acquired::NotAsked));
+                        self.done.push(Done::Appended(append, Ok(Acquired::NotAsked)));
                         return Err(error);
                     }
-                }
+                };
+                self.done.push(Done::Appended(append, answer));
             }
             Op::Call(mut call) => {
                 self.note_urgency(true, call.creates());
@@ -357,23 +586,37 @@ impl<'c> Writer<'c> {
                 self.done.push(Done::Called(call));
                 executed?;
             }
-            Op::Close(closer) => self.closers.push(closer),
+            Op::Close(closer) => self.close(closer),
         }
         Ok(())
     }
 
-    /// No transaction can be had. What was queued meanwhile fails with `first`: it has waited for the same lock, and to
-    /// begin anew for each of them would make the last wait for all timeouts before it.
-    fn fail_queued(&mut self, first: Op, error: &rusqlite::Error) {
-        tracing::debug!(%error, "no write lock");
-        let mut op = Some(first);
-        while let Some(lost) = op {
-            match lost {
-                Op::Append(append) => self.done.push(Done::Applied(append.ack, Acquired::NotAsked)),
+    /// No transaction can be had. What was queued meanwhile is undone with `first`: it has waited for the same lock, and
+    /// to begin anew for each of them would make the last wait for all timeouts before it.
+    fn undo_queued(&mut self, first: Pending) {
+        let mut op = Some(first.op);
+        while let Some(waits) = op {
+            match waits {
+                Op::Append(append) if append.work.is_some() => {
+                    self.pending.push_front(Pending { op: Op::Append(append), try_: Try::First });
+                    return;
+                }
+                Op::Append(append) => self.done.push(Done::Appended(append, Ok(Acquired::NotAsked))),
                 Op::Call(call) => self.done.push(Done::Called(call)),
-                Op::Close(closer) => self.closers.push(closer),
+                Op::Close(closer) => self.close(closer),
             }
-            op = self.queue.try_recv().ok();
+            op = match self.pending.pop_front() {
+                Some(pending) => Some(pending.op),
+                None if self.closing.is_some() => None,
+                None => self.queue.try_recv().ok(),
+            };
         }
+    }
+}
+
+impl Pending {
+    /// Whether it cannot join an open batch.
+    fn needs_its_own_transaction(&self) -> bool {
+        self.try_ == Try::Alone || matches!(&self.op, Op::Append(append) if append.work.is_some())
     }
 }

@@ -14,10 +14,10 @@ use aether_core::payload::{Digest, Payload};
 use aether_core::store::AppendReply;
 use aether_core::store::ledger::{Acquire, Acquired, LedgerEntry, LedgerStatus};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, DurableWatermark, Message, NewRun, Receipt, RunFilter,
-    StatusChange, Store, StoreError,
+    Ack, Append, AppendError, ClaimRequest, Message, NewRun, Receipt, RunFilter, StatusChange, Store,
+    StoreError,
 };
-use aether_sqlite::{SqliteOptions, SqliteStore};
+use aether_sqlite::SqliteStore;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -44,7 +44,7 @@ fn new_run(name: &str) -> NewRun {
         frame: frame("created"),
         at: at(0),
         owner: Some(WorkerId::from("first".to_owned())),
-        lease_until: at(60),
+        parent_epoch: None,
     }
 }
 
@@ -80,11 +80,15 @@ fn claim(worker: &str, now: u64) -> ClaimRequest {
     ClaimRequest {
         worker: WorkerId::from(worker.to_owned()),
         now: at(now),
-        lease_until: at(now + 10),
+        silent: Vec::new(),
         limit: 10,
         workflows: vec!["flow".into()],
         only: None,
     }
+}
+
+fn message(id: &str) -> Message {
+    Message { seq: 0, id: id.into(), topic: "signal:m".into(), payload: Payload::null(), at: at(1) }
 }
 
 fn place() -> (TempDir, PathBuf) {
@@ -102,19 +106,17 @@ async fn dropping_and_reopening_keeps_everything() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     store.create(new_run("a")).await.unwrap();
-    let message =
-        Message { seq: 0, id: "m".into(), topic: "signal:m".into(), payload: Payload::null(), at: at(1) };
-    store.send(&id("a"), message).await.unwrap();
+    store.send(&id("a"), message("m")).await.unwrap();
     for expected in 1..500 {
         store.append(append("a", 1, expected));
     }
-    let (run, inbox) = (store.run(&id("a")).await.unwrap().unwrap(), store.inbox(&id("a")).await.unwrap());
+    let (run, inbox) = (store.run(&id("a")).await.unwrap().unwrap(), store.inbox(&id("a"), 0).await.unwrap());
     drop(store);
     let store = SqliteStore::open(&path).unwrap();
     let events = read_verified(&store.load(&id("a"), 0).await.unwrap()).unwrap();
     let now = store.run(&id("a")).await.unwrap().unwrap();
     assert_eq!((events.len(), now.next, now.epoch, now.owner), (500, 500, 1, run.owner));
-    assert_eq!(store.inbox(&id("a")).await.unwrap(), inbox);
+    assert_eq!(store.inbox(&id("a"), 0).await.unwrap(), inbox);
     put(&store, "a", 1, 500).await.unwrap();
     read_verified(&store.load(&id("a"), 0).await.unwrap()).unwrap();
 }
@@ -283,7 +285,7 @@ async fn a_newer_schema_is_refused_untouched() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 4, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 5, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -330,70 +332,67 @@ async fn a_read_only_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_full_disk_fails_every_append_of_its_batch_and_the_writer_goes_on() {
-    let (_folder, path) = place();
-    let options =
-        SqliteOptions { max_pages: Some(60), linger: Duration::from_millis(200), ..SqliteOptions::default() };
-    let store = SqliteStore::open_with(&path, options).unwrap();
-    for name in ["a", "b"] {
-        store.create(new_run(name)).await.unwrap();
-    }
-    let tails: [Arc<DurableWatermark>; 2] = Default::default();
-    let silent = |name: &str, tail: usize, frame: Frame| {
-        let ack = Ack::silent(id(name), 2, tails[tail].clone());
-        store.append(Append { frame, ack, ..append(name, 1, 1) });
-    };
-    silent("a", 0, frame("small"));
-    silent("b", 1, frame(&"x".repeat(2_000_000)));
-    for tail in &tails {
-        let failure = tail.failed().await;
-        assert!(matches!(failure, AppendError::Store(StoreError::Full { .. })), "{failure}");
-    }
-    assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 1);
-    put(&store, "a", 1, 1).await.unwrap();
-    put(&store, "b", 1, 1).await.unwrap();
-    assert_eq!(read_verified(&store.load(&id("a"), 0).await.unwrap()).unwrap().len(), 2);
-}
-
-#[tokio::test]
-async fn a_lock_that_lasts_is_an_error_and_nothing_is_lost_but_what_waited() {
-    let (_folder, path) = place();
-    let options = SqliteOptions {
-        busy_timeout: Duration::from_millis(60),
-        lock_patience: Duration::ZERO,
-        ..SqliteOptions::default()
-    };
-    let store = SqliteStore::open_with(&path, options).unwrap();
-    store.create(new_run("a")).await.unwrap();
-    let other = Connection::open(&path).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let (one, two) = (queue(&store, append("a", 1, 1)), queue(&store, append("a", 1, 2)));
-    let call = store.claim(claim("w", 1)).await;
-    assert!(matches!(&call, Err(error @ StoreError::Locked { .. }) if error.is_retryable()), "{call:?}");
-    for reply in [one, two] {
-        assert!(matches!(reply.await.unwrap(), Err(AppendError::Store(StoreError::Locked { .. }))));
-    }
-    assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 1, "reading goes on");
-    other.execute_batch("COMMIT").unwrap();
-    put(&store, "a", 1, 1).await.unwrap();
-}
-
-#[tokio::test]
 async fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_holds() {
     let (_folder, path) = place();
     {
         let store = SqliteStore::open(&path).unwrap();
         store.create(new_run("a")).await.unwrap();
+        for id in ["m1", "m2"] {
+            store.send(&self::id("a"), message(id)).await.unwrap();
+        }
         store.close().await.unwrap();
     }
     let conn = Connection::open(&path).unwrap();
-    conn.execute_batch("DROP TABLE aether_tombstones; DROP TABLE aether_effects; DROP TABLE aether_progress; PRAGMA user_version = 1")
-        .unwrap();
+    conn.execute_batch(
+        "DROP TRIGGER aether_inbox_sent; DROP TRIGGER aether_inbox_consumed; DROP INDEX aether_runs_unread;
+         ALTER TABLE runs DROP COLUMN unread; ALTER TABLE runs DROP COLUMN unread_bytes;
+         DROP TABLE aether_tombstones; DROP TABLE aether_effects; DROP TABLE aether_progress;
+         PRAGMA user_version = 1",
+    )
+    .unwrap();
     drop(conn);
     let store = SqliteStore::open(&path).unwrap();
     assert!(store.run(&id("a")).await.unwrap().is_some());
+    let unread = store.unread(&id("a")).await.unwrap();
+    assert_eq!((unread.messages, unread.bytes), (2, 2 * message("m1").payload.as_str().len()));
     assert_eq!(store.holder("nobody's").await, Ok(None));
     let version: u32 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 4);
+    assert_eq!(version, 5);
+}
+
+/// How SQLite finds the rows of a query.
+fn plan(conn: &Connection, sql: &str) -> String {
+    let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let rows = plan.query_map([], |row| row.get::<_, String>(3)).unwrap();
+    rows.collect::<Result<Vec<_>, _>>().unwrap().join("; ")
+}
+
+#[test]
+fn what_an_engine_asks_again_and_again_reads_no_whole_table() {
+    let (_folder, path) = place();
+    drop(SqliteStore::open(&path).unwrap());
+    let conn = Connection::open(&path).unwrap();
+    for (sql, expected) in [
+        (
+            "SELECT id, (SELECT max(seq) FROM inbox WHERE run_no = runs.no AND consumed IS NULL)
+             FROM runs INDEXED BY aether_runs_unread WHERE unread > 0 AND status = 'waiting' AND owner IS NULL",
+            "SCAN runs USING INDEX aether_runs_unread; CORRELATED SCALAR SUBQUERY 1; \
+             SEARCH inbox USING INDEX inbox_unread (run_no=?)",
+        ),
+        (
+            "SELECT * FROM inbox WHERE run_no = 1 AND seq > 7 AND consumed IS NULL ORDER BY seq",
+            "SEARCH inbox USING INDEX inbox_unread (run_no=? AND seq>?)",
+        ),
+        (
+            "SELECT unread, unread_bytes FROM runs WHERE id = 'a'",
+            "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (id=?)",
+        ),
+        (
+            "SELECT min(wake_at) FROM runs WHERE owner IS NULL AND wake_at IS NOT NULL",
+            "SEARCH runs USING INDEX runs_due (wake_at>?)",
+        ),
+    ] {
+        assert_eq!(plan(&conn, sql), expected);
+    }
 }

@@ -7,18 +7,18 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["error", "options", "worker_locks"],
+    &["error", "identity", "options", "stuck", "worker_locks"],
     &["row", "schema"],
     &["open", "reader", "statements"],
     &["batch"],
-    &["calls", "purge", "step_connection"],
+    &["calls", "leases", "purge", "step_connection"],
     &["sql", "writer"],
     &["store"],
     &["engine"],
 ];
 
 /// Operations of a transaction that do not belong to appends.
-const ELSEWHERE: &[(&str, &str)] = &[("Batch", "calls"), ("Batch", "purge")];
+const ELSEWHERE: &[(&str, &str)] = &[("Batch", "calls"), ("Batch", "leases"), ("Batch", "purge")];
 
 #[test]
 fn no_import_leads_up_or_in_a_circle() {

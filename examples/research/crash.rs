@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::store::StoredEffect;
@@ -11,8 +12,8 @@ use aether::store::journal::LargeValue;
 use aether::store::journal::StoredFrame;
 use aether::store::ledger::LedgerEntry;
 use aether::store::{
-    Ack, Append, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, Message, NewRun,
-    Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError,
+    Ack, Append, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun, Message,
+    NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, WorkerRecord,
 };
 use jiff::Timestamp;
 
@@ -94,8 +95,17 @@ impl Store for CrashingStore {
     fn runs_transactions(&self) -> bool {
         self.inner.runs_transactions()
     }
-    fn register(&self, worker: &WorkerId) -> Answer<'_, ()> {
-        self.inner.register(worker)
+    fn register(&self, worker: &WorkerId, lease: Duration) -> Answer<'_, bool> {
+        self.inner.register(worker, lease)
+    }
+    fn workers(&self) -> Answer<'_, Vec<WorkerRecord>> {
+        self.inner.workers()
+    }
+    fn retire(&self, worker: &WorkerId) -> Answer<'_, ()> {
+        self.inner.retire(worker)
+    }
+    fn unaware_owners(&self, run: &RunId) -> Answer<'_, Vec<WorkerId>> {
+        self.inner.unaware_owners(run)
     }
     fn load(&self, run: &RunId, from: Position) -> Answer<'_, Vec<StoredFrame>> {
         self.inner.load(run, from)
@@ -112,8 +122,8 @@ impl Store for CrashingStore {
     fn claim(&self, request: ClaimRequest) -> Answer<'_, Vec<Lease>> {
         self.inner.claim(request)
     }
-    fn renew(&self, worker: &WorkerId, until: Timestamp) -> Answer<'_, ()> {
-        self.inner.renew(worker, until)
+    fn renew(&self, worker: &WorkerId, lease: Duration, noticed: Vec<LostRun>) -> Answer<'_, Vec<LostRun>> {
+        self.inner.renew(worker, lease, noticed)
     }
     fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Answer<'_, ()> {
         self.inner.release(run, epoch, wake_at)
@@ -139,8 +149,8 @@ impl Store for CrashingStore {
     fn send(&self, run: &RunId, message: Message) -> Answer<'_, Sent> {
         self.inner.send(run, message)
     }
-    fn inbox(&self, run: &RunId) -> Answer<'_, Vec<Message>> {
-        self.inner.inbox(run)
+    fn inbox(&self, run: &RunId, after: u64) -> Answer<'_, Vec<Message>> {
+        self.inner.inbox(run, after)
     }
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> Answer<'_, ()> {
         self.inner.put_blob(hash, bytes)

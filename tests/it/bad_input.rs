@@ -197,7 +197,7 @@ async fn bad_post(cx: &mut Cx, url: String) -> Result<u16> {
 /// Send a request that changes nothing.
 #[workflow]
 async fn bad_get(cx: &mut Cx, url: String) -> Result<u16> {
-    Ok(cx.http().get(&url).timeout(Duration::from_millis(100)).send().await?.status)
+    Ok(cx.http().get(&url).timeout(Duration::from_millis(100)).retry(Retry::times(3)).send().await?.status)
 }
 
 #[tokio::test]

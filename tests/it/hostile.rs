@@ -20,7 +20,7 @@ use aether::prelude::*;
 use aether::sqlite::SqliteStore;
 use aether::store::MemoryStore;
 use aether::store::event::Event;
-use aether::store::{ClaimRequest, Sent, Store, StoreError};
+use aether::store::{ClaimRequest, Sent, SilentWorker, Store, StoreError};
 use aether::view::Status;
 use aether_testing::{CrashPoint, CrashStore, FailingStore};
 use jiff::Timestamp;
@@ -102,13 +102,13 @@ async fn count(store: &dyn Store, run: &RunId, kind: &str) -> usize {
     events(store, run).await.iter().filter(|event| event.kind() == kind).count()
 }
 
-/// Takes a run away from whoever holds it, as a worker with a later clock would, and gives it back.
+/// Takes a run away from whoever holds it, as a worker that has seen the holder silent would, and gives it back.
 async fn steal(store: &dyn Store, run: &RunId) {
-    let far = Timestamp::now().saturating_add(Duration::from_secs(3600)).unwrap();
+    let held = store.workers().await.unwrap().into_iter();
     let request = ClaimRequest {
         worker: WorkerId::from("thief".to_owned()),
-        now: far,
-        lease_until: far,
+        now: Timestamp::now(),
+        silent: held.map(|worker| SilentWorker { id: worker.id, renewals: worker.renewals }).collect(),
         limit: 1,
         workflows: Vec::new(),
         only: Some(run.clone()),

@@ -105,6 +105,19 @@ async fn messages_names_and_reasons_have_limits() {
     assert!(said.contains("the signal's name") && said.contains("`Limits::name`"), "{said}");
 }
 
+#[tokio::test]
+async fn an_inbox_has_a_limit_in_bytes() {
+    let engine = engine(Limits { inbox_bytes: 100, ..Limits::default() }).await;
+    let run = engine.start::<listening>("go".to_owned()).await.unwrap();
+    let id = run.id().clone();
+    // A single message is within the limits of values.
+    engine.signal(&id, "other", "1", &"v".repeat(200)).await.unwrap();
+    let (said, name) = over(engine.signal(&id, "other", "2", &1).await);
+    assert!(name == "inbox_bytes" && said.contains(id.as_str()) && said.contains("limit of 100"), "{said}");
+    engine.cancel(&id, "enough", "me").await.unwrap();
+    assert!(in_time(run.result()).await.unwrap_err().to_string().contains("enough"), "an end gets through");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn json_that_is_nested_too_deep_is_a_typed_error_wherever_it_comes_in() {
     let engine = engine(Limits::default()).await;

@@ -16,6 +16,7 @@ mod kill_sweep;
 mod limits;
 mod locks;
 mod names;
+mod patience;
 mod recordings;
 mod retries;
 mod seeds;

@@ -153,7 +153,7 @@ async fn retries_survive_a_crash_at_every_append() {
 
 #[tokio::test]
 async fn attempts_end() {
-    let report = answers().fail_times::<search>(9, Failure::retryable("busy")).run("abc".into()).await;
+    let report = answers().fail_times::<search>(9, Failure::new("busy")).run("abc".into()).await;
     report.assert_calls::<search>(4);
     let Err(RunError::Failed(failure)) = &report.result else { panic!("{:?}", report.result) };
     assert!(failure.to_string().contains("no attempt left: busy"), "{failure}");

@@ -79,7 +79,7 @@ async fn store_with(brief: &Brief) -> Arc<dyn Store> {
         frame: Frame::encode(&[created]).unwrap(),
         at,
         owner: None,
-        lease_until: at,
+        parent_epoch: None,
     };
     store.create(new).await.unwrap();
     Arc::new(store)

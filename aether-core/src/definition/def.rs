@@ -144,8 +144,8 @@ pub struct StepDef {
 pub struct StepOptions {
     /// What kind of contact with the world it is.
     pub class: EffectClass,
-    /// When another attempt is made.
-    pub retry: Retry,
+    /// When another attempt is made, where the step says so; else the engine's policy decides, or [`Retry::of`] the class.
+    pub retry: Option<Retry>,
     /// How long one attempt may take.
     pub timeout: Option<Duration>,
     /// What is done when an attempt's outcome is unknown.
@@ -214,19 +214,25 @@ impl StepOptions {
     /// What these options allow one execution, as the journal keeps it.
     pub fn constraints(&self) -> Constraints {
         let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let retry = self.retry();
         Constraints {
             irreversible: self.irreversible,
             timeout_ms: self.timeout.map(millis),
-            attempts: (self.retry.max_retries > 0).then_some(self.retry.attempts()),
+            attempts: (1..u32::MAX).contains(&retry.max_retries).then_some(retry.attempts()),
+            patience_ms: retry.patience.filter(|_| retry.max_retries > 0).map(millis),
+        }
+    }
+
+    /// When another attempt is made: as the step says, else [`Retry::of`] its class.
+    pub const fn retry(&self) -> Retry {
+        match self.retry {
+            Some(retry) => retry,
+            None => Retry::of(self.class),
         }
     }
 
     /// The defaults of `class`.
     pub const fn of(class: EffectClass) -> Self {
-        let retry = match class {
-            EffectClass::Read | EffectClass::Llm => Retry::READ,
-            _ => Retry::NONE,
-        };
         let timeout = match class {
             EffectClass::Transaction => Some(TRANSACTION_TIMEOUT),
             _ if class.changes_world() => Some(TOOL_TIMEOUT),
@@ -234,7 +240,7 @@ impl StepOptions {
         };
         Self {
             class,
-            retry,
+            retry: None,
             timeout,
             on_unknown: OnUnknown::Fail,
             irreversible: false,
@@ -250,11 +256,30 @@ impl StepOptions {
     }
 }
 
-/// When another attempt is made after a definite failure.
+/// When another attempt is made after a definite failure. What limits come together all hold.
+///
+/// ```
+/// use aether_core::definition::def::Retry;
+/// use std::time::Duration;
+/// // For ten minutes, whatever the number of attempts.
+/// let patient = Retry::within(Duration::from_secs(600));
+/// // Five retries, however long they take.
+/// let counted = Retry::times(5);
+/// // The default of reads, for a whole day.
+/// let longer = Retry { patience: Some(Duration::from_secs(24 * 60 * 60)), ..Retry::READ };
+/// assert_eq!((counted.attempts(), longer.max_delay), (6, patient.max_delay));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
-    /// Attempts that may follow the first one: 0 for a single attempt.
+    /// Attempts that may follow the first one: 0 for a single attempt, `u32::MAX` for any number.
     pub max_retries: u32,
+    /// For how long attempts are made, their waits included; `None` for any time. Time in which no process runs does not
+    /// count, and a restart does not begin it anew. The last attempt is made when this time ends, or later where the other
+    /// side asks for a longer wait.
+    pub patience: Option<Duration>,
+    /// Of the retries, how many may follow failures without a class
+    /// ([`FailureClass::Unclassified`](crate::vocabulary::outcome::FailureClass)): nobody said that such a failure passes.
+    pub unclassified: u32,
     /// Wait before the second attempt.
     pub delay: Duration,
     /// By how much the wait grows with each attempt.
@@ -265,26 +290,56 @@ pub struct Retry {
     pub jitter: f64,
 }
 
+/// Shortest wait of a policy that does not count its retries: it must not fill the journal.
+const SHORTEST_UNCOUNTED: Duration = Duration::from_millis(100);
+
 impl Retry {
     /// One attempt.
-    pub const NONE: Self =
-        Self { max_retries: 0, delay: Duration::ZERO, factor: 1.0, max_delay: Duration::ZERO, jitter: 0.0 };
-    /// Default of reads and model calls: three retries after 200 ms, doubling, at most 30 s, each wait up to a fifth
-    /// shorter.
-    pub const READ: Self = Self {
-        max_retries: 3,
-        delay: Duration::from_millis(200),
-        factor: 2.0,
-        max_delay: Duration::from_secs(30),
-        jitter: 0.2,
+    pub const NONE: Self = Self {
+        max_retries: 0,
+        patience: None,
+        unclassified: 0,
+        delay: Duration::ZERO,
+        factor: 1.0,
+        max_delay: Duration::ZERO,
+        jitter: 0.0,
     };
+    /// Default of reads and model calls: attempts for an hour, three retries at most after failures without a class. The
+    /// waits begin with 200 ms and double up to a minute, each up to a fifth shorter.
+    pub const READ: Self = Self { unclassified: 3, ..Self::within(Duration::from_secs(60 * 60)) };
 
-    /// Attempts in all, the first included.
+    /// The default of `class`: [`Retry::READ`] for reads and model calls, [`Retry::NONE`] for all others.
+    pub const fn of(class: EffectClass) -> Self {
+        match class {
+            EffectClass::Read | EffectClass::Llm => Self::READ,
+            _ => Self::NONE,
+        }
+    }
+
+    /// Attempts for `patience` after the first one, with the waits of [`Retry::READ`].
+    pub const fn within(patience: Duration) -> Self {
+        Self { patience: Some(patience), ..Self::times(u32::MAX) }
+    }
+
+    /// At most `max_retries` retries, with the waits of [`Retry::READ`].
+    pub const fn times(max_retries: u32) -> Self {
+        Self {
+            max_retries,
+            patience: None,
+            unclassified: u32::MAX,
+            delay: Duration::from_millis(200),
+            factor: 2.0,
+            max_delay: Duration::from_secs(60),
+            jitter: 0.2,
+        }
+    }
+
+    /// Attempts in all, the first included; `u32::MAX` where they are not counted.
     pub const fn attempts(&self) -> u32 {
         self.max_retries.saturating_add(1)
     }
 
-    /// The wait after `attempt` (from 0) failed; `None` when no attempt is left.
+    /// The wait after `attempt` (from 0) failed; `None` when no attempt is left. It does not look at `patience`.
     pub fn wait_after(&self, attempt: u32) -> Option<Duration> {
         if attempt >= self.max_retries {
             return None;
@@ -297,7 +352,8 @@ impl Retry {
     /// `wait` without the part that is left to `chance` (from 0 to 1).
     pub fn shortened(&self, wait: Duration, chance: f64) -> Duration {
         let part = 1.0 - self.jitter.clamp(0.0, 1.0) * chance.clamp(0.0, 1.0);
-        Duration::try_from_secs_f64(wait.as_secs_f64() * part).unwrap_or(wait)
+        let shorter = Duration::try_from_secs_f64(wait.as_secs_f64() * part).unwrap_or(wait);
+        if self.max_retries == u32::MAX { shorter.max(SHORTEST_UNCOUNTED) } else { shorter }
     }
 }
 
@@ -337,6 +393,7 @@ mod tests {
             factor: 10.0,
             max_delay: Duration::from_secs(30),
             jitter: 0.0,
+            ..Retry::NONE
         };
         let waits: Vec<_> = (0..4).map(|attempt| retry.wait_after(attempt)).collect();
         let secs = Duration::from_secs;
@@ -348,19 +405,35 @@ mod tests {
     fn constraints_hold_only_what_differs_from_one_unlimited_attempt() {
         let plain = StepOptions::of(EffectClass::Pure);
         assert!(plain.constraints().is_empty());
-        let once = StepOptions { retry: Retry { max_retries: 0, ..Retry::READ }, ..plain };
-        assert_eq!(once.constraints().attempts, None);
+        let once = StepOptions { retry: Some(Retry { max_retries: 0, ..Retry::READ }), ..plain };
+        assert!(once.constraints().is_empty());
         let strict = StepOptions {
             irreversible: true,
             timeout: Some(Duration::from_millis(1_500)),
-            retry: Retry { max_retries: 1, ..Retry::READ },
+            retry: Some(Retry::times(1)),
             ..plain
         };
         let constraints = strict.constraints();
         assert!(!constraints.is_empty());
         assert_eq!(
             constraints,
-            Constraints { irreversible: true, timeout_ms: Some(1_500), attempts: Some(2) }
+            Constraints { irreversible: true, timeout_ms: Some(1_500), attempts: Some(2), patience_ms: None }
         );
+        let patient = StepOptions::of(EffectClass::Read).constraints();
+        assert_eq!((patient.attempts, patient.patience_ms), (None, Some(3_600_000)));
+    }
+
+    #[test]
+    fn the_default_waits_of_a_read_grow_to_a_minute_and_do_not_end_with_a_number() {
+        let waits: Vec<_> = [0, 1, 8, 9, 1_000_000].map(|n| Retry::READ.wait_after(n)).into();
+        let millis = |millis| Some(Duration::from_millis(millis));
+        assert_eq!(waits, [millis(200), millis(400), millis(51_200), millis(60_000), millis(60_000)]);
+    }
+
+    #[test]
+    fn a_policy_that_does_not_count_never_waits_for_nothing() {
+        let hasty = Retry { delay: Duration::ZERO, jitter: 1.0, ..Retry::within(Duration::from_secs(1)) };
+        assert_eq!(hasty.shortened(Duration::ZERO, 1.0), SHORTEST_UNCOUNTED);
+        assert_eq!(Retry { jitter: 1.0, ..Retry::times(3) }.shortened(Duration::ZERO, 1.0), Duration::ZERO);
     }
 }

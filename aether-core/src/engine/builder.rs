@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast;
 
+use crate::definition::def::Retry;
 use crate::engine::build_error::BuildError;
 use crate::engine::children::ChildRuns;
 use crate::engine::defaults::Defaults;
@@ -17,10 +18,12 @@ use crate::engine::retention::Retention;
 use crate::engine::{retention, worker};
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::{DefaultPolicy, ReplayPolicy};
+use crate::policy::retries::Retries;
 use crate::policy::verifiers::{Verifier, Verifiers};
+use crate::run::leases::Leases;
 use crate::run::program::RegisteredWorkflow;
 use crate::run::shared::EngineShared;
-use crate::sched::{HashMap, Mutex, Notify, OnceCell, RwLock, spawn};
+use crate::sched::{HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, spawn};
 use crate::step::body::{RegisteredStep, Step};
 use crate::step::interceptor::Interceptor;
 use crate::store::api::{Durability, Store};
@@ -60,6 +63,7 @@ pub struct EngineBuilder {
     approvals: Approvals,
     workflows: Vec<RegisteredWorkflow>,
     limits: Limits,
+    retries: Retries,
     verifiers: Verifiers,
     settings: Settings,
     steps: Vec<RegisteredStep>,
@@ -134,6 +138,7 @@ impl EngineBuilder {
             approvals: Approvals::default(),
             workflows: Vec::new(),
             limits: Limits::default(),
+            retries: Retries::default(),
             verifiers: Verifiers::default(),
             settings: Settings {
                 lease: Duration::from_secs(15),
@@ -367,6 +372,32 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets when another attempt is made at reads that declare no `retry`, HTTP reads included. Default [`Retry::READ`].
+    ///
+    /// ```
+    /// # use aether_core::definition::def::Retry;
+    /// # use aether_core::engine::Engine;
+    /// let builder = Engine::builder().read_retry(Retry::times(3));
+    /// ```
+    pub fn read_retry(mut self, retry: Retry) -> Self {
+        self.retries.read = retry;
+        self
+    }
+
+    /// Sets when another attempt is made at model calls that declare no `retry`. Default [`Retry::READ`].
+    ///
+    /// ```
+    /// # use aether_core::definition::def::Retry;
+    /// # use aether_core::engine::Engine;
+    /// # use std::time::Duration;
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// let builder = Engine::builder().model_retry(Retry { patience: Some(day), ..Retry::READ });
+    /// ```
+    pub fn model_retry(mut self, retry: Retry) -> Self {
+        self.retries.model = retry;
+        self
+    }
+
     /// Sets how long a claim of a run lasts without renewal; then another engine may claim the run. Default 15 s, at
     /// least 100 ms. The engine renews its leases after a third of it.
     ///
@@ -485,33 +516,38 @@ impl EngineBuilder {
             let place = format!("{}:{}", step.file, step.line);
             return Err(BuildError::NoVerifier { step: step.path, place, kind });
         }
-        let worker = worker_id(&*environment);
-        store.register(&worker).await?;
+        let registered = environment.monotonic();
+        let worker = register(&*store, &*environment, self.settings.lease).await?;
         let shared = EngineShared {
             store,
             environment,
             worker,
+            leases: Leases::new(self.settings.lease, registered),
             deps: Arc::new(self.deps),
             policy: self.policy,
             interceptor: self.interceptor,
             approvals: self.approvals,
             limits: self.limits,
+            retries: self.retries,
             verifiers,
             grace: self.grace,
             cancel_grace: self.cancel_grace,
             steps,
             observers: broadcast::channel(4096).0,
         };
-        let began = shared.environment.now().as_microsecond();
         let inner = Arc::new_cyclic(|inner| Inner {
             children: Arc::new(ChildRuns(Weak::clone(inner))),
-            renewed: began.into(),
             shared: Arc::new(shared),
             registry: RwLock::new(registry),
             active: Mutex::default(),
             cells: Mutex::default(),
             wake_scheduler: Notify::new(),
             stopping: false.into(),
+            admission: Arc::default(),
+            loading: 0.into(),
+            load_slots: Semaphore::new(worker::LOADS),
+            watch: Mutex::default(),
+            lost: Mutex::default(),
             ended: OnceCell::new(),
             settings: self.settings,
         });
@@ -545,6 +581,22 @@ fn registry(
     }
     Ok(registry)
 }
+
+/// Registers a worker of this engine, under a name that no other one has.
+async fn register(
+    store: &dyn Store,
+    environment: &dyn Environment,
+    lease: Duration,
+) -> Result<WorkerId, StoreError> {
+    // Two engines whose entropy is equal draw the same names, one after the other.
+    loop {
+        let worker = worker_id(environment);
+        if store.register(&worker, lease).await? {
+            return Ok(worker);
+        }
+    }
+}
+
 fn worker_id(environment: &dyn Environment) -> WorkerId {
     let mut bytes = [0; 16];
     environment.fill_random(&mut bytes);

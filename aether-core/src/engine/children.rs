@@ -17,7 +17,7 @@ use crate::run::end::RunEnd;
 use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
 use crate::store::api::Created;
 use crate::store::error::StoreError;
-use crate::vocabulary::id::RunId;
+use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::{Digest, Payload};
 
 /// Starts and follows child runs. It holds its engine weakly, so that an engine whose tasks were dropped with their
@@ -36,6 +36,7 @@ impl Children for ChildRuns {
     fn start(
         &self,
         parent: RunId,
+        epoch: Epoch,
         child: RunId,
         workflow: RegisteredWorkflow,
         input: Payload,
@@ -49,9 +50,17 @@ impl Children for ChildRuns {
                 reason: error.to_string(),
             };
             let digest = Digest::of(&input).map_err(corrupt)?;
-            let new = NewRunOf { workflow, id: child, input, parent: Some(parent.clone()), unique: false };
+            let new = NewRunOf {
+                workflow,
+                id: child,
+                input,
+                parent: Some(parent.clone()),
+                parent_epoch: Some(epoch),
+                unique: false,
+            };
             let existing = match create_run(&inner, new, Some(start_guard)).await? {
                 Created::New => return Ok(ChildStart::Runs),
+                Created::ParentLost => return Ok(ChildStart::ParentLost),
                 Created::Existing(existing) => existing,
             };
             Ok(match &existing.parent {

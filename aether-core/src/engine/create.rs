@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedRwLockReadGuard;
 
-use crate::engine::advance::launch::launch_run;
+use crate::engine::advance::launch::{launch_run, release_run};
 use crate::engine::advance::load::Launch;
 use crate::engine::inner::{Inner, now, whole};
 use crate::journal::event::RunCreated;
@@ -17,11 +17,11 @@ use crate::journal::large_values::{LargeValue, large};
 use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
 use crate::run::claim::Origin;
+use crate::run::fault::Fault;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::api::{Created, NewRun};
 use crate::store::error::StoreError;
-use crate::vocabulary::environment::later;
-use crate::vocabulary::id::RunId;
+use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::{Digest, Payload, PayloadError, hex};
 
 /// A run to be created.
@@ -30,6 +30,8 @@ pub(crate) struct NewRunOf {
     pub(super) id: RunId,
     pub(super) input: Payload,
     pub(super) parent: Option<RunId>,
+    /// The epoch at which this worker holds the parent.
+    pub(super) parent_epoch: Option<Epoch>,
     /// Whether the run's id was generated for it, so that no other run can have it.
     pub(super) unique: bool,
 }
@@ -60,7 +62,9 @@ pub(crate) async fn create_run(
 }
 
 async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
-    let NewRunOf { workflow, id, input, parent, unique } = new;
+    let NewRunOf { workflow, id, input, parent, parent_epoch, unique } = new;
+    // Until the run is launched or released: a shutdown waits for it.
+    let _admission = Arc::clone(&inner.admission).read_owned().await;
     let def = workflow.def;
     let shared = &inner.shared;
     let mut seed = [0; 16];
@@ -81,7 +85,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         seed: seed.clone(),
         parent: parent.clone(),
     };
-    let at = now(inner);
+    let (at, run) = (now(inner), id.clone());
     let created: crate::journal::event::Event = created.into();
     let events = std::slice::from_ref(&created);
     let large_values = large(events, shared.limits.inline);
@@ -98,7 +102,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         frame,
         at,
         owner: Some(shared.worker.clone()),
-        lease_until: later(at, inner.settings.lease),
+        parent_epoch,
     });
     let launch = || {
         let origin = Origin {
@@ -114,19 +118,23 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             effects: Vec::new(),
         };
         shared.observe(&origin.id, at, vec![created]);
-        launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None });
+        launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None }).is_some()
     };
     if unique {
         // No other run can have the id, so the answer is known: the run is launched while its first event is on its way
         // to the disk. `Store::create` queued that event when it was called, and a store keeps the order of its queue:
         // nothing of the run becomes durable, and no world-changing call is permitted, before the creation is durable.
-        launch();
-        return creation.await;
+        let launched = launch();
+        let answer = creation.await;
+        if !launched {
+            release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
+        }
+        return answer;
     }
     // The id may belong to another run, which must not be launched under this input: the answer comes first.
     let answer = creation.await?;
-    if answer == Created::New {
-        launch();
+    if answer == Created::New && !launch() {
+        release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
     }
     Ok(answer)
 }

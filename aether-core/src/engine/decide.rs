@@ -393,7 +393,7 @@ impl Engine {
         until: Option<jiff::Timestamp>,
     ) -> Result<DecideError, DecideError> {
         let (run, command) = (reply.run.clone(), reply.command.clone());
-        let inbox = self.inner.shared.store.inbox(&run).await?;
+        let inbox = self.inner.shared.store.inbox(&run, 0).await?;
         let first = inbox.iter().find(|known| known.id == message);
         let header = first.and_then(|known| known.payload.decode::<ReplyHeader>().ok());
         let by = match (header, until) {

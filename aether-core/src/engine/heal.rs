@@ -59,7 +59,7 @@ async fn is_wanted(store: &dyn Store, run: &RunId) -> Result<bool, StoreError> {
             || on.iter().any(|command| signals.get(command).is_some_and(|signal| signal == topic))
             || on.iter().any(|command| is_about(topic, command))
     };
-    Ok(store.inbox(run).await?.iter().any(|message| wants(&message.topic)))
+    Ok(store.inbox(run, 0).await?.iter().any(|message| wants(&message.topic)))
 }
 
 /// Whether a topic is one of the replies to this command.

@@ -7,18 +7,21 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::broadcast;
+use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 
 use crate::definition::def::WorkflowDef;
+use crate::engine::lease_watch::LeaseWatch;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
 use crate::run::shared::{EngineShared, Observed};
 use crate::sched::{
-    AtomicBool, AtomicI64, HashMap, JoinHandle, Mutex, Notify, OnceCell, Runtime, RwLock, mutated,
+    AtomicBool, AtomicUsize, HashMap, JoinHandle, Mutex, Notify, OnceCell, Runtime, RwLock, Semaphore,
+    SharedLock, mutated,
 };
 use crate::store::api::Store;
 use crate::store::error::StoreError;
+use crate::store::workers::LostRun;
 use crate::vocabulary::id::RunId;
 
 /// Starts runs, advances them, and resumes those that a crash or a shutdown left open.
@@ -62,8 +65,16 @@ pub(crate) struct Inner {
     pub(super) cells: Mutex<HashMap<RunId, Weak<Cell>>>,
     pub(super) wake_scheduler: Notify,
     pub(super) stopping: AtomicBool,
-    /// When leases were last renewed, or the engine began; microseconds since 1970.
-    pub(super) renewed: AtomicI64,
+    /// Read-locked by every claim and creation until its runs are launched or released; a shutdown write-locks it, and
+    /// so waits for those under way.
+    pub(super) admission: Arc<SharedLock<()>>,
+    /// How many claimed runs are being read.
+    pub(super) loading: AtomicUsize,
+    /// A place for each run that is read at the same time.
+    pub(super) load_slots: Semaphore,
+    pub(super) watch: Mutex<LeaseWatch>,
+    /// Runs that others have taken from this worker, as of its newest renewal.
+    pub(super) lost: Mutex<Vec<LostRun>>,
     /// Result of the one shutdown; a second call of it waits for the first and returns the same.
     pub(super) ended: OnceCell<Result<(), StoreError>>,
     pub(super) settings: Settings,
@@ -117,6 +128,20 @@ impl Drop for Guard {
 impl Inner {
     pub(super) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Active>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn watch(&self) -> MutexGuard<'_, LeaseWatch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lost(&self) -> MutexGuard<'_, Vec<LostRun>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The right to claim or create runs, which a shutdown waits for; `None` once one has begun.
+    pub(super) async fn admit(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        let admission = Arc::clone(&self.admission).read_owned().await;
+        (!self.is_stopping()).then_some(admission)
     }
 
     /// The cell of a run; created when no handle and no task holds one.
@@ -236,7 +261,7 @@ impl Engine {
 pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
     let active = inner.active().get(run).map(|active| Arc::clone(&active.run));
     if let Some(active) = active
-        && let Ok(inbox) = inner.shared.store.inbox(run).await
+        && let Ok(inbox) = inner.shared.store.inbox(run, active.seen()).await
     {
         active.notify(inbox);
     }

@@ -27,6 +27,8 @@ mod create;
 mod decide_error;
 mod defaults;
 mod heal;
+mod keeper;
+mod lease_watch;
 mod worker;
 
 pub use build_error::BuildError;

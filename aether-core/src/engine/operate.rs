@@ -196,7 +196,7 @@ impl Engine {
     }
 
     /// Sends a signal to a run, for `cx.signal(name)` to receive now or later. `id` makes the call safe to repeat: a
-    /// second signal with the same name and id to the same run is dropped.
+    /// second signal with the same id to the same run is dropped, whatever its name.
     ///
     /// ```
     /// # use aether_core::engine::Engine;

@@ -200,7 +200,14 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             }
             let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
             let registered = RegisteredWorkflow::of::<W>();
-            let new = NewRunOf { workflow: registered, id: id.clone(), input, parent: None, unique };
+            let new = NewRunOf {
+                workflow: registered,
+                id: id.clone(),
+                input,
+                parent: None,
+                parent_epoch: None,
+                unique,
+            };
             // Before the run can end: its cell lives as long as a handle, and the end is delivered through it.
             let handle = self.engine.handle_of(id);
             if let Created::Existing(existing) = create_run(inner, new, None).await? {

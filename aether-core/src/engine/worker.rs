@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, Either, join_all, select};
-use jiff::Timestamp;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Either, join, join_all, select};
 
 use crate::engine::advance::launch::{recover, release_run, remove_active};
 use crate::engine::advance::load::not_linked;
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, now, whole};
+use crate::engine::keeper::Keeper;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
@@ -22,17 +23,23 @@ use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::id::RunId;
 
+/// How many claimed runs are read at the same time.
+pub(super) const LOADS: usize = 8;
+/// How long a shutdown waits for the appends of a run that it cut off.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Starts the engine's own tasks.
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
-    spawn(schedule(Arc::clone(inner)));
-    spawn(keep_leases(Arc::clone(inner)));
+    let keeper = Keeper::start(inner);
+    spawn(schedule(Arc::clone(inner), keeper));
 }
 
-/// Claims what is due, until the engine stops; then releases everything.
-async fn schedule(inner: Arc<Inner>) {
+/// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
+async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     let shared = Arc::clone(&inner.shared);
     warn_of_unlinked(&inner).await;
     let (mut healer, mut next_healing) = (Healer::default(), now(&inner));
+    let mut next_poll = shared.environment.sleep(Duration::ZERO);
     while !inner.is_stopping() {
         if next_healing <= now(&inner) {
             next_healing = later(now(&inner), inner.settings.lease);
@@ -42,13 +49,19 @@ async fn schedule(inner: Arc<Inner>) {
         // that the look takes counts towards the poll interval.
         let woken = inner.wake_scheduler.notified();
         let next_look = shared.environment.sleep(inner.settings.poll);
-        match claim(&inner, None).await {
-            Ok(0) => {}
-            // One claim takes a limited number of runs. More may be due, and no wake will tell: look again at once.
-            Ok(_) => continue,
-            Err(error) => tracing::warn!(%error, "cannot claim runs"),
+        let claimed = claim(&inner, None).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot claim runs");
+            0
+        });
+        // At most once in an interval, however often this loop is woken; and also while there is always more to claim.
+        if (&mut next_poll).now_or_never().is_some() {
+            next_poll = shared.environment.sleep(inner.settings.poll);
+            poll_inboxes(&inner).await;
         }
-        poll_inboxes(&inner).await;
+        // One claim takes a limited number of runs. More may be due, and no wake will tell: look again at once.
+        if claimed > 0 {
+            continue;
+        }
         // A run that is due but was not claimed (no room, or not linked into this program) must not make this loop spin:
         // it waits for a wake or for the next poll.
         let next_due = match shared.store.next_wake().await {
@@ -57,11 +70,9 @@ async fn schedule(inner: Arc<Inner>) {
         };
         select(Box::pin(woken), select(next_look, next_due)).await;
     }
-    // The last clone of the engine was dropped without a shutdown: no caller is left who could give bodies time. After an
-    // explicit shutdown this waits for the same result.
-    if !inner.active().is_empty() {
-        let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
-    }
+    // Where the last clone of the engine was dropped without a shutdown, no caller is left who could give bodies time.
+    // After an explicit shutdown this waits for the same result.
+    let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
 }
 
 /// Claims the runs that could move and that nothing wakes.
@@ -93,17 +104,17 @@ async fn warn_of_unlinked(inner: &Inner) {
 /// Claims due runs, or just `only`, and begins to advance them. Returns how many.
 pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usize, StoreError> {
     let shared = &inner.shared;
-    let room = inner.settings.max_active.saturating_sub(inner.active().len());
+    let held = inner.active().len() + inner.loading.load(Ordering::Acquire);
+    let room = inner.settings.max_active.saturating_sub(held);
     if room == 0 {
         return Ok(0);
     }
-    let now = shared.environment.now();
-    // Before the claim, because a store gives away every run whose lease has run out, this worker's own as well.
-    renew_overdue(inner, now).await;
+    let Some(admission) = inner.admit().await else { return Ok(0) };
+    let alone = only.is_some();
     let request = ClaimRequest {
         worker: shared.worker.clone(),
-        now,
-        lease_until: later(now, inner.settings.lease),
+        now: shared.environment.now(),
+        silent: inner.watch().silent(),
         limit: room.min(256),
         workflows: inner.workflow_names(),
         only,
@@ -112,8 +123,18 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     let claimed = leases.len();
     // Each of them must become a task or be released. A lease that gets lost here is renewed with all the others and
     // blocks its run for as long as this worker lives.
+    let admission = Arc::new(admission);
+    inner.loading.fetch_add(claimed, Ordering::AcqRel);
     for lease in leases {
-        recover(inner, lease).await;
+        let (engine, admission) = (Arc::clone(inner), Arc::clone(&admission));
+        let loading = async move {
+            // A long journal does not hold up the runs that are due after it, nor the scheduler.
+            let _slot = engine.load_slots.acquire().await;
+            recover(&engine, lease).await;
+            engine.loading.fetch_sub(1, Ordering::AcqRel);
+            drop(admission);
+        };
+        if alone { loading.await } else { drop(spawn(loading)) }
     }
     Ok(claimed)
 }
@@ -124,48 +145,9 @@ async fn poll_inboxes(inner: &Arc<Inner>) {
     let waiting: Vec<_> =
         inner.active().values().filter(|a| is_worth_a_look(&a.run)).map(|a| Arc::clone(&a.run)).collect();
     for run in waiting {
-        if let Ok(inbox) = inner.shared.store.inbox(&run.id).await {
+        if let Ok(inbox) = inner.shared.store.inbox(&run.id, run.seen()).await {
             run.notify(inbox);
         }
-    }
-}
-
-/// Renews leases that ran out because the whole process was paused, such as by a computer that slept. Without it this
-/// worker would claim its own runs a second time, while their tasks still advance them. A run that another worker claimed
-/// meanwhile stays with that worker; the task here ends at its first append, whose epoch is stale.
-async fn renew_overdue(inner: &Inner, now: Timestamp) {
-    let renewed = inner.renewed.load(Ordering::Acquire);
-    let lease = i64::try_from(inner.settings.lease.as_micros()).unwrap_or(i64::MAX);
-    if renewed.saturating_add(lease) <= now.as_microsecond() && !inner.active().is_empty() {
-        renew(inner).await;
-    }
-}
-
-async fn renew(inner: &Inner) {
-    let shared = &inner.shared;
-    // Read before the store is asked: a slow store makes the leases look older than they are, never younger.
-    let now = shared.environment.now();
-    match shared.store.renew(&shared.worker, later(now, inner.settings.lease)).await {
-        Ok(()) => inner.renewed.store(now.as_microsecond(), Ordering::Release),
-        Err(error) => tracing::warn!(%error, "cannot renew leases"),
-    }
-}
-
-/// Renews the leases of all runs of this worker, until the engine stops.
-async fn keep_leases(inner: Arc<Inner>) {
-    let shared = Arc::clone(&inner.shared);
-    // A renewal may fail or come late twice before a lease runs out.
-    let period = inner.settings.lease / 3;
-    loop {
-        shared.environment.sleep(period).await;
-        if inner.is_stopping() {
-            return;
-        }
-        inner.sweep_cells();
-        if inner.active().is_empty() {
-            continue;
-        }
-        renew(&inner).await;
     }
 }
 
@@ -178,12 +160,15 @@ pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<
 }
 
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
-    // 1. Nothing new: the scheduler claims no more, and `start` refuses.
-    inner.stopping.store(true, Ordering::Release);
-    inner.wake_scheduler.notify_one();
-    let active: Vec<(Arc<Run>, _)> =
-        inner.active().values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect();
     let environment = &inner.shared.environment;
+    // 1. Nothing new: the scheduler claims no more, `start` refuses, and nothing is launched. Under the lock of the active
+    // runs, so that a run is either among them, with its task, or not launched.
+    let active: Vec<(Arc<Run>, _)> = {
+        let mut active = inner.active();
+        inner.stopping.store(true, Ordering::Release);
+        active.values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect()
+    };
+    inner.wake_scheduler.notify_one();
     let mut ends: Vec<BoxFuture<'_, ()>> = Vec::new();
     for (run, task) in active {
         // 2. Every run is asked to stop before the first one is waited for. Its task ends when nothing is in flight, and
@@ -198,15 +183,34 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
                 // owner would read a journal that still grows; and a run that is not released yet is still active.
                 task.abort();
                 let _aborted = task.await;
-                let _flushed_or_failed = run.watermark().reached(run.next()).await;
-                release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+                // A store that cannot write for the moment keeps the appends; its `close` says what became of them, and the
+                // lease runs out by itself.
+                let flushed = Box::pin(run.watermark().reached(run.next()));
+                if let Either::Left(_) = select(flushed, environment.sleep(FLUSH_PATIENCE)).await {
+                    release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+                }
                 remove_active(inner, &run);
             }
         }));
     }
-    join_all(ends).await;
+    // 4. Runs that were just being claimed or created are released by whoever does that. A store that does not answer is
+    // not waited for longer than the bodies are.
+    let admitted = async {
+        let limit = environment.sleep(patience + FLUSH_PATIENCE);
+        let _released_or_stuck = select(Box::pin(inner.admission.write()), limit).await;
+    };
+    join(join_all(ends), admitted).await;
+    // 5. Nothing of this worker runs any more, so whatever it could not release is free.
     let store = &inner.shared.store;
-    // 4. The store is closed last, and only by its last holder: another engine of this process may still use it. What
+    let retired = match select(store.retire(&inner.shared.worker), environment.sleep(FLUSH_PATIENCE)).await {
+        Either::Left((retired, _)) => retired,
+        Either::Right(_) => {
+            let reason = "the runs of this worker could not be released in time; they are when it is seen to be silent";
+            Err(StoreError::Unavailable { store: store.describe(), reason: reason.into() })
+        }
+    };
+    // 6. The store is closed last, and only by its last holder: another engine of this process may still use it. What
     // this engine wrote is durable in any case, because its runs were released after their appends.
-    if Arc::strong_count(store) > 1 { Ok(()) } else { store.close().await }
+    let closed = if Arc::strong_count(store) > 1 { Ok(()) } else { store.close().await };
+    closed.and(retired)
 }

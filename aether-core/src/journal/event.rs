@@ -133,8 +133,9 @@ events! {
         command: CommandId,
         /// Logical attempt, from 0.
         attempt: u32,
-        /// The whole input, for a model its prompt, name and parameters.
-        @large input: Payload,
+        /// The whole input, for a model its prompt, name and parameters; absent where an earlier event of this kind has it.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        @large input: Option<Payload>,
     }
     /// The outcome of a command, final.
     14 CommandCommitted {
@@ -172,6 +173,13 @@ events! {
         @large error: Payload,
         /// When the next attempt is due.
         due: Timestamp,
+        /// How long the attempts so far and their waits took, this wait included, in milliseconds. Time in which no process
+        /// ran is not in it. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent_ms: Option<u64>,
+        /// The error has no class: nobody said that it passes.
+        #[serde(default, skip_serializing_if = "is_false")]
+        unclassified: bool,
     }
     /// An earlier step was undone.
     17 StepCompensated {

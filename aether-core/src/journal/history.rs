@@ -85,6 +85,12 @@ pub struct CommandRecord {
     pub failed_attempts: u32,
     /// When the next attempt is due.
     pub retry_due: Option<Timestamp>,
+    /// How long the failed attempts and their waits took, in milliseconds.
+    pub retry_spent_ms: u64,
+    /// Retries after failures without a class.
+    pub unclassified_retries: u32,
+    /// Whether `command_emitted` was written.
+    pub emitted: bool,
     /// The newest invocation.
     pub invocation: Option<Invocation>,
     /// The newest attempt at a transaction step, where its body came back.
@@ -123,7 +129,10 @@ impl CommandRecord {
             Event::NodeStarted(e) => self.start(e),
             Event::NodeFinished(_) => self.finished = true,
             Event::StepCommitted(_) => self.committed = true,
-            Event::CommandEmitted(e) => drop(self.input.get_or_insert(e.input)),
+            Event::CommandEmitted(e) => {
+                self.emitted = true;
+                self.input = self.input.take().or(e.input);
+            }
             Event::StepRetried(e) => self.retry(&e),
             Event::ToolInvocationStarted(e) => self.invoke(e.invocation, e.key, e.attempt, false),
             Event::ToolInvocationFinished(e) => self.end_invocation(e),
@@ -191,6 +200,8 @@ impl CommandRecord {
     fn retry(&mut self, retried: &StepRetried) {
         self.failed_attempts = retried.attempt.saturating_add(1);
         self.retry_due = Some(retried.due);
+        self.retry_spent_ms = retried.spent_ms.unwrap_or(self.retry_spent_ms);
+        self.unclassified_retries = self.unclassified_retries.saturating_add(u32::from(retried.unclassified));
         self.invocation = None;
         self.transaction = None;
     }
@@ -229,6 +240,9 @@ impl CommandRecord {
             committed: false,
             failed_attempts: 0,
             retry_due: None,
+            retry_spent_ms: 0,
+            unclassified_retries: 0,
+            emitted: false,
             invocation: None,
             transaction: None,
             due: None,

@@ -12,13 +12,13 @@ use crate::journal::frame::Frame;
 use crate::journal::history::{CommandRecord, Invocation, RecordedResult};
 use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
 use crate::perform::call::{CallSpec, Next, StepCall};
+use crate::perform::failures::Failures;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
-use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
@@ -67,8 +67,11 @@ pub(crate) async fn execute_step(
         emitted: false,
         in_ledger: false,
         attempt: 0,
+        tried_since: None,
+        failures: Failures::default(),
         unknown_tries: 0,
     };
+    step_call.options.retry = Some(call.options.retry.unwrap_or_else(|| run.shared.retries.of(class)));
     if class == EffectClass::Pure {
         return step_call.compute().await;
     }
@@ -147,7 +150,9 @@ impl StepCall {
     /// Resumes a step that was begun before a crash.
     async fn resume(&mut self, record: CommandRecord) -> Next {
         self.started = record.started;
+        self.emitted = record.emitted;
         self.attempt = record.failed_attempts;
+        self.failures = Failures::recorded(&record);
         if let Err(closed) = self.permitted(Some(&record)).await {
             return Next::Done(closed);
         }
@@ -186,6 +191,7 @@ impl StepCall {
             return self.commit_stored_outcome(effect).await;
         }
         self.run.still_open().await;
+        self.tried_since = Some(self.run.now());
         if self.options.class == EffectClass::Transaction {
             return self.transact().await;
         }
@@ -199,15 +205,17 @@ impl StepCall {
         }
     }
 
-    /// A model's prompt is in the journal before it is sent, so that a lost answer stays visible.
+    /// A model's prompt is in the journal before it is sent, so that a lost answer stays visible. Later attempts do not
+    /// repeat it; the first one does, where a crash cut it off.
     async fn record_prompt(&mut self) {
         if self.options.class != EffectClass::Llm {
             return;
         }
-        self.emitted = true;
+        let first = !std::mem::replace(&mut self.emitted, true) || self.attempt == 0;
         let mut events = self.start_events();
         let (command, attempt) = (self.command.clone(), self.attempt);
-        events.push(CommandEmitted { command, attempt, input: self.args.clone() }.into());
+        let input = first.then(|| self.args.clone());
+        events.push(CommandEmitted { command, attempt, input }.into());
         self.run.append_large(events, AppendExtras::default()).await;
     }
 
@@ -341,19 +349,19 @@ impl StepCall {
             });
             return Next::Unknown(self.invocation(), self.key(), None);
         }
-        let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
-        match self.wait_after(self.attempt, asked) {
-            Some(wait) if may_retry => {
+        match self.next_attempt(self.attempt, class, asked, self.took()) {
+            Some(next) => {
                 let error = self.error_of(ended, false).recorded();
-                self.retry(error, later(self.run.now(), wait)).await;
+                self.retry(error, next).await;
                 Next::Again
             }
-            _ => {
+            None => {
+                let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
                 let status = match &ended {
                     BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_) => LedgerStatus::InDoubt,
                     _ => LedgerStatus::Failed,
                 };
-                let error = self.error_of(ended, may_retry && self.options.retry.max_retries > 0);
+                let error = self.error_of(ended, may_retry && self.options.retry().max_retries > 0);
                 Next::Done(self.commit_failure(class.outcome(), &error, Some(status)).await)
             }
         }

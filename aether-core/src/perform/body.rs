@@ -40,6 +40,11 @@ impl StepCall {
         let progress = self.progress().await;
         let cx = self.step_cx(started_at, Some(intent));
         cx.heartbeats().begin_after(progress);
+        // The last look before the world changes: the process may have been paused since the intent was written.
+        {
+            let _in_flight = self.run.in_flight();
+            self.run.hold_lease().await;
+        }
         self.call(cx).await
     }
 

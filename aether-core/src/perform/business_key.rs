@@ -9,6 +9,49 @@ use crate::vocabulary::failure::{KeyHolder, StepError};
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::{Answered, Digest, PayloadError};
 
+/// The key of a step within its run: `<run>/<path>:<key>`. All three may hold both separators, so that two calls could
+/// share a text. Where it is not read as what it was made of, a text with the lengths of the parts takes its place; it
+/// cannot begin another key, because a run id holds no tab.
+fn key_in_run(run: &str, path: &str, key: &str) -> String {
+    let text = format!("{run}/{path}:{key}");
+    let rest = |at: usize| text.get(at + 1..).and_then(split_path);
+    // The first slash that is followed by a path: the key, which may hold more of them, comes last.
+    let found = text.match_indices('/').find_map(|(at, _)| Some((text.get(..at)?, rest(at)?)));
+    match found {
+        Some(found) if found == (run, (path, key)) => text,
+        _ => format!("{},{}\t{text}", run.len(), path.len()),
+    }
+}
+
+/// The key of a step within the store, likewise.
+fn key_in_store(path: &str, key: &str) -> String {
+    let text = format!("{path}:{key}");
+    match split_path(&text) {
+        Some(found) if found == (path, key) => format!("{STORE_WIDE}{text}"),
+        _ => format!("{STORE_WIDE}{}\t{text}", path.len()),
+    }
+}
+
+/// Splits a text behind the path of a Rust function that it begins with, such as `shop::pay`, and its colon.
+fn split_path(text: &str) -> Option<(&str, &str)> {
+    let mut end = 0;
+    loop {
+        let rest = text.get(end..)?;
+        let mut letters = rest.char_indices();
+        let (_, first) = letters.next()?;
+        if !(first.is_alphabetic() || first == '_') {
+            return None;
+        }
+        let (at, _) = letters.find(|(_, letter)| !(letter.is_alphanumeric() || *letter == '_'))?;
+        let (rest, path) = (rest.get(at..)?, text.get(..end + at)?);
+        match rest.strip_prefix("::") {
+            // A key may begin with a colon; what is no name behind two of them belongs to it.
+            Some(more) if more.starts_with(|c: char| c.is_alphabetic() || c == '_') => end += at + 2,
+            _ => return rest.strip_prefix(':').map(|key| (path, key)),
+        }
+    }
+}
+
 impl StepCall {
     /// Irreversible steps hold a business key: their own, or tool and argument digest; within the run or the store.
     pub(crate) fn business_key(&self) -> Result<Option<String>, PayloadError> {
@@ -21,8 +64,8 @@ impl StepCall {
             None => Digest::of(&self.ask_body(|body| body.canonical_args(&self.args))?)?.as_str().to_owned(),
         };
         Ok(Some(match self.options.scope {
-            KeyScope::Run => format!("{}/{}:{key}", self.run.id, self.path),
-            KeyScope::Store => format!("{STORE_WIDE}{}:{key}", self.path),
+            KeyScope::Run => key_in_run(self.run.id.as_str(), &self.path, &key),
+            KeyScope::Store => key_in_store(&self.path, &key),
         }))
     }
 
@@ -58,5 +101,40 @@ impl StepCall {
             }
         };
         self.commit_failure(Outcome::PermanentFailure, &error, None).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_was_unambiguous_is_what_it_always_was() {
+        for run in ["ticket-42", "order:42", "parent/3:chapter", "a/b/c"] {
+            for key in ["invoice-7", "", "a/b:c", "x::y", "https://shop/7"] {
+                assert_eq!(key_in_run(run, "shop::pay", key), format!("{run}/shop::pay:{key}"));
+                assert_eq!(key_in_store("shop::pay", key), format!("store\tshop::pay:{key}"));
+            }
+        }
+        assert_eq!(key_in_run("a", "p::s", "x/p::s:k"), "a/p::s:x/p::s:k");
+        assert_eq!(key_in_run("a/p::s:x", "p::s", "k"), "8,4\ta/p::s:x/p::s:k");
+        assert_eq!(key_in_store("p::s", ":t:k"), "store\t4\tp::s::t:k");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn different_calls_have_different_keys(
+            parts in proptest::collection::vec(
+                ("[as/:0,4]{1,6}", "[as]{1,2}(::[as]{1,2}){0,2}", "[as/:0,\t4]{0,6}"), 60),
+        ) {
+            let mut seen = std::collections::HashMap::new();
+            for (run, path, key) in parts {
+                for (text, run) in [(key_in_run(&run, &path, &key), Some(run)), (key_in_store(&path, &key), None)] {
+                    let tuple = (run, path.clone(), key.clone());
+                    let first = seen.entry(text.clone()).or_insert_with(|| tuple.clone());
+                    proptest::prop_assert_eq!(first, &tuple, "{}", text);
+                }
+            }
+        }
     }
 }

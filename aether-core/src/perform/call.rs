@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::definition::def::StepOptions;
+use crate::definition::def::{Retry, StepOptions};
 use crate::journal::event::{
     CommandCommitted, Event, InvocationDecision, NodeStarted, StepCommitted, ToolInvocationFinished,
 };
 use crate::perform::body_outcome::{BodyOutcome, error_of};
+use crate::perform::failures::Failures;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::taken::Taken;
@@ -24,7 +25,7 @@ use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::net::in_net;
-use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 
 impl StepCall {
@@ -196,6 +197,14 @@ impl CallSpec {
     pub(crate) fn raise(&mut self, raised: bool) {
         self.options.irreversible |= raised && self.options.class.changes_world();
     }
+
+    /// Gives a call that changes nothing another retry policy: `call` whatever its step declares, else `scope` where it
+    /// declares none. A call that may change the world keeps the policy of its step, which knows what may be repeated.
+    pub(crate) fn retry(&mut self, call: Option<Retry>, scope: Option<Retry>) {
+        if matches!(self.options.class, EffectClass::Read | EffectClass::Llm) {
+            self.options.retry = call.or(self.options.retry).or(scope);
+        }
+    }
 }
 
 /// The next action on a step call.
@@ -245,6 +254,10 @@ pub(crate) struct StepCall {
     pub(crate) in_ledger: bool,
     /// Logical attempt, from 0.
     pub(crate) attempt: u32,
+    /// When the newest attempt began, if it began in this process.
+    pub(crate) tried_since: Option<Timestamp>,
+    /// How its attempts failed so far.
+    pub(crate) failures: Failures,
     /// How often the newest invocation was sent again because its outcome was unknown.
     pub(crate) unknown_tries: u32,
 }

@@ -63,10 +63,12 @@ impl StepCall {
             extras.ledger.push(LedgerUpdate { key: effect.key, status, result, error, committed });
             extras.drop_stored_values();
         }
-        let due = events.iter().find_map(|event| match event {
-            Event::StepRetried(e) => Some(e.due),
+        let retried = events.iter().find_map(|event| match event {
+            Event::StepRetried(e) => Some(e),
             _ => None,
         });
+        retried.into_iter().for_each(|retried| self.failures.add(retried));
+        let due = retried.map(|retried| retried.due);
         self.started = true;
         self.run.append(events, extras);
         match (answered, due) {

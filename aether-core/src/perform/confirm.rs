@@ -36,7 +36,7 @@ use crate::vocabulary::outcome::{FailureClass, Outcome};
 /// How long one inspection may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
 /// When a failed inspection is repeated: three times, after 200 ms, 400 ms and 800 ms.
-const LOOKS: Retry = Retry::READ;
+const LOOKS: Retry = Retry::times(3);
 
 /// What is known of an outcome besides the journal.
 pub(crate) struct Recovered<'a> {

@@ -14,6 +14,7 @@ mod catch_up;
 mod commit;
 mod compensation;
 mod confirm;
+pub(crate) mod failures;
 mod heartbeat;
 mod retry;
 mod transact;

@@ -1,7 +1,8 @@
 //! When the next attempt at a step is made.
 //!
-//! Promise: the due time is recorded before the wait begins, and a restart does not start the wait over. The jitter is
-//! derived from the run's seed, so that it needs no clock and no entropy.
+//! Promise: the due time is recorded before the wait begins, and a restart starts neither the wait nor the patience over.
+//! The wait is a durable one, so that the run may be evicted. The jitter is derived from the run's seed, so that it needs
+//! no clock and no entropy.
 
 use std::time::Duration;
 
@@ -11,21 +12,44 @@ use sha2::{Digest as _, Sha256};
 use crate::journal::event::StepRetried;
 use crate::perform::call::StepCall;
 use crate::store::ledger::LedgerStatus;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::id::CommandId;
-use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
 impl StepCall {
-    /// The wait after `attempt` failed, if another attempt is left: the wait of the retry policy, shortened by jitter, and
-    /// at least what the error asks for. The jitter is the same whenever the same attempt fails.
-    pub(crate) fn wait_after(&self, attempt: u32, asked: Option<Duration>) -> Option<Duration> {
-        let wait = self.options.retry.wait_after(attempt)?;
-        let chance = chance(&self.run.seed, &self.command, attempt);
-        Some(self.options.retry.shortened(wait, chance).max(asked.unwrap_or_default()))
+    /// The attempt after `attempt`, which took this long and failed at `now` with an error of `class`; `None` where none is
+    /// left.
+    ///
+    /// Its wait is that of the retry policy, shortened by jitter. The jitter is the same whenever the same attempt fails. The
+    /// last attempt is made when the patience ends. What the other side asks for is waited in any case.
+    pub(crate) fn next_attempt(
+        &self,
+        attempt: u32,
+        class: FailureClass,
+        asked: Option<Duration>,
+        took: Duration,
+    ) -> Option<NextAttempt> {
+        let retry = self.options.retry();
+        if !self.failures.allow(&retry, attempt, class, took) {
+            return None;
+        }
+        let wait = retry.wait_after(attempt)?;
+        let wait = retry.shortened(wait, chance(&self.run.seed, &self.command, attempt));
+        let wait = wait.min(self.failures.left(&retry, took)).max(asked.unwrap_or_default());
+        let spent = self.failures.spent_after(took).saturating_add(wait);
+        let unclassified = class == FailureClass::Unclassified;
+        Some(NextAttempt { due: later(self.run.now(), wait), spent, unclassified })
+    }
+
+    /// How long the newest attempt has taken in this process.
+    pub(crate) fn took(&self) -> Duration {
+        let took = self.tried_since.map(|began| self.run.now().duration_since(began));
+        took.and_then(|took| Duration::try_from(took).ok()).unwrap_or_default()
     }
 
     /// Records a definite failure, and waits until the next attempt is due.
-    pub(crate) async fn retry(&mut self, error: Payload, due: Timestamp) {
+    pub(crate) async fn retry(&mut self, error: Payload, next: NextAttempt) {
         let mut events = self.start_events();
         let mut extras = self.extras();
         if self.options.class.changes_world() {
@@ -33,12 +57,27 @@ impl StepCall {
             extras.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, Some(error.clone())));
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
-        events.push(StepRetried { command, attempt, error, due }.into());
+        let NextAttempt { due, spent, unclassified } = next;
+        let spent_ms = u64::try_from(spent.as_millis()).ok();
+        let retried = StepRetried { command, attempt, error, due, spent_ms, unclassified };
+        self.failures.add(&retried);
+        events.push(retried.into());
         self.end_attempt(events, extras).await;
         self.attempt = self.attempt.saturating_add(1);
         self.unknown_tries = 0;
         self.wait_until(due).await;
     }
+}
+
+/// The next attempt at a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NextAttempt {
+    /// When it is due.
+    due: Timestamp,
+    /// How long the attempts before it and their waits take.
+    spent: Duration,
+    /// The attempt before it failed without a class.
+    unclassified: bool,
 }
 
 /// A number from 0 to 1 that run, command and attempt determine.

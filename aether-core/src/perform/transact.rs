@@ -18,6 +18,7 @@ use crate::journal::frame::Frame;
 use crate::perform::body_outcome::{BodyOutcome, body_outcome, error_of};
 use crate::perform::call::{Next, StepCall};
 use crate::perform::confirm::Recovered;
+use crate::perform::failures::Failures;
 use crate::run::append::{AppendExtras, unencodable};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -26,7 +27,6 @@ use crate::step::body::Body;
 use crate::step::context::StepCx;
 use crate::store::api::{Rollback, Work};
 use crate::store::error::StoreError;
-use crate::vocabulary::environment::later;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Payload};
@@ -34,11 +34,16 @@ use crate::vocabulary::payload::{Answered, Payload};
 /// The event in the frame that the attempt gave to the store last: the one that the journal then holds.
 type LastEvent = Arc<Mutex<Option<Event>>>;
 
+/// What an attempt takes of the patience: nothing. The store's writer and recovery must agree on whether another attempt is
+/// left, and recovery does not know how long the attempt took.
+const UNCOUNTED: Duration = Duration::ZERO;
+
 /// One attempt at a transaction step, as the store executes it.
 struct Attempt {
     run: Arc<Run>,
     command: CommandId,
     options: StepOptions,
+    failures: Failures,
     body: Arc<dyn Body>,
     args: Payload,
     cx: StepCx,
@@ -110,7 +115,7 @@ impl Attempt {
     }
 
     fn finished(&self, ended: BodyOutcome) -> Event {
-        finished(&self.run, &self.command, &self.options, &self.cx, ended).into()
+        finished(&self.run, &self.command, &self.options, self.failures, &self.cx, ended).into()
     }
 }
 
@@ -119,6 +124,7 @@ fn finished(
     run: &Run,
     command: &CommandId,
     options: &StepOptions,
+    failures: Failures,
     cx: &StepCx,
     ended: BodyOutcome,
 ) -> TransactionFinished {
@@ -148,9 +154,10 @@ fn finished(
         | BodyOutcome::Pending(_) => FailureClass::Permanent,
     };
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
-    let again = may_retry && options.retry.wait_after(attempt).is_some();
+    let retry = options.retry();
+    let again = failures.allow(&retry, attempt, class, UNCOUNTED);
     let outcome = if again { Outcome::RetryableFailure } else { class.outcome() };
-    let exhausted = may_retry && !again && options.retry.max_retries > 0;
+    let exhausted = may_retry && !again && retry.max_retries > 0;
     let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
     TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
 }
@@ -165,7 +172,7 @@ impl StepCall {
                     let _in_flight = self.run.in_flight();
                     self.with_timeout(stub).await
                 };
-                let finished = finished(&self.run, &self.command, &self.options, &cx, ended);
+                let finished = finished(&self.run, &self.command, &self.options, self.failures, &cx, ended);
                 let mut events = self.start_events();
                 events.push(finished.clone().into());
                 self.run.append(events, AppendExtras::default());
@@ -201,6 +208,7 @@ impl StepCall {
             run: Arc::clone(&self.run),
             command: self.command.clone(),
             options: self.options,
+            failures: self.failures,
             body: Arc::clone(&self.body),
             args: self.args.clone(),
             cx: cx.clone(),
@@ -239,10 +247,11 @@ impl StepCall {
             Some(error) => Err(error),
             None => Ok(result.unwrap_or_else(Payload::null)),
         };
-        if let (Outcome::RetryableFailure, Err(error), Some(wait)) =
-            (outcome, &answered, self.wait_after(attempt, None))
+        let class = FailureClass::Retryable;
+        if let (Outcome::RetryableFailure, Err(error), Some(next)) =
+            (outcome, &answered, self.next_attempt(attempt, class, None, UNCOUNTED))
         {
-            self.retry(error.clone(), later(self.run.now(), wait)).await;
+            self.retry(error.clone(), next).await;
             return Next::Again;
         }
         let mut events = self.start_events();

@@ -124,9 +124,7 @@ impl StepCall {
         };
         match found {
             Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()).await,
-            Ok(Ok(Probe::DidNotHappen))
-                if self.attempt.saturating_add(1) >= MAX_SENDS.max(self.options.retry.attempts()) =>
-            {
+            Ok(Ok(Probe::DidNotHappen)) if self.attempt.saturating_add(1) >= self.most_denied_attempts() => {
                 self.never_happened(invocation).await
             }
             Ok(Ok(Probe::DidNotHappen)) => {
@@ -144,6 +142,13 @@ impl StepCall {
                 self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new()).await
             }
         }
+    }
+
+    /// Attempts of which a probe may say that they did not happen. A policy that does not count its attempts adds none: a
+    /// probe that denies every attempt would call the body again for as long as its patience lasts.
+    fn most_denied_attempts(&self) -> u32 {
+        let attempts = self.options.retry().attempts();
+        if attempts == u32::MAX { MAX_SENDS } else { MAX_SENDS.max(attempts) }
     }
 
     /// It is not known what a probe that panicked has seen.

@@ -6,6 +6,7 @@
 
 pub(crate) mod approvals;
 pub(crate) mod replay;
+pub(crate) mod retries;
 pub(crate) mod verifiers;
 
 pub use approvals::{ApprovalCall, Approvals};

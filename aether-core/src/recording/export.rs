@@ -226,7 +226,7 @@ impl RecordedRun {
             let (command, input) = match event.decode() {
                 Ok(Event::RunCreated(e)) => (None, Some(e.input)),
                 Ok(Event::NodeStarted(e)) => (Some(e.command), e.input),
-                Ok(Event::CommandEmitted(e)) => (Some(e.command), Some(e.input)),
+                Ok(Event::CommandEmitted(e)) => (Some(e.command), e.input),
                 _ => continue,
             };
             if let Some(input) = input {

@@ -3,6 +3,7 @@
 //! Promise: no engine claims a run whose journal is only partly imported.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -42,6 +43,9 @@ impl Recording {
     }
 }
 
+/// A thousand years.
+const FOR_EVER: Duration = Duration::from_secs(1_000 * 365 * 24 * 60 * 60);
+
 fn exists(store: &dyn Store, run: &RunId) -> RecordingError {
     RecordingError::Exists { run: run.clone(), store: store.describe() }
 }
@@ -50,6 +54,10 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
     let events = run.events()?;
     let Some((first, later)) = run.frames.split_first() else { return Ok(()) };
     let created = &run.created;
+    // The lease outlives every engine until the import is complete: none may resume a run with half a journal. Not
+    // registered, so that the end of this process does not free the run either.
+    let importer = WorkerId::from(format!("import of {}", run.run));
+    store.renew(&importer, FOR_EVER, Vec::new()).await?;
     let new = NewRun {
         id: run.run.clone(),
         workflow: created.workflow.clone(),
@@ -58,18 +66,18 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
         parent: created.parent.clone(),
         frame: first.stored(),
         at: first.at,
-        owner: Some(WorkerId::from(format!("import of {}", run.run))),
-        // The lease outlives every engine until the import is complete: none may resume a run with half a journal.
-        lease_until: Timestamp::from_second(32_503_680_000).unwrap_or(Timestamp::MAX),
+        owner: Some(importer.clone()),
+        parent_epoch: None,
     };
-    if let Created::Existing(_) = store.create(new).await? {
+    if store.create(new).await? != Created::New {
         return Err(exists(store, &run.run));
     }
     let mut loading = Loading { store, run, next: Position::from(first.stored().count), at: first.at };
     for frame in later {
         loading.frame(frame).await?;
     }
-    loading.finish(status(&events)).await
+    loading.finish(status(&events)).await?;
+    Ok(store.retire(&importer).await?)
 }
 
 /// The status of a run with this journal.

@@ -146,6 +146,8 @@ impl Run {
             let (run, advice) = (self.id.clone(), "split the work into child runs");
             return self.stop(Fault::OverLimit { run, over, advice }).await;
         }
+        // Not suspended meanwhile: what waits here is not waiting for the world.
+        let _in_flight = self.in_flight_here();
         let durable = self.watermark.durable();
         if next.saturating_sub(durable) > BACKPRESSURE {
             // Half of the backlog must be durable before the run continues: with one event at a time it would wait here

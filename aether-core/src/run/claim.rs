@@ -3,7 +3,7 @@
 //! Promise: appends reach the store in the order in which their events happened; after the first fault nothing more is
 //! appended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -73,7 +73,7 @@ pub(super) struct State {
     /// Durable waits, each with its time limit.
     pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
     /// Messages that were read from the store and that no wait has taken.
-    pub(super) inbox: Vec<Message>,
+    pub(super) inbox: VecDeque<Message>,
     /// Number of the newest message that ever was in `inbox`.
     pub(super) seen: u64,
     /// Commands that a replay requested and history does not hold; named if the replay gets stuck.
@@ -112,7 +112,7 @@ impl Run {
                 history: origin.history,
                 obligations: origin.obligations,
                 seen: origin.inbox.last().map_or(0, |message| message.seq),
-                inbox: origin.inbox,
+                inbox: origin.inbox.into(),
                 effects: origin.effects.into_iter().map(|effect| (effect.key.clone(), effect)).collect(),
                 ..State::default()
             }),
@@ -243,7 +243,7 @@ impl Run {
 
     /// Reads the store's inbox, for messages that other processes sent.
     pub(crate) async fn look_into_inbox(&self) {
-        match self.shared.store.inbox(&self.id).await {
+        match self.shared.store.inbox(&self.id, self.seen()).await {
             Ok(inbox) => self.notify(inbox),
             Err(error) => self.stop(error).await,
         }
@@ -251,15 +251,15 @@ impl Run {
 
     /// Takes in the messages of the store's `inbox` that are new, and wakes all waits, also those for child runs.
     ///
-    /// `inbox` must be the whole inbox as the store returned it. Every message with a number up to `seen` counts as
-    /// known, so a list with gaps would make this claim skip messages.
+    /// `inbox` must be what the store returned for a number that this claim had seen. Every message with a number up to
+    /// `seen` counts as known, so a list with gaps would make this claim skip messages.
     pub(crate) fn notify(&self, inbox: Vec<Message>) {
         let mut state = self.lock();
         for message in inbox {
             // Two reads of the inbox may arrive here in either order; `seen` keeps a message from being added twice.
             if message.seq > state.seen {
                 state.seen = message.seq;
-                state.inbox.push(message);
+                state.inbox.push_back(message);
             }
         }
         // Before the lock is released: whoever reads in `seen` that a message has arrived must find its receivers woken.
@@ -314,9 +314,14 @@ impl Run {
         with(&mut self.lock().obligations)
     }
 
-    /// Never returns in a run that is being cancelled: nothing new may start.
+    /// Never returns in a run that is being stopped or cancelled: nothing new may start, and what is in flight in other
+    /// branches goes on. The driver ends the run when nothing is in flight any more.
     pub(crate) async fn still_open(&self) {
-        if self.is_cancelling() {
+        let closed = {
+            let state = self.lock();
+            state.stopping || state.cancelling
+        };
+        if closed {
             std::future::pending().await
         }
     }

@@ -158,9 +158,6 @@ impl Run {
         })
         .await;
         // After the wait, and not before: a shutdown or a cancellation may have begun in the meantime.
-        if self.lock().stopping {
-            self.stop(Fault::ShutDown { run: self.id.clone() }).await
-        }
         self.still_open().await;
     }
 }

@@ -8,6 +8,8 @@ pub(crate) mod cancel;
 pub(crate) mod claim;
 pub(crate) mod end;
 pub(crate) mod fault;
+pub(crate) mod held;
+pub(crate) mod leases;
 pub(crate) mod matcher;
 pub(crate) mod program;
 pub(crate) mod recovery;

@@ -14,7 +14,7 @@ use crate::inbox::error::SendError;
 use crate::run::claim::Run;
 use crate::step::body::BodyError;
 use crate::store::error::StoreError;
-use crate::vocabulary::id::RunId;
+use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// What a workflow returned, encoded: its value, or its error. The outer error says that encoding failed.
@@ -84,15 +84,18 @@ pub(crate) enum ChildStart {
     Runs,
     /// Its id belongs to another run; the text describes that run.
     Taken(String),
+    /// It does not exist, and another worker holds the parent, or has ended it.
+    ParentLost,
 }
 
 /// What a run needs to have children.
 pub(crate) trait Children: Send + Sync + Debug + 'static {
-    /// Starts `child` unless it exists. `held` is released when the child exists, even if the returned future was
+    /// Starts `child` unless it exists; the parent is held at `epoch`. `held` is released when the child exists, even if the returned future was
     /// dropped before: the end of the parent waits for it.
     fn start(
         &self,
         parent: RunId,
+        epoch: Epoch,
         child: RunId,
         workflow: RegisteredWorkflow,
         input: Payload,

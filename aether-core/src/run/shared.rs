@@ -14,11 +14,15 @@ use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::journal::event::Event;
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::ReplayPolicy;
+use crate::policy::retries::Retries;
 use crate::policy::verifiers::Verifiers;
+use crate::run::leases::Leases;
 use crate::sched::HashMap;
 use crate::step::body::RegisteredStep;
 use crate::step::interceptor::Interceptor;
-use crate::store::api::{Message, Sent, Store};
+use crate::store::api::{Message, Sent, Store, Unread};
+use crate::store::error::StoreError;
+use crate::store::workers::LostRun;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{RunId, WorkerId};
@@ -42,11 +46,13 @@ pub(crate) struct EngineShared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) worker: WorkerId,
+    pub(crate) leases: Leases,
     pub(crate) deps: Arc<Deps>,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
     pub(crate) approvals: Approvals,
     pub(crate) limits: Limits,
+    pub(crate) retries: Retries,
     pub(crate) verifiers: Verifiers,
     pub(crate) grace: Duration,
     /// How long bodies may continue in a run that is being cancelled.
@@ -57,6 +63,16 @@ pub(crate) struct EngineShared {
 }
 
 impl EngineShared {
+    /// Renews the leases of this worker. Returns the runs that others took from it; `noticed` are those of which nothing
+    /// is in flight here any more.
+    pub(crate) async fn renew(&self, noticed: Vec<LostRun>) -> Result<Vec<LostRun>, StoreError> {
+        // Read before the store is asked: a slow store makes the leases look older than they are.
+        let began = self.environment.monotonic();
+        let lost = self.store.renew(&self.worker, self.leases.lease, noticed).await?;
+        self.leases.renewed(began);
+        Ok(lost)
+    }
+
     /// Puts a message into a run's inbox, unless it or the inbox is over a limit.
     pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, SendError> {
         self.limits.check_name("topic", &message.topic)?;
@@ -66,13 +82,15 @@ impl EngineShared {
         // A full inbox must not keep an operator from ending the run.
         let ends = message.topic == CANCEL || message.topic == TERMINATE;
         if !ends {
-            let unread = self.store.unread(run).await?;
-            self.limits.check(
-                "messages in the inbox",
-                unread.saturating_add(1),
-                self.limits.inbox,
-                "inbox",
-            )?;
+            let (limits, new) = (&self.limits, Unread::of(&message));
+            let held = [self.store.unread(run).await?, new].into_iter().sum::<Unread>();
+            let what = format!("unread messages in the inbox of run `{run}`");
+            limits.check(what, held.messages, limits.inbox, "inbox")?;
+            // An empty inbox takes any message that is itself within the limits.
+            if held != new {
+                let what = format!("bytes of JSON in the unread messages of run `{run}`");
+                limits.check(what, held.bytes, limits.inbox_bytes, "inbox_bytes")?;
+            }
         }
         Ok(self.store.send(run, message).await?)
     }

@@ -40,7 +40,7 @@ impl Run {
     pub(crate) fn take_message(self: &Arc<Self>, topic: &str) -> Option<Taken> {
         let mut state = self.lock();
         let at = state.inbox.iter().position(|message| message.topic == topic)?;
-        let message = Box::new(state.inbox.remove(at));
+        let message = Box::new(state.inbox.remove(at)?);
         Some(Taken { run: Arc::clone(self), message, queued: false })
     }
 

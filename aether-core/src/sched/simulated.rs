@@ -251,6 +251,26 @@ impl<T> SharedLock<T> {
     }
 }
 
+/// As [`tokio::sync::Semaphore`].
+#[derive(Debug)]
+pub struct Semaphore(tokio::sync::Semaphore);
+
+impl Semaphore {
+    /// As [`tokio::sync::Semaphore::new`].
+    pub fn new(permits: usize) -> Self {
+        Self(tokio::sync::Semaphore::new(permits))
+    }
+
+    /// As [`tokio::sync::Semaphore::acquire`].
+    ///
+    /// # Errors
+    /// As that.
+    pub async fn acquire(&self) -> Result<tokio::sync::SemaphorePermit<'_>, tokio::sync::AcquireError> {
+        point("acquire");
+        self.0.acquire().await
+    }
+}
+
 /// As [`tokio::sync::Notify`].
 #[derive(Debug, Default)]
 pub struct Notify(tokio::sync::Notify);

@@ -18,6 +18,7 @@ use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, W
 use crate::vocabulary::payload::{Digest, Payload};
 
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
 
 /// What an acknowledged append survives. Ordered: a greater value survives more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,13 +133,16 @@ pub struct NewRun {
     pub at: Timestamp,
     /// The worker that advances it at epoch 1. `None`: the run is pending, at epoch 0, until a worker claims it.
     pub owner: Option<WorkerId>,
-    /// When the owner's lease expires. Ignored without an owner.
-    pub lease_until: Timestamp,
+    /// The epoch at which the creator holds the parent. The run is created only if the parent is open and still has it.
+    /// `None`: not checked.
+    pub parent_epoch: Option<Epoch>,
 }
 
 /// Result of [`Store::create`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
+    /// The parent has ended, or another worker holds it. Nothing was written.
+    ParentLost,
     /// The run is new and durable; the owner, if there is one, holds epoch 1.
     New,
     /// The id is taken by this run. Nothing was written.
@@ -168,10 +172,8 @@ pub struct RunRecord {
     pub next: Position,
     /// Epoch of the newest claim. Every claim raises it by one.
     pub epoch: Epoch,
-    /// The worker that holds the lease, if there is one. The lease may have expired.
+    /// The worker that holds the run, if there is one. It may be dead: see [`Store::workers`].
     pub owner: Option<WorkerId>,
-    /// When the lease expires.
-    pub lease_until: Option<Timestamp>,
     /// When the run becomes due; `None` once it has ended, and while only a message can wake it.
     pub wake_at: Option<Timestamp>,
 }
@@ -181,10 +183,10 @@ pub struct RunRecord {
 pub struct ClaimRequest {
     /// The worker that asks; owner of the leases it gets.
     pub worker: WorkerId,
-    /// The time by its clock. Runs due later are not claimed; leases that expire by then count as free.
+    /// The time by its clock. Runs due later are not claimed.
     pub now: Timestamp,
-    /// When the new leases expire.
-    pub lease_until: Timestamp,
+    /// Workers whose leases it has seen expire. Their runs count as free.
+    pub silent: Vec<SilentWorker>,
     /// The most runs to claim.
     pub limit: usize,
     /// Only runs of these workflows. Ignored with `only`.
@@ -193,13 +195,12 @@ pub struct ClaimRequest {
     pub only: Option<RunId>,
 }
 
-/// A time-limited right to advance a run. Appends carry its epoch, so that a worker whose lease was lost is fenced.
+/// The right to advance a run, for as long as its worker renews. Appends carry its epoch, so that a worker that lost the
+/// run is fenced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
-    /// The run as it was when it was claimed, with the new epoch.
+    /// The run as it was when it was claimed, with the new owner and epoch.
     pub run: RunRecord,
-    /// When the lease expires.
-    pub until: Timestamp,
 }
 
 /// A message to a run: a signal, an operator's decision, a request to cancel.
@@ -215,6 +216,31 @@ pub struct Message {
     pub payload: Payload,
     /// When it was sent, by the sender's clock.
     pub at: Timestamp,
+}
+
+/// How much a run's inbox holds that no append has consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// How many messages.
+    pub messages: usize,
+    /// Bytes of JSON in their payloads.
+    pub bytes: usize,
+}
+
+impl Unread {
+    /// What one message adds to an inbox.
+    pub fn of(message: &Message) -> Self {
+        Self { messages: 1, bytes: message.payload.as_str().len() }
+    }
+}
+
+impl std::iter::Sum for Unread {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, part| Self {
+            messages: sum.messages.saturating_add(part.messages),
+            bytes: sum.bytes.saturating_add(part.bytes),
+        })
+    }
 }
 
 /// Result of [`Store::send`].
@@ -257,17 +283,19 @@ pub struct Snapshot {
 ///   both: a check before the write would let two workers pass.
 /// - [`Ack::durable`] is called only when the append would survive what [`Store::durability`] says.
 /// - A refused append leaves the other appends of its batch alone.
+/// - An append is answered only when it is decided: a medium that refuses writes for the moment fails none.
 /// - The database changes of a [`Work`] are kept exactly if the append that carries it takes effect.
 /// - After a terminal status every append is refused.
 /// - Every method may be called at any time from any thread. Timestamps come from the caller; a store makes none.
 ///
 /// # Order of calls
-/// A worker calls [`register`](Store::register) once, then [`claim`](Store::claim) again and again and
-/// [`renew`](Store::renew) about three times a lease. For each run that it claims it calls [`load`](Store::load),
-/// [`inbox`](Store::inbox) and [`effects`](Store::effects), then any number of [`append`](Store::append)s without
-/// waiting for the answers in between. The last append of a claim suspends or ends the run and releases its lease; a
-/// worker that stops before that calls [`release`](Store::release). [`create`](Store::create) and
-/// [`send`](Store::send) come from any process at any time. [`close`](Store::close) comes last.
+/// A worker calls [`register`](Store::register) once, then [`claim`](Store::claim) again and again, and about four times
+/// in each lease [`renew`](Store::renew) and, to see which others are silent, [`workers`](Store::workers). For each run
+/// that it claims it calls [`load`](Store::load), [`inbox`](Store::inbox) and [`effects`](Store::effects), then any
+/// number of [`append`](Store::append)s without waiting for the answers in between. The last append of a claim suspends
+/// or ends the run and releases its lease; a worker that stops before that calls [`release`](Store::release), and
+/// [`retire`](Store::retire) after its last run. [`create`](Store::create) and [`send`](Store::send) come from any
+/// process at any time. [`close`](Store::close) comes last.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -289,7 +317,7 @@ pub struct Snapshot {
 /// store
 ///     .create(NewRun {
 ///         id: run.clone(), workflow: "triage".into(), version: 1, digest: Digest::of(&Payload::null())?,
-///         parent: None, frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), lease_until: Timestamp::MAX,
+///         parent: None, frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), parent_epoch: None,
 ///     })
 ///     .await?;
 ///
@@ -325,10 +353,23 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// What an acknowledged append survives. Constant for the life of the store.
     fn durability(&self) -> Durability;
 
-    /// Announces a worker, before its first claim. A store that can tell that a worker's process has died may let
-    /// others claim that worker's runs before their leases expire. The default does nothing.
-    fn register(&self, _worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(std::future::ready(Ok(())))
+    /// Announces a worker, before its first claim; `lease` is how long others must see it silent before they may take its
+    /// runs over. Answers `false`, and does nothing, where a worker of that name is known: the caller takes another name.
+    /// A store that can tell that a worker's process has died may let others claim its runs at once.
+    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// The workers that hold runs, in any order.
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>>;
+
+    /// Ends a worker that advances nothing any more: whatever it still holds is free, and its name is forgotten. Does
+    /// nothing for an unknown one.
+    fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Workers that `run` was taken from while they were silent, that did not notice it yet (see [`Store::renew`]), and
+    /// whose processes are known to be there: a paused process may wake and finish what it had begun. The default knows of
+    /// none.
+    fn unaware_owners(&self, _run: &RunId) -> BoxFuture<'_, Result<Vec<WorkerId>, StoreError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Whether appends may carry a [`Work`]. A store that returns `false` fails such an append with
@@ -338,7 +379,9 @@ pub trait Store: Send + Sync + Debug + 'static {
     }
 
     /// Creates a run unless its id is taken; run and first frame are written together. Durable when it answers. It is
-    /// queued before this function returns, so that appends to the new run may follow at once.
+    /// queued before this function returns, so that appends to the new run may follow at once. With a
+    /// [`NewRun::parent_epoch`] the write itself checks that the parent is open and at that epoch, so that a worker that
+    /// lost the parent creates no child of it; a run that exists is answered in any case.
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
 
     /// Queues an append and returns at once. The result comes through [`Append::ack`], in any order among runs.
@@ -353,6 +396,15 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// [`AppendError::WrongPosition`](crate::store::error::AppendError::WrongPosition) when the append does not follow
     /// the last one, [`StoreError::UnknownRun`] when there is no such run, and [`StoreError::Corrupt`] when a ledger
     /// row to change is missing.
+    ///
+    /// An append is answered only when it is decided: durable, refused for one of these reasons, or impossible for good
+    /// (the store is closed, damaged or read-only). While the medium refuses writes for the moment (a full disk, a file
+    /// that another process has locked, an I/O error), the store keeps it, and every append of its run behind it, and
+    /// tries again: the body whose outcome it carries has changed the world already. When a commit fails without saying
+    /// whether it happened, an append that is found in the journal (same run, epoch, position and frame) is durable.
+    /// A refusal is answered only when what caused it is durable. One exception: an append with a [`Work`] whose call
+    /// was made and whose changes were rolled back because of the medium is answered with its error, for then nothing
+    /// has happened.
     fn append(&self, append: Append);
 
     /// The frames of a run in order, beginning with the one that holds position `from`. Empty for an unknown run. Sees
@@ -368,15 +420,24 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// The runs that `filter` lets through, newest first.
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
 
-    /// Claims due runs that no worker holds (no owner, or an expired lease), the longest due first. A run is due when
-    /// it has not ended and its `wake_at` is not after `now`.
+    /// Claims due runs that no worker holds, the longest due first. A run is due when it has not ended and its `wake_at`
+    /// is not after `now`. Nobody holds a run without an owner, and one whose owner is among `silent` and has the number
+    /// of renewals given there: the write itself compares them. A run that is taken from a silent worker is kept for that
+    /// worker's next [`Store::renew`].
     ///
-    /// For each run, one atomic write sets owner and lease and raises the epoch by one. Of two workers that claim at
-    /// the same time, only one may get a run.
+    /// For each run, one atomic write sets the owner and raises the epoch by one. Of two workers that claim at the same
+    /// time, only one may get a run.
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>>;
 
-    /// Extends every lease that `worker` holds to `until`. Does nothing for a worker that holds none.
-    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Renews all leases of `worker`: raises its number of renewals by one, and registers it if it is unknown. Answers
+    /// with the runs that others have taken from it while it was silent, again and again until they are in `noticed`:
+    /// those of which it has stopped everything.
+    fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: Vec<LostRun>,
+    ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>>;
 
     /// Releases the lease on a run without changing its journal; the run is due again at `wake_at`. Does nothing with
     /// a stale `epoch` and for a run that has ended: a worker that lost a run must not release it from the new owner.
@@ -405,14 +466,15 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// [`StoreError::UnknownRun`] when there is no such run.
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>>;
 
-    /// The messages that no append has consumed, in the order in which they were sent.
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
+    /// The messages with a number above `after` that no append has consumed, in the order in which they were sent. 0
+    /// reads the whole inbox. The messages left out must cost nothing: a worker asks after every message for what it
+    /// has not seen, while thousands may be unread.
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
 
-    /// The number of messages that [`Store::inbox`] would return. The default reads them all; a store that can count
-    /// without reading should.
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
-        let inbox = self.inbox(run);
-        Box::pin(async move { Ok(inbox.await?.len()) })
+    /// How much the whole inbox holds. The default reads it; a store that can count without reading should.
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
+        let inbox = self.inbox(run, 0);
+        Box::pin(async move { Ok(inbox.await?.iter().map(Unread::of).sum()) })
     }
 
     /// The waiting runs without an owner whose inbox is not empty, each with the number of its newest unread message. The
@@ -423,7 +485,7 @@ pub trait Store: Send + Sync + Debug + 'static {
             let mut found = Vec::new();
             for record in self.runs(waiting).await? {
                 if record.owner.is_none()
-                    && let Some(newest) = self.inbox(&record.id).await?.last()
+                    && let Some(newest) = self.inbox(&record.id, 0).await?.last()
                 {
                     found.push((record, newest.seq));
                 }
@@ -463,6 +525,7 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Stores an outcome under its key, and the values it refers to as [`Store::put_blob`] does, all in one write.
     /// Durable when it answers. The first outcome under a key stays: a second one is dropped, its values are stored.
+    /// Kept as an append is while the medium refuses writes for the moment.
     ///
     /// # Errors
     /// [`StoreError::UnknownRun`] when there is no such run.
@@ -499,6 +562,9 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Waits until everything queued is durable, then closes the store. Calls that come later fail with
     /// [`StoreError::Unavailable`]; a store that lives in memory may stay open.
+    ///
+    /// # Errors
+    /// The error of the medium when it still refuses writes. It comes in bounded time and says what was not written.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 

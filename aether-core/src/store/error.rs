@@ -63,6 +63,15 @@ pub enum StoreError {
         /// What is damaged, and where.
         reason: String,
     },
+    /// The store's file was deleted or replaced while it was open. What is written from then on would be lost with it,
+    /// so that nothing is written.
+    #[error("store {store} has lost its file: {reason}")]
+    Lost {
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
+        store: String,
+        /// What happened to which file, and what to do about it.
+        reason: String,
+    },
     /// The store was closed or cannot be reached.
     #[error("store {store} is not available: {reason}")]
     Unavailable {

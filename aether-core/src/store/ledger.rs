@@ -200,7 +200,7 @@ mod tests {
                 frame: Frame::encode(&[created.into()]).unwrap(),
                 at: Timestamp::UNIX_EPOCH,
                 owner: Some("worker".to_owned().into()),
-                lease_until: Timestamp::MAX,
+                parent_epoch: None,
             };
             store.create(new).await.unwrap();
             Self { store, next: 1 }

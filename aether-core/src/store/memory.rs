@@ -3,9 +3,10 @@
 //! Promise: every call takes effect, whole, before it returns, and answers what every other store must answer. Clones
 //! share their content, so that a test can restart an engine on what the last one left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
@@ -16,15 +17,18 @@ use crate::journal::large_values::LargeValue;
 use crate::sched::{HashMap, Mutex};
 use crate::store::api::{
     Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
-    StatusChange, Store, StoredEffect,
+    StatusChange, Store, StoredEffect, Unread,
 };
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::memory::inbox::Inbox;
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
 
+mod inbox;
 mod tampering;
 
 /// A store that lives and dies with its process. Cheap to clone; clones share their content.
@@ -53,13 +57,22 @@ struct Content {
     tombstones: HashMap<String, LedgerEntry>,
     messages: u64,
     blobs: HashMap<String, Vec<u8>>,
+    workers: HashMap<WorkerId, Worker>,
+}
+
+#[derive(Debug, Default)]
+struct Worker {
+    renewals: u64,
+    lease: Duration,
+    /// Runs that were taken from it and that it has not noticed.
+    lost: BTreeSet<LostRun>,
 }
 
 #[derive(Debug)]
 struct Run {
     record: RunRecord,
     frames: Vec<StoredFrame>,
-    inbox: Vec<(Message, bool)>,
+    inbox: Inbox,
     snapshot: Option<Snapshot>,
     progress: HashMap<CommandId, Payload>,
     effects: Vec<StoredEffect>,
@@ -92,7 +105,6 @@ impl Run {
 
     fn release(&mut self) {
         self.record.owner = None;
-        self.record.lease_until = None;
     }
 
     fn change(&mut self, change: &StatusChange, at: Timestamp) {
@@ -104,7 +116,7 @@ impl Run {
             self.record.wake_at = change.wake_at;
             // A message that arrived after the worker's last look has set `wake_at`, and the line above has just
             // overwritten it. Without this check the run would sleep with the message in its inbox.
-            let unread = self.inbox.iter().any(|(message, consumed)| !consumed && message.seq > change.seen);
+            let unread = self.inbox.after(change.seen).next().is_some();
             if unread || std::mem::take(&mut self.notified) {
                 self.wake(at);
             }
@@ -118,10 +130,14 @@ impl Run {
         }
     }
 
-    /// Whether no worker holds it. A lease protects up to, and not including, the time at which it expires.
-    fn is_free(&self, now: Timestamp) -> bool {
+    /// Whether no worker holds it, or one of `silent`.
+    fn is_free(&self, silent: &[WorkerId]) -> bool {
         !self.record.status.is_terminal()
-            && (self.record.owner.is_none() || self.record.lease_until.is_none_or(|until| until <= now))
+            && self.record.owner.as_ref().is_none_or(|owner| silent.contains(owner))
+    }
+
+    fn is_open_at(&self, epoch: Epoch) -> bool {
+        self.record.epoch == epoch && !self.record.status.is_terminal()
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -138,6 +154,11 @@ impl Content {
         if let Some(run) = self.runs.get(&new.id) {
             return Created::Existing(Box::new(run.record.clone()));
         }
+        if let (Some(parent), Some(epoch)) = (&new.parent, new.parent_epoch)
+            && !self.runs.get(parent).is_some_and(|parent| parent.is_open_at(epoch))
+        {
+            return Created::ParentLost;
+        }
         let owned = new.owner.is_some();
         let record = RunRecord {
             id: new.id.clone(),
@@ -151,13 +172,12 @@ impl Content {
             next: 0,
             epoch: Epoch::from(owned),
             owner: new.owner,
-            lease_until: owned.then_some(new.lease_until),
             wake_at: Some(new.at),
         };
         let mut run = Run {
             record,
             frames: Vec::new(),
-            inbox: Vec::new(),
+            inbox: Inbox::default(),
             snapshot: None,
             progress: HashMap::new(),
             effects: Vec::new(),
@@ -211,9 +231,7 @@ impl Content {
         let run = self.known(&append.run)?;
         run.push(frame, append.at);
         run.record.updated_at = append.at;
-        for (message, consumed) in &mut run.inbox {
-            *consumed |= append.consumed.contains(&message.seq);
-        }
+        append.consumed.iter().for_each(|seq| run.inbox.consume(*seq));
         if let Some(change) = &append.status {
             run.change(change, append.at);
             if let Some(other) = change.notify.as_ref().and_then(|other| self.runs.get_mut(other)) {
@@ -301,11 +319,14 @@ impl Content {
     }
 
     fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
+        let is_silent = |silent: &&SilentWorker| self.renewals(&silent.id) == silent.renewals;
+        let silent: Vec<_> =
+            request.silent.iter().filter(is_silent).map(|silent| silent.id.clone()).collect();
         let mut found: Vec<(Option<Timestamp>, RunId)> = self
             .created
             .values()
             .filter_map(|id| self.runs.get(id))
-            .filter(|run| run.is_free(request.now))
+            .filter(|run| run.is_free(&silent))
             .filter(|run| match &request.only {
                 Some(only) => run.record.id == *only,
                 None => run.is_due(request.now) && request.workflows.contains(&run.record.workflow),
@@ -322,17 +343,48 @@ impl Content {
         // The new owner reads the store after this, so it sees what the notification was about.
         run.notified = false;
         // Raised together with the owner: from here on every append of the old owner is stale.
+        let former = LostRun { run: id.clone(), epoch: run.record.epoch };
         run.record.epoch += 1;
-        run.record.owner = Some(request.worker.clone());
-        run.record.lease_until = Some(request.lease_until);
-        Some(Lease { run: run.record.clone(), until: request.lease_until })
+        let owner = run.record.owner.replace(request.worker.clone());
+        let lease = Lease { run: run.record.clone() };
+        // A worker that never registered has nobody who could notice.
+        if let Some(worker) = owner.and_then(|owner| self.workers.get_mut(&owner)) {
+            worker.lost.insert(former);
+        }
+        Some(lease)
+    }
+
+    fn renewals(&self, worker: &WorkerId) -> u64 {
+        self.workers.get(worker).map_or(0, |worker| worker.renewals)
+    }
+
+    fn renew(&mut self, worker: &WorkerId, lease: Duration, noticed: &[LostRun]) -> Vec<LostRun> {
+        let worker = self.workers.entry(worker.clone()).or_default();
+        worker.renewals += 1;
+        worker.lease = lease;
+        worker.lost.retain(|lost| !noticed.contains(lost));
+        worker.lost.iter().cloned().collect()
+    }
+
+    fn holders(&self) -> Vec<WorkerRecord> {
+        let owners: BTreeSet<_> = self.runs.values().filter_map(|run| run.record.owner.as_ref()).collect();
+        let record = |id: &WorkerId| {
+            let lease = self.workers.get(id).map(|worker| worker.lease);
+            WorkerRecord { id: id.clone(), renewals: self.renewals(id), lease }
+        };
+        owners.into_iter().map(record).collect()
+    }
+
+    fn retire(&mut self, worker: &WorkerId) {
+        let held = self.runs.values_mut().filter(|run| run.record.owner.as_ref() == Some(worker));
+        held.for_each(Run::release);
+        self.workers.remove(worker);
     }
 
     fn send(&mut self, run: &RunId, mut message: Message) -> Result<Sent, StoreError> {
         let seq = self.messages + 1;
         let run = self.known(run)?;
-        // Consumed messages stay in the list, so that a repeated send is a duplicate also after its run has ended.
-        if run.inbox.iter().any(|(known, _)| known.id == message.id) {
+        if run.inbox.knows(&message.id) {
             return Ok(Sent::Duplicate);
         }
         if run.record.status.is_terminal() {
@@ -340,7 +392,7 @@ impl Content {
         }
         message.seq = seq;
         run.wake(message.at);
-        run.inbox.push((message, false));
+        run.inbox.push(message);
         self.messages = seq;
         Ok(Sent::Delivered)
     }
@@ -425,12 +477,34 @@ impl Store for MemoryStore {
         self.answer(|content| Ok(content.claim(&request)))
     }
 
-    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.answer(|content| {
-            let held = content.runs.values_mut().filter(|run| run.record.owner.as_ref() == Some(worker));
-            held.for_each(|run| run.record.lease_until = Some(until));
+            let is_free = !content.workers.contains_key(worker);
+            if is_free {
+                content.workers.insert(worker.clone(), Worker { lease, ..Worker::default() });
+            }
+            Ok(is_free)
+        })
+    }
+
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
+        self.answer(|content| Ok(content.holders()))
+    }
+
+    fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            content.retire(worker);
             Ok(())
         })
+    }
+
+    fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: Vec<LostRun>,
+    ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
+        self.answer(|content| Ok(content.renew(worker, lease, &noticed)))
     }
 
     fn release(
@@ -474,19 +548,14 @@ impl Store for MemoryStore {
         self.answer(|content| content.send(run, message))
     }
 
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
         self.answer(|content| {
-            let Some(run) = content.runs.get(run) else { return Ok(Vec::new()) };
-            let unread = run.inbox.iter().filter(|(_, consumed)| !consumed);
-            Ok(unread.map(|(message, _)| message.clone()).collect())
+            Ok(content.runs.get(run).map(|run| run.inbox.after(after).cloned().collect()).unwrap_or_default())
         })
     }
 
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
-        self.answer(|content| {
-            let unread = |run: &Run| run.inbox.iter().filter(|(_, consumed)| !consumed).count();
-            Ok(content.runs.get(run).map_or(0, unread))
-        })
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
+        self.answer(|content| Ok(content.runs.get(run).map_or(Unread::default(), |run| run.inbox.unread())))
     }
 
     fn save_progress(

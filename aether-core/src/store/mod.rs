@@ -10,12 +10,14 @@ pub mod ledger;
 pub mod memory;
 pub(crate) mod purge;
 pub mod read;
+pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
 pub use api::{
     Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, Rollback, RunFilter, RunRecord, Sent,
-    Snapshot, StatusChange, Store, StoredEffect, Work,
+    Snapshot, StatusChange, Store, StoredEffect, Unread, Work,
 };
 pub use error::{AppendError, StoreError};
 pub use intent::{DurableIntent, LedgerAnswer};
 pub use purge::{EndedRuns, Purged};
+pub use workers::{LostRun, SilentWorker, WorkerRecord};

@@ -4,7 +4,7 @@
 //! Every transition of a run's and of an execution's status is kept with from, to, trigger, actor and time.
 
 use crate::view::execution::{ENGINE, EventTime, Lifecycle, TimedEvent};
-use crate::view::run::{EffectRecord, RunView, StepView};
+use crate::view::run::{EffectRecord, LastFailure, RunView, StepView};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -119,7 +119,7 @@ impl RunView {
             Event::NodeStarted(e) => self.start_step(&command, e),
             Event::CommandEmitted(e) => {
                 let step = self.step_mut(&command, EffectClass::Llm);
-                step.input = Some(e.input);
+                step.input = e.input.or(step.input.take());
                 step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = None;
             }
@@ -141,6 +141,7 @@ impl RunView {
                 let step = self.step_mut(&command, EffectClass::Read);
                 step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = Some(e.due);
+                step.last_failure = Some(LastFailure { at, error: e.error });
                 step.in_doubt = false;
             }
             Event::StepCompensated(e) => {
@@ -299,6 +300,7 @@ impl RunView {
                 result: None,
                 attempts: 0,
                 retry_due: None,
+                last_failure: None,
                 invocation: None,
                 key: None,
                 in_doubt: false,
@@ -380,6 +382,7 @@ impl RunView {
         let step = self.step_mut(command, EffectClass::Pure);
         // The start of a read's attempt is not in the journal; its end is.
         step.attempts += u32::from(step.retry_due.take().is_some());
+        step.last_failure = None;
         step.outcome = Some(outcome);
         step.result = Some(result.clone());
         let (class, input) = (step.class, step.edited.clone().or_else(|| step.input.clone()));

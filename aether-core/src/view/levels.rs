@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::view::execution::{ENGINE, EventTime, Execution, Lifecycle, Purpose, Transition};
-use crate::view::people::error_text;
+use crate::view::retrying::Retrying;
 use crate::view::run::{RunView, StepView};
+use crate::view::text::{OneLine, error_text};
 use crate::vocabulary::contract::{Constraints, Status, Trigger};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
@@ -30,6 +31,9 @@ pub struct StepResult {
     pub world_changed: bool,
     /// Whether it was started and its outcome is unknown.
     pub in_doubt: bool,
+    /// Which attempt comes next and why, while it is being tried again.
+    #[serde(default)]
+    pub retrying: Option<Retrying>,
     /// Its value, or its step error.
     pub result: Option<Result<Payload, Payload>>,
 }
@@ -86,19 +90,6 @@ impl fmt::Display for TraceEntry {
             write!(f, "  [{}]", marks.join(", "))?;
         }
         self.error.as_ref().map_or(Ok(()), |error| write!(f, "  {}", OneLine(error)))
-    }
-}
-
-/// A text from outside, escaped so that it cannot end a line or move the cursor, and so cannot forge an entry.
-struct OneLine<'a>(&'a str);
-
-impl fmt::Display for OneLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| match c {
-            '\u{2028}' | '\u{2029}' => write!(f, "{}", c.escape_unicode()),
-            c if c.is_control() => write!(f, "{}", c.escape_default()),
-            c => write!(f, "{c}"),
-        })
     }
 }
 
@@ -213,6 +204,7 @@ impl RunView {
             outcome: step.outcome,
             world_changed: step.world_changed(),
             in_doubt: step.in_doubt,
+            retrying: step.retrying(),
             result: step.result.clone(),
         };
         self.steps.iter().map(result).collect()

@@ -9,7 +9,9 @@ mod fold;
 pub(crate) mod levels;
 pub mod pending;
 pub(crate) mod people;
+pub(crate) mod retrying;
 pub(crate) mod run;
+mod text;
 mod track;
 
 pub use execution::{
@@ -17,4 +19,5 @@ pub use execution::{
 };
 pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
 pub use people::{PeopleStep, PeopleView};
-pub use run::{EffectRecord, RunView, StepView};
+pub use retrying::Retrying;
+pub use run::{EffectRecord, LastFailure, RunView, StepView};

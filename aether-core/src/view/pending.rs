@@ -179,7 +179,7 @@ impl WaitState {
                 self.class = e.class;
                 self.args = e.input.or(self.args.take());
             }
-            Event::CommandEmitted(e) => self.args = Some(e.input),
+            Event::CommandEmitted(e) => self.args = e.input.or(self.args.take()),
             Event::ApprovalRequested(e) => {
                 let question = is_question(&e.command, self.class);
                 let waiting = if question { Waiting::Question } else { Waiting::Approval };

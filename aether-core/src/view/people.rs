@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::view::execution::{Execution, Purpose};
+use crate::view::retrying::Retrying;
 use crate::view::run::RunView;
+use crate::view::text::error_text;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, RunId};
@@ -69,6 +71,9 @@ pub struct PeopleStep {
     pub world_changed: bool,
     /// Whether it was started and its outcome is unknown.
     pub in_doubt: bool,
+    /// Which attempt comes next and why, while the step is being tried again.
+    #[serde(default)]
+    pub retrying: Option<Retrying>,
     /// The arguments, as a person edited them where one did.
     pub asked: Option<Value>,
     /// Its value, where that is not `null`.
@@ -131,6 +136,11 @@ impl RunView {
             irreversible: execution.constraints.irreversible,
             world_changed: execution.world_changed,
             in_doubt: is_newest && step.is_some_and(|step| step.in_doubt),
+            retrying: step.filter(|_| is_newest).and_then(|step| {
+                let retrying = step.retrying()?;
+                let error = hidden_in(&error_for_people(&step.last_failure.as_ref()?.error), keys);
+                Some(Retrying { error, ..retrying })
+            }),
             asked: step.and_then(|step| step.edited.as_ref().or(step.input.as_ref())).map(|input| {
                 let asked = value(input);
                 without_keys(
@@ -166,30 +176,6 @@ fn error_for_people(error: &Payload) -> String {
         Ok(StepError::InDoubt(_)) => "it is not known whether it happened".into(),
         _ => error_text(error),
     }
-}
-
-/// The text of a recorded error, whether it is a step error, a failure, or an error type of the program's own.
-pub(super) fn error_text(error: &Payload) -> String {
-    match error.decode::<StepError<Payload>>() {
-        Ok(StepError::App(own) | StepError::Exhausted(own)) => own_text(&own),
-        Ok(
-            StepError::TimedOut(failure)
-            | StepError::Rejected(failure)
-            | StepError::InDoubt(failure)
-            | StepError::Cancelled(failure)
-            | StepError::Panicked(failure)
-            | StepError::Unrecordable(failure),
-        ) => failure.to_string(),
-        Ok(StepError::Taken(holder)) => holder.to_string(),
-        Err(_) => own_text(error),
-    }
-}
-
-fn own_text(error: &Payload) -> String {
-    if let Ok(failure) = error.decode::<crate::vocabulary::failure::Failure>() {
-        return failure.to_string();
-    }
-    error.decode::<String>().unwrap_or_else(|_| error.as_str().to_owned())
 }
 
 /// A model call's input, without what was not written by the user.

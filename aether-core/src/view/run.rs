@@ -75,6 +75,9 @@ pub struct StepView {
     /// When the next attempt is due, while one is.
     #[serde(default)]
     pub retry_due: Option<Timestamp>,
+    /// How the newest attempt failed, while another one is due or being made.
+    #[serde(default)]
+    pub last_failure: Option<LastFailure>,
     /// The newest invocation, for world-changing steps.
     pub invocation: Option<InvocationId>,
     /// Its idempotency key.
@@ -89,6 +92,15 @@ pub struct StepView {
     pub changes: Vec<StateChanged>,
     /// The result of every later inspection of those resources, in order.
     pub confirmations: Vec<StateConfirmed>,
+}
+
+/// How an attempt failed after which another one is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastFailure {
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// The step error.
+    pub error: Payload,
 }
 
 impl StepView {

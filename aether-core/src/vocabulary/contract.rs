@@ -172,9 +172,12 @@ pub struct Constraints {
     /// How long one attempt may take, in milliseconds; absent where there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Attempts in all, the first included; absent where there is one.
+    /// Attempts in all, the first included; absent where there is one, and where they are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
+    /// For how long attempts are made, in milliseconds; absent where no time limits them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patience_ms: Option<u64>,
 }
 
 impl Constraints {

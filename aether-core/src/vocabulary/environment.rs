@@ -4,7 +4,7 @@
 //! Promise: the engine reads no other clock and draws from no other source.
 
 use std::fmt::Debug;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -24,6 +24,28 @@ pub trait Environment: Send + Sync + Debug + 'static {
     /// clock can be set back, implement it with a monotonic timer: the default waits until the clock has caught up.
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
         self.sleep_until(later(self.now(), span))
+    }
+
+    /// Time since some fixed moment, by a clock that nobody sets. Leases are measured with it. The default is the
+    /// system's monotonic clock; a world whose time does not pass by itself has one of its own.
+    fn monotonic(&self) -> Duration {
+        #[allow(clippy::disallowed_types, reason = "no task meets another one here")]
+        static BEGINNING: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "the one default clock; environments with their own time replace it"
+        )]
+        BEGINNING.get_or_init(Instant::now).elapsed()
+    }
+
+    /// Runs `task`, which renews leases, where bodies that block their threads do not hold it up. The default gives it to
+    /// the caller's runtime, where they can.
+    fn spawn_keeper(&self, task: BoxFuture<'static, ()>) {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "an exploration of schedules has an environment of its own"
+        )]
+        tokio::spawn(task);
     }
 }
 

@@ -261,6 +261,27 @@ inventory::collect!(KnownError);
 
 /// The hints for one error, if its type gives any.
 fn known(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
+    of_registered(error).or_else(|| of_network(error))
+}
+
+/// A connection that fails is expected to work again.
+fn of_network(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
+    use std::io::ErrorKind as Kind;
+    match error.downcast_ref::<std::io::Error>()?.kind() {
+        Kind::ConnectionRefused
+        | Kind::ConnectionReset
+        | Kind::ConnectionAborted
+        | Kind::NotConnected
+        | Kind::BrokenPipe
+        | Kind::TimedOut
+        | Kind::HostUnreachable
+        | Kind::NetworkUnreachable
+        | Kind::NetworkDown => Some(ErrorHints { class: FailureClass::Retryable, retry_after: None }),
+        _ => None,
+    }
+}
+
+fn of_registered(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
     if let Some(error) = error.downcast_ref::<StepError<Failure>>() {
         return Some(ErrorHints::of(error));
     }
@@ -436,6 +457,13 @@ mod tests {
             Err(StepError::App(Failure::permanent("no")))?
         }
         assert_eq!(call().unwrap_err().class(), FailureClass::Permanent);
+    }
+
+    #[test]
+    fn a_lost_connection_is_expected_to_work_again_and_a_missing_file_is_not() {
+        let class = |kind: std::io::ErrorKind| Failure::from(std::io::Error::from(kind)).class();
+        assert_eq!(class(std::io::ErrorKind::ConnectionRefused), FailureClass::Retryable);
+        assert_eq!(class(std::io::ErrorKind::NotFound), FailureClass::Unclassified);
     }
 
     #[test]

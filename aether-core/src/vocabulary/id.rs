@@ -182,7 +182,8 @@ impl fmt::Debug for CommandId {
 /// The stable key of one logical attempt at a world-changing step, by which a receiver recognizes repeats.
 ///
 /// Always `aether:<run>:<command>:<attempt>`. The attempt rises only after a definite failure, never because another
-/// worker resumed the run.
+/// worker resumed the run. Read from the right, the parts are unambiguous, because a place holds no colon: a run id may
+/// hold any, and those in the command's name are escaped (`%3A`).
 ///
 /// ```
 /// use aether_core::id::{CommandId, IdempotencyKey, RunId};
@@ -197,13 +198,25 @@ pub struct IdempotencyKey(Arc<str>);
 impl IdempotencyKey {
     /// The key of `attempt` (from 0) at `command` in `run`.
     pub fn new(run: &RunId, command: &CommandId, attempt: u32) -> Self {
-        Self(format!("aether:{run}:{command}:{attempt}").into())
+        let (place, name) = (command.place(), escaped(command.name()));
+        if name == command.name() {
+            return Self(format!("aether:{run}:{command}:{attempt}").into());
+        }
+        Self(format!("aether:{run}:{place}:{name}:{attempt}").into())
     }
 
     /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// A command's name without colons. A name without any stays as it is, unless it looks like an escaped one.
+fn escaped(name: &str) -> std::borrow::Cow<'_, str> {
+    if name.contains(':') || name.contains("%3A") || name.contains("%25") {
+        return name.replace('%', "%25").replace(':', "%3A").into();
+    }
+    name.into()
 }
 
 impl From<String> for IdempotencyKey {
@@ -260,7 +273,7 @@ impl fmt::Display for InvocationId {
 }
 
 /// Id of a worker: an engine that advances runs. Each start of an engine has a new one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkerId(Arc<str>);
 
@@ -301,6 +314,34 @@ mod tests {
         assert!(id.is_within("3"));
         assert!(!id.is_within("3.b"));
         assert!(!id.is_within("3.b0.1"));
+    }
+
+    fn key(run: &str, place: &str, name: &str, attempt: u32) -> String {
+        let run = RunId::new(run).unwrap();
+        IdempotencyKey::new(&run, &CommandId::new(place, name), attempt).as_str().to_owned()
+    }
+
+    #[test]
+    fn a_key_that_was_unambiguous_is_what_it_always_was() {
+        assert_eq!(key("order:42", "3.b0.1", "send", 7), "aether:order:42:3.b0.1:send:7");
+        assert_eq!(key("a/3:chapter", "0", "100%", 0), "aether:a/3:chapter:0:100%:0");
+        assert_eq!(key("a", "0", "1:send", 0), "aether:a:0:1%3Asend:0");
+        assert_eq!(key("a:0", "1", "send", 0), "aether:a:0:1:send:0");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn different_attempts_have_different_keys(
+            parts in proptest::collection::vec(("[a01:%/.]{1,5}", "[01]{1,2}(\\.b?[01]){0,2}", "[a01:%23A5]{0,5}", 0..12_u32), 40),
+        ) {
+            let mut seen = std::collections::HashMap::new();
+            for (run, place, name, attempt) in parts {
+                let key = key(&run, &place, &name, attempt);
+                let tuple = (run, place, name, attempt);
+                let first = seen.entry(key.clone()).or_insert_with(|| tuple.clone());
+                proptest::prop_assert_eq!(first, &tuple, "{}", key);
+            }
+        }
     }
 
     #[test]

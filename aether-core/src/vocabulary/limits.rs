@@ -33,6 +33,9 @@ pub struct Limits {
     pub text: usize,
     /// The most unread messages in the inbox of one run. Default: 10,000. A request to end the run is always accepted.
     pub inbox: usize,
+    /// The most bytes of JSON in all unread messages of one run, which are in memory while it is advanced. Default:
+    /// 64 MiB. A request to end the run is always accepted.
+    pub inbox_bytes: usize,
 }
 
 impl Default for Limits {
@@ -46,6 +49,7 @@ impl Default for Limits {
             name: 1024,
             text: 16 << 10,
             inbox: 10_000,
+            inbox_bytes: 64 << 20,
         }
     }
 }

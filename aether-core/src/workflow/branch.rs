@@ -34,7 +34,7 @@ pub struct Fork {
 impl Fork {
     pub(crate) fn branch(&self, kind: char, number: usize) -> Cx {
         let path = format!("{}.{kind}{number}", self.parent.path());
-        self.parent.scope(path, self.parent.def(), self.parent.is_raised())
+        self.parent.scope(path, self.parent.def(), self.parent.marks())
     }
 
     pub(crate) async fn check(&self) {
@@ -148,7 +148,7 @@ impl Cx {
         let ticket = self.ticket(name);
         let path = ticket.command.place().to_owned();
         let too_deep = path.split('.').count() > limit;
-        let parent = Cx::below(run, ticket.children.clone(), def, path, ticket.raised);
+        let parent = Cx::below(run, ticket.children.clone(), def, path, ticket.marks);
         (ticket, Fork { parent, too_deep })
     }
 

@@ -397,6 +397,7 @@ impl ChildCall<'_> {
                 let reason = format!("child id `{}` is taken by {by}; give the child another id", self.child);
                 Err(StepError::Rejected(run.failure(command, reason)).recorded())
             }
+            ChildStart::ParentLost => return run.stop(run.lost(run.epoch)).await,
             ChildStart::Runs if self.unawaited => Payload::encode(&self.child)
                 .map_err(|error| StepError::Unrecordable(run.failure(command, error)).recorded()),
             ChildStart::Runs => answer_of(wait_for(run, command, children, self.child).await),
@@ -418,7 +419,7 @@ impl ChildCall<'_> {
         // Until the child exists or is known not to: this run does not end meanwhile, because its end must reach the child.
         let start_guard = run.start_of_child().await;
         let (child, input) = (self.child.clone(), self.input.clone());
-        match children.start(run.id.clone(), child, self.workflow, input, start_guard).await {
+        match children.start(run.id.clone(), run.epoch, child, self.workflow, input, start_guard).await {
             Ok(start) => start,
             Err(error) => run.stop(error).await,
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::definition::def::{START, StepOptions, WorkflowDef};
+use crate::definition::def::{Retry, START, StepOptions, WorkflowDef};
 use crate::journal::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
 use crate::journal::history::RecordedResult;
 use crate::perform::attempts::execute_step;
@@ -29,7 +29,7 @@ use crate::vocabulary::limits::OverLimit;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Answered, Payload, PayloadError};
 use crate::workflow::gate::{BoxEffect, WorkflowCode};
-use crate::workflow::ticket::Ticket;
+use crate::workflow::ticket::{Marks, Ticket};
 
 /// The context of a workflow or of one of its branches: every contact of a workflow with the world goes through it.
 ///
@@ -58,15 +58,10 @@ pub struct Cx {
     path: String,
     next: u32,
     state: u16,
-    raise: Irreversibility,
-}
-
-/// Which commands are raised to irreversible, in addition to those that declare it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Irreversibility {
-    Nothing,
-    Next,
-    Everything,
+    /// What was said of every command in this scope.
+    marks: Marks,
+    /// What was said of the next command, in addition.
+    next_marks: Marks,
 }
 
 impl Cx {
@@ -79,7 +74,8 @@ impl Cx {
             path: String::new(),
             next: 0,
             state: START,
-            raise: Irreversibility::Nothing,
+            marks: Marks::default(),
+            next_marks: Marks::default(),
         }
     }
 
@@ -98,7 +94,7 @@ impl Cx {
     pub(crate) fn ticket(&mut self, name: &str) -> Ticket<'_> {
         let place = self.place();
         Ticket {
-            raised: self.take_raise(),
+            marks: self.take_marks(),
             command: CommandId::new(&place, name),
             run: Arc::clone(&self.run),
             children: &self.children,
@@ -115,33 +111,30 @@ impl Cx {
     }
 
     /// A scope below this one.
-    pub(crate) fn scope(&self, path: String, def: &'static WorkflowDef, raised: bool) -> Self {
-        Self::below(Arc::clone(&self.run), self.children.clone(), def, path, raised)
+    pub(crate) fn scope(&self, path: String, def: &'static WorkflowDef, marks: Marks) -> Self {
+        Self::below(Arc::clone(&self.run), self.children.clone(), def, path, marks)
     }
 
-    /// A scope at `path`; what a raised one does is irreversible.
+    /// A scope at `path`, below a command with `marks`.
     pub(crate) fn below(
         run: Arc<Run>,
         children: Option<Arc<dyn Children>>,
         def: &'static WorkflowDef,
         path: String,
-        raised: bool,
+        marks: Marks,
     ) -> Self {
-        let raise = if raised { Irreversibility::Everything } else { Irreversibility::Nothing };
-        Self { run, children, def, path, next: 0, state: START, raise }
+        let next_marks = Marks::default();
+        Self { run, children, def, path, next: 0, state: START, marks: marks.inside(), next_marks }
     }
 
-    /// Whether everything in this scope is raised.
-    pub(crate) fn is_raised(&self) -> bool {
-        self.raise == Irreversibility::Everything
+    /// What was said of every command in this scope.
+    pub(crate) fn marks(&self) -> Marks {
+        self.marks
     }
 
-    fn take_raise(&mut self) -> bool {
-        let raised = self.raise != Irreversibility::Nothing;
-        if self.raise == Irreversibility::Next {
-            self.raise = Irreversibility::Nothing;
-        }
-        raised
+    fn take_marks(&mut self) -> Marks {
+        let next = std::mem::take(&mut self.next_marks);
+        Marks { raised: next.raised || self.marks.raised, retry: next.retry, ..self.marks }
     }
 
     /// Marks the next command as irreversible, though its step does not declare it: a completed call is then refused under
@@ -156,9 +149,25 @@ impl Cx {
     /// # }
     /// ```
     pub fn irreversible(&mut self) -> &mut Self {
-        if self.raise == Irreversibility::Nothing {
-            self.raise = Irreversibility::Next;
-        }
+        self.next_marks.raised = true;
+        self
+    }
+
+    /// Says when another attempt is made at the next command, in place of what its step declares. For an inline workflow, a
+    /// branch or an agent it holds for every call in it that declares nothing itself. A call that may change the world is
+    /// retried as its step declares, whatever is said here.
+    ///
+    /// ```
+    /// # use aether_core::definition::def::Retry;
+    /// # use aether_core::workflow::Cx;
+    /// # use std::time::Duration;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// # async fn fetch(_cx: &mut Cx, _url: &str) {}
+    /// fetch(cx.retry(Retry::within(Duration::from_secs(600))), "https://example.com").await;
+    /// # }
+    /// ```
+    pub fn retry(&mut self, retry: Retry) -> &mut Self {
+        self.next_marks.retry = Some(retry);
         self
     }
 
@@ -385,7 +394,7 @@ impl Cx {
         E: crate::step::recordable::RecordableError,
     {
         let mut ticket = self.ticket(&call.name);
-        call.raise(ticket.raised);
+        ticket.marks.put_on(&mut call);
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let answered = execute_step(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
@@ -442,7 +451,8 @@ impl Cx {
             body: Arc::clone(&tool.body),
         };
         let mut ticket = self.ticket(tool.def.name);
-        call.raise(ticket.raised || says_irreversible(&call.args));
+        ticket.marks.put_on(&mut call);
+        call.raise(says_irreversible(&call.args));
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let answered = execute_step(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
@@ -506,13 +516,14 @@ where
     F: Future<Output = T> + Send + 'c,
 {
     let path = cx.place();
-    let raised = cx.take_raise();
-    let scope = cx.scope(path, def, raised);
+    let marks = cx.take_marks();
+    let scope = cx.scope(path, def, marks);
     let too_deep = scope.depth() > scope.run.shared.limits.depth;
     let run = Arc::clone(&scope.run);
     let body = WorkflowCode::new(body(scope));
     let (command, children) = (CommandId::new("", ""), &cx.children);
-    let mut ticket = Ticket { run, command, raised: false, children, def: cx.def, state: &mut cx.state };
+    let mut ticket =
+        Ticket { run, command, marks: Marks::default(), children, def: cx.def, state: &mut cx.state };
     BoxEffect::boxed(async move {
         ticket.enter().await;
         if too_deep {

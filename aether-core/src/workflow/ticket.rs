@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use crate::definition::def::WorkflowDef;
+use crate::definition::def::{Retry, WorkflowDef};
 use crate::journal::event::{Event, RandomRecorded, TimeRecorded, UuidRecorded};
 use crate::journal::history::RecordedResult;
+use crate::perform::call::CallSpec;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::{Fault, StateName};
@@ -16,12 +17,36 @@ use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::workflow::gate::current_state;
 
+/// What a caller says of a command beforehand, as `cx.irreversible()` and `cx.retry(..)` do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    /// The command is irreversible, and so is everything in it.
+    pub(crate) raised: bool,
+    /// Its retry policy.
+    pub(crate) retry: Option<Retry>,
+    /// The retry policy of what declares none in the scope of the command.
+    pub(crate) scope_retry: Option<Retry>,
+}
+
+impl Marks {
+    /// The marks of every command in the scope of this one.
+    pub(crate) fn inside(self) -> Self {
+        Self { retry: None, scope_retry: self.retry.or(self.scope_retry), ..self }
+    }
+
+    /// Puts them on a call.
+    pub(crate) fn put_on(self, call: &mut CallSpec) {
+        call.raise(self.raised);
+        call.retry(self.retry, self.scope_retry);
+    }
+}
+
 /// A command that was asked for and has not begun; knows its scope's place in the state machine.
 pub(crate) struct Ticket<'c> {
     pub(crate) run: Arc<Run>,
     pub(crate) command: CommandId,
-    /// Whether the caller marked this command as irreversible.
-    pub(crate) raised: bool,
+    /// What the caller said of this command.
+    pub(crate) marks: Marks,
     pub(crate) children: &'c Option<Arc<dyn Children>>,
     pub(crate) def: &'static WorkflowDef,
     pub(crate) state: &'c mut u16,

@@ -49,11 +49,12 @@ pub struct HttpRequest<C> {
     cx: C,
     draft: Draft,
     idempotent: bool,
+    retry: Option<Retry>,
 }
 
 impl<C> HttpRequest<C> {
     pub(crate) fn new(cx: C, draft: Draft) -> Self {
-        Self { cx, draft, idempotent: false }
+        Self { cx, draft, idempotent: false, retry: None }
     }
 
     /// Adds a header. Recorded only if it is on the allow-list; `authorization`, `cookie` and the like never are.
@@ -195,6 +196,25 @@ impl<'c> HttpRequest<&'c mut Cx> {
         self
     }
 
+    /// When another attempt is made at a request that changes nothing, or that is `idempotent`; any other is sent once. By
+    /// default the engine's policy for reads holds, which is an hour of attempts, and three retries for an `idempotent`
+    /// request.
+    ///
+    /// ```
+    /// # use aether_core::definition::def::Retry;
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::http::CxHttp;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.http().get("https://api.example.com/users").retry(Retry::times(2)).send().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = Some(retry);
+        self
+    }
+
     /// Sends the request, recorded. Any status is a value; see [`HttpResponse::error_for_status`].
     ///
     /// The step error is `App` or `Exhausted` when nothing was sent or a safe method failed, and `InDoubt` when the
@@ -211,22 +231,28 @@ impl<'c> HttpRequest<&'c mut Cx> {
     /// # }
     /// ```
     pub fn send(self) -> BoxEffect<'c, Result<HttpResponse, StepError<Failure>>> {
-        let Self { cx, draft, idempotent } = self;
-        let options = options(&draft.method, idempotent);
+        let Self { cx, draft, idempotent, retry } = self;
+        let options = options(&draft.method, idempotent, retry);
         let name = format!("http.{}", draft.method.as_str().to_ascii_lowercase());
         let args = draft.record(&BTreeSet::new(), usize::MAX);
         cx.effect(name, options, args, Arc::new(WorkflowRequest(draft)))
     }
 }
 
-fn options(method: &Method, idempotent: bool) -> StepOptions {
+/// Retries of an idempotent request by default. Each attempt has a key of its own, so a long series of them would hide from
+/// the receiver that it is one request.
+const IDEMPOTENT_RETRIES: u32 = 3;
+
+fn options(method: &Method, idempotent: bool, retry: Option<Retry>) -> StepOptions {
     let class = if method.is_safe() { EffectClass::Read } else { EffectClass::Http };
     // The exchange has a timeout of its own, which can tell whether anything was sent.
     let mut options = StepOptions { timeout: None, ..StepOptions::of(class) };
-    if idempotent && class.changes_world() {
+    if class == EffectClass::Read {
+        options.retry = retry;
+    } else if idempotent {
         options.idempotent = true;
         options.on_unknown = OnUnknown::Retry;
-        options.retry = Retry::READ;
+        options.retry = Some(retry.unwrap_or(Retry::times(IDEMPOTENT_RETRIES)));
     }
     options
 }

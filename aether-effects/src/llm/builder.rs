@@ -4,7 +4,7 @@ use std::any::type_name;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::definition::def::StepOptions;
+use aether_core::definition::def::{Retry, StepOptions};
 use aether_core::failure::{Failure, StepError};
 use aether_core::outcome::EffectClass;
 use aether_core::payload::{Payload, PayloadError};
@@ -42,7 +42,7 @@ pub trait CxLlm {
 impl CxLlm for Cx {
     fn llm(&mut self, call: impl Into<String>) -> LlmRequest<'_> {
         let request = ChatRequest { call: call.into(), ..ChatRequest::default() };
-        LlmRequest { cx: self, request, timeout: None }
+        LlmRequest { cx: self, request, limits: CallLimits::default() }
     }
 }
 
@@ -68,7 +68,16 @@ impl CxLlm for Cx {
 pub struct LlmRequest<'c> {
     cx: &'c mut Cx,
     request: ChatRequest,
-    timeout: Option<Duration>,
+    limits: CallLimits,
+}
+
+/// What one call allows its attempts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CallLimits {
+    /// Time for one attempt.
+    pub(crate) timeout: Option<Duration>,
+    /// When another attempt is made, where the call says so.
+    pub(crate) retry: Option<Retry>,
 }
 
 impl<'c> LlmRequest<'c> {
@@ -180,7 +189,25 @@ impl<'c> LlmRequest<'c> {
     /// # }
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.limits.timeout = Some(timeout);
+        self
+    }
+
+    /// When another attempt is made. Without it, the engine's policy for model calls holds: an hour of attempts by default,
+    /// and three retries at most where the model answers, but not with what it was asked for.
+    ///
+    /// ```
+    /// # use aether_core::definition::def::Retry;
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").retry(Retry::times(5)).user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.limits.retry = Some(retry);
         self
     }
 
@@ -237,7 +264,7 @@ impl<'c> LlmRequest<'c> {
     }
 
     fn ask(self, expect: Expect) -> BoxEffect<'c, ModelResult<ChatResponse>> {
-        ask(self.cx, self.request, expect, self.timeout)
+        ask(self.cx, self.request, expect, self.limits)
     }
 }
 
@@ -266,9 +293,10 @@ pub(crate) fn ask(
     cx: &mut Cx,
     request: ChatRequest,
     expect: Expect,
-    timeout: Option<Duration>,
+    limits: CallLimits,
 ) -> BoxEffect<'_, ModelResult<ChatResponse>> {
-    let options = StepOptions { timeout, ..StepOptions::of(EffectClass::Llm) };
+    let CallLimits { timeout, retry } = limits;
+    let options = StepOptions { timeout, retry, ..StepOptions::of(EffectClass::Llm) };
     let name = format!("llm.{}", request.call);
     let args = Payload::encode(&request);
     cx.effect(name, options, args, Arc::new(ModelCall { expect }))

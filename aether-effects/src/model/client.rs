@@ -121,7 +121,8 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// How it is to be treated. A model changes nothing, so whatever may get better is retryable.
+    /// How it is to be treated. A model changes nothing, so what passes by itself is retryable. An answer that is not what
+    /// was asked for has no class: the next one may be better, but each is paid for, so only a few are asked for.
     pub fn class(&self) -> FailureClass {
         match self {
             Self::Unauthorized { .. }
@@ -132,10 +133,10 @@ impl ModelError {
             Self::RateLimited { .. }
             | Self::Overloaded { .. }
             | Self::Timeout { .. }
-            | Self::Network { .. }
-            | Self::NotJson { .. }
-            | Self::WrongShape { .. }
-            | Self::WrongAnswer { .. } => FailureClass::Retryable,
+            | Self::Network { .. } => FailureClass::Retryable,
+            Self::NotJson { .. } | Self::WrongShape { .. } | Self::WrongAnswer { .. } => {
+                FailureClass::Unclassified
+            }
         }
     }
 }

@@ -227,7 +227,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
         frame: frame(&kept[0]),
         at: kept[0].at,
         owner: Some(WorkerId::from("worker-dead".to_owned())),
-        lease_until: kept[0].at,
+        parent_epoch: None,
     };
     assert_eq!(to.create(new).await.unwrap(), Created::New);
     for stored in &kept[1..] {

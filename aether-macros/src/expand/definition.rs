@@ -98,12 +98,14 @@ fn enum_value(p: &TokenStream, name: &str, value: impl std::fmt::Debug) -> Token
 }
 
 fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
-    let Retry { max_retries, delay, factor, max_delay, jitter } = retry;
+    let Retry { max_retries, patience, delay, factor, max_delay, jitter } = retry;
+    let patience = optional_duration(patience.map_or(Timeout::None, Timeout::Millis));
     let (delay, max_delay) = (duration_literal(delay), duration_literal(max_delay));
     quote! {
-        #p::Retry {
-            max_retries: #max_retries, delay: #delay, factor: #factor, max_delay: #max_delay, jitter: #jitter
-        }
+        ::core::option::Option::Some(#p::Retry {
+            patience: #patience, delay: #delay, factor: #factor, max_delay: #max_delay, jitter: #jitter,
+            ..#p::Retry::times(#max_retries)
+        })
     }
 }
 

@@ -132,7 +132,7 @@ pub async fn nothing_follows_a_refused_append(store: &Arc<dyn Store>) {
 pub async fn a_refused_append_leaves_nothing_behind(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     store.send(&run_id("a"), message("m", 1)).await.unwrap();
-    let seq = store.inbox(&run_id("a")).await.unwrap()[0].seq;
+    let seq = store.inbox(&run_id("a"), 0).await.unwrap()[0].seq;
     let before = store.run(&run_id("a")).await.unwrap();
     let granted = acquire(&run_id("a"), "granted", Some("business"));
     let missing = entry(&run_id("a"), "missing", None).key;
@@ -155,7 +155,7 @@ pub async fn a_refused_append_leaves_nothing_behind(store: &Arc<dyn Store>) {
     }
     assert_eq!(store.run(&run_id("a")).await.unwrap(), before);
     assert_eq!(store.entry(&key).await.unwrap(), None);
-    assert_eq!(store.inbox(&run_id("a")).await.unwrap().len(), 1);
+    assert_eq!(store.inbox(&run_id("a"), 0).await.unwrap().len(), 1);
     let again = hand.append(|append| append.acquire = Some(granted)).await.unwrap();
     assert_eq!(again.acquired, Acquired::Granted);
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use aether_core::contract::Status;
-use aether_core::store::{Sent, StatusChange, Store, StoreError};
+use aether_core::store::{Sent, StatusChange, Store, StoreError, Unread};
 
 use super::kit::{Hand, at, becomes, claim, message, names, run_id};
 
@@ -25,7 +25,7 @@ pub async fn messages_keep_order_and_drop_duplicates(store: &Arc<dyn Store>) {
     ] {
         assert_eq!(store.send(&run_id(run), message(id, 5)).await, Ok(sent), "{run} {id}");
     }
-    let inbox = store.inbox(&run_id("a")).await.unwrap();
+    let inbox = store.inbox(&run_id("a"), 0).await.unwrap();
     assert_eq!(inbox.iter().map(|m| m.id.as_str()).collect::<Vec<_>>(), ["m1", "m0"]);
     assert!(0 < inbox[0].seq && inbox[0].seq < inbox[1].seq);
     let expected = message("m1", 5);
@@ -46,13 +46,36 @@ pub async fn consumed_messages_are_gone(store: &Arc<dyn Store>) {
     for id in ["m1", "m2"] {
         store.send(&run_id("a"), message(id, 5)).await.unwrap();
     }
-    let seq = store.inbox(&run_id("a")).await.unwrap()[0].seq;
+    let seq = store.inbox(&run_id("a"), 0).await.unwrap()[0].seq;
     hand.append(|append| append.consumed = vec![seq]).await.unwrap();
-    let left = store.inbox(&run_id("a")).await.unwrap();
+    let left = store.inbox(&run_id("a"), 0).await.unwrap();
     assert_eq!(left.iter().map(|m| m.id.as_str()).collect::<Vec<_>>(), ["m2"]);
     assert_eq!(store.send(&run_id("a"), message("m1", 6)).await, Ok(Sent::Duplicate));
     hand.append(|append| append.consumed = vec![seq, 9_999]).await.unwrap();
-    assert_eq!(store.inbox(&run_id("a")).await.unwrap().len(), 1);
+    assert_eq!(store.inbox(&run_id("a"), 0).await.unwrap().len(), 1);
+}
+
+/// Reading after a number leaves out what came before it; the size of the whole inbox is known.
+pub async fn an_inbox_is_read_after_a_number_and_counted(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    let run = run_id("a");
+    assert_eq!(store.unread(&run).await, Ok(Unread::default()));
+    for id in ["m1", "m2", "m3"] {
+        store.send(&run, message(id, 5)).await.unwrap();
+    }
+    let one = Unread::of(&message("m1", 5));
+    let times = |times| Unread { messages: times, bytes: times * one.bytes };
+    assert_eq!(store.unread(&run).await, Ok(times(3)));
+    let all = store.inbox(&run, 0).await.unwrap();
+    for (at, message) in all.iter().enumerate() {
+        assert_eq!(store.inbox(&run, message.seq).await.unwrap(), all[at + 1..]);
+    }
+    hand.append(|append| append.consumed = vec![all[1].seq, all[1].seq]).await.unwrap();
+    let left = store.inbox(&run, all[0].seq).await.unwrap();
+    assert_eq!((left, store.unread(&run).await), (vec![all[2].clone()], Ok(times(2))));
+    store.send(&run, message("m3", 6)).await.unwrap();
+    assert_eq!(store.unread(&run).await, Ok(times(2)), "a duplicate counts for nothing");
+    assert_eq!(store.unread(&run_id("nobody")).await, Ok(Unread::default()));
 }
 
 /// A message makes its run due at the message's time, and never later than it was due before.
@@ -73,7 +96,7 @@ pub async fn a_message_makes_its_run_due(store: &Arc<dyn Store>) {
 pub async fn a_message_during_suspension_is_not_lost(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     store.send(&run_id("a"), message("seen", 1)).await.unwrap();
-    let seen = store.inbox(&run_id("a")).await.unwrap()[0].seq;
+    let seen = store.inbox(&run_id("a"), 0).await.unwrap()[0].seq;
     hand.append(|append| {
         append.consumed = vec![seen];
         append.status = Some(becomes(Status::Waiting, None, false));
@@ -93,10 +116,10 @@ pub async fn a_message_during_suspension_is_not_lost(store: &Arc<dyn Store>) {
 pub async fn a_message_kept_for_later_does_not_wake(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     store.send(&run_id("a"), message("early", 1)).await.unwrap();
-    let seen = store.inbox(&run_id("a")).await.unwrap()[0].seq;
+    let seen = store.inbox(&run_id("a"), 0).await.unwrap()[0].seq;
     hand.status(StatusChange { seen, ..becomes(Status::Waiting, None, true) }).await;
     assert_eq!(wake_at(store, "a").await, None);
-    assert_eq!(store.inbox(&run_id("a")).await.unwrap().len(), 1);
+    assert_eq!(store.inbox(&run_id("a"), 0).await.unwrap().len(), 1);
 }
 
 /// Waiting runs without an owner that have unread messages are listed with the newest one; no other run is.
@@ -108,7 +131,7 @@ pub async fn waiting_runs_with_unread_messages_are_listed(store: &Arc<dyn Store>
     for (name, id) in [("a", "m1"), ("held", "m1"), ("running", "m1"), ("a", "m2")] {
         store.send(&run_id(name), message(id, 1)).await.unwrap();
     }
-    let seen = store.inbox(&run_id("a")).await.unwrap()[1].seq;
+    let seen = store.inbox(&run_id("a"), 0).await.unwrap()[1].seq;
     let waits = StatusChange { seen, ..becomes(Status::Waiting, None, true) };
     hands[0].status(waits.clone()).await;
     hands[1].status(waits.clone()).await;

@@ -13,8 +13,8 @@ use aether_core::payload::{Digest, Payload};
 use aether_core::store::AppendReply;
 use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, DurableWatermark, Lease, Message, NewRun, Receipt, StatusChange,
-    Store,
+    Ack, Append, AppendError, ClaimRequest, DurableWatermark, Lease, Message, NewRun, Receipt, SilentWorker,
+    StatusChange, Store,
 };
 use jiff::Timestamp;
 
@@ -46,7 +46,7 @@ pub(super) fn frame(names: &[&str]) -> Frame {
     Frame::encode(&names.iter().map(event).collect::<Vec<_>>()).unwrap()
 }
 
-/// A run of workflow `flow`, created at second 0, held by worker `first` until second 60.
+/// A run of workflow `flow`, created at second 0, held by worker `first`.
 pub(super) fn new_run(name: &str) -> NewRun {
     NewRun {
         id: run_id(name),
@@ -57,7 +57,7 @@ pub(super) fn new_run(name: &str) -> NewRun {
         frame: frame(&["created"]),
         at: at(0),
         owner: Some(worker("first")),
-        lease_until: at(60),
+        parent_epoch: None,
     }
 }
 
@@ -103,16 +103,21 @@ pub(super) fn becomes(status: Status, wake_at: Option<Timestamp>, release: bool)
     StatusChange { status, wake_at, release, seen: 0, notify: None }
 }
 
-/// A claim at second `now` of all due runs, for ten seconds.
+/// A claim at second `now` of all due runs that nobody holds.
 pub(super) fn claim(name: &str, now: u64) -> ClaimRequest {
     ClaimRequest {
         worker: worker(name),
         now: at(now),
-        lease_until: at(now + 10),
+        silent: Vec::new(),
         limit: 10,
         workflows: vec!["flow".into()],
         only: None,
     }
+}
+
+/// A claim as [`claim`], by a worker that has seen `former` silent since its first `renewals`.
+pub(super) fn takeover(name: &str, now: u64, former: &str, renewals: u64) -> ClaimRequest {
+    ClaimRequest { silent: vec![SilentWorker { id: worker(former), renewals }], ..claim(name, now) }
 }
 
 /// Ids of the claimed runs.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aether_core::contract::Status;
-use aether_core::store::{AppendError, ClaimRequest, NewRun, Store, StoreError};
+use aether_core::store::{AppendError, ClaimRequest, LostRun, NewRun, Store, StoreError, WorkerRecord};
 use futures_util::future::join_all;
 
-use super::kit::{Hand, at, becomes, claim, names, new_run, run_id, worker};
+use super::kit::{Hand, at, becomes, claim, names, new_run, run_id, takeover, worker};
 
 async fn create_free(store: &Arc<dyn Store>, name: &str, seconds: u64) {
     let new = NewRun { owner: None, at: at(seconds), ..new_run(name) };
@@ -21,35 +22,92 @@ pub async fn a_due_run_is_claimed_once(store: &Arc<dyn Store>) {
     let leases = store.claim(claim("w", 5)).await.unwrap();
     assert_eq!(names(&leases), ["a"]);
     let lease = &leases[0];
-    assert_eq!((lease.until, lease.run.epoch, lease.run.next), (at(15), 1, 1));
-    assert_eq!((&lease.run.owner, lease.run.lease_until), (&Some(worker("w")), Some(at(15))));
+    assert_eq!((&lease.run.owner, lease.run.epoch, lease.run.next), (&Some(worker("w")), 1, 1));
     assert_eq!((lease.run.status, lease.run.wake_at), (Status::Pending, Some(at(5))));
     assert_eq!(store.run(&run_id("a")).await.unwrap().as_ref(), Some(&lease.run));
     assert_eq!(store.claim(claim("v", 6)).await.unwrap(), []);
 }
 
-/// A lease keeps other workers away until the moment it expires; the next claim raises the epoch.
-pub async fn a_lease_is_respected_until_it_runs_out(store: &Arc<dyn Store>) {
+const LEASE: Duration = Duration::from_secs(60);
+
+/// A run that a worker holds is not claimed, however late it is; a worker that was seen silent loses it, and the claim
+/// raises the epoch. The worker that took it over holds it then.
+pub async fn a_held_run_is_claimed_only_from_a_silent_worker(store: &Arc<dyn Store>) {
+    store.register(&worker("first"), LEASE).await.unwrap();
     Hand::create(store, "a").await;
-    assert_eq!(store.claim(claim("w", 59)).await.unwrap(), []);
-    let leases = store.claim(claim("w", 60)).await.unwrap();
+    assert_eq!(store.claim(claim("w", 1_000_000)).await.unwrap(), []);
+    assert_eq!(store.claim(takeover("w", 60, "another", 0)).await.unwrap(), []);
+    let leases = store.claim(takeover("w", 60, "first", 0)).await.unwrap();
     assert_eq!((names(&leases), leases[0].run.epoch), (vec!["a"], 2));
-    assert_eq!(store.claim(claim("v", 69)).await.unwrap(), []);
-    assert_eq!(store.claim(claim("v", 70)).await.unwrap()[0].run.epoch, 3);
+    assert_eq!(store.claim(takeover("v", 61, "first", 0)).await.unwrap(), []);
+    assert_eq!(store.claim(takeover("v", 61, "w", 0)).await.unwrap()[0].run.epoch, 3);
 }
 
-/// Renewing extends every lease of one worker, and no lease of another.
-pub async fn renewing_extends_every_lease(store: &Arc<dyn Store>) {
-    Hand::create(store, "a").await;
-    Hand::create(store, "b").await;
+/// A worker that has renewed since it was seen silent keeps its runs: the claim itself compares.
+pub async fn a_renewal_keeps_every_run(store: &Arc<dyn Store>) {
+    store.register(&worker("first"), LEASE).await.unwrap();
+    for name in ["a", "b"] {
+        Hand::create(store, name).await;
+    }
     let other = NewRun { owner: Some(worker("other")), ..new_run("c") };
     store.create(other).await.unwrap();
-    store.renew(&worker("first"), at(200)).await.unwrap();
-    store.renew(&worker("nobody"), at(900)).await.unwrap();
-    assert_eq!(names(&store.claim(claim("w", 199)).await.unwrap()), ["c"]);
-    let mut later = store.claim(claim("w", 200)).await.unwrap();
-    later.retain(|lease| lease.run.id != run_id("c"));
-    assert_eq!(later.len(), 2);
+    assert_eq!(store.renew(&worker("first"), LEASE, Vec::new()).await.unwrap(), []);
+    assert_eq!(store.claim(takeover("w", 99, "first", 0)).await.unwrap(), []);
+    // One that never registered has never renewed.
+    assert_eq!(names(&store.claim(takeover("w", 99, "other", 0)).await.unwrap()), ["c"]);
+    assert_eq!(names(&store.claim(takeover("w", 99, "first", 1)).await.unwrap()), ["a", "b"]);
+}
+
+/// Workers that hold runs are listed with their leases and how often they have renewed; a worker that renews without
+/// having registered is known from then on.
+pub async fn workers_that_hold_runs_are_listed(store: &Arc<dyn Store>) {
+    assert_eq!(store.register(&worker("first"), LEASE).await, Ok(true));
+    assert_eq!(store.register(&worker("first"), LEASE).await, Ok(false), "the name is taken");
+    store.register(&worker("idle"), LEASE).await.unwrap();
+    assert_eq!(store.workers().await.unwrap(), []);
+    for (run, owner) in [("a", "first"), ("b", "first"), ("c", "other")] {
+        store.create(NewRun { owner: Some(worker(owner)), ..new_run(run) }).await.unwrap();
+    }
+    store.renew(&worker("first"), LEASE * 2, Vec::new()).await.unwrap();
+    store.renew(&worker("first"), LEASE * 2, Vec::new()).await.unwrap();
+    let mut workers = store.workers().await.unwrap();
+    workers.sort_by(|a, b| a.id.cmp(&b.id));
+    let first = WorkerRecord { id: worker("first"), renewals: 2, lease: Some(LEASE * 2) };
+    let other = WorkerRecord { id: worker("other"), renewals: 0, lease: None };
+    assert_eq!(workers, [first, other]);
+}
+
+/// A worker from which runs were taken is told so at every renewal until it has noticed; then no more.
+pub async fn a_worker_learns_what_was_taken_from_it(store: &Arc<dyn Store>) {
+    let (first, lost) = (worker("first"), |name, epoch| LostRun { run: run_id(name), epoch });
+    store.register(&first, LEASE).await.unwrap();
+    for name in ["a", "b"] {
+        Hand::create(store, name).await;
+    }
+    assert_eq!(store.claim(takeover("w", 60, "first", 0)).await.unwrap().len(), 2);
+    let both = [lost("a", 1), lost("b", 1)];
+    assert_eq!(sorted(store.renew(&first, LEASE, Vec::new()).await.unwrap()), both);
+    assert_eq!(sorted(store.renew(&first, LEASE, Vec::new()).await.unwrap()), both);
+    let left = store.renew(&first, LEASE, vec![lost("a", 1), lost("b", 7)]).await.unwrap();
+    assert_eq!(left, [lost("b", 1)]);
+    assert_eq!(store.renew(&first, LEASE, left).await.unwrap(), []);
+    assert_eq!(store.renew(&worker("w"), LEASE, Vec::new()).await.unwrap(), []);
+}
+
+fn sorted(mut lost: Vec<LostRun>) -> Vec<LostRun> {
+    lost.sort();
+    lost
+}
+
+/// A worker that retires leaves nothing: its runs are free, and its name is too.
+pub async fn a_retired_worker_holds_nothing(store: &Arc<dyn Store>) {
+    store.register(&worker("first"), LEASE).await.unwrap();
+    Hand::create(store, "a").await;
+    store.retire(&worker("nobody")).await.unwrap();
+    assert_eq!(store.claim(claim("w", 60)).await.unwrap(), []);
+    store.retire(&worker("first")).await.unwrap();
+    assert_eq!(names(&store.claim(claim("w", 60)).await.unwrap()), ["a"]);
+    assert_eq!(store.register(&worker("first"), LEASE).await, Ok(true));
 }
 
 /// Of workers that claim at the same time, exactly one gets each run.
@@ -89,8 +147,9 @@ pub async fn one_run_is_claimed_before_it_is_due(store: &Arc<dyn Store>) {
     create_free(store, "b", 0).await;
     let leases = store.claim(only(10)).await.unwrap();
     assert_eq!((names(&leases), leases[0].run.epoch), (vec!["a"], 2));
-    assert_eq!(store.claim(only(19)).await.unwrap(), []);
-    assert_eq!(names(&store.claim(only(20)).await.unwrap()), ["a"]);
+    assert_eq!(store.claim(only(900)).await.unwrap(), []);
+    let from_silent = ClaimRequest { only: Some(run_id("a")), ..takeover("v", 20, "w", 0) };
+    assert_eq!(names(&store.claim(from_silent).await.unwrap()), ["a"]);
     Hand::of(store, "a", 3, 2).status(becomes(Status::Completed, None, true)).await;
     assert_eq!(store.claim(only(900)).await.unwrap(), []);
 }
@@ -100,7 +159,7 @@ pub async fn released_runs_are_free(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     store.release(&run_id("a"), 1, at(30)).await.unwrap();
     let record = store.run(&run_id("a")).await.unwrap().unwrap();
-    assert_eq!((record.owner, record.lease_until, record.wake_at), (None, None, Some(at(30))));
+    assert_eq!((record.owner, record.wake_at), (None, Some(at(30))));
     assert_eq!((record.next, record.epoch), (1, 1));
     assert_eq!(store.claim(claim("w", 29)).await.unwrap(), []);
     assert_eq!(store.claim(claim("w", 30)).await.unwrap()[0].run.epoch, 2);
@@ -109,7 +168,7 @@ pub async fn released_runs_are_free(store: &Arc<dyn Store>) {
 /// A worker that lost a run cannot release it; a run that has ended is not released.
 pub async fn a_stale_release_does_nothing(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
-    store.claim(claim("w", 60)).await.unwrap();
+    store.claim(takeover("w", 60, "first", 0)).await.unwrap();
     store.release(&run_id("a"), 1, at(0)).await.unwrap();
     assert_eq!(store.run(&run_id("a")).await.unwrap().unwrap().owner, Some(worker("w")));
     Hand::of(store, "a", 2, 1).status(becomes(Status::Failed, None, true)).await;
@@ -138,7 +197,7 @@ pub async fn a_running_run_stays_due(store: &Arc<dyn Store>) {
     let record = store.run(&run_id("a")).await.unwrap().unwrap();
     assert_eq!((record.wake_at, record.owner), (Some(at(0)), Some(worker("first"))));
     assert_eq!(store.claim(claim("w", 59)).await.unwrap(), []);
-    assert_eq!(names(&store.claim(claim("w", 60)).await.unwrap()), ["a"]);
+    assert_eq!(names(&store.claim(takeover("w", 60, "first", 0)).await.unwrap()), ["a"]);
 }
 
 /// A terminal status clears owner, lease and wake-up, whatever the change says.
@@ -147,7 +206,7 @@ pub async fn an_ended_run_is_let_go(store: &Arc<dyn Store>) {
     hand.status(becomes(Status::Failed, Some(at(1)), false)).await;
     let record = store.run(&run_id("a")).await.unwrap().unwrap();
     assert_eq!((record.status, record.next, record.updated_at), (Status::Failed, 2, at(3)));
-    assert_eq!((record.owner, record.lease_until, record.wake_at), (None, None, None));
+    assert_eq!((record.owner, record.wake_at), (None, None));
     assert_eq!(store.claim(claim("w", 900)).await.unwrap(), []);
 }
 
@@ -155,7 +214,7 @@ pub async fn an_ended_run_is_let_go(store: &Arc<dyn Store>) {
 pub async fn a_taken_over_worker_is_fenced(store: &Arc<dyn Store>) {
     let mut old = Hand::create(store, "a").await;
     old.silent(|_| {});
-    let lease = &store.claim(claim("w", 60)).await.unwrap()[0];
+    let lease = &store.claim(takeover("w", 60, "first", 0)).await.unwrap()[0];
     assert_eq!((lease.run.next, lease.run.epoch), (2, 2));
     let refused = old.append(|_| {}).await.unwrap_err();
     assert_eq!(refused, AppendError::StaleEpoch { run: run_id("a"), held: 1, found: 2 });

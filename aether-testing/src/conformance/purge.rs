@@ -72,7 +72,7 @@ pub async fn a_purged_run_leaves_nothing(store: &Arc<dyn Store>) {
     assert_eq!(store.run(&id).await, Ok(None));
     assert_eq!((store.load(&id, 0).await, store.last_frame(&id).await), (Ok(Vec::new()), Ok(None)));
     assert_eq!((store.entry(&row.key).await, store.entries(&id).await), (Ok(None), Ok(Vec::new())));
-    assert_eq!((store.inbox(&id).await, store.snapshot(&id).await), (Ok(Vec::new()), Ok(None)));
+    assert_eq!((store.inbox(&id, 0).await, store.snapshot(&id).await), (Ok(Vec::new()), Ok(None)));
     assert_eq!(store.holder("a/x").await, Ok(None), "a key within the run goes with the run");
     assert_eq!(store.purge(&id).await, Ok(Purged::Unknown));
     assert_eq!(store.entries(&other.run).await.unwrap().len(), 1, "other runs keep what they have");

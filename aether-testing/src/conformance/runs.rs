@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aether_core::contract::Status;
 use aether_core::journal::read_verified;
-use aether_core::store::{Created, RunFilter, RunRecord, Store};
+use aether_core::store::{Created, NewRun, RunFilter, RunRecord, Store};
 
 use super::kit::{Hand, at, becomes, digest, frame, new_run, run_id, worker};
 
@@ -25,7 +25,6 @@ pub async fn created_with_an_owner(store: &Arc<dyn Store>) {
         next: 1,
         epoch: 1,
         owner: Some(worker("first")),
-        lease_until: Some(at(60)),
         wake_at: Some(at(0)),
     };
     assert_eq!(store.run(&run_id("a")).await, Ok(Some(expected)));
@@ -43,7 +42,23 @@ pub async fn created_without_an_owner(store: &Arc<dyn Store>) {
     assert_eq!(store.create(new).await, Ok(Created::New));
     let record = store.run(&run_id("a")).await.unwrap().unwrap();
     assert_eq!((record.status, record.epoch, record.next), (Status::Pending, 0, 1));
-    assert_eq!((record.owner, record.lease_until, record.wake_at), (None, None, Some(at(0))));
+    assert_eq!((record.owner, record.wake_at), (None, Some(at(0))));
+}
+
+/// Where the parent's epoch is given, a child is created only while the parent is open at that epoch: a worker that lost
+/// the parent creates none. A child that exists is answered in any case.
+pub async fn a_child_needs_its_parent(store: &Arc<dyn Store>) {
+    let mut parent = Hand::create(store, "parent").await;
+    let child =
+        |name, epoch| NewRun { parent: Some(run_id("parent")), parent_epoch: Some(epoch), ..new_run(name) };
+    assert_eq!(store.create(child("a", 2)).await, Ok(Created::ParentLost));
+    assert_eq!(store.run(&run_id("a")).await, Ok(None));
+    assert_eq!(store.create(child("a", 1)).await, Ok(Created::New));
+    parent.status(becomes(Status::Completed, None, true)).await;
+    assert_eq!(store.create(child("b", 1)).await, Ok(Created::ParentLost));
+    assert!(matches!(store.create(child("a", 1)).await, Ok(Created::Existing(_))));
+    let orphan = NewRun { parent: Some(run_id("nobody")), parent_epoch: Some(1), ..new_run("c") };
+    assert_eq!(store.create(orphan).await, Ok(Created::ParentLost));
 }
 
 /// A second run with the same id is not written; the answer is the first run, with all appends queued before.
@@ -66,7 +81,7 @@ pub async fn unknown_runs_are_absent(store: &Arc<dyn Store>) {
     assert_eq!(store.last_frame(&id).await, Ok(None));
     assert_eq!(store.load(&id, 0).await, Ok(Vec::new()));
     assert_eq!(store.entries(&id).await, Ok(Vec::new()));
-    assert_eq!(store.inbox(&id).await, Ok(Vec::new()));
+    assert_eq!(store.inbox(&id, 0).await, Ok(Vec::new()));
     assert_eq!(store.snapshot(&id).await, Ok(None));
     assert_eq!(store.runs(RunFilter::default()).await, Ok(Vec::new()));
     assert_eq!(store.next_wake().await, Ok(None));

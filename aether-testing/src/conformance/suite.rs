@@ -69,7 +69,7 @@ macro_rules! store_suite {
     ($name:ident, $factory:expr) => {
         $crate::store_suite! { @rules $name, $factory,
             runs: created_with_an_owner, created_without_an_owner, creating_twice_answers_existing,
-                unknown_runs_are_absent, runs_are_filtered_newest_first;
+                a_child_needs_its_parent, unknown_runs_are_absent, runs_are_filtered_newest_first;
             appends: frames_are_ordered_and_chained, a_frame_is_kept_byte_for_byte, a_wrong_position_is_refused,
                 a_stale_epoch_is_refused, nothing_follows_a_terminal_status, an_unknown_run_is_refused,
                 a_refused_append_leaves_its_batch_alone, nothing_follows_a_refused_append,
@@ -79,11 +79,14 @@ macro_rules! store_suite {
                 only_a_definite_failure_frees_a_business_key, concurrent_acquires_grant_one,
                 rows_round_trip, updates_ride_with_appends, an_outcome_is_written_literally,
                 an_update_of_a_missing_row_is_refused, rows_are_listed_in_order_of_start;
-            inbox: messages_keep_order_and_drop_duplicates, consumed_messages_are_gone, a_message_makes_its_run_due,
+            inbox: messages_keep_order_and_drop_duplicates, consumed_messages_are_gone,
+                an_inbox_is_read_after_a_number_and_counted, a_message_makes_its_run_due,
                 a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed, a_message_wakes_a_suspended_run,
                 a_notification_wakes_a_suspended_run, a_notification_during_suspension_is_not_lost,
                 an_ended_run_takes_no_messages;
-            leases: a_due_run_is_claimed_once, a_lease_is_respected_until_it_runs_out, renewing_extends_every_lease,
+            leases: a_due_run_is_claimed_once, a_held_run_is_claimed_only_from_a_silent_worker,
+                a_renewal_keeps_every_run, workers_that_hold_runs_are_listed,
+                a_worker_learns_what_was_taken_from_it, a_retired_worker_holds_nothing,
                 two_claimers_never_both_get_a_run, a_claim_is_limited, one_run_is_claimed_before_it_is_due,
                 released_runs_are_free, a_stale_release_does_nothing, the_next_wake_is_that_of_free_runs,
                 a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;

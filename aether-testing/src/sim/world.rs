@@ -74,6 +74,10 @@ impl Environment for SimEnvironment {
         }
     }
 
+    fn monotonic(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     fn sleep_until(&self, until: Timestamp) -> BoxFuture<'static, ()> {
         let world = self.clone();
         Box::pin(async move {

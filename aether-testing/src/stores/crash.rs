@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aether_core::contract::Status;
+use aether_core::id::RunId;
 use aether_core::store::AppendReply;
 use aether_core::store::{Ack, Append, AppendError, DurableWatermark, NewRun, Store};
 use jiff::Timestamp;
@@ -151,14 +152,17 @@ impl Gate for Fuse {
 
     fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
         // The new owner holds the run and wrote nothing yet: the worst moment for a write of the last one.
-        self.deliver_late(inner);
+        self.deliver_late(inner, &append.run);
         inner.append(append);
     }
 }
 
 impl Fuse {
-    fn deliver_late(&self, inner: &Arc<dyn Store>) {
-        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Lets the late write to `run` arrive, if there is one.
+    fn deliver_late(&self, inner: &Arc<dyn Store>, run: &RunId) {
+        let mut kept = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let late = kept.take_if(|late| late.run == *run);
+        drop(kept);
         let Some(mut late) = late else { return };
         let next = late.expected + u64::from(late.frame.count);
         let (ack, answer) = Ack::awaited(late.run.clone(), next, Arc::new(DurableWatermark::default()));
@@ -192,7 +196,7 @@ impl CrashStore {
         Self::behind(inner, Fuse { point, ..Fuse::default() })
     }
 
-    /// Lets an append arrive that a former process made, just before the first append of this one.
+    /// Lets an append arrive that a former process made, just before the first append of this one to the same run.
     pub(crate) fn with_late(self, late: Option<Append>) -> Self {
         *self.gate.late.lock().unwrap_or_else(PoisonError::into_inner) = late;
         self

@@ -5,6 +5,7 @@
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::LargeValue;
@@ -13,8 +14,8 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, Message,
-    NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun,
+    Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -169,8 +170,20 @@ impl<G: Gate> Store for Gated<G> {
         self.inner.runs_transactions()
     }
 
-    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.register(worker)
+    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.register(worker, lease)
+    }
+
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.workers())
+    }
+
+    fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Release, || self.inner.retire(worker))
+    }
+
+    fn unaware_owners(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<WorkerId>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.unaware_owners(run))
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
@@ -210,8 +223,13 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Claim, || self.inner.claim(request))
     }
 
-    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.call(StoreCall::Write, || self.inner.renew(worker, until))
+    fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: Vec<LostRun>,
+    ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.renew(worker, lease, noticed))
     }
 
     fn release(
@@ -251,11 +269,11 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Write, || self.inner.send(run, message))
     }
 
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
-        self.call(StoreCall::Read, || self.inner.inbox(run))
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.inbox(run, after))
     }
 
-    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<usize, StoreError>> {
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
         self.call(StoreCall::Read, || self.inner.unread(run))
     }
 

@@ -102,6 +102,7 @@ fn canonical(run: &str, events: &[Event], prediction: &Prediction) -> BTreeMap<S
         for fields in event.as_object_mut().unwrap().values_mut().filter_map(|fields| fields.as_object_mut())
         {
             fields.remove("due");
+            fields.remove("spent_ms");
             // Why it is in doubt depends on who noticed.
             if let Some(failure) = fields.get_mut("error").and_then(|error| error.get_mut("in_doubt")) {
                 *failure = serde_json::Value::Null;

@@ -340,7 +340,7 @@ impl Model<'_> {
         command: &str,
         call: &Call,
     ) -> (u32, Outcome, std::result::Result<i64, StepError>) {
-        let (kind, retry) = (call.kind, call.kind.def().options.retry);
+        let (kind, retry) = (call.kind, call.kind.def().options.retry());
         let failed = |class: Class| match class {
             Class::Retryable => Outcome::RetryableFailure,
             Class::Compensatable => Outcome::CompensatableFailure,

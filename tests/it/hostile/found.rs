@@ -36,7 +36,7 @@ async fn thousands_of_refused_words_do_not_overflow_the_stack() {
     let word = r#"{"resolution":{"happened":"no number"},"actor":"mallory"}"#;
     forge(&place.store, "losing", &format!("resolve:{invocation}"), word, 8_000).await;
     in_time(async {
-        while !place.store.inbox(run.id()).await.unwrap().is_empty() {
+        while !place.store.inbox(run.id(), 0).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })

@@ -6,6 +6,8 @@ use std::pin::pin;
 use std::task::Poll;
 
 use aether::engine::RunEnd;
+use aether::sqlite::SqliteOptions;
+use aether::sqlite::rusqlite::Connection;
 use aether::store::journal::Frame;
 use aether::store::{Ack, Append, Message, StatusChange};
 
@@ -98,11 +100,10 @@ async fn listening(cx: &mut Cx) -> Result<u32> {
 
 /// Leaves a run waiting with a message that counts as seen and that nobody took, as a lost wake-up would.
 async fn lose(store: &Arc<dyn Store>, run: &RunId, message: Message) {
-    let far = Timestamp::now().saturating_add(Duration::from_secs(3600)).unwrap();
     let request = ClaimRequest {
         worker: WorkerId::from("thief".to_owned()),
         now: Timestamp::now(),
-        lease_until: far,
+        silent: Vec::new(),
         limit: 1,
         workflows: Vec::new(),
         only: Some(run.clone()),
@@ -418,4 +419,87 @@ async fn a_run_that_could_not_be_released_on_a_full_disk_is_released_when_there_
     soon(released).await;
     stage.open();
     assert_eq!(soon(busy.result()).await.unwrap(), "long 0");
+}
+
+/// A store that does not wait for locks, and a connection of another process to its file.
+fn impatient(path: &Path, max_pages: Option<u32>) -> (Arc<dyn Store>, Connection) {
+    let options = SqliteOptions {
+        busy_timeout: 20 * MS,
+        lock_patience: Duration::ZERO,
+        max_pages,
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::open_with(path, options).unwrap();
+    let other = Connection::open(path).unwrap();
+    other.busy_timeout(Duration::from_secs(10)).unwrap();
+    (Arc::new(store), other)
+}
+
+async fn assert_written_once(store: &Arc<dyn Store>, stage: &Stage, run: &RunId) {
+    assert_eq!(stage.calls(), 1);
+    let rows = store.entries(run).await.unwrap();
+    assert!(rows.len() == 1 && rows[0].committed, "{rows:?}");
+}
+
+#[tokio::test]
+async fn an_outcome_that_cannot_be_written_while_the_file_is_locked_is_written_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, other) = impatient(&folder.path().join("a.db"), None);
+    let stage = Stage::new();
+    let engine = builder(Arc::clone(&store), &stage).lease(Duration::from_secs(5)).start().await.unwrap();
+    let run = engine.start::<one_act>("pay".into()).id("r").await.unwrap();
+    stage.entered().await;
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    stage.open();
+    // Far longer than the writer waits for a lock.
+    sleep(500 * MS).await;
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(soon(run.result()).await.unwrap(), "pay 0");
+    assert_written_once(&store, &stage, run.id()).await;
+    soon(engine.verify(run.id())).await.unwrap();
+}
+
+/// Uses up all the room that `store` has on its disk.
+fn fill(other: &Connection) {
+    other.execute_batch("CREATE TABLE ballast AS SELECT zeroblob(4000000) AS bytes").unwrap();
+}
+
+#[tokio::test]
+async fn an_outcome_that_cannot_be_written_on_a_full_disk_is_written_when_there_is_room() {
+    // The first goes into the journal, the second through the effect store.
+    for size in [40_000, 500_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, other) = impatient(&folder.path().join("a.db"), Some(800));
+        let stage = Stage::new();
+        let engine = builder(Arc::clone(&store), &stage).lease(Duration::from_secs(5)).start().await.unwrap();
+        let what = "x".repeat(size);
+        let run = engine.start::<one_act>(what.clone()).id("r").await.unwrap();
+        stage.entered().await;
+        fill(&other);
+        stage.open();
+        sleep(500 * MS).await;
+        assert!(!store.entries(run.id()).await.unwrap()[0].committed);
+        other.execute_batch("DROP TABLE ballast").unwrap();
+        assert_eq!(soon(run.result()).await.unwrap(), format!("{what} 0"));
+        assert_written_once(&store, &stage, run.id()).await;
+        soon(engine.verify(run.id())).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_on_a_full_disk_ends_and_says_what_was_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, other) = impatient(&folder.path().join("a.db"), Some(800));
+    let stage = Stage::new();
+    let engine = builder(store, &stage).start().await.unwrap();
+    let run = engine.start::<one_act>("x".repeat(40_000)).id("r").await.unwrap();
+    stage.entered().await;
+    fill(&other);
+    stage.open();
+    sleep(100 * MS).await;
+    drop(run);
+    let ended = timeout(Duration::from_secs(30), engine.shutdown_within(100 * MS)).await.expect("it hangs");
+    let error = ended.unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    assert!(error.to_string().contains("(runs `r`)"), "{error}");
 }

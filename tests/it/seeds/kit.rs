@@ -328,9 +328,10 @@ impl Hand {
             frame: Frame::encode(std::slice::from_ref(created)).unwrap(),
             at: past(),
             owner: Some(WorkerId::from("hand".to_owned())),
-            // Held until it is let go: no engine takes it up meanwhile.
-            lease_until: Timestamp::from_second(4_000_000_000).unwrap(),
+            parent_epoch: None,
         };
+        // Held until it is let go: no engine takes it up meanwhile.
+        store.renew(&WorkerId::from("hand".to_owned()), Duration::MAX, Vec::new()).await.unwrap();
         store.create(new).await.unwrap();
         Self { store: store.clone(), run: run_id(run), epoch: 1, next: 1 }
     }

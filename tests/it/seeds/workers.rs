@@ -11,7 +11,7 @@ use aether::id::{Epoch, WorkerId};
 use aether::prelude::*;
 use aether::store::event::Event;
 use aether::store::ledger::{LedgerStatus, LedgerUpdate};
-use aether::store::{Ack, Append, AppendError, ClaimRequest, Store};
+use aether::store::{Ack, Append, AppendError, ClaimRequest, SilentWorker, Store};
 use aether_core::journal::Frame;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
@@ -120,11 +120,11 @@ async fn s014_a_stale_owners_append_is_rejected() {
         let hand = super::kit::Hand::begin(&place.store, "held", "seed_shift", "null").await;
         append(&place.store, "held", 1, 1).await.unwrap();
         // Its lease has run out: another worker, by a connection of its own, takes it over.
-        let late = Timestamp::from_second(4_100_000_000).unwrap();
+        let hand_silent = SilentWorker { id: WorkerId::from("hand".to_owned()), renewals: 1 };
         let request = ClaimRequest {
             worker: WorkerId::from("other".to_owned()),
-            now: late,
-            lease_until: late,
+            now: Timestamp::now(),
+            silent: vec![hand_silent],
             limit: 1,
             workflows: Vec::new(),
             only: Some(run_id("held")),

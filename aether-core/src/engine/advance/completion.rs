@@ -72,25 +72,25 @@ impl RunCompletion {
         children: &dyn Children,
         parent: Option<RunId>,
     ) -> Result<RunEnd, DriveEnd> {
-        // In one append with the calls that are abandoned: after a crash the run resumes with its unwinding, and never
-        // with workflow code, which was over.
-        if !self.unwinding && self.must_unwind(run) {
-            let (mut events, mut extras) = abandon(run).await?;
-            events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
-            extras.consumed = std::mem::take(&mut self.consumed);
-            run.append(events, extras);
+        // A child that is being started right now has no inbox yet.
+        run.children_are_started().await;
+        if !self.unwinding && (self.must_unwind(run) || has_children(run)) {
+            self.decide(run).await?;
             run.begin_unwinding(History::default());
             self.unwinding = true;
         }
         // Before this run's own steps are undone, and before its terminal event: after that no process would look at it
         // again, and a child that was not asked would run on.
         self.end_children(run, children).await?;
-        if self.unwinding {
+        if self.unwinding && !self.is_terminated() {
             match drive(run, Box::pin(unwind(Arc::clone(run)))).await {
                 DriveEnd::Done(_) => {}
                 DriveEnd::Terminated { request, message } => {
                     self.end = terminated(request);
                     self.consumed.push(message);
+                    if has_children(run) {
+                        self.decide(run).await?;
+                    }
                     self.end_children(run, children).await?;
                 }
                 other => return Err(other),
@@ -112,6 +112,20 @@ impl RunCompletion {
         end.ok_or_else(|| DriveEnd::Panicked("not a terminal event".into()))
     }
 
+    /// Records how the run is to end; durable when it returns. In one append with the calls that are abandoned: after a
+    /// crash the run resumes with its unwinding, and never with workflow code, which was over. Only what is decided so is
+    /// told to children: a worker that has lost the run is refused here, and sends nothing.
+    async fn decide(&mut self, run: &Run) -> Result<(), DriveEnd> {
+        let (mut events, mut extras) = abandon(run).await?;
+        events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
+        extras.consumed = std::mem::take(&mut self.consumed);
+        durable_or_fault(run, events, extras).await
+    }
+
+    fn is_terminated(&self) -> bool {
+        matches!(self.end, Event::RunTerminated(_))
+    }
+
     /// Whether something must be undone before the run is over.
     fn must_unwind(&self, run: &Run) -> bool {
         match &self.end {
@@ -125,21 +139,24 @@ impl RunCompletion {
 
     /// Asks the children that do not outlive this run to end; the requests are durable when it returns.
     async fn end_children(&self, run: &Run, children: &dyn Children) -> Result<(), DriveEnd> {
-        let at_once = matches!(self.end, Event::RunTerminated(_));
         let (reason, actor) = match &self.end {
             Event::RunCancelled(e) => (e.reason.clone(), e.actor.clone()),
             Event::RunTerminated(e) => (e.reason.clone(), e.actor.clone()),
             _ => (format!("its parent `{}` has ended", run.id), "engine".to_owned()),
         };
-        // A child that is being started right now has no inbox yet.
-        run.children_are_started().await;
         for child in run.with_obligations(|obligations| obligations.children()) {
             let request = EndRequest { reason: reason.clone(), actor: actor.clone() };
-            let sent = unless_failed(run, children.end(run.id.clone(), child, request, at_once)).await?;
+            let sent = unless_failed(run, children.end(run.id.clone(), child, request, self.is_terminated()))
+                .await?;
             sent.map_err(|error| DriveEnd::Fault(Fault::not_sent(run.id.clone(), error)))?;
         }
         Ok(())
     }
+}
+
+/// Whether there are children that do not outlive the run.
+fn has_children(run: &Run) -> bool {
+    run.with_obligations(|obligations| !obligations.children().is_empty())
 }
 
 /// The events that abandon the invocations in flight; their outcome is unknown from here on.

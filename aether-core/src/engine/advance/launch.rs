@@ -37,30 +37,42 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Resumes a run from its journal.
 pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
     let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
-    match load(inner, lease).await {
+    if inner.is_stopping() {
+        return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
+    }
+    let loaded = AssertUnwindSafe(load(inner, lease))
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| Err(Fault::Panicked { run: id.clone(), message: panic_message(&*panic) }));
+    match loaded {
         Ok(launch) => {
             let events = launch.origin.next;
-            let run = launch_run(inner, launch);
-            tracing::debug!(run = %run.id, events, "run resumed");
+            match launch_run(inner, launch) {
+                Some(run) => tracing::debug!(run = %run.id, events, "run resumed"),
+                None => release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await,
+            }
         }
         Err(fault) => release_run(inner, &id, epoch, fault).await,
     }
 }
 
-/// Begins to advance a run in a task of its own.
-pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
+/// Begins to advance a run in a task of its own. `None` where a shutdown has begun: the caller releases the run.
+pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
     let Launch { origin, workflow, input, parent, unwinding } = launch;
     let is_takeover = origin.epoch > 1;
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
+    // In one piece with the look at the shutdown, which takes all active runs with their tasks under this lock. Active
+    // before the task runs: the task removes itself at its end, and a message that arrives from now on must find the run.
+    let mut active = inner.active();
+    if inner.is_stopping() {
+        return None;
+    }
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
     cell.set(None);
     if is_takeover {
         note_takeover(&run);
     }
-    // Active before the task runs: the task removes itself at its end, and a message that arrives from now on must find
-    // the run.
-    inner.active().insert(run.id.clone(), Active { run: Arc::clone(&run), task: None });
     let task = spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
         async move {
@@ -83,26 +95,22 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Arc<Run> {
                     let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
                     // As in `conclude`: what is on its way to the store arrives first.
                     let _flushed_or_failed = run.watermark().reached(run.next()).await;
-                    release_run(&inner, &run.id, run.epoch, fault.clone()).await;
-                    Some(RunEnd::Stopped(fault))
+                    release_run(&inner, &run.id, run.epoch, fault).await;
+                    None
                 }
             };
             // An end of the run is durable by now. The run leaves the active ones first, then its end is delivered: a caller that
             // sees it finds the run no longer in flight here, so that its place is free and a shutdown does not wait for
-            // it. A handle that looks between the two finds neither, and reads the end from the store.
+            // it. A handle that looks between the two finds neither, and reads the end from the store. A run that was
+            // stopped may have been claimed again, so its cell is no longer this claim's: `release_run` has set it.
             remove_active(&inner, &run);
             if let Some(end) = end {
                 cell.set(Some(end));
             }
         }
     });
-    // The task may have ended by now, and the run may even have been claimed again: the handle belongs to this claim only.
-    if let Some(active) = inner.active().get_mut(&run.id)
-        && active.run.epoch == run.epoch
-    {
-        active.task = Some(task);
-    }
-    run
+    active.insert(run.id.clone(), Active { run: Arc::clone(&run), task: Some(task) });
+    Some(run)
 }
 
 /// Removes a run from the active ones, and wakes the scheduler for the free place.
@@ -129,7 +137,7 @@ fn input_fault(run: &Run, error: PayloadError) -> DriveEnd {
     DriveEnd::Fault(Fault::Input { run: run.id.clone(), workflow: run.def.name.into(), error })
 }
 
-/// Ends, suspends or releases a run whose drive has ended. `None` where this claim has no end to deliver.
+/// Ends, suspends or releases a run whose drive has ended. Returns the end if there is one.
 async fn conclude(
     inner: &Arc<Inner>,
     run: &Arc<Run>,
@@ -164,8 +172,8 @@ async fn conclude(
     // Released only when nothing is on its way to the store any more, or the next owner would read a journal that still
     // grows.
     let _flushed_or_failed = run.watermark().reached(run.next()).await;
-    release_run(inner, &run.id, run.epoch, fault.clone()).await;
-    Some(RunEnd::Stopped(fault))
+    release_run(inner, &run.id, run.epoch, fault).await;
+    None
 }
 
 /// Releases a run that cannot be advanced here and now.
@@ -191,7 +199,7 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
 }
 
 /// Releases a run as soon as the store allows. This worker renews all its leases, so without it the run would keep an
-/// owner that does not advance it. When the engine stops, renewals stop too, and the lease runs out by itself.
+/// owner that does not advance it. An engine that stops frees whatever it still holds.
 async fn retry_release(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Timestamp) {
     let shared = &inner.shared;
     let mut wait = inner.settings.poll;

@@ -48,7 +48,7 @@ pub(crate) struct Launch {
 pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.shared.store);
     let frames = store.load(&record.id, 0).await?;
-    let inbox = store.inbox(&record.id).await?;
+    let inbox = store.inbox(&record.id, 0).await?;
     let effects = store.effects(&record.id).await?;
     let recovered = read(&**store, &record.id, &frames).await?;
     let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {
@@ -108,7 +108,15 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
     let begun = events.iter().position(|event| matches!(event, Event::RunUnwinding(_)));
     let mut after = begun.map(|at| events.split_off(at)).unwrap_or_default().into_iter();
     let unwinding = match after.next() {
-        Some(Event::RunUnwinding(e)) => Some(Unwinding { end: *e.end, history: History::fold(after) }),
+        Some(Event::RunUnwinding(e)) => {
+            // A run that is terminated while its steps are undone says so in a second one.
+            let after: Vec<_> = after.collect();
+            let newest = after.iter().rev().find_map(|event| match event {
+                Event::RunUnwinding(e) => Some(e.end.clone()),
+                _ => None,
+            });
+            Some(Unwinding { end: *newest.unwrap_or(e.end), history: History::fold(after) })
+        }
         _ => None,
     };
     let mut events = events.into_iter();

@@ -97,7 +97,15 @@ fn resolved(id: &str, decision: InvocationDecision) -> Event {
 }
 
 fn retried(id: &str, attempt: u32) -> Event {
-    StepRetried { command: command(id), attempt, error: json("\"no\""), due: second(5) }.into()
+    StepRetried {
+        command: command(id),
+        attempt,
+        error: json("\"no\""),
+        due: second(5),
+        spent_ms: None,
+        unclassified: false,
+    }
+    .into()
 }
 
 fn exchange(id: &str, response: &str) -> Event {
@@ -195,8 +203,9 @@ fn a_step_that_is_complete_has_every_mark() {
 
 #[test]
 fn a_prompt_is_the_input_where_the_start_does_not_hold_it() {
-    let emitted =
-        |input: &str| CommandEmitted { command: command("0:ask"), attempt: 0, input: json(input) }.into();
+    let emitted = |input: &str| {
+        CommandEmitted { command: command("0:ask"), attempt: 0, input: Some(json(input)) }.into()
+    };
     assert_eq!(record([emitted("\"a\""), emitted("\"b\"")], "0").input, Some(json("\"a\"")));
 }
 

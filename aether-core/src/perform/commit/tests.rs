@@ -19,7 +19,7 @@ fn options(class: EffectClass) -> StepOptions {
 }
 
 fn retrying(class: EffectClass) -> StepOptions {
-    StepOptions { retry: Retry { max_retries: 2, jitter: 0.0, ..Retry::READ }, ..options(class) }
+    StepOptions { retry: Some(Retry { jitter: 0.0, ..Retry::times(2) }), ..options(class) }
 }
 
 fn stage(class: EffectClass, acts: impl IntoIterator<Item = Act>) -> Stage {
@@ -166,7 +166,7 @@ fn a_verification_writes_no_value() {
     let mut stage = large_stage(options(EffectClass::Read), []);
     stage.mode = Mode::Verify;
     let emitted =
-        crate::journal::event::CommandEmitted { command: command(), attempt: 0, input: json(LARGE) };
+        crate::journal::event::CommandEmitted { command: command(), attempt: 0, input: Some(json(LARGE)) };
     let events = [emitted.into()];
     assert_eq!(now(stage.take_up().store_large(&events)), []);
     let [kept] = &large(&events, 10)[..] else { panic!("it is large") };

@@ -23,6 +23,7 @@ use crate::perform::call::CallSpec;
 use crate::policy::replay::{DefaultPolicy, Mode};
 use crate::policy::verifiers::{Inspection, Verifier, Verifiers};
 use crate::run::claim::{Origin, Run};
+use crate::run::leases::Leases;
 use crate::run::shared::EngineShared;
 use crate::sched::Mutex;
 use crate::step::body::{Body, BodyError, BodyResult, ProbeResult};
@@ -30,6 +31,7 @@ use crate::step::context::StepCx;
 use crate::store::api::{ClaimRequest, Message, NewRun, Store};
 use crate::store::ledger::LedgerEntry;
 use crate::store::memory::MemoryStore;
+use crate::store::workers::SilentWorker;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, RunId};
@@ -233,7 +235,7 @@ impl Stage {
             frame: Frame::encode(&[created.into()]).unwrap(),
             at: Timestamp::UNIX_EPOCH,
             owner: None,
-            lease_until: Timestamp::UNIX_EPOCH,
+            parent_epoch: None,
         };
         now(store.create(new)).unwrap();
         Self {
@@ -301,7 +303,7 @@ impl Stage {
         let claim = ClaimRequest {
             worker: "worker".to_owned().into(),
             now: self.clock.now(),
-            lease_until: self.clock.now(),
+            silent: vec![SilentWorker { id: "worker".to_owned().into(), renewals: 0 }],
             limit: 1,
             workflows: Vec::new(),
             only: Some(run_id()),
@@ -317,7 +319,7 @@ impl Stage {
             next: events.len() as u64,
             obligations: Obligations::fold(&events),
             history: History::fold(events),
-            inbox: now(self.store.inbox(&run_id())).unwrap(),
+            inbox: now(self.store.inbox(&run_id(), 0)).unwrap(),
             effects: now(self.store.effects(&run_id())).unwrap(),
         };
         Run::new(Arc::new(self.shared()), origin)
@@ -340,11 +342,13 @@ impl Stage {
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             environment: Arc::clone(&self.clock) as Arc<dyn Environment>,
             worker: "worker".to_owned().into(),
+            leases: Leases::new(Duration::from_secs(60), self.clock.monotonic()),
             deps: Default::default(),
             policy: Arc::new(DefaultPolicy),
             interceptor: None,
             approvals: Default::default(),
             limits: self.limits,
+            retries: Default::default(),
             verifiers,
             grace: Duration::ZERO,
             cancel_grace: Duration::ZERO,
@@ -362,7 +366,7 @@ impl Stage {
 
     /// Messages that the run has not taken in.
     pub(crate) fn unread(&self) -> usize {
-        now(self.store.inbox(&run_id())).unwrap().len()
+        now(self.store.inbox(&run_id(), 0)).unwrap().len()
     }
 
     /// The process dies before the first event of this kind, and all after it, is durable.

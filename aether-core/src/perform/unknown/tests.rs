@@ -181,7 +181,7 @@ fn a_probe_that_denies_every_attempt_ends_after_five_with_growing_pauses() {
 #[test]
 fn a_step_that_may_retry_more_often_is_denied_as_often() {
     let mut stage = take_stored_outcome(OnUnknown::Probe).acts(vec![Act::Fails(FailureClass::Unknown); 9]);
-    stage.options.retry.max_retries = 5;
+    stage.options.retry = Some(Retry { max_retries: 5, ..Retry::NONE });
     let stage = stage.probes((0..9).map(|_| Ok(Ok(Probe::DidNotHappen))));
     stage.play().error();
     assert_eq!(stage.calls().len(), 6);
@@ -190,7 +190,7 @@ fn a_step_that_may_retry_more_often_is_denied_as_often() {
 #[test]
 fn the_sends_of_a_new_attempt_are_counted_anew() {
     let mut stage = take_stored_outcome(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 3]);
-    stage.options.retry = Retry { max_retries: 1, delay: Duration::ZERO, ..Retry::NONE };
+    stage.options.retry = Some(Retry { max_retries: 1, delay: Duration::ZERO, ..Retry::NONE });
     let stage = stage.acts([Act::Fails(FailureClass::Retryable)]);
     let stage = stage.acts(vec![Act::Fails(FailureClass::Unknown); 3]);
     let stage = stage.acts([Act::Returns("\"sent\"")]);

@@ -164,13 +164,20 @@ pub(crate) fn heartbeat(name: &Ident, value: &Value, diagnostics: &mut Diagnosti
 }
 
 pub(crate) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Retry {
-    const KNOWN: &[&str] = &["max_retries", "delay", "factor", "max_delay", "jitter"];
-    let mut retry = Retry { max_retries: 3, delay: 200, factor: 2.0, max_delay: 30_000, jitter: 0.2 };
+    const KNOWN: &[&str] = &["max_retries", "patience", "delay", "factor", "max_delay", "jitter"];
+    let mut retry = Retry {
+        max_retries: u32::MAX,
+        patience: None,
+        delay: 200,
+        factor: 2.0,
+        max_delay: 60_000,
+        jitter: 0.2,
+    };
     let Value::List(list) = value else {
         bad(
             name,
             "retry",
-            "`retry(max_retries = 5)`, with `delay`, `factor`, `max_delay` and `jitter` if you like",
+            "`retry(patience = \"10m\")` or `retry(max_retries = 5)`, with `delay`, `factor`, `max_delay` and `jitter` if you like",
             diagnostics,
         );
         return retry;
@@ -185,6 +192,7 @@ pub(crate) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -
             "max_retries" => {
                 retry.max_retries = retries(name, value, diagnostics).unwrap_or(retry.max_retries)
             }
+            "patience" => retry.patience = patience(name, value, diagnostics),
             "delay" => retry.delay = duration(name, value, diagnostics).unwrap_or(retry.delay),
             "max_delay" => retry.max_delay = duration(name, value, diagnostics).unwrap_or(retry.max_delay),
             "jitter" => retry.jitter = jitter(name, value, diagnostics).unwrap_or(retry.jitter),
@@ -193,15 +201,27 @@ pub(crate) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -
         }
         seen.push(text);
     }
-    if !seen.iter().any(|name| name == "max_retries") {
+    // An option that is not known may be one of the two, misspelt: that is said already.
+    let known = seen.iter().all(|name| KNOWN.contains(&name.as_str()));
+    if known && !seen.iter().any(|name| name == "max_retries" || name == "patience") {
         bad(
             name,
             "retry",
-            "how many retries follow the first attempt: `retry(max_retries = 5)`",
+            "for how long, or how many times, it is tried again: `retry(patience = \"10m\")` or `retry(max_retries = 5)`",
             diagnostics,
         );
     }
     retry
+}
+
+fn patience(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<u64> {
+    let patience = duration(name, value, diagnostics)?;
+    if patience == 0 {
+        let form =
+            "a time above zero, for example `patience = \"10m\"`; `max_retries = 0` is for a single attempt";
+        bad(at(name, value), "patience", form, diagnostics);
+    }
+    Some(patience)
 }
 
 fn retries(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<u32> {

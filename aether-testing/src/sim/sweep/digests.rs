@@ -13,7 +13,6 @@ use aether_core::run::Fault;
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{NewRun, RunRecord, Store, StoreError};
 use aether_core::workflow::Workflow;
-use jiff::Timestamp;
 
 use super::races::{is_lost, races};
 use crate::sim::dispatch::dispatcher::StubDispatcher;
@@ -96,6 +95,6 @@ fn copy(record: &RunRecord, events: &[Event]) -> Result<NewRun, StoreError> {
         at: record.created_at,
         // Its worker does not exist and its lease outlasts the replay, so that no engine claims it.
         owner: Some(WorkerId::from("copy".to_owned())),
-        lease_until: Timestamp::MAX,
+        parent_epoch: None,
     })
 }

@@ -1,0 +1,134 @@
+//! Keeping this worker's leases, and watching those of the others.
+//!
+//! Promise: leases are renewed for as long as the engine's own tasks live, whatever bodies do to their threads; a run that
+//! another worker took over is stopped here, and only then said to be noticed.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+
+use crate::engine::inner::Inner;
+use crate::run::leases::RENEWAL_RETRY;
+use crate::sched::{AtomicBool, Notify};
+use crate::store::workers::LostRun;
+use crate::vocabulary::environment::Environment;
+
+/// Renews the leases until it is dropped.
+#[derive(Debug)]
+pub(super) struct Keeper(Arc<KeeperEnd>);
+
+#[derive(Debug, Default)]
+struct KeeperEnd {
+    over: AtomicBool,
+    changed: Notify,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Release);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Keeper {
+    /// Starts to renew. The caller holds it for as long as the engine's own tasks run: a worker whose tasks are gone must
+    /// not keep its runs.
+    pub(super) fn start(inner: &Arc<Inner>) -> Self {
+        let end = Arc::<KeeperEnd>::default();
+        let environment = Arc::clone(&inner.shared.environment);
+        let task = keep_leases(
+            Arc::downgrade(inner),
+            Arc::clone(&environment),
+            Arc::clone(&end),
+            inner.settings.lease,
+        );
+        environment.spawn_keeper(Box::pin(task));
+        Self(end)
+    }
+}
+
+async fn keep_leases(
+    inner: Weak<Inner>,
+    environment: Arc<dyn Environment>,
+    end: Arc<KeeperEnd>,
+    lease: Duration,
+) {
+    let mut wait = Duration::ZERO;
+    while !end.over.load(Ordering::Acquire) {
+        let pause = environment.sleep(wait);
+        let round = async {
+            pause.await;
+            // Held for no longer, so that an engine without users goes, and its store with it.
+            match inner.upgrade() {
+                Some(inner) => keep(&inner).await,
+                None => lease,
+            }
+        };
+        if let Either::Left((next, _)) = select(Box::pin(round), Box::pin(end.changed.notified())).await {
+            wait = next;
+        }
+    }
+}
+
+/// Renews, and looks at the other workers. Returns when to do so again.
+async fn keep(inner: &Inner) -> Duration {
+    inner.sweep_cells();
+    let shared = &inner.shared;
+    // One renewal may fail, and two may come late, before a lease is over.
+    let period = inner.settings.lease / 4;
+    let retry = RENEWAL_RETRY.min(period);
+    if inner.holds_runs() || inner.watch().sees_others() {
+        match shared.renew(inner.noticed()).await {
+            Ok(lost) => inner.lose(lost),
+            Err(error) => {
+                tracing::warn!(%error, "cannot renew leases");
+                inner.watch().pause(shared.environment.monotonic());
+                return retry;
+            }
+        }
+    }
+    let from = shared.environment.monotonic();
+    let workers = shared.store.workers().await;
+    let until = shared.environment.monotonic();
+    match workers {
+        Ok(mut workers) => {
+            workers.retain(|worker| worker.id != shared.worker);
+            let mut watch = inner.watch();
+            watch.look(workers, from, until, inner.settings.lease);
+            watch.period().map_or(period, |of_others| of_others.min(period))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot look at the leases of other workers");
+            inner.watch().pause(until);
+            retry
+        }
+    }
+}
+
+impl Inner {
+    /// Stops the runs that others have taken from this worker.
+    fn lose(&self, lost: Vec<LostRun>) {
+        for lost in &lost {
+            let active = self.active().get(&lost.run).map(|active| Arc::clone(&active.run));
+            if let Some(run) = active.filter(|run| run.is_lost(lost)) {
+                tracing::warn!(run = %run.id, "another worker has taken a run over while this one was silent");
+                run.fail(run.lost(lost.epoch));
+            }
+        }
+        *self.lost() = lost;
+    }
+
+    /// The runs that were taken and of which nothing is in flight here any more.
+    fn noticed(&self) -> Vec<LostRun> {
+        let active = self.active();
+        let is_over = |lost: &&LostRun| !active.get(&lost.run).is_some_and(|active| active.run.is_lost(lost));
+        self.lost().iter().filter(is_over).cloned().collect()
+    }
+
+    /// Whether this worker may hold a run.
+    fn holds_runs(&self) -> bool {
+        !self.active().is_empty() || self.loading.load(Ordering::Acquire) > 0 || !self.lost().is_empty()
+    }
+}

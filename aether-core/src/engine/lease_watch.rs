@@ -1,0 +1,132 @@
+//! How long other workers have been silent, as this one has seen it.
+//!
+//! Promise: a worker counts as silent only after a whole lease in which it did not renew although it could have: this
+//! worker wrote to the same store meanwhile. Time is measured by a monotonic clock, and a gap in which this worker itself
+//! did not look counts for little, so that a pause of all of them costs nobody a run.
+
+use std::time::Duration;
+
+use crate::sched::HashMap;
+use crate::store::workers::{SilentWorker, WorkerRecord};
+use crate::vocabulary::id::WorkerId;
+
+/// The shortest time between two looks.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
+
+/// How long other workers have been silent, as this one has seen it.
+#[derive(Debug, Default)]
+pub(super) struct LeaseWatch(HashMap<WorkerId, Sighting>);
+
+#[derive(Debug)]
+struct Sighting {
+    renewals: u64,
+    lease: Duration,
+    /// For how long the number of renewals is known not to have changed.
+    silent: Duration,
+    /// When the newest look ended.
+    at: Duration,
+}
+
+impl LeaseWatch {
+    /// Takes in what a look found that began at `from` and ended at `until`, after a renewal of this worker.
+    pub(super) fn look(
+        &mut self,
+        workers: Vec<WorkerRecord>,
+        from: Duration,
+        until: Duration,
+        own_lease: Duration,
+    ) {
+        let former = std::mem::take(&mut self.0);
+        self.0 = workers
+            .into_iter()
+            .map(|WorkerRecord { id, renewals, lease }| {
+                let lease = lease.unwrap_or(own_lease);
+                let silent = match former.get(&id) {
+                    // From the end of one look to the beginning of the next. No gap counts for more than a third of a
+                    // lease: after a pause of its own, this worker looks again before it takes anything.
+                    Some(known) if known.renewals == renewals => {
+                        known.silent + from.saturating_sub(known.at).min(lease / 3)
+                    }
+                    _ => Duration::ZERO,
+                };
+                (id, Sighting { renewals, lease, silent, at: until })
+            })
+            .collect();
+    }
+
+    /// Time until `now` does not count: the store could not be written or read, by the others neither.
+    pub(super) fn pause(&mut self, now: Duration) {
+        self.0.values_mut().for_each(|sighting| sighting.at = now);
+    }
+
+    pub(super) fn sees_others(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// How often to look, so that none of the leases is over before it was looked at several times; `None` without others.
+    pub(super) fn period(&self) -> Option<Duration> {
+        self.0.values().map(|sighting| sighting.lease / 4).min().map(|period| period.max(SHORTEST_PERIOD))
+    }
+
+    /// Workers that have been silent for a whole lease.
+    pub(super) fn silent(&self) -> Vec<SilentWorker> {
+        let silent = self.0.iter().filter(|(_, sighting)| sighting.silent >= sighting.lease);
+        silent.map(|(id, sighting)| SilentWorker { id: id.clone(), renewals: sighting.renewals }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(12);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn seen(renewals: u64) -> Vec<WorkerRecord> {
+        vec![WorkerRecord { id: WorkerId::from("a".to_owned()), renewals, lease: Some(LEASE) }]
+    }
+
+    fn silent_after(looks: &[(u64, u64)]) -> bool {
+        let mut watch = LeaseWatch::default();
+        for (at, renewals) in looks {
+            watch.look(seen(*renewals), seconds(*at), seconds(*at), LEASE);
+        }
+        !watch.silent().is_empty()
+    }
+
+    #[test]
+    fn a_worker_is_silent_after_a_whole_lease_without_a_renewal() {
+        assert!(!silent_after(&[(0, 1), (3, 1), (6, 1), (9, 1)]));
+        assert!(silent_after(&[(0, 1), (3, 1), (6, 1), (9, 1), (12, 1)]));
+        assert!(!silent_after(&[(0, 1), (3, 1), (6, 1), (9, 2), (12, 2), (18, 2)]), "it renewed meanwhile");
+    }
+
+    #[test]
+    fn a_pause_of_the_one_that_watches_counts_for_a_third_of_a_lease() {
+        assert!(!silent_after(&[(0, 1), (600, 1), (601, 1), (604, 1)]));
+        assert!(silent_after(&[(0, 1), (600, 1), (604, 1), (608, 1)]));
+    }
+
+    #[test]
+    fn time_in_which_the_store_took_no_write_does_not_count() {
+        let mut watch = LeaseWatch::default();
+        watch.look(seen(1), seconds(0), seconds(0), LEASE);
+        for at in (3..30).step_by(3) {
+            watch.pause(seconds(at));
+        }
+        watch.look(seen(1), seconds(30), seconds(30), LEASE);
+        assert!(watch.silent().is_empty());
+    }
+
+    #[test]
+    fn a_worker_that_holds_nothing_any_more_is_forgotten() {
+        let mut watch = LeaseWatch::default();
+        watch.look(seen(1), seconds(0), seconds(0), LEASE);
+        watch.look(Vec::new(), seconds(3), seconds(3), LEASE);
+        watch.look(seen(1), seconds(90), seconds(90), LEASE);
+        assert!(watch.silent().is_empty());
+    }
+}

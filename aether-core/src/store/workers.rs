@@ -1,0 +1,38 @@
+//! Workers as the store knows them: how a lease is renewed, seen to be silent, and lost.
+//!
+//! Promise: nothing here holds a time of day. A lease is a count that its owner raises; whoever wants to take a run over
+//! watches the count with a monotonic clock of its own. A clock that leaps takes no run from a live worker.
+
+use std::time::Duration;
+
+use crate::vocabulary::id::{Epoch, RunId, WorkerId};
+
+/// A worker that holds runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerRecord {
+    /// The worker.
+    pub id: WorkerId,
+    /// How often it has renewed its leases. A worker that lives raises it about four times in each lease.
+    pub renewals: u64,
+    /// How long the number of renewals must have stayed the same before another worker may take its runs over. `None` for
+    /// a worker that never said: then the lease of the worker that watches counts.
+    pub lease: Option<Duration>,
+}
+
+/// A worker whose leases another worker has seen expire: it watched for a whole lease, and there was no renewal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SilentWorker {
+    /// The worker that was watched.
+    pub id: WorkerId,
+    /// Its number of renewals. A store gives its runs away only if it still is the same when the claim is written.
+    pub renewals: u64,
+}
+
+/// A run that was taken from a worker while it was silent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LostRun {
+    /// The run.
+    pub run: RunId,
+    /// The epoch at which the worker held it.
+    pub epoch: Epoch,
+}

@@ -1,0 +1,82 @@
+//! Workers in the file: registering, renewing, retiring, and what was taken from them.
+//!
+//! Promise: each function runs inside the writer's transaction, like those of `calls`. No time of day is kept.
+
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension as _, params};
+
+use aether_core::id::WorkerId;
+use aether_core::store::LostRun;
+
+use crate::batch::Batch;
+use crate::error::OpError;
+use crate::row;
+
+impl Batch<'_> {
+    /// Registers a worker, unless one of that name is known; says whether it did.
+    pub(crate) fn register(&mut self, worker: &WorkerId, lease: Duration) -> Result<bool, OpError> {
+        let inserted = self
+            .conn
+            .prepare_cached(
+                "INSERT INTO aether_workers(worker, renewals, lease) VALUES(?1, 0, ?2) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![worker.as_str(), row::micros(lease)])?;
+        Ok(inserted == 1)
+    }
+
+    /// How often a worker has renewed; 0 for an unknown one.
+    pub(crate) fn renewals(&self, worker: &WorkerId) -> Result<u64, OpError> {
+        let renewals = self
+            .conn
+            .prepare_cached("SELECT renewals FROM aether_workers WHERE worker = ?1")?
+            .query_row([worker.as_str()], |row| row.get(0))
+            .optional()?;
+        renewals.map_or(Ok(0), |renewals| row::nat(renewals, "renewals"))
+    }
+
+    /// Renews the leases of a worker; returns the runs that others took from it and that it has not noticed.
+    pub(crate) fn renew(
+        &mut self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: &[LostRun],
+    ) -> Result<Vec<LostRun>, OpError> {
+        self.conn
+            .prepare_cached(
+                "INSERT INTO aether_workers(worker, renewals, lease) VALUES(?1, 1, ?2)
+                 ON CONFLICT(worker) DO UPDATE SET renewals = renewals + 1, lease = excluded.lease",
+            )?
+            .execute(params![worker.as_str(), row::micros(lease)])?;
+        for LostRun { run, epoch } in noticed {
+            self.conn
+                .prepare_cached(
+                    "DELETE FROM aether_lost
+                     WHERE worker = ?1 AND run_no = (SELECT no FROM runs WHERE id = ?2) AND epoch = ?3",
+                )?
+                .execute(params![worker.as_str(), run.as_str(), row::int(*epoch)])?;
+        }
+        let mut statement = self.conn.prepare_cached(
+            "SELECT runs.id, aether_lost.epoch FROM aether_lost JOIN runs ON runs.no = aether_lost.run_no
+             WHERE aether_lost.worker = ?1 ORDER BY aether_lost.run_no, aether_lost.epoch",
+        )?;
+        let mut rows = statement.query([worker.as_str()])?;
+        let mut lost = Vec::new();
+        while let Some(row) = rows.next()? {
+            lost.push(LostRun { run: row::run_id(row.get(0)?)?, epoch: row::nat(row.get(1)?, "epoch")? });
+        }
+        Ok(lost)
+    }
+
+    /// Frees every run of a worker that advances none any more, and forgets the worker.
+    pub(crate) fn retire(&mut self, worker: &WorkerId) -> Result<(), OpError> {
+        for sql in [
+            "UPDATE runs SET owner = NULL WHERE owner = ?1",
+            "DELETE FROM aether_lost WHERE worker = ?1",
+            "DELETE FROM aether_workers WHERE worker = ?1",
+        ] {
+            self.conn.prepare_cached(sql)?.execute([worker.as_str()])?;
+        }
+        Ok(())
+    }
+}
