@@ -239,7 +239,7 @@ pub fn changed(memory: &MemoryStore, run: &RunId, change: &StatusChange) {
     if change.status != Status::Waiting || !change.release {
         return;
     }
-    let unread = now(memory.inbox(run)).unwrap_or_default();
+    let unread = now(memory.inbox(run, 0)).unwrap_or_default();
     let read: Vec<String> = unread
         .into_iter()
         .filter(|message| message.seq <= change.seen)

@@ -4,7 +4,7 @@
 //! Promise: what is done inside an engine's process belongs to the engine's group, so it stops when that does; no lock of
 //! this file is held where a task can be left.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::judge;
 use crate::program;
 use crate::sim::{self, task::quiet};
 use crate::store::{Faults, SimStore};
-use crate::story::{Deed, Op, Story};
+use crate::story::{Deed, Medium, Op, Story};
 use crate::world::{SimWorld, sleep, sleep_until, stamp};
 
 pub mod verdict;
@@ -44,8 +44,12 @@ struct Up {
 
 struct Stage {
     memory: MemoryStore,
+    /// The file that all engines write.
+    file: Faults,
     story: Story,
     slots: Mutex<[Option<Up>; 2]>,
+    /// Slots whose engine is being started.
+    starting: [AtomicBool; 2],
     engines: AtomicU32,
     /// Deeds that are not done yet.
     left: AtomicUsize,
@@ -56,8 +60,10 @@ struct Stage {
 pub async fn play(story: Story) {
     let stage = Arc::new(Stage {
         memory: MemoryStore::new(),
+        file: Faults::default(),
         story: story.clone(),
         slots: Mutex::default(),
+        starting: Default::default(),
         engines: AtomicU32::new(0),
         left: AtomicUsize::new(0),
         killed: Notify::new(),
@@ -107,11 +113,11 @@ impl Stage {
     }
 
     async fn up(&self, slot: usize) {
-        if self.slot(slot).is_some() {
+        if self.slot(slot).is_some() || self.starting[slot].swap(true, Ordering::Relaxed) {
             return;
         }
         let number = self.engines.fetch_add(1, Ordering::Relaxed) + 1;
-        let (store, faults) = SimStore::new(number, self.memory.clone(), self.story.slow);
+        let (store, faults) = SimStore::new(number, self.memory.clone(), &self.file, self.story.slow);
         let builder = EngineBuilder::new(Arc::new(SimWorld))
             .store(store)
             .limits(Limits { inline: self.story.inline, ..Limits::default() })
@@ -119,9 +125,8 @@ impl Stage {
             .eviction_grace(Duration::from_millis(100))
             .cancel_grace(Duration::from_millis(500));
         let started = self.inside(number, async move { builder.start().await.ok() }).await.flatten();
-        let up = started.map(|engine| Up { number, engine, faults });
-        let former = std::mem::replace(&mut self.slots()[slot], up);
-        drop(former);
+        self.slots()[slot] = started.map(|engine| Up { number, engine, faults });
+        self.starting[slot].store(false, Ordering::Relaxed);
     }
 
     /// Does what a caller in the engine's own process does; `None` if the engine is killed meanwhile.
@@ -163,7 +168,7 @@ impl Stage {
                 }
             }
             Deed::Leap(by) => {
-                judge::with(|facts| facts.trouble = Some("after-leap"));
+                judge::with(|facts| facts.trouble = facts.trouble.or(Some("after-leap")));
                 sim::leap(by * 1_000);
             }
             Deed::Start(slot, number) => self.start(slot, number).await,
@@ -171,12 +176,23 @@ impl Stage {
             Deed::Cancel(slot, run) => self.cancel(slot, run).await,
             Deed::Advance(slot, run, patience) => self.advance(slot, run, patience).await,
             Deed::Wait(slot, run, patience) => self.wait(slot, run, patience).await,
-            Deed::Fault(slot, span, medium) => {
-                if let Some(up) = self.slot(slot) {
-                    judge::with(|facts| facts.trouble = Some("after-fault"));
-                    let until = sim::now() + span * 1_000;
-                    *up.faults.lock().unwrap_or_else(PoisonError::into_inner) = Some((until, medium));
-                }
+            Deed::Fault(slot, span, medium) => self.fail(slot, span * 1_000, medium),
+        }
+    }
+
+    fn fail(&self, slot: usize, span: u64, medium: Medium) {
+        let fault = Some((sim::now() + span, medium));
+        match medium {
+            // It is the same file for all of them.
+            Medium::Full | Medium::Locked => {
+                judge::with(|facts| facts.trouble = Some("after-fault"));
+                *self.file.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+            }
+            // One of them does not reach it. An append that failed may leave a call in doubt.
+            Medium::Gone => {
+                let Some(up) = self.slot(slot) else { return };
+                judge::with(|facts| facts.cut = true);
+                *up.faults.lock().unwrap_or_else(PoisonError::into_inner) = fault;
             }
         }
     }

@@ -2,11 +2,12 @@
 //! task that commits them in batches, reads happen when the schedule says so.
 //!
 //! Promise: a write is queued when it is called, and is done though its caller is gone; a batch takes effect whole, or,
-//! while the medium fails, not at all; its answers come one by one, and other tasks may run between them.
+//! while the medium fails, not at all, and its appends are tried again in their order, as in the embedded store; its answers come one by one, and other tasks may run between them.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::{LargeValue, StoredFrame};
@@ -14,8 +15,8 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
-    Ack, Append, ClaimRequest, Created, Durability, EndedRuns, Lease, Message, NewRun, Purged, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError, StoredEffect,
+    Ack, Append, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun, Purged,
+    RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -31,7 +32,14 @@ type Answer<T> = Result<T, StoreError>;
 /// Tells the caller of a write what came of it.
 type Reply = Box<dyn FnOnce() + Send>;
 /// A write: done on the content, or failed with the error of the medium.
-type Job = Box<dyn FnOnce(Result<&MemoryStore, StoreError>) -> Reply + Send>;
+type Work = Box<dyn FnOnce(Result<&MemoryStore, StoreError>) -> Reply + Send>;
+
+/// A write in the queue.
+struct Job {
+    work: Work,
+    /// It is tried again while the medium has no room or is locked, as appends are. Others are answered with the error.
+    kept: bool,
+}
 
 /// Until when the medium fails, and how.
 pub type Faults = Arc<Mutex<Option<(u64, Medium)>>>;
@@ -55,47 +63,79 @@ struct Writer {
     queue: Mutex<VecDeque<Job>>,
     bell: Notify,
     faults: Faults,
+    /// The faults of the file that all engines write.
+    file: Faults,
 }
 
 impl Writer {
-    fn push(&self, job: Job) {
+    fn push(&self, work: Work, kept: bool) {
         sim::point("write");
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+        self.queue().push_back(Job { work, kept });
         sim::point("queued");
         self.bell.notify_one();
     }
 
-    fn fault(&self) -> Option<StoreError> {
-        let fault = *self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, medium) = fault.filter(|(until, _)| sim::now() < *until)?;
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fault(&self) -> Option<(Medium, StoreError)> {
+        let now = |faults: &Faults| {
+            let fault = *faults.lock().unwrap_or_else(PoisonError::into_inner);
+            fault.filter(|(until, _)| sim::now() < *until)
+        };
+        let (_, medium) = now(&self.faults).or_else(|| now(&self.file))?;
         let (store, reason) = ("sim".to_owned(), "for a while".to_owned());
-        Some(match medium {
+        let error = match medium {
             Medium::Full => StoreError::Full { store, reason },
             Medium::Locked => StoreError::Locked { store, reason },
-        })
+            Medium::Gone => StoreError::Unavailable { store, reason },
+        };
+        Some((medium, error))
     }
 
     /// Commits batches for ever.
     async fn run(&self, memory: MemoryStore, slow: bool) {
+        let mut pause = SHORTEST;
         loop {
             delay(slow).await;
-            let batch = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
+            let batch = std::mem::take(&mut *self.queue());
             if batch.is_empty() {
                 self.bell.notified().await;
                 continue;
             }
             let fault = self.fault();
-            let replies: Vec<Reply> = quiet(|| {
-                let content = || fault.clone().map_or(Ok(&memory), Err);
-                batch.into_iter().map(|job| job(content())).collect()
-            });
+            let replies = match &fault {
+                None => quiet(|| batch.into_iter().map(|job| (job.work)(Ok(&memory))).collect::<Vec<_>>()),
+                Some((medium, error)) => self.fail(batch, *medium, error),
+            };
             for reply in replies {
                 sim::point("committed");
                 reply();
             }
+            pause = if fault.is_some() { (pause * 2).min(LONGEST) } else { SHORTEST };
+            if fault.is_some() {
+                sleep(pause).await;
+            }
         }
     }
+
+    /// Answers those that are not kept; the others are the first of the next batch.
+    fn fail(&self, batch: VecDeque<Job>, medium: Medium, error: &StoreError) -> Vec<Reply> {
+        let (kept, failed): (VecDeque<_>, VecDeque<_>) =
+            batch.into_iter().partition(|job| job.kept && medium != Medium::Gone);
+        let mut queue = self.queue();
+        let behind = std::mem::replace(&mut *queue, kept);
+        queue.extend(behind);
+        drop(queue);
+        quiet(|| failed.into_iter().map(|job| (job.work)(Err(error.clone()))).collect())
+    }
 }
+
+/// Pauses between tries while the medium fails, in microseconds.
+const SHORTEST: u64 = 1_000;
+/// Short beside the lease, as the embedded store's are beside the default one.
+const LONGEST: u64 = 60_000;
 
 async fn delay(slow: bool) {
     match sim::draw(if slow { 8 } else { 6 }) {
@@ -108,9 +148,9 @@ async fn delay(slow: bool) {
 }
 
 impl SimStore {
-    /// The store of `engine`, whose writer runs in the engine's group, and the faults of its medium.
-    pub fn new(engine: u32, memory: MemoryStore, slow: bool) -> (Arc<Self>, Faults) {
-        let writer: Arc<Writer> = Arc::default();
+    /// The store of `engine`, whose writer runs in the engine's group, and the faults that are its own.
+    pub fn new(engine: u32, memory: MemoryStore, file: &Faults, slow: bool) -> (Arc<Self>, Faults) {
+        let writer = Arc::new(Writer { file: Arc::clone(file), ..Writer::default() });
         let (content, running) = (memory.clone(), Arc::clone(&writer));
         sim::spawn_in(engine, "writer", async move { running.run(content, slow).await });
         let faults = Arc::clone(&writer.faults);
@@ -122,13 +162,22 @@ impl SimStore {
         &self,
         call: impl FnOnce(&MemoryStore) -> Answer<T> + Send + 'static,
     ) -> BoxFuture<'_, Answer<T>> {
+        self.write_or_keep(call, false)
+    }
+
+    fn write_or_keep<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&MemoryStore) -> Answer<T> + Send + 'static,
+        kept: bool,
+    ) -> BoxFuture<'_, Answer<T>> {
         let (answer, answered) = oneshot::channel();
-        self.writer.push(Box::new(move |memory| {
+        let work: Work = Box::new(move |memory| {
             let done = memory.and_then(call);
             Box::new(move || {
                 let _gone = answer.send(done);
             })
-        }));
+        });
+        self.writer.push(work, kept);
         let closed = |_| StoreError::Unavailable { store: "sim".into(), reason: "closed".into() };
         async move { answered.await.map_err(closed)? }.boxed()
     }
@@ -186,9 +235,24 @@ impl Store for SimStore {
         self.memory.durability()
     }
 
-    fn register(&self, worker: &WorkerId) -> BoxFuture<'_, Answer<()>> {
+    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Answer<bool>> {
         judge::registered(self.engine, worker);
-        std::future::ready(Ok(())).boxed()
+        let worker = worker.clone();
+        self.write(move |memory| now(memory.register(&worker, lease)))
+    }
+
+    fn workers(&self) -> BoxFuture<'_, Answer<Vec<WorkerRecord>>> {
+        self.read(|memory| now(memory.workers()))
+    }
+
+    fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Answer<()>> {
+        let worker = worker.clone();
+        self.write(move |memory| now(memory.retire(&worker)))
+    }
+
+    fn unaware_owners(&self, run: &RunId) -> BoxFuture<'_, Answer<Vec<WorkerId>>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.unaware_owners(&run)))
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Answer<Created>> {
@@ -196,7 +260,7 @@ impl Store for SimStore {
     }
 
     fn append(&self, new: Append) {
-        self.writer.push(Box::new(move |memory| append(new, memory)));
+        self.writer.push(Box::new(move |memory| append(new, memory)), true);
     }
 
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Answer<Vec<StoredFrame>>> {
@@ -222,9 +286,14 @@ impl Store for SimStore {
         self.write(move |memory| now(memory.claim(request)))
     }
 
-    fn renew(&self, worker: &WorkerId, until: Timestamp) -> BoxFuture<'_, Answer<()>> {
+    fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: Vec<LostRun>,
+    ) -> BoxFuture<'_, Answer<Vec<LostRun>>> {
         let worker = worker.clone();
-        self.write(move |memory| now(memory.renew(&worker, until)))
+        self.write(move |memory| now(memory.renew(&worker, lease, noticed)))
     }
 
     fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> BoxFuture<'_, Answer<()>> {
@@ -256,9 +325,18 @@ impl Store for SimStore {
         self.write(move |memory| judge::send(memory, engine, &run, message))
     }
 
-    fn inbox(&self, run: &RunId) -> BoxFuture<'_, Answer<Vec<Message>>> {
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Answer<Vec<Message>>> {
         let run = run.clone();
-        self.read(move |memory| now(memory.inbox(&run)))
+        self.read(move |memory| now(memory.inbox(&run, after)))
+    }
+
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Answer<Unread>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.unread(&run)))
+    }
+
+    fn unread_waiting(&self) -> BoxFuture<'_, Answer<Vec<(RunRecord, u64)>>> {
+        self.read(|memory| now(memory.unread_waiting()))
     }
 
     fn save_progress(
@@ -279,7 +357,7 @@ impl Store for SimStore {
 
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Answer<()>> {
         let hash = hash.to_owned();
-        self.write(move |memory| now(memory.put_blob(&hash, bytes)))
+        self.write_or_keep(move |memory| now(memory.put_blob(&hash, bytes)), true)
     }
 
     fn blob(&self, hash: &str) -> BoxFuture<'_, Answer<Option<Vec<u8>>>> {
@@ -288,7 +366,7 @@ impl Store for SimStore {
     }
 
     fn put_effect(&self, effect: StoredEffect, values: Vec<LargeValue>) -> BoxFuture<'_, Answer<()>> {
-        self.write(move |memory| now(memory.put_effect(effect, values)))
+        self.write_or_keep(move |memory| now(memory.put_effect(effect, values)), true)
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Answer<Vec<StoredEffect>>> {
@@ -320,6 +398,6 @@ impl Store for SimStore {
     }
 
     fn close(&self) -> BoxFuture<'_, Answer<()>> {
-        self.write(|_| Ok(()))
+        self.write_or_keep(|_| Ok(()), true)
     }
 }

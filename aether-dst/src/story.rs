@@ -76,6 +76,8 @@ pub enum Medium {
     Full,
     /// Another process holds the lock.
     Locked,
+    /// It is out of reach: appends fail as well.
+    Gone,
 }
 
 /// Programs, and what is done to them.
@@ -312,7 +314,8 @@ fn trouble(rng: &mut Rng, deeds: &mut Vec<(u64, Deed)>, slot: &impl Fn(&mut Rng)
         deeds.push((rng.pick(&SPANS), Deed::Leap(by)));
     }
     if rng.one_in(6) {
-        let (span, medium) = (rng.pick(&[1, 20, 200, 1_500]), rng.pick(&[Medium::Full, Medium::Locked]));
+        let (span, medium) =
+            (rng.pick(&[1, 20, 200, 1_500]), rng.pick(&[Medium::Full, Medium::Locked, Medium::Gone]));
         deeds.push((rng.pick(&SPANS), Deed::Fault(slot(rng), span, medium)));
     }
 }

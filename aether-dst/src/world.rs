@@ -48,6 +48,14 @@ impl Environment for SimWorld {
     fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
         sleep(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)).boxed()
     }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_micros(sim::now())
+    }
+
+    fn spawn_keeper(&self, task: BoxFuture<'static, ()>) {
+        sim::spawn_in(sim::group(), "keeper", task);
+    }
 }
 
 /// Ends after so many microseconds; never before others had a chance to run.

@@ -87,7 +87,7 @@ fn result(events: &[Event]) -> Option<Vec<Got>> {
 }
 
 fn stuck(memory: &MemoryStore, story: &Story, record: &RunRecord) {
-    let unread = now(memory.inbox(&record.id)).unwrap_or_default();
+    let unread = now(memory.inbox(&record.id, 0)).unwrap_or_default();
     let rule = match (&record.owner, unread.is_empty()) {
         (Some(_), _) => "stuck-owned",
         (None, false) if story.inline < 100 => "stuck-unread-large",
@@ -112,7 +112,7 @@ fn messages(memory: &MemoryStore, record: &RunRecord, events: &[Event], program:
         _ => None,
     });
     let received: Vec<u64> = received.collect();
-    let unread = now(memory.inbox(&record.id)).unwrap_or_default();
+    let unread = now(memory.inbox(&record.id, 0)).unwrap_or_default();
     let unread: BTreeSet<u64> = unread.iter().filter_map(|message| number(&message.id)).collect();
     for (name, signal) in &sent {
         let times = received.iter().filter(|known| *known == signal).count();

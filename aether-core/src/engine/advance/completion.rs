@@ -3,9 +3,12 @@
 //! Promise: a caller sees a result only after it is durable; calls in flight are recorded as abandoned; children are asked
 //! to end before the terminal event, and are asked again after a crash in between.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+
+use futures_util::future::{Either, select};
 
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::unwinding::unwind;
@@ -233,11 +236,22 @@ async fn durable_or_fault(run: &Run, events: Vec<Event>, extras: AppendExtras) -
     unless_failed(run, append).await.map(drop)
 }
 
-/// Waits for `work` unless an append fails meanwhile.
+/// Waits for `work` unless the run stops meanwhile: an append fails, or what the work asks the store for. Such a fault parks
+/// the work for ever, and the driver, which would see it, is over.
 async fn unless_failed<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, DriveEnd> {
-    let (work, broken) = (pin!(work), pin!(run.watermark().failed()));
-    match futures_util::future::select(work, broken).await {
-        futures_util::future::Either::Left((done, _)) => Ok(done),
-        futures_util::future::Either::Right((error, _)) => Err(DriveEnd::Fault(Fault::Append(error))),
+    let stopped = poll_fn(|cx| {
+        run.root().register(cx.waker());
+        match run.fault() {
+            Some(fault) => Poll::Ready(fault),
+            None => Poll::Pending,
+        }
+    });
+    let broken = async {
+        let error = run.watermark().failed().await;
+        run.fault().unwrap_or(Fault::Append(error))
+    };
+    match select(pin!(work), select(pin!(broken), stopped)).await {
+        Either::Left((done, _)) => Ok(done),
+        Either::Right((stopped, _)) => Err(DriveEnd::Fault(stopped.factor_first().0)),
     }
 }
