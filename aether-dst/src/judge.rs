@@ -10,7 +10,7 @@ use aether_core::contract::Status;
 use aether_core::id::{CommandId, RunId, WorkerId};
 use aether_core::journal::event::Event;
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{Message, Sent, StatusChange, Store as _, StoreError};
+use aether_core::store::{Created, Message, NewRun, Sent, StatusChange, Store as _, StoreError};
 
 use crate::sim;
 use crate::store::now;
@@ -221,17 +221,38 @@ pub fn send(memory: &MemoryStore, engine: u32, run: &RunId, message: Message) ->
 
 /// An engine asks a child to end because its parent has ended: only the parent's owner may.
 fn ends_child(memory: &MemoryStore, engine: u32, child: &RunId) {
-    let record = |id: &RunId| now(memory.run(id)).ok().flatten();
-    let parent = record(child).and_then(|child| child.parent).and_then(|parent| record(&parent));
-    let Some(parent) = parent else { return };
-    let own = with(|facts| facts.engines.get(&engine).and_then(|engine| engine.worker.clone()));
-    if parent.owner != own && !parent.status.is_terminal() {
-        let owner = parent.owner;
+    let child_record = now(memory.run(child)).ok().flatten();
+    let Some(parent) = child_record.and_then(|child| child.parent) else { return };
+    if let Some(owner) = owned_elsewhere(memory, engine, &parent) {
         violated(
             "stale-parent-ends-child",
             format!("engine {engine} ends {child}, of a run owned by {owner:?}"),
         );
     }
+}
+
+/// Creates a run for an engine; only the parent's owner may create a child.
+///
+/// # Errors
+/// As the store's own.
+pub fn create(memory: &MemoryStore, engine: u32, new: NewRun) -> Result<Created, StoreError> {
+    let (run, parent) = (new.id.clone(), new.parent.clone());
+    let owner = parent.and_then(|parent| owned_elsewhere(memory, engine, &parent));
+    let created = now(memory.create(new))?;
+    if let (Created::New, Some(owner)) = (&created, owner) {
+        violated(
+            "stale-parent-starts-child",
+            format!("engine {engine} starts {run}, of a run owned by {owner:?}"),
+        );
+    }
+    Ok(created)
+}
+
+/// The owner of an open run, if that is not the worker of this engine.
+fn owned_elsewhere(memory: &MemoryStore, engine: u32, run: &RunId) -> Option<Option<WorkerId>> {
+    let record = now(memory.run(run)).ok().flatten()?;
+    let own = with(|facts| facts.engines.get(&engine).and_then(|engine| engine.worker.clone()));
+    (record.owner != own && !record.status.is_terminal()).then_some(record.owner)
 }
 
 /// A run's status has changed: a run that is suspended has read nothing that it waits for.

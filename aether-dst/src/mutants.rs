@@ -32,6 +32,26 @@ pub const ALL: &[(&str, &str, &[&str])] = &[
         "a message that a losing branch has taken is received by nobody, or out of order",
         &["out-of-order", "stuck-unread-large"],
     ),
+    (
+        "launched-while-stopping",
+        "runs that were just claimed are advanced after the shutdown has returned",
+        &["body-after-shutdown"],
+    ),
+    (
+        "a-new-command-ends-the-run",
+        "during a shutdown a branch that begins a command ends its run, and with it the calls of other branches",
+        &["cut-by-shutdown"],
+    ),
+    (
+        "children-are-not-fenced",
+        "a worker that lost a run starts a child of it",
+        &["stale-parent-starts-child"],
+    ),
+    (
+        "leases-by-the-wall-clock",
+        "a clock that is set forward costs a live worker its runs",
+        &["in-doubt-after-leap"],
+    ),
     ("probe-fails-its-run", "a probe that panics fails the run", &["unexpected-end"]),
 ];
 

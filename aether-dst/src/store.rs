@@ -15,8 +15,8 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
-    Ack, Append, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun, Purged,
-    RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun,
+    Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -165,14 +165,18 @@ impl SimStore {
         self.write_or_keep(call, false)
     }
 
-    fn write_or_keep<T: Send + 'static>(
+    fn write_or_keep<T, E>(
         &self,
-        call: impl FnOnce(&MemoryStore) -> Answer<T> + Send + 'static,
+        call: impl FnOnce(&MemoryStore) -> Result<T, E> + Send + 'static,
         kept: bool,
-    ) -> BoxFuture<'_, Answer<T>> {
+    ) -> BoxFuture<'_, Result<T, E>>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
         let work: Work = Box::new(move |memory| {
-            let done = memory.and_then(call);
+            let done = memory.map_err(E::from).and_then(call);
             Box::new(move || {
                 let _gone = answer.send(done);
             })
@@ -198,9 +202,12 @@ impl SimStore {
 }
 
 /// What the content answers: it always does at once.
-pub fn now<T>(answer: BoxFuture<'_, Answer<T>>) -> Answer<T> {
+///
+/// # Errors
+/// As the content's own.
+pub fn now<T, E: From<StoreError>>(answer: BoxFuture<'_, Result<T, E>>) -> Result<T, E> {
     let late = StoreError::Unavailable { store: "memory".into(), reason: "no answer at once".into() };
-    answer.now_or_never().unwrap_or(Err(late))
+    answer.now_or_never().unwrap_or(Err(late.into()))
 }
 
 /// Appends to the content; the answer is kept for later.
@@ -256,7 +263,8 @@ impl Store for SimStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Answer<Created>> {
-        self.write(move |memory| now(memory.create(new)))
+        let engine = self.engine;
+        self.write(move |memory| judge::create(memory, engine, new))
     }
 
     fn append(&self, new: Append) {
@@ -365,8 +373,13 @@ impl Store for SimStore {
         self.read(move |memory| now(memory.blob(&hash)))
     }
 
-    fn put_effect(&self, effect: StoredEffect, values: Vec<LargeValue>) -> BoxFuture<'_, Answer<()>> {
-        self.write_or_keep(move |memory| now(memory.put_effect(effect, values)), true)
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        epoch: Epoch,
+        values: Vec<LargeValue>,
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
+        self.write_or_keep(move |memory| now(memory.put_effect(effect, epoch, values)), true)
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Answer<Vec<StoredEffect>>> {
@@ -398,6 +411,6 @@ impl Store for SimStore {
     }
 
     fn close(&self) -> BoxFuture<'_, Answer<()>> {
-        self.write_or_keep(|_| Ok(()), true)
+        self.write_or_keep(|_| Ok::<_, StoreError>(()), true)
     }
 }

@@ -310,8 +310,8 @@ fn trouble(rng: &mut Rng, deeds: &mut Vec<(u64, Deed)>, slot: &impl Fn(&mut Rng)
         deeds.push((rng.pick(&SPANS), Deed::Pause(slot(rng), span)));
     }
     if rng.one_in(6) {
-        let by = rng.pick(&[-60_000, -2_000, -100, 100, 2_000, 60_000]);
-        deeds.push((rng.pick(&SPANS), Deed::Leap(by)));
+        let by = rng.pick(&[-60_000, -100, 2_000, 60_000, 60_000]);
+        deeds.push((rng.pick(&SPANS) + rng.pick(&SPANS), Deed::Leap(by)));
     }
     if rng.one_in(6) {
         let (span, medium) =

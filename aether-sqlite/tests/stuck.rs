@@ -182,7 +182,7 @@ async fn a_caller_that_can_decide_is_answered_with_the_error_and_an_outcome_is_k
         frame: frame("outcome"),
         status: None,
     };
-    let mut outcome = store.put_effect(effect.clone(), Vec::new());
+    let mut outcome = store.put_effect(effect.clone(), 1, Vec::new());
     let asked = Instant::now();
     let call = store.claim(claim()).await;
     assert!(matches!(&call, Err(error @ StoreError::Locked { .. }) if error.is_retryable()), "{call:?}");

@@ -77,14 +77,20 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
 
 /// Claims the runs that could move and that nothing wakes.
 async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
-    let healed = async {
-        for run in healer.look(inner).await? {
-            claim(inner, Some(run)).await?;
+    let found = healer.look(inner).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot look for runs that nothing wakes");
+        Vec::new()
+    });
+    for (run, newest) in found {
+        match claim(inner, Some(run.clone())).await {
+            // No room, or another worker was first: if it still waits at the next look, that tries again.
+            Ok(0) => {}
+            Ok(_) => {
+                tracing::warn!(%run, "a waiting run was not woken by its message; it is claimed");
+                healer.settled(run, newest);
+            }
+            Err(error) => tracing::warn!(%run, %error, "cannot claim a run that nothing wakes"),
         }
-        Ok::<_, StoreError>(())
-    };
-    if let Err(error) = healed.await {
-        tracing::warn!(%error, "cannot claim runs that nothing wakes");
     }
 }
 

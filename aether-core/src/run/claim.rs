@@ -321,6 +321,9 @@ impl Run {
             let state = self.lock();
             state.stopping || state.cancelling
         };
+        if closed && mutated("a-new-command-ends-the-run") && !self.is_cancelling() {
+            return self.stop(Fault::ShutDown { run: self.id.clone() }).await;
+        }
         if closed {
             std::future::pending().await
         }

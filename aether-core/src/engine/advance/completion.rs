@@ -8,8 +8,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use futures_util::future::{Either, select};
-
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::unwinding::unwind;
 use crate::inbox::decisions::EndRequest;
@@ -236,22 +234,20 @@ async fn durable_or_fault(run: &Run, events: Vec<Event>, extras: AppendExtras) -
     unless_failed(run, append).await.map(drop)
 }
 
-/// Waits for `work` unless the run stops meanwhile: an append fails, or what the work asks the store for. Such a fault parks
-/// the work for ever, and the driver, which would see it, is over.
+/// Waits for `work` unless the run stops meanwhile: `work` itself may have stopped it, and then it never returns.
 async fn unless_failed<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, DriveEnd> {
-    let stopped = poll_fn(|cx| {
+    let (mut work, mut broken) = (pin!(work), pin!(run.watermark().failed()));
+    poll_fn(|cx| {
+        // Before the looks: a fault after them wakes this task, which drives nothing that would hear of it.
         run.root().register(cx.waker());
-        match run.fault() {
-            Some(fault) => Poll::Ready(fault),
-            None => Poll::Pending,
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(Ok(done));
         }
-    });
-    let broken = async {
-        let error = run.watermark().failed().await;
-        run.fault().unwrap_or(Fault::Append(error))
-    };
-    match select(pin!(work), select(pin!(broken), stopped)).await {
-        Either::Left((done, _)) => Ok(done),
-        Either::Right((stopped, _)) => Err(DriveEnd::Fault(stopped.factor_first().0)),
-    }
+        let broken = broken.as_mut().poll(cx).map(Fault::Append);
+        match (run.fault(), broken) {
+            (Some(fault), _) | (None, Poll::Ready(fault)) => Poll::Ready(Err(DriveEnd::Fault(fault))),
+            (None, Poll::Pending) => Poll::Pending,
+        }
+    })
+    .await
 }

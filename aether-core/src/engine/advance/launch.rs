@@ -37,7 +37,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Resumes a run from its journal.
 pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
     let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
-    if inner.is_stopping() {
+    if inner.is_stopping() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
     }
     let loaded = AssertUnwindSafe(load(inner, lease))
@@ -65,7 +65,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     // In one piece with the look at the shutdown, which takes all active runs with their tasks under this lock. Active
     // before the task runs: the task removes itself at its end, and a message that arrives from now on must find the run.
     let mut active = inner.active();
-    if inner.is_stopping() {
+    if inner.is_stopping() && !mutated("launched-while-stopping") {
         return None;
     }
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
