@@ -248,11 +248,12 @@ pub fn create(memory: &MemoryStore, engine: u32, new: NewRun) -> Result<Created,
     Ok(created)
 }
 
-/// The owner of an open run, if that is not the worker of this engine.
-fn owned_elsewhere(memory: &MemoryStore, engine: u32, run: &RunId) -> Option<Option<WorkerId>> {
+/// The owner of an open run, if that is another worker. A run that was released and not claimed since has the same epoch.
+fn owned_elsewhere(memory: &MemoryStore, engine: u32, run: &RunId) -> Option<WorkerId> {
     let record = now(memory.run(run)).ok().flatten()?;
     let own = with(|facts| facts.engines.get(&engine).and_then(|engine| engine.worker.clone()));
-    (record.owner != own && !record.status.is_terminal()).then_some(record.owner)
+    let other = record.owner.filter(|owner| Some(owner) != own.as_ref())?;
+    (!record.status.is_terminal()).then_some(other)
 }
 
 /// A run's status has changed: a run that is suspended has read nothing that it waits for.
