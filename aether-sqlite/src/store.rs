@@ -28,8 +28,9 @@ use crate::error::{OpError, gone, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::reader::Readers;
+use crate::request::{Op, WriteRequest};
 use crate::worker_locks::WorkerLocks;
-use crate::writer::{Op, WriteRequest, WriterConfig};
+use crate::writer::WriterConfig;
 use crate::{open, reader, writer};
 
 /// A store in one SQLite file. Dropping it flushes what is queued.

@@ -33,7 +33,7 @@ use crate::stores::crash_point::Boundary;
 use crate::trap::watch::LastCommands;
 
 /// How long a claim lasts; also how much virtual time a crash costs.
-pub(super) const LEASE: Duration = Duration::from_secs(3600);
+pub(super) const LEASE: Duration = Duration::from_secs(60);
 /// Half of this is how long a run waits for something that has no time of its own before its process dies.
 const WAIT: Duration = Duration::from_secs(2);
 /// How often the engine looks for work that it was not notified of.
