@@ -156,6 +156,22 @@ pub(crate) fn load(conn: &Connection, run: &RunId, from: Position) -> Result<Vec
     list(conn, &sql, params![no, row::int(from)], row::frame)
 }
 
+/// As [`load`], but no frame that begins at `end` or later.
+pub(crate) fn load_page(
+    conn: &Connection,
+    run: &RunId,
+    from: Position,
+    end: Position,
+) -> Result<Vec<StoredFrame>, OpError> {
+    let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
+    let sql = format!(
+        "SELECT {} FROM journal WHERE run_no = ?1 AND position + count > ?2 AND position < ?3 AND position >= \
+         (SELECT coalesce(max(position), 0) FROM journal WHERE run_no = ?1 AND position <= ?2) ORDER BY position",
+        row::FRAME
+    );
+    list(conn, &sql, params![no, row::int(from), row::int(end)], row::frame)
+}
+
 /// The newest frame.
 pub(crate) fn last_frame(conn: &Connection, run: &RunId) -> Result<Option<StoredFrame>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(None) };

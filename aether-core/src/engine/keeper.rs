@@ -97,6 +97,10 @@ async fn keep(inner: &Inner) -> Duration {
             workers.retain(|worker| worker.id != shared.worker);
             let mut watch = inner.watch();
             watch.look(workers, from, until, inner.settings.lease);
+            // Their runs may be claimed now, and nothing else tells the scheduler.
+            if !watch.silent().is_empty() {
+                inner.wake_scheduler.notify_one();
+            }
             watch.period().map_or(period, |of_others| of_others.min(period))
         }
         Err(error) => {

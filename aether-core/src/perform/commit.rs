@@ -12,6 +12,7 @@ use crate::policy::replay::Mode;
 use crate::run::append::{AppendExtras, unencodable};
 use crate::run::taken::Taken;
 use crate::store::api::StoredEffect;
+use crate::store::error::AppendError;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::Outcome;
@@ -81,8 +82,11 @@ impl StepCall {
             };
             let status = extras.ledger.first().map(|update| update.status);
             let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
-            if let Err(error) = run.shared.store.put_effect(effect, extras.stored.clone()).await {
-                return run.stop(error).await;
+            if let Err(error) = run.shared.store.put_effect(effect, run.epoch, extras.stored.clone()).await {
+                return match error {
+                    AppendError::Store(error) => run.stop(error).await,
+                    lost => run.stop(lost).await,
+                };
             }
             extras.drop_stored_values();
         }

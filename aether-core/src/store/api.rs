@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::journal::frame::{Frame, StoredFrame};
 use crate::journal::large_values::LargeValue;
-use crate::store::error::StoreError;
+use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
@@ -411,6 +411,23 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// every append that was acknowledged before the call.
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>>;
 
+    /// As [`Store::load`], but no frame that begins `events` or more behind `from`: a part of a journal that may be too
+    /// long for memory. The next part begins behind its last event. Empty at the end of the journal. The default reads
+    /// all of it; a store that can read a part should.
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        let (frames, end) = (self.load(run, from), from.saturating_add(events.max(1)));
+        Box::pin(async move {
+            let mut frames = frames.await?;
+            frames.retain(|frame| frame.position < end);
+            Ok(frames)
+        })
+    }
+
     /// The newest frame of a run; `None` for an unknown run.
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>>;
 
@@ -528,12 +545,14 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// Kept as an append is while the medium refuses writes for the moment.
     ///
     /// # Errors
-    /// [`StoreError::UnknownRun`] when there is no such run.
+    /// [`AppendError::StaleEpoch`] when `epoch` is not the run's: another worker has claimed it and may have decided what
+    /// this outcome is about, so nothing is stored. [`StoreError::UnknownRun`] when there is no such run.
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>>;
+    ) -> BoxFuture<'_, Result<(), AppendError>>;
 
     /// The outcomes stored for a run, in the order in which they were stored.
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>>;

@@ -412,10 +412,10 @@ impl MemoryStore {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer<T: Send + 'static>(
+    fn answer<T: Send + 'static, E: Send + 'static>(
         &self,
-        ask: impl FnOnce(&mut Content) -> Result<T, StoreError>,
-    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        ask: impl FnOnce(&mut Content) -> Result<T, E>,
+    ) -> BoxFuture<'_, Result<T, E>> {
         ready(ask(&mut self.content())).boxed()
     }
 }
@@ -450,6 +450,24 @@ impl Store for MemoryStore {
             let ends = run.frames.iter().skip(1).map(|frame| frame.position).chain([run.record.next]);
             let frames = run.frames.iter().zip(ends).filter(|(_, end)| *end > from);
             Ok(frames.map(|(frame, _)| frame.clone()).collect())
+        })
+    }
+
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        self.answer(|content| {
+            let Some(run) = content.runs.get(run) else { return Ok(Vec::new()) };
+            if from >= run.record.next {
+                return Ok(Vec::new());
+            }
+            let first = run.frames.partition_point(|frame| frame.position <= from).saturating_sub(1);
+            let end = from.saturating_add(events.max(1));
+            let page = run.frames.iter().skip(first).take_while(|frame| frame.position < end);
+            Ok(page.cloned().collect())
         })
     }
 
@@ -596,10 +614,16 @@ impl Store for MemoryStore {
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
         self.answer(|content| {
-            let effects = &mut content.known(&effect.run)?.effects;
+            let run = content.known(&effect.run)?;
+            if run.record.epoch != epoch {
+                let found = run.record.epoch;
+                return Err(AppendError::StaleEpoch { run: effect.run, held: epoch, found });
+            }
+            let effects = &mut run.effects;
             if effects.iter().all(|known| known.key != effect.key) {
                 effects.push(effect);
             }

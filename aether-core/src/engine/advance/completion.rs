@@ -3,9 +3,10 @@
 //! Promise: a caller sees a result only after it is durable; calls in flight are recorded as abandoned; children are asked
 //! to end before the terminal event, and are asked again after a crash in between.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::unwinding::unwind;
@@ -231,11 +232,20 @@ async fn durable_or_fault(run: &Run, events: Vec<Event>, extras: AppendExtras) -
     unless_failed(run, append).await.map(drop)
 }
 
-/// Waits for `work` unless an append fails meanwhile.
+/// Waits for `work` unless the run stops meanwhile: `work` itself may have stopped it, and then it never returns.
 async fn unless_failed<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, DriveEnd> {
-    let (work, broken) = (pin!(work), pin!(run.watermark().failed()));
-    match futures_util::future::select(work, broken).await {
-        futures_util::future::Either::Left((done, _)) => Ok(done),
-        futures_util::future::Either::Right((error, _)) => Err(DriveEnd::Fault(Fault::Append(error))),
-    }
+    let (mut work, mut broken) = (pin!(work), pin!(run.watermark().failed()));
+    poll_fn(|cx| {
+        // Before the looks: a fault after them wakes this task, which drives nothing that would hear of it.
+        run.root().register(cx.waker());
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(Ok(done));
+        }
+        let broken = broken.as_mut().poll(cx).map(Fault::Append);
+        match (run.fault(), broken) {
+            (Some(fault), _) | (None, Poll::Ready(fault)) => Poll::Ready(Err(DriveEnd::Fault(fault))),
+            (None, Poll::Pending) => Poll::Pending,
+        }
+    })
+    .await
 }
