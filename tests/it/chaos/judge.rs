@@ -396,7 +396,9 @@ impl Judge {
             return (taken || case.is_cancelled).then_some("cause of doubt: taken over before its call");
         };
         let (pid, at) = (begun.pid, begun.at);
-        let of_pid = |fault: &&Happened| fault.pid == pid && fault.until >= at;
+        // A call whose intent was on its way when the shutdown began is made within its patience.
+        let after = |fault: &Happened| fault.until >= at || fault.fault == Fault::Shutdown;
+        let of_pid = |fault: &&Happened| fault.pid == pid && after(fault);
         let mut faults = self.figures.faults.iter().filter(of_pid);
         let paused = |fault: &Happened| fault.fault == Fault::Pause && fault.until - fault.from > lease / 2;
         if faults.clone().any(paused) {
