@@ -60,6 +60,7 @@ fn append(name: &str, epoch: u64, expected: u64) -> Append {
         ledger: Vec::new(),
         status: None,
         consumed: Vec::new(),
+        unless_asked_to_end: false,
         ack: Ack::silent(id(name), expected + 1, Arc::default()),
     }
 }
