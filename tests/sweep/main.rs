@@ -21,3 +21,4 @@ mod faults;
 mod mutants;
 mod orders;
 mod research;
+mod schedules;
