@@ -46,11 +46,9 @@ impl Draw<'_> {
 
     /// A point of the survey, or a little beyond: other schedules have more of them. Each sort is as likely.
     fn point(&self) -> Point {
-        let passed: Vec<(PointKind, u32)> =
-            PointKind::ALL.into_iter().zip(self.survey.points).filter(|(_, count)| *count > 0).collect();
-        let Some((kind, count)) = passed.get(self.entropy.below(passed.len())).copied() else {
-            return Point { kind: PointKind::Write, number: 1 };
-        };
+        let sort = self.entropy.below(PointKind::ALL.len());
+        let kind = PointKind::ALL.get(sort).copied().unwrap_or(PointKind::Write);
+        let count = self.survey.points.get(sort).copied().unwrap_or_default();
         let reach = (count + count / 4 + 1) as usize;
         Point { kind, number: u32::try_from(self.entropy.below(reach)).unwrap_or(0) + 1 }
     }

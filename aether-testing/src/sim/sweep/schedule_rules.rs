@@ -2,7 +2,7 @@
 //!
 //! Promise: a rule looks at what the run recorded and at what callers were told, never at how the schedule was made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use aether_core::definition::def::StepOptions;
@@ -78,7 +78,8 @@ pub(super) fn is_cancelled<W: Workflow>(report: &SimReport<W>) -> bool {
 /// In which way a run's races, waits and cancels came out. Runs in which they came out alike must have one result.
 pub(super) fn way<W: Workflow>(report: &SimReport<W>) -> String {
     let waits = report.view.steps.iter().filter(|step| step.class == EffectClass::Human);
-    let waits: Vec<String> = waits.map(|step| format!("{} {:?}", step.command, step.outcome)).collect();
+    // By command: in which order they were begun is no outcome.
+    let waits: BTreeSet<String> = waits.map(|step| format!("{} {:?}", step.command, step.outcome)).collect();
     let ended = if is_cancelled(report) { "cancelled" } else { "" };
     format!("{ended} {:?} {waits:?}", races(&report.events))
 }
