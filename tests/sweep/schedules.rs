@@ -179,3 +179,93 @@ async fn a_payment_that_races_with_a_time_limit_is_found() {
     assert!(told.choices.lines().count() <= 2, "{error}");
     assert!(told.line.contains("signal1-"), "{error}");
 }
+
+#[tokio::test]
+async fn the_line_of_a_failure_shows_that_schedule_alone_and_each_time_in_the_same_way() {
+    let test = "schedules::a_payment_that_races_with_a_time_limit_is_found";
+    let error = pays_twice_sim().every_schedule((), 1_000).attempt().await.unwrap_err();
+    let line = told(&error).line;
+    let shown = || crate::boundaries::again(test, "AETHER_SCHEDULE", &line);
+    let trace = |said: &str| {
+        said.split("running 1 test").nth(1).unwrap().split("test result").next().unwrap().to_owned()
+    };
+    let (first, second) = (shown(), shown());
+    assert!(first.contains("a process begins") && first.contains("signal1: signal `consent`"), "{first}");
+    assert_eq!(trace(&first), trace(&second));
+    let said = crate::boundaries::again(test, "AETHER_SCHEDULE", "9:signal1-somewhere");
+    assert!(said.contains("`signal1-somewhere` is no choice of a schedule"), "{said}");
+}
+
+/// Hold a seat.
+#[step(effect = "tool", idempotent, on_unknown = "retry", compensate = free)]
+async fn hold(_cx: &mut StepCx, seat: u32) -> Result<u32> {
+    Err(Failure::permanent(seat))
+}
+
+/// Free a seat.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn free(_cx: &mut StepCx, seat: u32, held: Option<u32>) -> Result<()> {
+    Err(Failure::permanent(format_args!("{seat} {held:?}")))
+}
+
+/// Print a ticket, in another system.
+#[step(effect = "external", approval = "required")]
+async fn print(_cx: &mut StepCx, seat: u32) -> Result<u32> {
+    Err(Failure::permanent(seat))
+}
+
+/// Sells one seat.
+#[workflow]
+async fn seat(cx: &mut Cx, number: u32) -> Result<u32> {
+    let held = hold(cx, number).await?;
+    let _name: String = cx.ask(format!("Who sits on {number}?")).await?;
+    cx.sleep(HOUR).await;
+    Ok(print(cx, held).await?)
+}
+
+/// Sells three seats, one of them by another run, unless somebody cancels it.
+#[workflow]
+async fn tour(cx: &mut Cx) -> Result<u32> {
+    let sold = cx
+        .each(1..3, async |cx: &mut Cx, number| -> Result<u32> {
+            let held = hold(cx, number).await?;
+            let paid: u32 = cx.signal(&format!("paid {number}")).await?;
+            Ok(held + paid + look(cx, number).await?)
+        })
+        .await;
+    let child = cx.child::<seat>(3).await?;
+    let fastest: Result<u32> = cx
+        .race((
+            async |cx: &mut Cx| -> Result<u32> { Ok(look(cx, 4).await?) },
+            async |cx: &mut Cx| -> Result<u32> { Ok(look(cx, 5).await?) },
+        ))
+        .await;
+    Ok(sold.into_iter().sum::<Result<u32>>()? + child + fastest?.min(1))
+}
+
+fn tour_sim() -> Sim<tour> {
+    Sim::new::<tour>()
+        .stub::<look>(Ok)
+        .stub::<hold>(Ok)
+        .stub::<free>(|_| Ok(()))
+        .approves::<print>("ann")
+        .reports_after::<print>(HOUR, Ok)
+        .answers(|question| question.as_str().is_some_and(|q| q.starts_with("Who")).then_some("Bob"))
+        .people_take(SECOND)
+        .signal_at(SECOND, "paid 1", 10)
+        .signal_at(2 * SECOND, "paid 2", 20)
+}
+
+#[tokio::test]
+async fn branches_children_callbacks_and_races_keep_the_rules() {
+    let report = tour_sim().every_schedule((), 150).await;
+    println!("{report}");
+    assert!(report.outcomes > 1, "{report}");
+}
+
+#[tokio::test]
+async fn a_cancel_at_any_time_keeps_the_rules() {
+    let report = tour_sim().cancel_at(HOUR, "called off", "ann").every_schedule((), 150).await;
+    println!("{report}");
+    assert!(report.outcomes > 1, "{report}");
+}
