@@ -1,4 +1,4 @@
-//! The sweeps: crashes at every boundary, every order of branches, every fault of a store; and that they notice when a
+//! The sweeps: crashes at every boundary, every order of branches, every fault of a store, schedules; and that they notice when a
 //! rule is broken.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -269,3 +269,24 @@ async fn a_cancel_at_any_time_keeps_the_rules() {
     println!("{report}");
     assert!(report.outcomes > 1, "{report}");
 }
+
+/// Pays what is consented to within an hour.
+#[workflow]
+async fn in_time(cx: &mut Cx) -> Result<Option<u32>> {
+    let consent: Result<u32, _> = cx.signal("consent").timeout(HOUR).await;
+    Ok(match consent {
+        Ok(cents) => Some(pay(cx, cents).await?),
+        Err(_) => None,
+    })
+}
+
+#[tokio::test]
+async fn a_message_that_comes_too_late_is_found_unless_it_may_be_left() {
+    let sim = Sim::new::<in_time>().stub::<pay>(Ok).signal_at(60 * SECOND, "consent", 5);
+    let error = sim.every_schedule((), 500).attempt().await.unwrap_err();
+    let told = told(&error);
+    assert!(told.broken.contains("was acknowledged to its sender, and the run ended without it"), "{error}");
+    assert_eq!(told.choices.lines().count(), 1, "{error}");
+    let report = sim.every_schedule((), 500).signals_may_be_left().await;
+    assert_eq!(report.outcomes, 2, "{report}");
+}

@@ -55,6 +55,7 @@ struct State {
     over: bool,
     digest: Digest,
     lines: Vec<String>,
+    story: Vec<String>,
     told: BTreeMap<String, String>,
     asked: BTreeMap<(RunId, CommandId), u32>,
     acknowledged: Vec<Acknowledged>,
@@ -103,7 +104,7 @@ impl Pace {
         state.digest.add(b"process");
         if self.told {
             let line = format!("{:>12?} a process begins", state.at(self.begun));
-            state.lines.push(line);
+            state.tell(line, true);
         }
     }
 
@@ -149,9 +150,13 @@ impl Pace {
         state.digest.add(&at.as_nanos().to_le_bytes());
         let decisions: Vec<Decision> = self.plan.decisions(point).collect();
         if self.told {
-            let (what, mut line) = (what(), String::new());
-            let _writing_to_a_string = write!(line, "{at:>12?} {point}: {what} {decisions:?}");
-            state.lines.push(line);
+            let what = what();
+            let is_round = decisions.is_empty() && is_round(kind, &what);
+            let mut line = format!("{at:>12?} {point}: {what}");
+            for decision in &decisions {
+                let _writing_to_a_string = write!(line, " {decision:?}");
+            }
+            state.tell(line, !is_round);
             state.told.insert(point.to_string(), what);
         }
         if kind == PointKind::Body && state.closed {
@@ -164,7 +169,7 @@ impl Pace {
     }
 
     fn freeze(&self, wait: Duration) {
-        let until = Instant::now() + wait;
+        let Some(until) = Instant::now().checked_add(wait) else { return };
         let mut state = self.state();
         state.frozen_until = Some(state.frozen_until.map_or(until, |before| before.max(until)));
     }
@@ -247,7 +252,7 @@ impl Pace {
         let at = state.at(self.begun);
         state.digest.add(&[message.kind as u8, 0xFF]);
         if self.told {
-            state.lines.push(format!("{at:>12?} {message}: {what}"));
+            state.tell(format!("{at:>12?} {message}: {what}"), true);
         }
     }
 
@@ -286,6 +291,7 @@ impl Pace {
             survey: state.survey.clone(),
             digest: state.digest,
             lines: state.lines.clone(),
+            story: state.story.clone(),
             told: state.told.clone(),
             acknowledged: state.acknowledged.clone(),
             broken: state.broken.clone(),
@@ -301,6 +307,8 @@ pub(crate) struct PaceRecord {
     pub(crate) digest: Digest,
     /// What passed, line by line, if it was to be written down.
     pub(crate) lines: Vec<String>,
+    /// The same without what the engine does in rounds.
+    pub(crate) story: Vec<String>,
     /// What each point and message was.
     pub(crate) told: BTreeMap<String, String>,
     pub(crate) acknowledged: Vec<Acknowledged>,
@@ -308,7 +316,23 @@ pub(crate) struct PaceRecord {
     pub(crate) shutdowns: usize,
 }
 
+/// Whether an engine does this again and again, also where nothing happens.
+fn is_round(kind: PointKind, what: &str) -> bool {
+    match kind {
+        PointKind::Body | PointKind::Return => false,
+        PointKind::Write => !(what.starts_with("append") || what == "create" || what == "message"),
+        PointKind::Ack | PointKind::Read | PointKind::Found | PointKind::Timer => true,
+    }
+}
+
 impl State {
+    fn tell(&mut self, line: String, of_story: bool) {
+        if of_story {
+            self.story.push(line.clone());
+        }
+        self.lines.push(line);
+    }
+
     /// Virtual time since the beginning.
     fn at(&self, begun: Timestamp) -> Duration {
         let now = self.world.as_ref().map_or(begun, |world| world.now());

@@ -122,3 +122,21 @@ impl FromStr for Plan {
         Ok(Self { choices: parsed.collect::<Result<_, _>>()? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_parses_back() {
+        let text = "grace-0ms,signal1-at-write5,cancel1-after-20ms,reply2-at-return1,report1-after-0ms,ack3-yield-2,\
+                    read1-stall-5ms,found7-freeze-5ms,body1-crash,timer2-shutdown";
+        assert_eq!(text.parse::<Plan>().map(|plan| plan.to_string()), Ok(text.to_owned()));
+        assert_eq!("".parse(), Ok(Plan::default()));
+        for wrong in
+            ["write0-crash", "write-crash", "pen1-crash", "write1-stall-5s", "signal1-at-noon", "grace"]
+        {
+            assert!(wrong.parse::<Plan>().is_err(), "{wrong}");
+        }
+    }
+}

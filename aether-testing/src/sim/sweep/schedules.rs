@@ -28,6 +28,9 @@ use crate::sim::settings::Settings;
 /// How much longer than the plain simulation and all that it holds a schedule may take; each message adds as much.
 const SLACK: Duration = Duration::from_secs(24 * 3600);
 
+/// How many lines show what a run without an end came to.
+const LAST: usize = 20;
+
 /// What a test asserts about each schedule.
 pub(crate) type Check<W> = Arc<dyn Fn(&SimReport<W>) + Send + Sync>;
 
@@ -182,8 +185,11 @@ impl<'a, W: Workflow> Search<'a, W> {
         let messages: u32 = self.survey.survey.messages.iter().sum();
         let slack = SLACK.saturating_mul(messages.saturating_add(2));
         let usual = self.reference.report.slept.saturating_mul(2);
-        let within =
-            usual.saturating_add(plan.held() + plan.late()).saturating_add(slack).min(self.settings.within);
+        let within = usual
+            .saturating_add(plan.held())
+            .saturating_add(plan.late())
+            .saturating_add(slack)
+            .min(self.settings.within);
         Settings { pace: Some(Arc::clone(pace)), draws, within, ..self.settings.clone() }
     }
 
@@ -194,7 +200,12 @@ impl<'a, W: Workflow> Search<'a, W> {
         match run {
             Err(error) => {
                 let rule = if matches!(error, SimError::Unfinished { .. }) { "stuck" } else { "simulation" };
-                let failure = ScheduleFailure { rule, broken: error.to_string(), journal: "  (none)".into() };
+                let last = record.story.len().saturating_sub(LAST);
+                let journal = format!(
+                    "  (it has no end; the last that happened:)\n{}",
+                    record.story.get(last..).unwrap_or_default().join("\n")
+                );
+                let failure = ScheduleFailure { rule, broken: error.to_string(), journal };
                 Tried { run: None, record, failure: Some(failure) }
             }
             Ok(run) => {
