@@ -14,7 +14,7 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerStatus;
 use aether_core::store::{
-    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, StoreError,
+    AppendError, ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, StoreError,
 };
 use jiff::Timestamp;
 
@@ -232,8 +232,17 @@ impl Batch<'_> {
     }
 
     /// Keeps an outcome under its key, unless there is one, and the values it refers to.
-    pub(crate) fn put_effect(&mut self, effect: &StoredEffect, values: &[LargeValue]) -> Result<(), OpError> {
+    pub(crate) fn put_effect(
+        &mut self,
+        effect: &StoredEffect,
+        epoch: Epoch,
+        values: &[LargeValue],
+    ) -> Result<Result<(), AppendError>, OpError> {
         let head = self.known(&effect.run)?;
+        if head.epoch != epoch {
+            let (run, found) = (effect.run.clone(), head.epoch);
+            return Ok(Err(AppendError::StaleEpoch { run, held: epoch, found }));
+        }
         for LargeValue { value, at } in values {
             self.put_blob(&at.sha256, value.as_str().as_bytes())?;
         }
@@ -250,7 +259,7 @@ impl Batch<'_> {
                 frame.text,
                 status.map(LedgerStatus::as_str)
             ])?;
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Keeps a snapshot unless a newer one is there.

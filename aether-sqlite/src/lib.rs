@@ -25,6 +25,7 @@ mod open;
 mod options;
 mod purge;
 mod reader;
+mod request;
 mod row;
 mod schema;
 mod sql;

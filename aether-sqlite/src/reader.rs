@@ -156,6 +156,22 @@ pub(crate) fn load(conn: &Connection, run: &RunId, from: Position) -> Result<Vec
     list(conn, &sql, params![no, row::int(from)], row::frame)
 }
 
+/// As [`load`], but no frame that begins at `end` or later.
+pub(crate) fn load_page(
+    conn: &Connection,
+    run: &RunId,
+    from: Position,
+    end: Position,
+) -> Result<Vec<StoredFrame>, OpError> {
+    let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
+    let sql = format!(
+        "SELECT {} FROM journal WHERE run_no = ?1 AND position + count > ?2 AND position < ?3 AND position >= \
+         (SELECT coalesce(max(position), 0) FROM journal WHERE run_no = ?1 AND position <= ?2) ORDER BY position",
+        row::FRAME
+    );
+    list(conn, &sql, params![no, row::int(from), row::int(end)], row::frame)
+}
+
 /// The newest frame.
 pub(crate) fn last_frame(conn: &Connection, run: &RunId) -> Result<Option<StoredFrame>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(None) };
@@ -210,6 +226,20 @@ pub(crate) fn workers(conn: &Connection) -> Result<Vec<WorkerRecord>, OpError> {
         });
     }
     Ok(workers)
+}
+
+/// The runs that a worker holds and whose inbox is not empty, each with its newest unread message.
+pub(crate) fn unread_held(conn: &Connection, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, OpError> {
+    let sql = "SELECT id, (SELECT max(seq) FROM inbox WHERE run_no = no AND consumed IS NULL)
+               FROM runs INDEXED BY aether_runs_unread_held WHERE owner = ?1 AND unread > 0";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([worker.as_str()])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let newest: Option<i64> = row.get(1)?;
+        found.push((row::run_id(row.get(0)?)?, row::nat(newest.unwrap_or(0), "message")?));
+    }
+    Ok(found)
 }
 
 /// All workers that have registered and not retired.

@@ -19,8 +19,8 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun, Purged, RunFilter,
-    RunRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun,
+    Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -28,8 +28,9 @@ use crate::error::{OpError, gone, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::reader::Readers;
+use crate::request::{Op, WriteRequest};
 use crate::worker_locks::WorkerLocks;
-use crate::writer::{Op, WriteRequest, WriterConfig};
+use crate::writer::WriterConfig;
 use crate::{open, reader, writer};
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
@@ -184,6 +185,11 @@ impl Store for SqliteStore {
         })
     }
 
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
+        let worker = worker.clone();
+        Box::pin(self.readers.ask(move |conn| reader::unread_held(conn, &worker)))
+    }
+
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
         Box::pin(self.readers.ask(reader::workers))
     }
@@ -224,6 +230,16 @@ impl Store for SqliteStore {
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
         let run = run.clone();
         Box::pin(self.readers.ask(move |conn| reader::load(conn, &run, from)))
+    }
+
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        let (run, end) = (run.clone(), from.saturating_add(events.max(1)));
+        Box::pin(self.readers.ask(move |conn| reader::load_page(conn, &run, from, end)))
     }
 
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
@@ -358,10 +374,13 @@ impl Store for SqliteStore {
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
         // The body has returned, and may have changed the world: its outcome is kept as appends are.
-        self.queue(WriteRequest::kept(move |batch: &mut Batch<'_>| batch.put_effect(&effect, &values)))
+        let ask = move |batch: &mut Batch<'_>| batch.put_effect(&effect, epoch, &values);
+        let stored = self.queue(WriteRequest::kept(ask));
+        Box::pin(async move { stored.await? })
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {

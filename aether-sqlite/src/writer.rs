@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
-use aether_core::id::RunId;
 use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StoreError};
 
@@ -25,116 +23,9 @@ use crate::batch::Batch;
 use crate::error::{OpError, gone, is_transient, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
+use crate::request::{Call, Closer, Op};
 use crate::step_connection::{StepConnection, StepFailure, run_transaction};
 use crate::stuck::{Stuck, unwritten};
-
-/// What is asked of the writer.
-#[allow(clippy::large_enum_variant, reason = "nearly all of them are appends, which then cost no allocation")]
-pub(crate) enum Op {
-    /// An append.
-    Append(Append),
-    /// Anything else that writes.
-    Call(Box<dyn Call>),
-    /// To commit what came before, close the file and answer.
-    Close(Closer),
-}
-
-impl Op {
-    /// The run of an append.
-    fn run(&self) -> Option<&RunId> {
-        match self {
-            Self::Append(append) => Some(&append.run),
-            Self::Call(_) | Self::Close(_) => None,
-        }
-    }
-
-    fn fail(self, error: &StoreError) {
-        match self {
-            Self::Append(append) => append.ack.failed(error.clone().into()),
-            Self::Call(call) => call.answer(Err(error.clone())),
-            Self::Close(_) => {}
-        }
-    }
-}
-
-/// Where the answer to a close goes: the error says what could not be written.
-pub(crate) type Closer = oneshot::Sender<Result<(), StoreError>>;
-
-/// Something that runs in the writer's transaction and is answered after its commit.
-pub(crate) trait Call: Send {
-    /// Whether it creates a run whose first appends are about to follow.
-    fn creates(&self) -> bool;
-    /// Whether it is tried again, as appends are, when it cannot be written for the moment. Any other call is answered
-    /// with the error.
-    fn is_kept(&self) -> bool;
-    /// Does it; an error of the driver breaks the transaction. Called once for each try.
-    fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error>;
-    /// Answers it.
-    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
-}
-
-/// A [`Call`] made of a function and where its answer goes to.
-pub(crate) struct WriteRequest<F, T> {
-    ask: F,
-    creates: bool,
-    kept: bool,
-    answer: Option<Result<T, StoreError>>,
-    reply: oneshot::Sender<Result<T, StoreError>>,
-}
-
-impl<F, T> WriteRequest<F, T>
-where
-    F: FnMut(&mut Batch<'_>) -> Result<T, OpError> + Send + 'static,
-    T: Send + 'static,
-{
-    /// The call, and where its answer will be.
-    pub(crate) fn with_reply(ask: F, creates: bool) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
-        let (reply, answer) = oneshot::channel();
-        (Op::Call(Box::new(Self { ask, creates, kept: false, answer: None, reply })), answer)
-    }
-
-    /// As [`WriteRequest::with_reply`], for a call that is tried until it is decided.
-    pub(crate) fn kept(ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
-        let (reply, answer) = oneshot::channel();
-        (Op::Call(Box::new(Self { ask, creates: false, kept: true, answer: None, reply })), answer)
-    }
-}
-
-impl<F, T> Call for WriteRequest<F, T>
-where
-    F: FnMut(&mut Batch<'_>) -> Result<T, OpError> + Send,
-    T: Send,
-{
-    fn creates(&self) -> bool {
-        self.creates
-    }
-
-    fn is_kept(&self) -> bool {
-        self.kept
-    }
-
-    fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error> {
-        // A call reads the rows of runs by SQL: what the appends before it only noted in the cache must be in them.
-        batch.flush()?;
-        // A refused call is undone alone; without the savepoint it would take the other runs' appends with it.
-        batch.statements.savepoint()?;
-        let answer = match (self.ask)(batch) {
-            // The savepoint stays open: the driver may have ended the transaction, and the writer rolls all of it back.
-            Err(OpError::Sqlite(error)) => return Err(error),
-            other => other.map_err(|error| error.into_store_error(&batch.store)),
-        };
-        batch.statements.end_savepoint(answer.is_ok())?;
-        self.answer = Some(answer);
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
-        let Self { answer, reply, .. } = *self;
-        if let Some(answer) = committed.map_or_else(|error| Some(Err(error)), |()| answer) {
-            let _asker_gone = reply.send(answer);
-        }
-    }
-}
 
 /// What waits for the commit, in the order in which it was queued.
 #[allow(clippy::large_enum_variant, reason = "as for `Op`")]

@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["row", "schema"],
     &["open", "reader", "statements"],
     &["batch"],
-    &["calls", "leases", "purge", "step_connection"],
+    &["calls", "leases", "purge", "request", "step_connection"],
     &["sql", "writer"],
     &["store"],
     &["engine"],

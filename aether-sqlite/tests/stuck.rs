@@ -66,6 +66,7 @@ fn append(name: &str, expected: u64, frame: Frame) -> Append {
         ledger: Vec::new(),
         status: None,
         consumed: Vec::new(),
+        unless_asked_to_end: false,
         ack: Ack::silent(id(name), expected + 1, Arc::default()),
     }
 }
@@ -182,7 +183,7 @@ async fn a_caller_that_can_decide_is_answered_with_the_error_and_an_outcome_is_k
         frame: frame("outcome"),
         status: None,
     };
-    let mut outcome = store.put_effect(effect.clone(), Vec::new());
+    let mut outcome = store.put_effect(effect.clone(), 1, Vec::new());
     let asked = Instant::now();
     let call = store.claim(claim()).await;
     assert!(matches!(&call, Err(error @ StoreError::Locked { .. }) if error.is_retryable()), "{call:?}");
@@ -277,7 +278,8 @@ async fn nothing_is_acknowledged_after_the_file_was_deleted_or_replaced() {
         std::fs::rename(path.with_extension("copy"), path).unwrap();
     };
     let log_gone = |path: &Path| std::fs::remove_file(path.with_extension("db-wal")).unwrap();
-    let cases: [(fn(&Path), &str); 3] =
+    type Case = (fn(&Path), &'static str);
+    let cases: [Case; 3] =
         [(gone, "deleted or moved"), (replaced, "replaced by another file"), (log_gone, "agent.db-wal")];
     for (lose, says) in cases {
         let file = File::new().await;

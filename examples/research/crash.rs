@@ -12,8 +12,8 @@ use aether::store::journal::LargeValue;
 use aether::store::journal::StoredFrame;
 use aether::store::ledger::LedgerEntry;
 use aether::store::{
-    Ack, Append, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun, Message,
-    NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun,
+    Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, WorkerRecord,
 };
 use jiff::Timestamp;
 
@@ -98,6 +98,9 @@ impl Store for CrashingStore {
     fn register(&self, worker: &WorkerId, lease: Duration) -> Answer<'_, bool> {
         self.inner.register(worker, lease)
     }
+    fn unread_held(&self, worker: &WorkerId) -> Answer<'_, Vec<(RunId, u64)>> {
+        self.inner.unread_held(worker)
+    }
     fn workers(&self) -> Answer<'_, Vec<WorkerRecord>> {
         self.inner.workers()
     }
@@ -158,8 +161,13 @@ impl Store for CrashingStore {
     fn blob(&self, hash: &str) -> Answer<'_, Option<Vec<u8>>> {
         self.inner.blob(hash)
     }
-    fn put_effect(&self, effect: StoredEffect, values: Vec<LargeValue>) -> Answer<'_, ()> {
-        self.inner.put_effect(effect, values)
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        epoch: Epoch,
+        values: Vec<LargeValue>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), AppendError>> + Send + '_>> {
+        self.inner.put_effect(effect, epoch, values)
     }
     fn effects(&self, run: &RunId) -> Answer<'_, Vec<StoredEffect>> {
         self.inner.effects(run)

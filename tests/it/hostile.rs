@@ -31,6 +31,7 @@ mod clocks;
 mod edges;
 mod found;
 mod inputs;
+mod time;
 mod timing;
 
 const MS: Duration = Duration::from_millis(1);

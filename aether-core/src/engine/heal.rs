@@ -4,39 +4,47 @@
 //! later wait costs one look per worker.
 
 use crate::engine::inner::{Inner, now};
-use crate::inbox::topics::{CANCEL, TERMINATE, answer_topic, approval_topic, signal_topic};
+use crate::inbox::topics::{CANCEL, TERMINATE, replies_to, signal_topic};
 use crate::journal::event::Event;
 use crate::sched::HashMap;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
-use crate::vocabulary::id::{CommandId, InvocationId, RunId};
+use crate::vocabulary::id::{CommandId, RunId};
 
-/// The newest unread message of each run that was looked at.
+/// The newest unread message of each run that needs no further look.
 #[derive(Debug, Default)]
 pub(super) struct Healer(HashMap<RunId, u64>);
 
 impl Healer {
-    /// The runs that could move and that nothing wakes.
-    pub(super) async fn look(&mut self, inner: &Inner) -> Result<Vec<RunId>, StoreError> {
+    /// The runs that could move and that nothing wakes, each with its newest message. They are found again until they are
+    /// [`Healer::settled`].
+    pub(super) async fn look(&mut self, inner: &Inner) -> Result<Vec<(RunId, u64)>, StoreError> {
         let mut found = Vec::new();
         let store = &inner.shared.store;
         let waiting = store.unread_waiting().await?;
-        self.0.retain(|run, _| waiting.iter().any(|(record, _)| record.id == *run));
+        let mut settled = std::mem::take(&mut self.0);
         for (record, newest) in waiting {
             // What is due is claimed like every other run.
             let due = record.wake_at.is_some_and(|wake_at| wake_at <= now(inner));
             if due || !inner.is_linked(&record.workflow) {
                 continue;
             }
-            if self.0.insert(record.id.clone(), newest) == Some(newest) {
+            if settled.remove(&record.id) == Some(newest) {
+                self.settled(record.id, newest);
                 continue;
             }
-            if is_wanted(&**store, &record.id).await? {
-                tracing::warn!(run = %record.id, "a waiting run was not woken by its message; it is claimed");
-                found.push(record.id);
+            match is_wanted(&**store, &record.id).await {
+                Ok(true) => found.push((record.id, newest)),
+                Ok(false) => self.settled(record.id, newest),
+                Err(error) => tracing::warn!(run = %record.id, %error, "cannot look what a run waits for"),
             }
         }
         Ok(found)
+    }
+
+    /// The run was claimed, or waits for none of its messages up to `newest`.
+    pub(super) fn settled(&mut self, run: RunId, newest: u64) {
+        self.0.insert(run, newest);
     }
 }
 
@@ -57,16 +65,7 @@ async fn is_wanted(store: &dyn Store, run: &RunId) -> Result<bool, StoreError> {
         topic == CANCEL
             || topic == TERMINATE
             || on.iter().any(|command| signals.get(command).is_some_and(|signal| signal == topic))
-            || on.iter().any(|command| is_about(topic, command))
+            || on.iter().any(|command| replies_to(topic, command))
     };
     Ok(store.inbox(run, 0).await?.iter().any(|message| wants(&message.topic)))
-}
-
-/// Whether a topic is one of the replies to this command.
-fn is_about(topic: &str, command: &CommandId) -> bool {
-    let of_invocation = topic.strip_prefix("resolve:").or_else(|| topic.strip_prefix("callback:"));
-    topic == answer_topic(command)
-        || topic == approval_topic(command)
-        || topic.strip_prefix("confirm:").is_some_and(|rest| rest.starts_with(&format!("{command}:")))
-        || of_invocation.is_some_and(|id| InvocationId::from(id.to_owned()).command() == *command)
 }

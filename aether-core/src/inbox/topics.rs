@@ -4,12 +4,26 @@
 
 use sha2::{Digest as _, Sha256};
 
+use crate::store::api::END_REQUESTS;
 use crate::vocabulary::id::{CommandId, InvocationId};
 use crate::vocabulary::payload::hex;
 
+const CALLBACK: &str = "callback:";
+const CONFIRM: &str = "confirm:";
+const RESOLVE: &str = "resolve:";
+
 /// Topic of the inbox under which the outcome of `invocation` is reported.
 pub(crate) fn callback_topic(invocation: &InvocationId) -> String {
-    format!("callback:{invocation}")
+    format!("{CALLBACK}{invocation}")
+}
+
+/// Whether messages of a topic answer what `command` waits for. Signals do not: their topics name no command.
+pub(crate) fn replies_to(topic: &str, command: &CommandId) -> bool {
+    let of_invocation = topic.strip_prefix(RESOLVE).or_else(|| topic.strip_prefix(CALLBACK));
+    topic == answer_topic(command)
+        || topic == approval_topic(command)
+        || topic.strip_prefix(CONFIRM).is_some_and(|rest| rest.starts_with(&format!("{command}:")))
+        || of_invocation.is_some_and(|id| InvocationId::from(id.to_owned()).command() == *command)
 }
 
 /// Name of the command that `cx.approval` issues.
@@ -32,7 +46,7 @@ pub(crate) fn signal_topic(name: &str) -> String {
 
 /// Topic of the inbox under which a resolution of `invocation` is sent.
 pub(crate) fn resolution_topic(invocation: &InvocationId) -> String {
-    format!("resolve:{invocation}")
+    format!("{RESOLVE}{invocation}")
 }
 
 /// Topic of the inbox under which the question about a resource is answered. Kinds and ids of resources hold anything
@@ -42,10 +56,10 @@ pub(crate) fn confirm_topic(command: &CommandId, resource: &str, id: &str) -> St
     hash.update((resource.len() as u64).to_be_bytes());
     hash.update(resource.as_bytes());
     hash.update(id.as_bytes());
-    format!("confirm:{command}:{}", hex(&hash.finalize()))
+    format!("{CONFIRM}{command}:{}", hex(&hash.finalize()))
 }
 
 /// Topic of the inbox under which a run is cancelled.
-pub(crate) const CANCEL: &str = "cancel";
+pub(crate) const CANCEL: &str = END_REQUESTS[0];
 /// Topic of the inbox under which a run is terminated.
-pub(crate) const TERMINATE: &str = "terminate";
+pub(crate) const TERMINATE: &str = END_REQUESTS[1];

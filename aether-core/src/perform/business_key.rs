@@ -74,10 +74,7 @@ impl StepCall {
         let holder = match self.business_key() {
             Ok(Some(key)) => {
                 let _in_flight = self.run.in_flight();
-                match self.run.shared.store.holder(&key).await {
-                    Ok(holder) => holder,
-                    Err(error) => return self.run.stop(error).await,
-                }
+                self.run.insist(|| self.run.shared.store.holder(&key)).await
             }
             Ok(None) | Err(_) => None,
         };
@@ -127,7 +124,7 @@ mod tests {
             parts in proptest::collection::vec(
                 ("[as/:0,4]{1,6}", "[as]{1,2}(::[as]{1,2}){0,2}", "[as/:0,\t4]{0,6}"), 60),
         ) {
-            let mut seen = std::collections::HashMap::new();
+            let mut seen = crate::sched::HashMap::new();
             for (run, path, key) in parts {
                 for (text, run) in [(key_in_run(&run, &path, &key), Some(run)), (key_in_store(&path, &key), None)] {
                     let tuple = (run, path.clone(), key.clone());

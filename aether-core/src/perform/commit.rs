@@ -4,6 +4,8 @@
 //! Promise: a value is written once to a journal; `step_committed` is written on success only; an outcome with a large
 //! value is durable in the effect store before it is appended.
 
+use futures_util::FutureExt as _;
+
 use crate::journal::event::{CommandCommitted, Event, NodeFinished};
 use crate::journal::frame::Frame;
 use crate::journal::large_values::{has_large, large};
@@ -12,6 +14,7 @@ use crate::policy::replay::Mode;
 use crate::run::append::{AppendExtras, unencodable};
 use crate::run::taken::Taken;
 use crate::store::api::StoredEffect;
+use crate::store::error::AppendError;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::Outcome;
@@ -81,8 +84,16 @@ impl StepCall {
             };
             let status = extras.ledger.first().map(|update| update.status);
             let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
-            if let Err(error) = run.shared.store.put_effect(effect, extras.stored.clone()).await {
-                return run.stop(error).await;
+            let put = || {
+                let put = run.shared.store.put_effect(effect.clone(), run.epoch, extras.stored.clone());
+                put.map(|put| match put {
+                    Err(AppendError::Store(error)) => Err(error),
+                    put => Ok(put),
+                })
+                .boxed()
+            };
+            if let Err(lost) = run.insist(put).await {
+                return run.stop(lost).await;
             }
             extras.drop_stored_values();
         }

@@ -2,7 +2,8 @@
 //!
 //! Promise: the body is never called again under the same key unless the policy is `retry`; every decision is an event.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -15,18 +16,24 @@ use crate::perform::call::{Next, StepCall};
 use crate::run::append::AppendExtras;
 use crate::run::reply_receiver::refuse;
 use crate::run::taken::Taken;
+use crate::sched::mutated;
 use crate::step::body::ProbeResult;
 use crate::step::context::StepCx;
 use crate::store::intent::DurableIntent;
 use crate::store::ledger::LedgerStatus;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{StepError, panic_message};
-use crate::vocabulary::id::{IdempotencyKey, InvocationId};
+use crate::vocabulary::id::{IdempotencyKey, InvocationId, WorkerId};
 use crate::vocabulary::net::{Netted, in_net};
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Payload;
 
 /// Calls of one invocation under one key before its outcome is left unknown.
 const MAX_SENDS: u32 = 5;
+
+/// Wait before a probe is asked again whose answer a paused worker may still change; it doubles.
+const FIRST_WAIT_FOR_FORMER_OWNER: Duration = Duration::from_millis(250);
+const LONGEST_WAIT_FOR_FORMER_OWNER: Duration = Duration::from_secs(60);
 
 impl StepCall {
     /// Decides about an invocation of unknown outcome. `decided` is a recorded decision that a crash interrupted.
@@ -102,44 +109,63 @@ impl StepCall {
         Next::Call(DurableIntent::reissued(key.clone(), &receipt))
     }
 
-    /// Asks the step's probe.
+    /// Asks the step's probe, and does what follows from its answer.
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
-        let cx = self.step_cx(self.run.now(), None);
-        let probe = match in_net(|| self.probing(cx)) {
-            Ok(Some(probe)) => probe,
-            Ok(None) => {
-                return self.in_doubt(invocation, "policy: probe", "the step has no probe", Vec::new()).await;
-            }
-            Err(message) => return self.probe_panicked(invocation, &message).await,
-        };
-        let found = {
-            let _in_flight = self.run.in_flight();
-            AssertUnwindSafe(Netted::new(&self.run.id, probe)).catch_unwind().await
-        };
-        let found = match found {
-            Ok(found) => found,
-            Err(panic) => return self.probe_panicked(invocation, &panic_message(&*panic)).await,
-        };
-        match found {
-            Ok(Ok(Probe::Happened(value))) => self.happened(invocation, value, "probe", Vec::new()).await,
-            Ok(Ok(Probe::DidNotHappen)) if self.attempt.saturating_add(1) >= self.most_denied_attempts() => {
-                self.never_happened(invocation).await
-            }
-            Ok(Ok(Probe::DidNotHappen)) => {
-                let again = self.did_not_happen(invocation, "probe", Vec::new());
-                self.pause_before_attempt().await;
-                again
-            }
-            Ok(Ok(Probe::Unknown)) => {
-                self.in_doubt(invocation, "probe", "its probe cannot tell", Vec::new()).await
-            }
-            Ok(Err(failure)) => {
-                self.in_doubt(invocation, "probe", &format!("its probe failed: {failure}"), Vec::new()).await
-            }
-            Err(error) => {
-                self.in_doubt(invocation, "probe", &format!("its probe failed: {error}"), Vec::new()).await
+        let mut wait = FIRST_WAIT_FOR_FORMER_OWNER;
+        loop {
+            // Before the probe looks: what a former owner did until it noticed, a later look sees.
+            let unaware = self.unaware_owners().await;
+            match (self.ask_probe().await, unaware.first()) {
+                (Ok(Probe::Happened(value)), _) => {
+                    return self.happened(invocation, value, "probe", Vec::new()).await;
+                }
+                (Ok(Probe::DidNotHappen), Some(worker)) => {
+                    tracing::warn!(
+                        run = %self.run.id, step = %self.command, %worker,
+                        "a step waits: it did not happen yet, but the worker that began it is paused and may still do it"
+                    );
+                    self.wait_until(later(self.run.now(), wait)).await;
+                    wait = (wait * 2).min(LONGEST_WAIT_FOR_FORMER_OWNER);
+                }
+                (Ok(Probe::DidNotHappen), None) => return self.denied(invocation).await,
+                (Ok(Probe::Unknown), _) => {
+                    return self.in_doubt(invocation, "probe", "its probe cannot tell", Vec::new()).await;
+                }
+                (Err((actor, why)), _) => return self.in_doubt(invocation, actor, &why, Vec::new()).await,
             }
         }
+    }
+
+    /// What the step's probe says, or who decides that it says nothing, and why.
+    async fn ask_probe(&self) -> Result<Probe<Payload>, (&'static str, String)> {
+        let panicked = |message: &str| ("probe", format!("its probe panicked: {message}"));
+        let cx = self.step_cx(self.run.now(), None);
+        let probe = in_net(|| self.probing(cx)).map_err(|message| panicked(&message))?;
+        let Some(probe) = probe else { return Err(("policy: probe", "the step has no probe".into())) };
+        let _in_flight = self.run.in_flight();
+        match AssertUnwindSafe(Netted::new(&self.run.id, probe)).catch_unwind().await {
+            Ok(Ok(Ok(found))) => Ok(found),
+            Ok(Ok(Err(failure))) => Err(("probe", format!("its probe failed: {failure}"))),
+            Ok(Err(error)) => Err(("probe", format!("its probe failed: {error}"))),
+            Err(panic) if mutated("probe-fails-its-run") => resume_unwind(panic),
+            Err(panic) => Err(panicked(&panic_message(&*panic))),
+        }
+    }
+
+    /// Workers that began this run's calls, were taken for dead, and may still wake up inside of one.
+    async fn unaware_owners(&self) -> Vec<WorkerId> {
+        let _in_flight = self.run.in_flight();
+        self.run.insist(|| self.run.shared.store.unaware_owners(&self.run.id)).await
+    }
+
+    /// The probe says that the newest attempt did not happen.
+    async fn denied(&mut self, invocation: &InvocationId) -> Next {
+        if self.attempt.saturating_add(1) >= self.most_denied_attempts() {
+            return self.never_happened(invocation).await;
+        }
+        let again = self.did_not_happen(invocation, "probe", Vec::new());
+        self.pause_before_attempt().await;
+        again
     }
 
     /// Attempts of which a probe may say that they did not happen. A policy that does not count its attempts adds none: a
@@ -147,11 +173,6 @@ impl StepCall {
     fn most_denied_attempts(&self) -> u32 {
         let attempts = self.options.retry().attempts();
         if attempts == u32::MAX { MAX_SENDS } else { MAX_SENDS.max(attempts) }
-    }
-
-    /// It is not known what a probe that panicked has seen.
-    async fn probe_panicked(&mut self, invocation: &InvocationId, message: &str) -> Next {
-        self.in_doubt(invocation, "probe", &format!("its probe panicked: {message}"), Vec::new()).await
     }
 
     /// The step's probe, or an interceptor's answer in its place; `None` where the step has none.

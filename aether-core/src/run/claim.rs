@@ -16,7 +16,7 @@ use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
 use crate::run::fault::{CommandSummary, Fault};
 use crate::run::shared::EngineShared;
-use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock};
+use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
@@ -68,8 +68,6 @@ pub(super) struct State {
     pub(super) obligations: Obligations,
     /// Undoing calls that this process knows, by the command they would undo.
     pub(super) undos: HashMap<CommandId, Undo>,
-    /// Next position when [`Run::is_stalled`] was called last.
-    pub(super) looked_at: Position,
     /// Durable waits, each with its time limit.
     pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
     /// Messages that were read from the store and that no wait has taken.
@@ -243,10 +241,8 @@ impl Run {
 
     /// Reads the store's inbox, for messages that other processes sent.
     pub(crate) async fn look_into_inbox(&self) {
-        match self.shared.store.inbox(&self.id, self.seen()).await {
-            Ok(inbox) => self.notify(inbox),
-            Err(error) => self.stop(error).await,
-        }
+        let inbox = self.insist(|| self.shared.store.inbox(&self.id, self.seen())).await;
+        self.notify(inbox);
     }
 
     /// Takes in the messages of the store's `inbox` that are new, and wakes all waits, also those for child runs.
@@ -263,9 +259,14 @@ impl Run {
             }
         }
         // Before the lock is released: whoever reads in `seen` that a message has arrived must find its receivers woken.
-        self.notified.notify_waiters();
+        if !mutated("notified-after-unlocking") {
+            self.notified.notify_waiters();
+        }
         // The driver takes this lock as soon as it is woken.
         drop(state);
+        if mutated("notified-after-unlocking") {
+            self.notified.notify_waiters();
+        }
         self.root.wake();
     }
 
@@ -316,6 +317,9 @@ impl Run {
             let state = self.lock();
             state.stopping || state.cancelling
         };
+        if closed && mutated("a-new-command-ends-the-run") && !self.is_cancelling() {
+            return self.stop(Fault::ShutDown { run: self.id.clone() }).await;
+        }
         if closed {
             std::future::pending().await
         }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::journal::frame::{Frame, StoredFrame};
 use crate::journal::large_values::LargeValue;
-use crate::store::error::StoreError;
+use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
@@ -49,6 +49,9 @@ pub struct StatusChange {
     /// that is notified while a worker holds it may be woken once more than needed.
     pub notify: Option<RunId>,
 }
+
+/// Topics of the messages that request the end of a run.
+pub const END_REQUESTS: [&str; 2] = ["cancel", "terminate"];
 
 /// A unit of work on a store's own database: the body of a transaction step.
 ///
@@ -110,6 +113,9 @@ pub struct Append {
     pub status: Option<StatusChange>,
     /// Numbers of the inbox messages that this append consumes. Unknown numbers are ignored.
     pub consumed: Vec<u64>,
+    /// The append is refused if the inbox holds an unread message of a topic in [`END_REQUESTS`]: a request to end the run
+    /// that was acknowledged, and that its worker has not seen or not obeyed.
+    pub unless_asked_to_end: bool,
     /// Reports the result. The store must answer it.
     pub ack: Ack,
 }
@@ -325,7 +331,7 @@ pub struct Snapshot {
 /// let (ack, reply) = Ack::awaited(run.clone(), 2, Arc::clone(&watermark));
 /// store.append(Append {
 ///     run: run.clone(), epoch: 1, expected: 1, at, frame, work: None, acquire: None,
-///     ledger: Vec::new(), status: None, consumed: Vec::new(), ack,
+///     ledger: Vec::new(), status: None, consumed: Vec::new(), unless_asked_to_end: false, ack,
 /// });
 /// assert_eq!(reply.await??.next, 2);
 /// assert_eq!(watermark.durable(), 2);
@@ -394,7 +400,8 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// [`AppendError::StaleEpoch`](crate::store::error::AppendError::StaleEpoch) when another worker has claimed the
     /// run, [`AppendError::RunEnded`](crate::store::error::AppendError::RunEnded) after a terminal status,
     /// [`AppendError::WrongPosition`](crate::store::error::AppendError::WrongPosition) when the append does not follow
-    /// the last one, [`StoreError::UnknownRun`] when there is no such run, and [`StoreError::Corrupt`] when a ledger
+    /// the last one, [`AppendError::AskedToEnd`](crate::store::error::AppendError::AskedToEnd) where
+    /// [`Append::unless_asked_to_end`] says so, [`StoreError::UnknownRun`] when there is no such run, and [`StoreError::Corrupt`] when a ledger
     /// row to change is missing.
     ///
     /// An append is answered only when it is decided: durable, refused for one of these reasons, or impossible for good
@@ -410,6 +417,23 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// The frames of a run in order, beginning with the one that holds position `from`. Empty for an unknown run. Sees
     /// every append that was acknowledged before the call.
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>>;
+
+    /// As [`Store::load`], but no frame that begins `events` or more behind `from`: a part of a journal that may be too
+    /// long for memory. The next part begins behind its last event. Empty at the end of the journal. The default reads
+    /// all of it; a store that can read a part should.
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        let (frames, end) = (self.load(run, from), from.saturating_add(events.max(1)));
+        Box::pin(async move {
+            let mut frames = frames.await?;
+            frames.retain(|frame| frame.position < end);
+            Ok(frames)
+        })
+    }
 
     /// The newest frame of a run; `None` for an unknown run.
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>>;
@@ -494,6 +518,9 @@ pub trait Store: Send + Sync + Debug + 'static {
         })
     }
 
+    /// The runs that `worker` holds and whose inbox is not empty, each with the number of its newest unread message.
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>>;
+
     /// Saves the newest progress of the body of `command`, in place of the progress saved before. A stale `epoch`
     /// changes nothing. Progress is deleted when the run ends. The default saves none, so that bodies start from the
     /// beginning.
@@ -528,12 +555,14 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// Kept as an append is while the medium refuses writes for the moment.
     ///
     /// # Errors
-    /// [`StoreError::UnknownRun`] when there is no such run.
+    /// [`AppendError::StaleEpoch`] when `epoch` is not the run's: another worker has claimed it and may have decided what
+    /// this outcome is about, so nothing is stored. [`StoreError::UnknownRun`] when there is no such run.
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>>;
+    ) -> BoxFuture<'_, Result<(), AppendError>>;
 
     /// The outcomes stored for a run, in the order in which they were stored.
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>>;

@@ -16,8 +16,8 @@ use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::journal::large_values::LargeValue;
 use crate::sched::{HashMap, Mutex};
 use crate::store::api::{
-    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
-    StatusChange, Store, StoredEffect, Unread,
+    Append, ClaimRequest, Created, Durability, END_REQUESTS, Lease, Message, NewRun, RunFilter, RunRecord,
+    Sent, Snapshot, StatusChange, Store, StoredEffect, Unread,
 };
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
@@ -203,6 +203,10 @@ impl Content {
         }
         if record.next != append.expected {
             return Err(AppendError::WrongPosition { run, expected: append.expected, found: record.next });
+        }
+        let is_request = |message: &Message| END_REQUESTS.contains(&&*message.topic);
+        if append.unless_asked_to_end && self.known(&append.run)?.inbox.after(0).any(is_request) {
+            return Err(AppendError::AskedToEnd { run });
         }
         // A row that this append acquires may also be changed by it.
         let own = append.acquire.as_ref().map(|acquire| &acquire.entry.key);
@@ -412,10 +416,10 @@ impl MemoryStore {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer<T: Send + 'static>(
+    fn answer<T: Send + 'static, E: Send + 'static>(
         &self,
-        ask: impl FnOnce(&mut Content) -> Result<T, StoreError>,
-    ) -> BoxFuture<'_, Result<T, StoreError>> {
+        ask: impl FnOnce(&mut Content) -> Result<T, E>,
+    ) -> BoxFuture<'_, Result<T, E>> {
         ready(ask(&mut self.content())).boxed()
     }
 }
@@ -453,6 +457,24 @@ impl Store for MemoryStore {
         })
     }
 
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        self.answer(|content| {
+            let Some(run) = content.runs.get(run) else { return Ok(Vec::new()) };
+            if from >= run.record.next {
+                return Ok(Vec::new());
+            }
+            let first = run.frames.partition_point(|frame| frame.position <= from).saturating_sub(1);
+            let end = from.saturating_add(events.max(1));
+            let page = run.frames.iter().skip(first).take_while(|frame| frame.position < end);
+            Ok(page.cloned().collect())
+        })
+    }
+
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
         self.answer(|content| Ok(content.runs.get(run).and_then(|run| run.frames.last().cloned())))
     }
@@ -475,6 +497,14 @@ impl Store for MemoryStore {
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
         self.answer(|content| Ok(content.claim(&request)))
+    }
+
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
+        self.answer(|content| {
+            let held = content.runs.values().filter(|run| run.record.owner.as_ref() == Some(worker));
+            let newest = |run: &Run| run.inbox.after(0).last().map(|message| message.seq);
+            Ok(held.filter_map(|run| Some((run.record.id.clone(), newest(run)?))).collect())
+        })
     }
 
     fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
@@ -596,10 +626,16 @@ impl Store for MemoryStore {
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
         self.answer(|content| {
-            let effects = &mut content.known(&effect.run)?.effects;
+            let run = content.known(&effect.run)?;
+            if run.record.epoch != epoch {
+                let found = run.record.epoch;
+                return Err(AppendError::StaleEpoch { run: effect.run, held: epoch, found });
+            }
+            let effects = &mut run.effects;
             if effects.iter().all(|known| known.key != effect.key) {
                 effects.push(effect);
             }

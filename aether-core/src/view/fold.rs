@@ -21,6 +21,11 @@ use crate::vocabulary::id::{CommandId, Position, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
+/// Events of the longest journal whose view is saved. Written as JSON, a view takes twice its own memory once more, and
+/// most of the time of a first view.
+const SNAPSHOT_LARGEST: Position = 50_000;
+/// Events that are read from the store at once.
+const PAGE: u64 = 2_000;
 /// Events after which a new snapshot of a view is worth its write.
 const SNAPSHOT_EVERY: Position = 512;
 
@@ -66,7 +71,8 @@ impl RunView {
         view
     }
 
-    /// Reads a run from its newest snapshot and the events appended since. Saves a new snapshot when there were many.
+    /// Reads a run from its newest snapshot and the events appended since. Saves a new snapshot when there were many,
+    /// unless the journal is so long that saving takes more memory than the view.
     ///
     /// # Errors
     /// [`StoreError`] when there is no such run or its journal is unreadable.
@@ -75,15 +81,22 @@ impl RunView {
         // A snapshot that does not decode, such as one of another version, is ignored: it only saves work.
         let mut view = saved.and_then(|s| s.state.decode().ok()).unwrap_or_else(|| Self::new(run.clone()));
         let start = view.position;
-        let frames = store.load(run, start).await?;
-        if frames.is_empty() && start == 0 {
+        // In parts: the frames of a long run are larger than the view of it.
+        loop {
+            let from = view.position;
+            for frame in store.load_page(run, from, PAGE).await? {
+                let events = crate::store::read::events(store, run, std::slice::from_ref(&frame)).await?;
+                events.into_iter().for_each(|event| view.apply((frame.at, event)));
+            }
+            if view.position == from {
+                break;
+            }
+        }
+        if view.position == 0 {
             return Err(StoreError::UnknownRun { run: run.clone() });
         }
-        for frame in frames {
-            let events = crate::store::read::events(store, run, std::slice::from_ref(&frame)).await?;
-            events.into_iter().for_each(|event| view.apply((frame.at, event)));
-        }
         if view.position - start >= SNAPSHOT_EVERY
+            && view.position <= SNAPSHOT_LARGEST
             && let Ok(state) = Payload::encode(&view)
         {
             store.save_snapshot(run, Snapshot { position: view.position, state }).await?;

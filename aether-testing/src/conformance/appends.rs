@@ -175,6 +175,29 @@ pub async fn loading_starts_at_a_position(store: &Arc<dyn Store>) {
     assert_eq!(places(store, "a", Position::MAX).await, [] as [Position; 0]);
 }
 
+/// Read in pages of any size, a journal is what it is when read at once.
+pub async fn pages_make_up_the_journal(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    for names in [&["x", "y", "z"][..], &["u"], &["v", "w"]] {
+        hand.append(|append| append.frame = frame(names)).await.unwrap();
+    }
+    let run = run_id("a");
+    let whole = store.load(&run, 0).await.unwrap();
+    for size in [0, 1, 2, 3, 100] {
+        let (mut read, mut from) = (Vec::new(), 0);
+        loop {
+            let page = store.load_page(&run, from, size).await.unwrap();
+            let Some(last) = page.last() else { break };
+            from = last.position + last.events().unwrap().len() as u64;
+            read.extend(page);
+        }
+        assert_eq!(read, whole, "pages of {size}");
+    }
+    // A page that begins inside a frame holds that frame.
+    assert_eq!(store.load_page(&run, 2, 1).await.unwrap(), whole[1..2]);
+    assert_eq!(store.load_page(&run_id("nobody"), 0, 5).await, Ok(Vec::new()));
+}
+
 /// `last_frame` returns the newest frame.
 pub async fn the_last_frame_is_the_newest(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;

@@ -7,9 +7,9 @@ use aether_core::journal::Frame;
 use aether_core::journal::{BlobRef, LargeValue};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerStatus;
-use aether_core::store::{Snapshot, Store, StoreError};
+use aether_core::store::{AppendError, Snapshot, Store, StoreError};
 
-use super::kit::{Hand, json, run_id};
+use super::kit::{Hand, json, run_id, takeover};
 
 /// Blobs are read back byte for byte, also after they were stored twice.
 pub async fn blobs_are_kept(store: &Arc<dyn Store>) {
@@ -41,9 +41,9 @@ pub async fn effects_are_kept(store: &Arc<dyn Store>) {
     let value = json(&format!("\"{}\"", "é".repeat(50_000)));
     let kept = LargeValue { at: BlobRef::of(&value), value };
     let (first, second) = (effect("a", 0, r#"[{"x":{ "a": 1.50 }}]"#), effect("a", 1, "[]"));
-    store.put_effect(first.clone(), vec![kept.clone()]).await.unwrap();
-    store.put_effect(second.clone(), vec![kept.clone()]).await.unwrap();
-    store.put_effect(effect("b", 0, "[]"), Vec::new()).await.unwrap();
+    store.put_effect(first.clone(), 1, vec![kept.clone()]).await.unwrap();
+    store.put_effect(second.clone(), 1, vec![kept.clone()]).await.unwrap();
+    store.put_effect(effect("b", 0, "[]"), 1, Vec::new()).await.unwrap();
     assert_eq!(store.effects(&run_id("a")).await, Ok(vec![first, second]));
     assert_eq!(store.effects(&run_id("b")).await.map(|effects| effects.len()), Ok(1));
     assert_eq!(store.blob(&kept.at.sha256).await, Ok(Some(kept.value.as_str().into())));
@@ -53,12 +53,28 @@ pub async fn effects_are_kept(store: &Arc<dyn Store>) {
 pub async fn the_first_effect_is_kept(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     let first = effect("a", 1, "[]");
-    store.put_effect(first.clone(), Vec::new()).await.unwrap();
-    store.put_effect(effect("a", 1, "[1]"), Vec::new()).await.unwrap();
+    store.put_effect(first.clone(), 1, Vec::new()).await.unwrap();
+    store.put_effect(effect("a", 1, "[1]"), 1, Vec::new()).await.unwrap();
     assert_eq!(store.effects(&run_id("a")).await, Ok(vec![first]));
-    let unknown = store.put_effect(effect("nobody", 1, "[]"), Vec::new()).await;
-    assert_eq!(unknown, Err(StoreError::UnknownRun { run: run_id("nobody") }));
+    let unknown = store.put_effect(effect("nobody", 1, "[]"), 1, Vec::new()).await;
+    assert_eq!(unknown, Err(StoreError::UnknownRun { run: run_id("nobody") }.into()));
     assert_eq!(store.effects(&run_id("nobody")).await, Ok(Vec::new()));
+}
+
+/// An outcome of a worker that lost its run is refused, with its values: the new owner may have decided otherwise.
+pub async fn an_effect_of_a_stale_epoch_is_refused(store: &Arc<dyn Store>) {
+    Hand::create(store, "a").await;
+    // The lease of the first worker expires at second 60.
+    assert_eq!(store.claim(takeover("second", 61, "first", 0)).await.unwrap().len(), 1);
+    let value = json("\"stale\"");
+    let kept = LargeValue { at: BlobRef::of(&value), value };
+    let stale = store.put_effect(effect("a", 1, "[1]"), 1, vec![kept.clone()]).await;
+    assert_eq!(stale, Err(AppendError::StaleEpoch { run: run_id("a"), held: 1, found: 2 }));
+    assert_eq!(store.effects(&run_id("a")).await, Ok(Vec::new()));
+    assert_eq!(store.blob(&kept.at.sha256).await, Ok(None));
+    let mine = effect("a", 1, "[2]");
+    store.put_effect(mine.clone(), 2, Vec::new()).await.unwrap();
+    assert_eq!(store.effects(&run_id("a")).await, Ok(vec![mine]));
 }
 
 fn snapshot(position: u64) -> Snapshot {

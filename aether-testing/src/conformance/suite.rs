@@ -73,7 +73,7 @@ macro_rules! store_suite {
             appends: frames_are_ordered_and_chained, a_frame_is_kept_byte_for_byte, a_wrong_position_is_refused,
                 a_stale_epoch_is_refused, nothing_follows_a_terminal_status, an_unknown_run_is_refused,
                 a_refused_append_leaves_its_batch_alone, nothing_follows_a_refused_append,
-                a_refused_append_leaves_nothing_behind, loading_starts_at_a_position, the_last_frame_is_the_newest,
+                a_refused_append_leaves_nothing_behind, loading_starts_at_a_position, pages_make_up_the_journal, the_last_frame_is_the_newest,
                 an_append_without_events_changes_the_rest, silent_appends_move_the_tail;
             ledger: a_key_is_granted_once, a_business_key_is_held_against_other_keys,
                 only_a_definite_failure_frees_a_business_key, concurrent_acquires_grant_one,
@@ -81,7 +81,8 @@ macro_rules! store_suite {
                 an_update_of_a_missing_row_is_refused, rows_are_listed_in_order_of_start;
             inbox: messages_keep_order_and_drop_duplicates, consumed_messages_are_gone,
                 an_inbox_is_read_after_a_number_and_counted, a_message_makes_its_run_due,
-                a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed, a_message_wakes_a_suspended_run,
+                a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed,
+                held_runs_with_unread_messages_are_listed, a_request_to_end_is_not_overtaken, a_message_wakes_a_suspended_run,
                 a_notification_wakes_a_suspended_run, a_notification_during_suspension_is_not_lost,
                 an_ended_run_takes_no_messages;
             leases: a_due_run_is_claimed_once, a_held_run_is_claimed_only_from_a_silent_worker,
@@ -95,7 +96,7 @@ macro_rules! store_suite {
             faults: a_lost_answer_does_not_double_an_append, a_lost_grant_is_not_given_twice, a_lost_creation_is_found,
                 a_failed_append_can_be_made_again, a_torn_batch_goes_on_where_it_was_cut,
                 a_failed_read_can_be_made_again, a_failed_value_can_be_kept_again;
-            kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
+            kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, an_effect_of_a_stale_epoch_is_refused, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
         }
     };
     (@rules $name:ident, $factory:expr, $($group:ident: $($rule:ident),*;)*) => {

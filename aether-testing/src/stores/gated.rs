@@ -118,26 +118,26 @@ impl<G: Gate> Gated<G> {
         }
     }
 
-    fn call<'a, T: Send + 'a>(
+    fn call<'a, T: Send + 'a, E: From<StoreError> + Send + 'a>(
         &self,
         call: StoreCall,
-        answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
-    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        answer: impl FnOnce() -> BoxFuture<'a, Result<T, E>>,
+    ) -> BoxFuture<'a, Result<T, E>> {
         self.decided(self.gate.decide(call), answer)
     }
 
-    fn decided<'a, T: Send + 'a>(
+    fn decided<'a, T: Send + 'a, E: From<StoreError> + Send + 'a>(
         &self,
         decision: GateDecision,
-        answer: impl FnOnce() -> BoxFuture<'a, Result<T, StoreError>>,
-    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        answer: impl FnOnce() -> BoxFuture<'a, Result<T, E>>,
+    ) -> BoxFuture<'a, Result<T, E>> {
         match decision {
             GateDecision::Pass | GateDecision::Lose => answer(),
-            GateDecision::Fail(error) => Box::pin(ready(Err(self.store_error(error)))),
+            GateDecision::Fail(error) => Box::pin(ready(Err(self.store_error(error).into()))),
             GateDecision::Freeze | GateDecision::Stall => Box::pin(pending()),
             GateDecision::Misreport(error) => {
                 let (answer, error) = (answer(), self.store_error(error));
-                Box::pin(async move { answer.await.and(Err(error)) })
+                Box::pin(async move { answer.await.and(Err(error.into())) })
             }
             GateDecision::Unacknowledged => {
                 let answer = answer();
@@ -174,6 +174,11 @@ impl<G: Gate> Store for Gated<G> {
         self.inner.register(worker, lease)
     }
 
+    /// Let through: it only tells an engine where to look.
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
+        self.inner.unread_held(worker)
+    }
+
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.workers())
     }
@@ -205,6 +210,15 @@ impl<G: Gate> Store for Gated<G> {
 
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
         self.call(StoreCall::Load, || self.inner.load(run, from))
+    }
+
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        self.call(StoreCall::Load, || self.inner.load_page(run, from, events))
     }
 
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
@@ -289,9 +303,10 @@ impl<G: Gate> Store for Gated<G> {
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.call(StoreCall::Effect, || self.inner.put_effect(effect, values))
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
+        self.call(StoreCall::Effect, || self.inner.put_effect(effect, epoch, values))
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {

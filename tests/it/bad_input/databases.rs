@@ -76,7 +76,8 @@ async fn a_full_database_holds_its_runs_and_loses_nothing() {
     let before = store.load(&run_id("large"), 0).await.unwrap();
     assert!(before.len() > 1, "the first step is in");
     drop(run);
-    in_time(engine.shutdown_within(Duration::ZERO)).await.unwrap();
+    let error = in_time(engine.shutdown_within(Duration::ZERO)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "the run could not be released: {error}");
     let error = in_time(store.close()).await.unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     drop(store);

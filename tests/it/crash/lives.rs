@@ -244,7 +244,11 @@ impl<'a> One<'a> {
     pub(crate) async fn live(&self) -> std::result::Result<End, String> {
         let world = Arc::new(SimEnvironment::new(self.at, self.seed));
         let builder = match self.keeping {
-            Keeping::Memory => Engine::builder().environment(world.clone()).lease(LEASE).poll_interval(LEASE),
+            Keeping::Memory => {
+                // Short, because the next process must see it pass.
+                let lease = Duration::from_secs(20);
+                Engine::builder().environment(world.clone()).lease(lease).poll_interval(LEASE)
+            }
             Keeping::Sqlite => {
                 let pause = Duration::from_millis(5);
                 // A process that is to die at the write of a number counts them best when none depends on the clock.

@@ -467,7 +467,8 @@ async fn a_record_of_other_arguments_is_not_taken_over() {
     let frame = Frame::encode(&outcome).unwrap();
     let key = aether::id::IdempotencyKey::new(&run_id("much"), outcome[0].command().unwrap(), 0);
     let effect = StoredEffect { run: run_id("much"), key, frame, status: None };
-    place.store.put_effect(effect, Vec::new()).await.unwrap();
+    let epoch = place.store.run(&run_id("much")).await.unwrap().unwrap().epoch;
+    place.store.put_effect(effect, epoch, Vec::new()).await.unwrap();
     let (_engine, result) = go_on(&place, &calls, Limits::default()).await;
     assert_eq!((result.unwrap().as_str(), calls.of("look_at_much")), (RESULT, 1));
     let journal = Journal::read(&place.store, "much").await;

@@ -3,9 +3,10 @@
 //! Promise: a caller sees a result only after it is durable; calls in flight are recorded as abandoned; children are asked
 //! to end before the terminal event, and are asked again after a crash in between.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::unwinding::unwind;
@@ -20,6 +21,7 @@ use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::program::{Children, Completion};
 use crate::run::taken::Taken;
+use crate::sched::mutated;
 use crate::store::api::StatusChange;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::failure::Failure;
@@ -96,6 +98,8 @@ impl RunCompletion {
             }
         }
         let (mut events, mut extras) = abandon(run).await?;
+        // What was decided before stays so: then a request came after it.
+        extras.unless_asked_to_end = !self.unwinding && self.gives_way();
         let event = with_uncompensated(self.end, run);
         extras.status = Some(StatusChange {
             status: status_of(&event),
@@ -118,7 +122,13 @@ impl RunCompletion {
         let (mut events, mut extras) = abandon(run).await?;
         events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
         extras.consumed = std::mem::take(&mut self.consumed);
+        extras.unless_asked_to_end = self.gives_way();
         durable_or_fault(run, events, extras).await
+    }
+
+    /// Whether a request to end the run, acknowledged before this end is durable, outweighs it.
+    fn gives_way(&self) -> bool {
+        matches!(self.end, Event::RunCompleted(_) | Event::RunFailed(_))
     }
 
     fn is_terminated(&self) -> bool {
@@ -217,6 +227,7 @@ pub(crate) async fn suspend(
     on: Vec<CommandId>,
     seen: u64,
 ) -> Result<(), DriveEnd> {
+    let seen = if mutated("seen-is-read-late") { run.seen() } else { seen };
     let status = StatusChange { status: Status::Waiting, wake_at: until, release: true, seen, notify: None };
     let extras = AppendExtras { status: Some(status), ..AppendExtras::default() };
     durable_or_fault(run, vec![RunWaiting { until, on }.into()], extras).await
@@ -231,11 +242,20 @@ async fn durable_or_fault(run: &Run, events: Vec<Event>, extras: AppendExtras) -
     unless_failed(run, append).await.map(drop)
 }
 
-/// Waits for `work` unless an append fails meanwhile.
+/// Waits for `work` unless the run stops meanwhile: `work` itself may have stopped it, and then it never returns.
 async fn unless_failed<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, DriveEnd> {
-    let (work, broken) = (pin!(work), pin!(run.watermark().failed()));
-    match futures_util::future::select(work, broken).await {
-        futures_util::future::Either::Left((done, _)) => Ok(done),
-        futures_util::future::Either::Right((error, _)) => Err(DriveEnd::Fault(Fault::Append(error))),
-    }
+    let (mut work, mut broken) = (pin!(work), pin!(run.watermark().failed()));
+    poll_fn(|cx| {
+        // Before the looks: a fault after them wakes this task, which drives nothing that would hear of it.
+        run.root().register(cx.waker());
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(Ok(done));
+        }
+        let broken = broken.as_mut().poll(cx).map(Fault::Append);
+        match (run.fault(), broken) {
+            (Some(fault), _) | (None, Poll::Ready(fault)) => Poll::Ready(Err(DriveEnd::Fault(fault))),
+            (None, Poll::Pending) => Poll::Pending,
+        }
+    })
+    .await
 }

@@ -1,0 +1,509 @@
+//! Time against the engine: shutdowns in the middle of everything, workers that are paused or hold up their threads,
+//! clocks that leap, files that are locked for longer than a lease, and owners that come back.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+use aether::definition::Probe;
+use aether::sqlite::rusqlite::Connection;
+use aether::store::event::Event;
+use aether::store::ledger::LedgerStatus;
+
+use super::*;
+use crate::seeds::kit::STORES;
+
+/// A world whose keeper of leases and timers can be stopped, as those of a paused process are, and whose wall clock can
+/// be set.
+#[derive(Clone, Debug, Default)]
+struct World {
+    paused: Arc<AtomicBool>,
+    /// Microseconds that the wall clock is ahead.
+    ahead: Arc<AtomicI64>,
+    /// The first draws, as of a machine that was copied.
+    copied: bool,
+    draws: Arc<AtomicUsize>,
+}
+
+impl World {
+    fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::SeqCst);
+    }
+
+    fn leap(&self, ahead: Duration) {
+        self.ahead.store(i64::try_from(ahead.as_micros()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Environment for World {
+    fn now(&self) -> Timestamp {
+        let ahead = self.ahead.load(Ordering::SeqCst);
+        Timestamp::from_microsecond(SystemEnvironment.now().as_microsecond() + ahead).unwrap()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        match self.copied {
+            true => {
+                let draw = u8::try_from(self.draws.fetch_add(1, Ordering::SeqCst) % 256).unwrap();
+                bytes.fill(draw);
+            }
+            false => SystemEnvironment.fill_random(bytes),
+        }
+    }
+
+    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let world = self.clone();
+        Box::pin(async move {
+            while world.now() < until || world.paused.load(Ordering::SeqCst) {
+                sleep(2 * MS).await;
+            }
+        })
+    }
+
+    fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let world = self.clone();
+        Box::pin(async move {
+            sleep(span).await;
+            while world.paused.load(Ordering::SeqCst) {
+                sleep(2 * MS).await;
+            }
+        })
+    }
+
+    fn spawn_keeper(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        SystemEnvironment.spawn_keeper(task);
+    }
+}
+
+/// What the bodies of a test tell it.
+#[derive(Debug, Default)]
+struct Notes {
+    /// Calls of tools by key.
+    calls: Mutex<BTreeMap<String, u32>>,
+    /// What the tools did to the world.
+    effects: AtomicU32,
+    /// Bodies that ran to their end.
+    ended: AtomicU32,
+}
+
+impl Notes {
+    fn call(&self, key: &str) {
+        *self.calls.lock().unwrap().entry(key.to_owned()).or_default() += 1;
+    }
+
+    fn calls(&self) -> u32 {
+        self.calls.lock().unwrap().values().sum()
+    }
+
+    fn most_under_one_key(&self) -> u32 {
+        self.calls.lock().unwrap().values().copied().max().unwrap_or_default()
+    }
+}
+
+/// Pay, which takes as many milliseconds as it is told.
+#[step(effect = "tool")]
+async fn ht_pay(cx: &mut StepCx, millis: u64) -> Result<u64> {
+    let notes = cx.dep::<Arc<Notes>>()?;
+    notes.call(cx.idempotency_key().as_str());
+    sleep(Duration::from_millis(millis)).await;
+    notes.ended.fetch_add(1, Ordering::SeqCst);
+    Ok(millis)
+}
+
+/// Pay, and hold up the thread meanwhile.
+#[step(effect = "tool")]
+async fn ht_pay_blocking(cx: &mut StepCx, millis: u64) -> Result<u64> {
+    let notes = cx.dep::<Arc<Notes>>()?;
+    notes.call(cx.idempotency_key().as_str());
+    std::thread::sleep(Duration::from_millis(millis));
+    Ok(millis)
+}
+
+/// Look, for a moment.
+#[step(effect = "read")]
+async fn ht_look(_cx: &mut StepCx, n: u32) -> Result<u32> {
+    sleep(MS).await;
+    Ok(n)
+}
+
+/// Pay again and again, in small pieces.
+#[workflow]
+async fn ht_paying(cx: &mut Cx, times: u32) -> Result<u32> {
+    for _ in 0..times {
+        ht_pay(cx, 1).await?;
+    }
+    Ok(times)
+}
+
+/// Pay once.
+#[workflow]
+async fn ht_once(cx: &mut Cx, millis: u64) -> Result<u64> {
+    Ok(ht_pay(cx, millis).await?)
+}
+
+/// Pay once, on a thread of its own.
+#[workflow]
+async fn ht_blocking(cx: &mut Cx, millis: u64) -> Result<u64> {
+    Ok(ht_pay_blocking(cx, millis).await?)
+}
+
+/// A slow payment, and short looks beside it.
+#[workflow]
+async fn ht_beside(cx: &mut Cx) -> Result<u64> {
+    let (paid, _looks) = cx
+        .join((
+            async |cx: &mut Cx| ht_pay(cx, 600).await,
+            async |cx: &mut Cx| {
+                for n in 0..10_000 {
+                    ht_look(cx, n).await?;
+                }
+                Ok::<_, Failure>(())
+            },
+        ))
+        .await;
+    Ok(paid?)
+}
+
+async fn in_doubt(store: &dyn Store) -> usize {
+    let mut count = 0;
+    for run in store.runs(Default::default()).await.unwrap() {
+        let rows = store.entries(&run.id).await.unwrap();
+        count += rows.iter().filter(|row| row.status == LedgerStatus::InDoubt).count();
+        let events = events(store, &run.id).await;
+        count += events.iter().filter(|event| matches!(event, Event::InvocationResolved(_))).count();
+    }
+    count
+}
+
+fn on(store: &Arc<dyn Store>, notes: &Arc<Notes>, world: &World) -> EngineBuilder {
+    Engine::builder()
+        .environment(Arc::new(world.clone()))
+        .store(Arc::clone(store))
+        .provide(Arc::clone(notes))
+        .poll_interval(10 * MS)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_body_is_called_after_a_shutdown_returned_and_nothing_is_in_doubt() {
+    for place in STORES {
+        for pause in [0, 2, 5, 12, 30] {
+            let (place, notes) = (place(), Arc::new(Notes::default()));
+            let engine = on(&place.store, &notes, &World::default()).start().await.unwrap();
+            for n in 0..150 {
+                engine.start::<ht_paying>(20).id(format!("run-{n}")).await.unwrap();
+            }
+            soon(engine.shutdown()).await.unwrap();
+            // A start with many runs that are due, and a shutdown while they are claimed, read and launched.
+            let engine = on(&place.store, &notes, &World::default()).start().await.unwrap();
+            sleep(pause * MS).await;
+            soon(engine.shutdown()).await.unwrap();
+            let (calls, ended) = (notes.calls(), notes.ended.load(Ordering::SeqCst));
+            assert_eq!(calls, ended, "a shutdown with patience lets bodies end");
+            sleep(50 * MS).await;
+            assert_eq!(notes.calls(), calls, "a body was called after the shutdown");
+            let held = place.store.workers().await.unwrap();
+            assert_eq!(held, [], "a run was not released");
+            let engine = on(&place.store, &notes, &World::default()).start().await.unwrap();
+            for n in 0..150 {
+                let run = engine.handle::<ht_paying>(format!("run-{n}")).await.unwrap();
+                assert_eq!(timeout(60 * 1000 * MS, run.result()).await.unwrap().unwrap(), 20);
+            }
+            assert_eq!((notes.calls(), notes.most_under_one_key()), (150 * 20, 1));
+            assert_eq!(in_doubt(&*place.store).await, 0);
+            engine.shutdown().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_lets_a_body_end_while_other_branches_would_go_on() {
+    for place in STORES {
+        let (place, notes) = (place(), Arc::new(Notes::default()));
+        let engine = on(&place.store, &notes, &World::default()).start().await.unwrap();
+        let run = engine.start::<ht_beside>(()).id("beside").await.unwrap();
+        soon(async {
+            while notes.calls() == 0 {
+                sleep(MS).await;
+            }
+        })
+        .await;
+        sleep(50 * MS).await;
+        drop(run);
+        soon(engine.shutdown()).await.unwrap();
+        assert_eq!(notes.ended.load(Ordering::SeqCst), 1, "the body was cut off within the patience");
+        let outcome = events(&*place.store, &run_id("beside")).await;
+        assert!(
+            outcome.iter().any(|event| matches!(event, Event::ToolInvocationFinished(_))),
+            "{outcome:#?}"
+        );
+        assert_eq!(in_doubt(&*place.store).await, 0);
+    }
+}
+
+/// Waits for a word.
+#[workflow]
+async fn ht_child(cx: &mut Cx) -> Result<u32> {
+    Ok(cx.signal("go").await?)
+}
+
+/// Waits for a child.
+#[workflow]
+async fn ht_parent(cx: &mut Cx) -> Result<u32> {
+    Ok(cx.child::<ht_child>(()).id("child").await?)
+}
+
+#[tokio::test]
+async fn a_worker_that_lost_the_parent_tells_its_children_nothing() {
+    for place in STORES {
+        for ask in ["cancel", "terminate"] {
+            let (place, notes) = (place(), Arc::new(Notes::default()));
+            let world = World::default();
+            let engine =
+                on(&place.store, &notes, &world).eviction_grace(60 * 1000 * MS).start().await.unwrap();
+            let run = engine.start::<ht_parent>(()).id("parent").await.unwrap();
+            soon(async {
+                while place.store.run(&run_id("child")).await.unwrap().is_none() {
+                    sleep(MS).await;
+                }
+            })
+            .await;
+            // The next owner holds the parent from here on.
+            let request = ClaimRequest {
+                worker: WorkerId::from("next".to_owned()),
+                now: Timestamp::now(),
+                silent: silent(&*place.store).await,
+                limit: 1,
+                workflows: Vec::new(),
+                only: Some(run_id("parent")),
+            };
+            assert_eq!(place.store.claim(request).await.unwrap().len(), 1);
+            match ask {
+                "cancel" => run.cancel("enough", "ann").await.unwrap(),
+                _ => run.terminate("enough", "ann").await.unwrap(),
+            };
+            sleep(100 * MS).await;
+            let told = place.store.inbox(&run_id("child"), 0).await.unwrap();
+            assert_eq!(told, [], "{ask}: a decision that was refused took effect");
+            assert_eq!(place.store.run(&run_id("child")).await.unwrap().unwrap().status.is_terminal(), false);
+        }
+    }
+}
+
+async fn silent(store: &dyn Store) -> Vec<SilentWorker> {
+    let workers = store.workers().await.unwrap().into_iter();
+    workers.map(|worker| SilentWorker { id: worker.id, renewals: worker.renewals }).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_leaps_takes_no_run_from_a_live_worker() {
+    for place in STORES {
+        let (place, notes, world) = (place(), Arc::new(Notes::default()), World::default());
+        let first = on(&place.store, &notes, &world).start().await.unwrap();
+        let second = on(&place.again(), &notes, &world).start().await.unwrap();
+        let mut runs = Vec::new();
+        for n in 0..10 {
+            runs.push(first.start::<ht_once>(400).id(format!("leap-{n}")).await.unwrap());
+        }
+        for seconds in [60, 3_600, 100_000, 0] {
+            sleep(60 * MS).await;
+            world.leap(Duration::from_secs(seconds));
+        }
+        for run in runs {
+            assert_eq!(soon(run.result()).await.unwrap(), 400);
+            assert_eq!(place.store.run(run.id()).await.unwrap().unwrap().epoch, 1, "it kept its owner");
+        }
+        assert_eq!((notes.calls(), in_doubt(&*place.store).await), (10, 0));
+        second.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_locked_for_longer_than_a_lease_costs_nobody_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locked.db");
+    let (notes, world) = (Arc::new(Notes::default()), World::default());
+    let lease = 400 * MS;
+    let first = on(&sqlite(&path), &notes, &world).lease(lease).start().await.unwrap();
+    let second = on(&sqlite(&path), &notes, &world).lease(lease).start().await.unwrap();
+    let mut runs = Vec::new();
+    for n in 0..10 {
+        runs.push(first.start::<ht_once>(300 + 100 * n).id(format!("locked-{n}")).await.unwrap());
+    }
+    sleep(250 * MS).await;
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    sleep(4 * lease).await;
+    other.execute_batch("COMMIT").unwrap();
+    for (n, run) in (0..).zip(runs) {
+        assert_eq!(soon(run.result()).await.unwrap(), 300 + 100 * n);
+    }
+    let store = sqlite(&path);
+    assert_eq!((notes.calls(), notes.most_under_one_key(), in_doubt(&*store).await), (10, 1, 0));
+    second.shutdown().await.unwrap();
+    first.shutdown().await.unwrap();
+}
+
+#[test]
+fn bodies_that_hold_up_every_thread_keep_their_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("blocked.db");
+    let (notes, world) = (Arc::new(Notes::default()), World::default());
+    let lease = 300 * MS;
+    let runtime = |threads| {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap()
+    };
+    let (busy, idle) = (runtime(2), runtime(1));
+    let second = idle.block_on(on(&sqlite(&path), &notes, &world).lease(lease).start()).unwrap();
+    busy.block_on(async {
+        let engine = on(&sqlite(&path), &notes, &world).lease(lease).start().await.unwrap();
+        let mut runs = Vec::new();
+        for n in 0..4 {
+            runs.push(engine.start::<ht_blocking>(900).id(format!("blocking-{n}")).await.unwrap());
+        }
+        for run in runs {
+            assert_eq!(timeout(20 * 1000 * MS, run.result()).await.unwrap().unwrap(), 900);
+        }
+        assert_eq!((notes.calls(), notes.most_under_one_key()), (4, 1));
+        assert_eq!(in_doubt(&**engine.store()).await, 0);
+        engine.shutdown().await.unwrap();
+    });
+    idle.block_on(second.shutdown()).unwrap();
+}
+
+/// The engine of another process on the same file.
+struct Elsewhere(Engine);
+
+/// Pay; a person cancels the run meanwhile, through another process, and is told that it was taken.
+#[step(effect = "tool")]
+async fn ht_pay_and_cancel(cx: &mut StepCx) -> Result<u32> {
+    let Elsewhere(engine) = &*cx.dep::<Elsewhere>()?;
+    engine.cancel(cx.run_id(), "enough", "ann").await.map_err(Failure::permanent)?;
+    Ok(1)
+}
+
+/// Its last action is the payment.
+#[workflow]
+async fn ht_cancelled_at_the_end(cx: &mut Cx) -> Result<u32> {
+    Ok(ht_pay_and_cancel(cx).await?)
+}
+
+/// Looks again and again, for as long as it is let.
+#[workflow]
+async fn ht_busy(cx: &mut Cx) -> Result<u32> {
+    let mut n = 0;
+    loop {
+        n = ht_look(cx, n).await? % 1_000 + 1;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_that_another_process_acknowledged_is_obeyed() {
+    for place in STORES {
+        let (place, notes, world) = (place(), Arc::new(Notes::default()), World::default());
+        let elsewhere = on(&place.again(), &notes, &world).start().await.unwrap();
+        let engine =
+            on(&place.store, &notes, &world).provide(Elsewhere(elsewhere.clone())).start().await.unwrap();
+        for n in 0..5 {
+            let run = engine.start::<ht_cancelled_at_the_end>(()).id(format!("last-{n}")).await.unwrap();
+            let end = soon(run.end()).await.unwrap();
+            assert!(matches!(end, aether::engine::RunEnd::Cancelled { .. }), "{end:?}");
+        }
+        // One that never stands still is told as well.
+        let run = engine.start::<ht_busy>(()).id("busy").await.unwrap();
+        sleep(50 * MS).await;
+        elsewhere.cancel(run.id(), "enough", "ann").await.unwrap();
+        let end = soon(run.end()).await.unwrap();
+        assert!(matches!(end, aether::engine::RunEnd::Cancelled { .. }), "{end:?}");
+        engine.shutdown().await.unwrap();
+        elsewhere.shutdown().await.unwrap();
+    }
+}
+
+static BEFORE_THE_EFFECT: Semaphore = Semaphore::const_new(0);
+
+/// Transfer. The first call is held up right before it changes the world.
+#[step(effect = "tool", on_unknown = "probe", probe = ht_transferred)]
+async fn ht_transfer(cx: &mut StepCx, amount: u32) -> Result<u32> {
+    let notes = cx.dep::<Arc<Notes>>()?;
+    notes.call(cx.idempotency_key().as_str());
+    if notes.calls() == 1 {
+        BEFORE_THE_EFFECT.acquire().await?.forget();
+    }
+    notes.effects.fetch_add(1, Ordering::SeqCst);
+    Ok(amount)
+}
+
+async fn ht_transferred(cx: &mut StepCx, amount: u32) -> Result<Probe<u32>> {
+    let notes = cx.dep::<Arc<Notes>>()?;
+    Ok(match notes.effects.load(Ordering::SeqCst) {
+        0 => Probe::DidNotHappen,
+        _ => Probe::Happened(amount),
+    })
+}
+
+/// Transfer once.
+#[workflow]
+async fn ht_transferring(cx: &mut Cx) -> Result<u32> {
+    Ok(ht_transfer(cx, 5).await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_probe_does_not_deny_what_a_paused_owner_may_still_do() {
+    for wakes_in_the_body in [true, false] {
+        BEFORE_THE_EFFECT.forget_permits(BEFORE_THE_EFFECT.available_permits());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("paused.db");
+        let (notes, paused, awake) = (Arc::new(Notes::default()), World::default(), World::default());
+        let first = on(&sqlite(&path), &notes, &paused).lease(200 * MS).start().await.unwrap();
+        let run = first.start::<ht_transferring>(()).id("transfer").await.unwrap();
+        soon(async {
+            while notes.calls() == 0 {
+                sleep(MS).await;
+            }
+        })
+        .await;
+        // The whole process stands still, in the middle of its call, while another one takes the run over.
+        paused.pause(true);
+        let second = on(&sqlite(&path), &notes, &awake).lease(200 * MS).start().await.unwrap();
+        let store = sqlite(&path);
+        soon(async {
+            while store.run(run.id()).await.unwrap().unwrap().epoch == 1 {
+                sleep(5 * MS).await;
+            }
+        })
+        .await;
+        sleep(600 * MS).await;
+        assert_eq!(
+            notes.calls(),
+            1,
+            "the probe's denial was believed while the former owner may still do it"
+        );
+        let run = second.handle::<ht_transferring>("transfer").await.unwrap();
+        if wakes_in_the_body {
+            // It wakes up inside of its call, before it learns that it has lost the run.
+            BEFORE_THE_EFFECT.add_permits(1);
+            sleep(50 * MS).await;
+        }
+        paused.pause(false);
+        assert_eq!(soon(run.result()).await.unwrap(), 5);
+        assert_eq!(notes.effects.load(Ordering::SeqCst), 1, "it happened twice");
+        assert_eq!(notes.calls(), if wakes_in_the_body { 1 } else { 2 });
+        first.shutdown().await.unwrap();
+        second.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn two_machines_with_equal_entropy_are_two_workers() {
+    for place in STORES {
+        let (place, notes) = (place(), Arc::new(Notes::default()));
+        let copy = || World { copied: true, ..World::default() };
+        let first = on(&place.store, &notes, &copy()).start().await.unwrap();
+        let second = soon(on(&place.again(), &notes, &copy()).start()).await.unwrap();
+        let run = second.start::<ht_once>(1).id("copied").await.unwrap();
+        assert_eq!(soon(run.result()).await.unwrap(), 1);
+        first.shutdown().await.unwrap();
+        second.shutdown().await.unwrap();
+    }
+}
