@@ -14,8 +14,9 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Ack, Append, AppendReply, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun,
-    Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
+    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns,
+    Lease, LostRun, Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread,
+    WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending};
 use jiff::Timestamp;
@@ -50,8 +51,8 @@ impl PacedStore {
     fn write<T: Send + 'static>(
         &self,
         what: &'static str,
-        work: impl FnOnce(Arc<dyn Store>) -> BoxFuture<'static, Result<T, StoreError>>,
-    ) -> BoxFuture<'static, Result<T, StoreError>> {
+        work: impl FnOnce(Arc<dyn Store>) -> BoxFuture<'static, T>,
+    ) -> BoxFuture<'static, T> {
         let (answer, answered) = oneshot::channel();
         let (work, pace) = (work(Arc::clone(&self.inner)), Arc::clone(&self.pace));
         let job = async move {
@@ -231,6 +232,10 @@ impl Store for PacedStore {
         self.read("runs with unread messages", self.inner.unread_waiting())
     }
 
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
+        self.read("held runs with unread messages", self.inner.unread_held(worker))
+    }
+
     fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         let hash = hash.to_owned();
         self.write("large value", move |inner| Box::pin(async move { inner.put_blob(&hash, bytes).await }))
@@ -239,9 +244,12 @@ impl Store for PacedStore {
     fn put_effect(
         &self,
         effect: StoredEffect,
+        epoch: Epoch,
         values: Vec<LargeValue>,
-    ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.write("effect", move |inner| Box::pin(async move { inner.put_effect(effect, values).await }))
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
+        self.write("effect", move |inner| {
+            Box::pin(async move { inner.put_effect(effect, epoch, values).await })
+        })
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
