@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Case, Mode};
+use crate::case::{Case, Plan};
 
 /// How much is explored.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub struct Report {
 }
 
 /// Explores seeds from `first` on, on all cores; until `stop` holds for a rule that was broken.
-pub fn explore(first: u64, budget: Budget, mode: Mode, stop: impl Fn(&str) -> bool + Sync) -> Report {
+pub fn explore(first: u64, budget: Budget, plan: Plan, stop: impl Fn(&str) -> bool + Sync) -> Report {
     let began = Instant::now();
     let (next, over) = (AtomicU64::new(first), AtomicBool::new(false));
     let report = Mutex::new(Report::default());
@@ -63,7 +63,7 @@ pub fn explore(first: u64, budget: Budget, mode: Mode, stop: impl Fn(&str) -> bo
                     if is_enough {
                         return;
                     }
-                    let verdict = Case::of(seed, mode).run(false);
+                    let verdict = Case::of(seed, plan).run(false);
                     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                     report.schedules += 1;
                     report.steps += verdict.ended.steps;
