@@ -127,11 +127,11 @@ fn explored(options: &Options) -> ExitCode {
 /// Puts each known fault back, each in a process of its own, and says after how many schedules it is found.
 fn hunt(options: &Options) -> ExitCode {
     let mut missed = 0;
-    for (fault, what, _) in mutants::ALL {
-        println!("{fault}: {what}");
+    for fault in mutants::ALL {
+        println!("{}: {}", fault.name, fault.what);
         let Ok(program) = std::env::current_exe() else { return ExitCode::FAILURE };
         let mut command = std::process::Command::new(program);
-        command.args(["--mutant", fault, "--seed", &options.seed.to_string()]);
+        command.args(["--mutant", fault.name, "--seed", &options.seed.to_string()]);
         if let Budget::Schedules(count) = options.budget {
             command.arg(count.to_string());
         }
@@ -143,19 +143,19 @@ fn hunt(options: &Options) -> ExitCode {
 
 /// Explores until the fault is found.
 fn hunted(fault: &str, options: &Options) -> ExitCode {
-    let known = mutants::ALL.iter().find(|(name, ..)| *name == fault);
-    let Some((_, cause, rules)) = known else {
+    let Some(known) = mutants::ALL.iter().find(|known| known.name == fault) else {
         eprintln!("no fault `{fault}`");
         return ExitCode::FAILURE;
     };
-    let report = explore(options.seed, options.budget, options.plan, |rule| rules.contains(&rule));
+    let (rules, plan) = (known.rules, Plan { file: known.file, ..options.plan });
+    let report = explore(options.seed, options.budget, plan, |rule| rules.contains(&rule));
     let found = rules.iter().find_map(|rule| Some((rule, report.failures.get(*rule)?)));
     match found {
         Some((rule, failures)) => {
             let (after, seconds) = (report.schedules, report.took.as_secs_f64());
             println!("  found after {after} schedules, {seconds:.1} s: {rule}, seed {}", failures.seed);
             if options.keep {
-                keep(rule, fault, Some(cause), Case::of(failures.seed, options.plan).shrunk(rule));
+                keep(rule, fault, Some(known.what), Case::of(failures.seed, plan).shrunk(rule));
             }
             ExitCode::SUCCESS
         }

@@ -23,7 +23,7 @@ use crate::error::{OpError, gone, is_transient, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::request::{Call, Closer, Op};
-use crate::sched::{Instant, Receiver, SOON, Sender, TryRecvError, sleep, yield_now};
+use crate::sched::{Instant, Receiver, SOON, Sender, TryRecvError, mutated, sleep, yield_now};
 use crate::step_connection::{StepConnection, StepFailure, run_transaction};
 use crate::stuck::{Stuck, unwritten};
 
@@ -324,7 +324,7 @@ impl<'c> Writer<'c> {
     /// Puts the operations of a batch that was not committed back in front of the queue, in their order, and answers
     /// those that are not tried again.
     fn undo(&mut self, error: &rusqlite::Error, alone: bool) {
-        let transient = is_transient(error);
+        let transient = is_transient(error) && !mutated("writes-are-not-kept");
         let error = translate(error, &self.batch.store);
         // One that cannot be written at all takes no other with it: each is tried by itself.
         let try_ = if transient { Try::Again } else { Try::Alone };

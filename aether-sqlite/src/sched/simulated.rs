@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+pub(crate) use aether_core::sched::mutated;
 use aether_core::sched::{hooks, point};
 
 /// As [`std::time::Instant`].
