@@ -184,6 +184,8 @@ impl<'c> Batch<'c> {
             AppendError::RunEnded { run, status: head.status }
         } else if head.next != append.expected {
             AppendError::WrongPosition { run, expected: append.expected, found: head.next }
+        } else if append.unless_asked_to_end && self.statements.is_asked_to_end(head.no)? {
+            AppendError::AskedToEnd { run }
         } else {
             return Ok(());
         }))

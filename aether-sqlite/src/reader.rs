@@ -225,6 +225,20 @@ pub(crate) fn workers(conn: &Connection) -> Result<Vec<WorkerRecord>, OpError> {
     Ok(workers)
 }
 
+/// The runs that a worker holds and whose inbox is not empty, each with its newest unread message.
+pub(crate) fn unread_held(conn: &Connection, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, OpError> {
+    let sql = "SELECT id, (SELECT max(seq) FROM inbox WHERE run_no = no AND consumed IS NULL)
+               FROM runs INDEXED BY aether_runs_unread_held WHERE owner = ?1 AND unread > 0";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([worker.as_str()])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let newest: Option<i64> = row.get(1)?;
+        found.push((row::run_id(row.get(0)?)?, row::nat(newest.unwrap_or(0), "message")?));
+    }
+    Ok(found)
+}
+
 /// All workers that have registered and not retired.
 pub(crate) fn known_workers(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
     let mut statement = conn.prepare_cached("SELECT worker FROM aether_workers")?;

@@ -171,6 +171,7 @@ UPDATE runs SET
     unread_bytes = (SELECT coalesce(sum(octet_length(payload)), 0) FROM inbox
                     WHERE run_no = runs.no AND consumed IS NULL)
 WHERE no IN (SELECT run_no FROM inbox WHERE consumed IS NULL);
+CREATE INDEX aether_runs_unread_held ON runs(owner) WHERE unread > 0;
 CREATE INDEX aether_runs_unread ON runs(no) WHERE unread > 0 AND status = 'waiting' AND owner IS NULL;
 CREATE TRIGGER aether_inbox_sent AFTER INSERT ON inbox WHEN new.consumed IS NULL BEGIN
     UPDATE runs SET unread = unread + 1, unread_bytes = unread_bytes + octet_length(new.payload)

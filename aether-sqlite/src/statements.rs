@@ -10,8 +10,8 @@ use aether_core::contract::Status;
 use aether_core::id::{Epoch, Position, RunId};
 use aether_core::journal::{ChainHash, Frame};
 use aether_core::payload::Payload;
-use aether_core::store::StatusChange;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
+use aether_core::store::{END_REQUESTS, StatusChange};
 
 use crate::error::OpError;
 use crate::row;
@@ -55,6 +55,7 @@ pub(crate) struct Statements<'c> {
     business_holder: Statement<'c>,
     tombstone: Statement<'c>,
     settle: Statement<'c>,
+    asked_to_end: Statement<'c>,
     consume: Statement<'c>,
     notify: Statement<'c>,
     forget_progress: Statement<'c>,
@@ -122,6 +123,9 @@ impl<'c> Statements<'c> {
                  WHERE key = ?1",
             )?,
             forget_progress: conn.prepare("DELETE FROM aether_progress WHERE run_no = ?1")?,
+            asked_to_end: conn.prepare(
+                "SELECT 1 FROM inbox WHERE run_no = ?1 AND consumed IS NULL AND topic IN (?2, ?3)",
+            )?,
             consume: conn.prepare(
                 "UPDATE inbox SET consumed = ?3 WHERE seq = ?2 AND run_no = ?1 AND consumed IS NULL",
             )?,
@@ -301,6 +305,12 @@ impl<'c> Statements<'c> {
             update.status == LedgerStatus::Failed,
         ])?;
         Ok(changed == 1)
+    }
+
+    /// Whether an inbox holds a request to end its run.
+    pub(crate) fn is_asked_to_end(&mut self, no: i64) -> rusqlite::Result<bool> {
+        let [cancel, terminate] = END_REQUESTS;
+        self.asked_to_end.exists(params![no, cancel, terminate])
     }
 
     /// Marks a message as taken in.

@@ -180,6 +180,11 @@ impl Store for SqliteStore {
         })
     }
 
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
+        let worker = worker.clone();
+        Box::pin(self.readers.ask(move |conn| reader::unread_held(conn, &worker)))
+    }
+
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
         Box::pin(self.readers.ask(reader::workers))
     }

@@ -11,7 +11,7 @@ use aether_core::store::StoreError;
 use crate::sched::Instant;
 
 /// The longest pause between two tries.
-const LONGEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_millis(200);
 
 /// How often the log repeats that nothing can be written.
 const REMINDER: Duration = Duration::from_secs(60);

@@ -66,6 +66,7 @@ fn append(name: &str, expected: u64, frame: Frame) -> Append {
         ledger: Vec::new(),
         status: None,
         consumed: Vec::new(),
+        unless_asked_to_end: false,
         ack: Ack::silent(id(name), expected + 1, Arc::default()),
     }
 }

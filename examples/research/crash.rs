@@ -98,6 +98,9 @@ impl Store for CrashingStore {
     fn register(&self, worker: &WorkerId, lease: Duration) -> Answer<'_, bool> {
         self.inner.register(worker, lease)
     }
+    fn unread_held(&self, worker: &WorkerId) -> Answer<'_, Vec<(RunId, u64)>> {
+        self.inner.unread_held(worker)
+    }
     fn workers(&self) -> Answer<'_, Vec<WorkerRecord>> {
         self.inner.workers()
     }

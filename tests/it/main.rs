@@ -5,6 +5,7 @@
 mod bad_input;
 mod built;
 mod cancel;
+mod chaos;
 mod children;
 mod crash;
 mod definitions;

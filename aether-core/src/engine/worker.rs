@@ -145,16 +145,26 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     Ok(claimed)
 }
 
-/// Delivers messages that other processes sent to runs that wait here. They cannot wake this process, so it polls.
+/// Delivers what other processes did: messages to runs that are active here, and ends of children. They cannot wake this
+/// process, so it polls.
 async fn poll_inboxes(inner: &Arc<Inner>) {
-    let is_worth_a_look = |run: &Run| run.is_stalled() || run.is_waiting();
-    let waiting: Vec<_> =
-        inner.active().values().filter(|a| is_worth_a_look(&a.run)).map(|a| Arc::clone(&a.run)).collect();
-    for run in waiting {
-        if let Ok(inbox) = inner.shared.store.inbox(&run.id, run.seen()).await {
-            run.notify(inbox);
+    let store = &inner.shared.store;
+    let unread = store.unread_held(&inner.shared.worker).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot look for messages");
+        Vec::new()
+    });
+    for (id, newest) in unread {
+        let active = inner.active().get(&id).map(|active| Arc::clone(&active.run));
+        let Some(run) = active.filter(|run| run.seen() < newest) else { continue };
+        match store.inbox(&id, run.seen()).await {
+            Ok(inbox) => run.notify(inbox),
+            Err(error) => tracing::warn!(run = %id, %error, "cannot read messages"),
         }
     }
+    // A child that ended elsewhere sent no message: who waits looks again.
+    let waiting: Vec<_> =
+        inner.active().values().map(|a| Arc::clone(&a.run)).filter(|run| run.is_waiting()).collect();
+    waiting.iter().for_each(|run| run.notify(Vec::new()));
 }
 
 /// Stops the engine: bodies get `patience` to finish, then every run is released. Of several calls the first one stops it,

@@ -4,6 +4,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use crate::store::api::END_REQUESTS;
 use crate::vocabulary::id::{CommandId, InvocationId};
 use crate::vocabulary::payload::hex;
 
@@ -59,6 +60,6 @@ pub(crate) fn confirm_topic(command: &CommandId, resource: &str, id: &str) -> St
 }
 
 /// Topic of the inbox under which a run is cancelled.
-pub(crate) const CANCEL: &str = "cancel";
+pub(crate) const CANCEL: &str = END_REQUESTS[0];
 /// Topic of the inbox under which a run is terminated.
-pub(crate) const TERMINATE: &str = "terminate";
+pub(crate) const TERMINATE: &str = END_REQUESTS[1];

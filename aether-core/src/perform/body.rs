@@ -51,10 +51,8 @@ impl StepCall {
     /// The recorded start of an invocation, so that a body that is called again after a crash sees the same time.
     async fn began_before(&self, intent: &DurableIntent) -> Timestamp {
         let _in_flight = self.run.in_flight();
-        match self.run.shared.store.entry(intent.key()).await {
-            Ok(entry) => entry.map_or_else(|| self.run.now(), |entry| entry.started_at),
-            Err(error) => self.run.stop(error).await,
-        }
+        let entry = self.run.insist(|| self.run.shared.store.entry(intent.key())).await;
+        entry.map_or_else(|| self.run.now(), |entry| entry.started_at)
     }
 
     /// The answer that an interceptor gives in place of the body.
@@ -127,10 +125,8 @@ impl StepCall {
         self.options.heartbeat?;
         if self.progress.is_none() {
             let _in_flight = self.run.in_flight();
-            self.progress = match self.run.shared.store.progress(&self.run.id, &self.command).await {
-                Ok(progress) => progress,
-                Err(error) => return self.run.stop(error).await,
-            };
+            let store = &self.run.shared.store;
+            self.progress = self.run.insist(|| store.progress(&self.run.id, &self.command)).await;
         }
         self.progress.clone()
     }

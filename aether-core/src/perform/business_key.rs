@@ -74,10 +74,7 @@ impl StepCall {
         let holder = match self.business_key() {
             Ok(Some(key)) => {
                 let _in_flight = self.run.in_flight();
-                match self.run.shared.store.holder(&key).await {
-                    Ok(holder) => holder,
-                    Err(error) => return self.run.stop(error).await,
-                }
+                self.run.insist(|| self.run.shared.store.holder(&key)).await
             }
             Ok(None) | Err(_) => None,
         };

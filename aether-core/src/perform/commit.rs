@@ -4,6 +4,8 @@
 //! Promise: a value is written once to a journal; `step_committed` is written on success only; an outcome with a large
 //! value is durable in the effect store before it is appended.
 
+use futures_util::FutureExt as _;
+
 use crate::journal::event::{CommandCommitted, Event, NodeFinished};
 use crate::journal::frame::Frame;
 use crate::journal::large_values::{has_large, large};
@@ -82,11 +84,16 @@ impl StepCall {
             };
             let status = extras.ledger.first().map(|update| update.status);
             let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
-            if let Err(error) = run.shared.store.put_effect(effect, run.epoch, extras.stored.clone()).await {
-                return match error {
-                    AppendError::Store(error) => run.stop(error).await,
-                    lost => run.stop(lost).await,
-                };
+            let put = || {
+                let put = run.shared.store.put_effect(effect.clone(), run.epoch, extras.stored.clone());
+                put.map(|put| match put {
+                    Err(AppendError::Store(error)) => Err(error),
+                    put => Ok(put),
+                })
+                .boxed()
+            };
+            if let Err(lost) = run.insist(put).await {
+                return run.stop(lost).await;
             }
             extras.drop_stored_values();
         }

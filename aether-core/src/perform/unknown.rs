@@ -131,22 +131,22 @@ impl StepCall {
                 (Ok(Probe::Unknown), _) => {
                     return self.in_doubt(invocation, "probe", "its probe cannot tell", Vec::new()).await;
                 }
-                (Err(why), _) => return self.in_doubt(invocation, "probe", &why, Vec::new()).await,
+                (Err((actor, why)), _) => return self.in_doubt(invocation, actor, &why, Vec::new()).await,
             }
         }
     }
 
-    /// What the step's probe says, or why it says nothing.
-    async fn ask_probe(&self) -> Result<Probe<Payload>, String> {
-        let panicked = |message: &str| format!("its probe panicked: {message}");
+    /// What the step's probe says, or who decides that it says nothing, and why.
+    async fn ask_probe(&self) -> Result<Probe<Payload>, (&'static str, String)> {
+        let panicked = |message: &str| ("probe", format!("its probe panicked: {message}"));
         let cx = self.step_cx(self.run.now(), None);
         let probe = in_net(|| self.probing(cx)).map_err(|message| panicked(&message))?;
-        let Some(probe) = probe else { return Err("the step has no probe".into()) };
+        let Some(probe) = probe else { return Err(("policy: probe", "the step has no probe".into())) };
         let _in_flight = self.run.in_flight();
         match AssertUnwindSafe(Netted::new(&self.run.id, probe)).catch_unwind().await {
             Ok(Ok(Ok(found))) => Ok(found),
-            Ok(Ok(Err(failure))) => Err(format!("its probe failed: {failure}")),
-            Ok(Err(error)) => Err(format!("its probe failed: {error}")),
+            Ok(Ok(Err(failure))) => Err(("probe", format!("its probe failed: {failure}"))),
+            Ok(Err(error)) => Err(("probe", format!("its probe failed: {error}"))),
             Err(panic) if mutated("probe-fails-its-run") => resume_unwind(panic),
             Err(panic) => Err(panicked(&panic_message(&*panic))),
         }
@@ -155,10 +155,7 @@ impl StepCall {
     /// Workers that began this run's calls, were taken for dead, and may still wake up inside of one.
     async fn unaware_owners(&self) -> Vec<WorkerId> {
         let _in_flight = self.run.in_flight();
-        match self.run.shared.store.unaware_owners(&self.run.id).await {
-            Ok(unaware) => unaware,
-            Err(error) => self.run.stop(error).await,
-        }
+        self.run.insist(|| self.run.shared.store.unaware_owners(&self.run.id)).await
     }
 
     /// The probe says that the newest attempt did not happen.

@@ -171,6 +171,7 @@ impl Loading<'_> {
             ledger,
             status,
             consumed,
+            unless_asked_to_end: false,
             ack,
         });
         match reply.await {

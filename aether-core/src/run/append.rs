@@ -130,6 +130,7 @@ impl Run {
             ledger: extras.ledger,
             status: extras.status,
             consumed,
+            unless_asked_to_end: extras.unless_asked_to_end,
             ack,
         });
         drop(state);
@@ -180,9 +181,7 @@ impl Run {
         let stored = large(events, self.shared.limits.inline);
         for LargeValue { value, at } in &stored {
             let _in_flight = self.in_flight_here();
-            if let Err(error) = self.shared.store.put_blob(&at.sha256, value.as_str().into()).await {
-                return self.stop(error).await;
-            }
+            self.insist(|| self.shared.store.put_blob(&at.sha256, value.as_str().into())).await;
         }
         stored
     }
@@ -198,6 +197,8 @@ pub(crate) struct AppendExtras {
     pub(crate) status: Option<StatusChange>,
     /// Inbox messages that it consumes.
     pub(crate) consumed: Vec<Taken>,
+    /// See [`Append::unless_asked_to_end`].
+    pub(crate) unless_asked_to_end: bool,
     /// Values of the events that are already in the effect store; the events refer to them.
     pub(crate) stored: Vec<LargeValue>,
 }

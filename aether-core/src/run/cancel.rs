@@ -95,11 +95,4 @@ impl Run {
     pub(crate) fn undo_of(&self, command: &CommandId) -> Option<Undo> {
         self.lock().undos.get(command).cloned()
     }
-
-    /// Whether the journal has not grown since the last call. If so, the caller should check the inbox.
-    pub(crate) fn is_stalled(&self) -> bool {
-        let mut state = self.lock();
-        let next = state.next;
-        std::mem::replace(&mut state.looked_at, next) == next
-    }
 }

@@ -68,8 +68,6 @@ pub(super) struct State {
     pub(super) obligations: Obligations,
     /// Undoing calls that this process knows, by the command they would undo.
     pub(super) undos: HashMap<CommandId, Undo>,
-    /// Next position when [`Run::is_stalled`] was called last.
-    pub(super) looked_at: Position,
     /// Durable waits, each with its time limit.
     pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
     /// Messages that were read from the store and that no wait has taken.
@@ -243,10 +241,8 @@ impl Run {
 
     /// Reads the store's inbox, for messages that other processes sent.
     pub(crate) async fn look_into_inbox(&self) {
-        match self.shared.store.inbox(&self.id, self.seen()).await {
-            Ok(inbox) => self.notify(inbox),
-            Err(error) => self.stop(error).await,
-        }
+        let inbox = self.insist(|| self.shared.store.inbox(&self.id, self.seen())).await;
+        self.notify(inbox);
     }
 
     /// Takes in the messages of the store's `inbox` that are new, and wakes all waits, also those for child runs.

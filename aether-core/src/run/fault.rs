@@ -247,6 +247,7 @@ impl Fault {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Append(AppendError::Store(error)) | Self::Store(error) => error.is_retryable(),
+            Self::Append(AppendError::AskedToEnd { .. }) => true,
             _ => false,
         }
     }

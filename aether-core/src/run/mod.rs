@@ -9,6 +9,7 @@ pub(crate) mod claim;
 pub(crate) mod end;
 pub(crate) mod fault;
 pub(crate) mod held;
+pub(crate) mod insist;
 pub(crate) mod leases;
 pub(crate) mod matcher;
 pub(crate) mod program;

@@ -76,13 +76,8 @@ impl ReplyReceiver {
     async fn expire(&self) -> Option<Taken> {
         // Between the end of the wait and the message nothing else keeps the run from being suspended.
         let _in_flight = self.run.in_flight();
-        let sent = match expired().message(&self.topic, self.round, self.run.now()) {
-            Ok(message) => self.run.shared.store.send(&self.run.id, message).await,
-            Err(_) => return None,
-        };
-        if let Err(error) = sent {
-            return self.run.stop(error).await;
-        }
+        let message = expired().message(&self.topic, self.round, self.run.now()).ok()?;
+        self.run.insist(|| self.run.shared.store.send(&self.run.id, message.clone())).await;
         // Read from the store, whichever reply was first: the other one may have been sent by another process.
         self.run.look_into_inbox().await;
         self.run.take_message(&self.topic)

@@ -50,6 +50,9 @@ pub struct StatusChange {
     pub notify: Option<RunId>,
 }
 
+/// Topics of the messages that request the end of a run.
+pub const END_REQUESTS: [&str; 2] = ["cancel", "terminate"];
+
 /// A unit of work on a store's own database: the body of a transaction step.
 ///
 /// A store that supports it ([`Store::runs_transactions`]) does this for an append that carries one:
@@ -110,6 +113,9 @@ pub struct Append {
     pub status: Option<StatusChange>,
     /// Numbers of the inbox messages that this append consumes. Unknown numbers are ignored.
     pub consumed: Vec<u64>,
+    /// The append is refused if the inbox holds an unread message of a topic in [`END_REQUESTS`]: a request to end the run
+    /// that was acknowledged, and that its worker has not seen or not obeyed.
+    pub unless_asked_to_end: bool,
     /// Reports the result. The store must answer it.
     pub ack: Ack,
 }
@@ -325,7 +331,7 @@ pub struct Snapshot {
 /// let (ack, reply) = Ack::awaited(run.clone(), 2, Arc::clone(&watermark));
 /// store.append(Append {
 ///     run: run.clone(), epoch: 1, expected: 1, at, frame, work: None, acquire: None,
-///     ledger: Vec::new(), status: None, consumed: Vec::new(), ack,
+///     ledger: Vec::new(), status: None, consumed: Vec::new(), unless_asked_to_end: false, ack,
 /// });
 /// assert_eq!(reply.await??.next, 2);
 /// assert_eq!(watermark.durable(), 2);
@@ -394,7 +400,8 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// [`AppendError::StaleEpoch`](crate::store::error::AppendError::StaleEpoch) when another worker has claimed the
     /// run, [`AppendError::RunEnded`](crate::store::error::AppendError::RunEnded) after a terminal status,
     /// [`AppendError::WrongPosition`](crate::store::error::AppendError::WrongPosition) when the append does not follow
-    /// the last one, [`StoreError::UnknownRun`] when there is no such run, and [`StoreError::Corrupt`] when a ledger
+    /// the last one, [`AppendError::AskedToEnd`](crate::store::error::AppendError::AskedToEnd) where
+    /// [`Append::unless_asked_to_end`] says so, [`StoreError::UnknownRun`] when there is no such run, and [`StoreError::Corrupt`] when a ledger
     /// row to change is missing.
     ///
     /// An append is answered only when it is decided: durable, refused for one of these reasons, or impossible for good
@@ -510,6 +517,9 @@ pub trait Store: Send + Sync + Debug + 'static {
             Ok(found)
         })
     }
+
+    /// The runs that `worker` holds and whose inbox is not empty, each with the number of its newest unread message.
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>>;
 
     /// Saves the newest progress of the body of `command`, in place of the progress saved before. A stale `epoch`
     /// changes nothing. Progress is deleted when the run ends. The default saves none, so that bodies start from the

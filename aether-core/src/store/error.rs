@@ -139,6 +139,12 @@ pub enum AppendError {
         /// Epoch of the run in the store.
         found: Epoch,
     },
+    /// The run was asked to end while its worker was about to end it in another way. The next claim finds the request.
+    #[error("run `{run}` was asked to end meanwhile")]
+    AskedToEnd {
+        /// The run that was appended to.
+        run: RunId,
+    },
     /// The append does not begin at the run's next position.
     #[error("append to run `{run}` at position {expected}, but the next position is {found}")]
     WrongPosition {

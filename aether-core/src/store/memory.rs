@@ -16,8 +16,8 @@ use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::journal::large_values::LargeValue;
 use crate::sched::{HashMap, Mutex};
 use crate::store::api::{
-    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, RunFilter, RunRecord, Sent, Snapshot,
-    StatusChange, Store, StoredEffect, Unread,
+    Append, ClaimRequest, Created, Durability, END_REQUESTS, Lease, Message, NewRun, RunFilter, RunRecord,
+    Sent, Snapshot, StatusChange, Store, StoredEffect, Unread,
 };
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
@@ -203,6 +203,10 @@ impl Content {
         }
         if record.next != append.expected {
             return Err(AppendError::WrongPosition { run, expected: append.expected, found: record.next });
+        }
+        let is_request = |message: &Message| END_REQUESTS.contains(&&*message.topic);
+        if append.unless_asked_to_end && self.known(&append.run)?.inbox.after(0).any(is_request) {
+            return Err(AppendError::AskedToEnd { run });
         }
         // A row that this append acquires may also be changed by it.
         let own = append.acquire.as_ref().map(|acquire| &acquire.entry.key);
@@ -493,6 +497,14 @@ impl Store for MemoryStore {
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
         self.answer(|content| Ok(content.claim(&request)))
+    }
+
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
+        self.answer(|content| {
+            let held = content.runs.values().filter(|run| run.record.owner.as_ref() == Some(worker));
+            let newest = |run: &Run| run.inbox.after(0).last().map(|message| message.seq);
+            Ok(held.filter_map(|run| Some((run.record.id.clone(), newest(run)?))).collect())
+        })
     }
 
     fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {

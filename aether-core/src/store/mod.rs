@@ -14,8 +14,8 @@ pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
 pub use api::{
-    Append, ClaimRequest, Created, Durability, Lease, Message, NewRun, Rollback, RunFilter, RunRecord, Sent,
-    Snapshot, StatusChange, Store, StoredEffect, Unread, Work,
+    Append, ClaimRequest, Created, Durability, END_REQUESTS, Lease, Message, NewRun, Rollback, RunFilter,
+    RunRecord, Sent, Snapshot, StatusChange, Store, StoredEffect, Unread, Work,
 };
 pub use error::{AppendError, StoreError};
 pub use intent::{DurableIntent, LedgerAnswer};

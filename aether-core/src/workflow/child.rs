@@ -11,6 +11,8 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
+use futures_util::FutureExt as _;
+
 use crate::journal::event::{
     ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted,
 };
@@ -417,12 +419,15 @@ impl ChildCall<'_> {
             self.link().await;
         }
         // Until the child exists or is known not to: this run does not end meanwhile, because its end must reach the child.
-        let start_guard = run.start_of_child().await;
-        let (child, input) = (self.child.clone(), self.input.clone());
-        match children.start(run.id.clone(), run.epoch, child, self.workflow, input, start_guard).await {
-            Ok(start) => start,
-            Err(error) => run.stop(error).await,
-        }
+        let start = || {
+            let (child, input) = (self.child.clone(), self.input.clone());
+            async move {
+                let start_guard = run.start_of_child().await;
+                children.start(run.id.clone(), run.epoch, child, self.workflow, input, start_guard).await
+            }
+            .boxed()
+        };
+        run.insist(start).await
     }
 
     /// Records the child's id, durably, before the child exists: after a crash in between, this command finds its child or

@@ -5,9 +5,11 @@
 use std::sync::Arc;
 
 use aether_core::contract::Status;
-use aether_core::store::{Sent, StatusChange, Store, StoreError, Unread};
+use aether_core::store::{
+    AppendError, END_REQUESTS, Message, NewRun, Sent, StatusChange, Store, StoreError, Unread,
+};
 
-use super::kit::{Hand, at, becomes, claim, message, names, run_id};
+use super::kit::{Hand, at, becomes, claim, message, names, new_run, run_id, worker};
 
 async fn wake_at(store: &Arc<dyn Store>, name: &str) -> Option<jiff::Timestamp> {
     store.run(&run_id(name)).await.unwrap().unwrap().wake_at
@@ -120,6 +122,40 @@ pub async fn a_message_kept_for_later_does_not_wake(store: &Arc<dyn Store>) {
     hand.status(StatusChange { seen, ..becomes(Status::Waiting, None, true) }).await;
     assert_eq!(wake_at(store, "a").await, None);
     assert_eq!(store.inbox(&run_id("a"), 0).await.unwrap().len(), 1);
+}
+
+/// An append that gives way to a request to end its run is refused while one is unread, and only then.
+pub async fn a_request_to_end_is_not_overtaken(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    store.send(&run_id("a"), message("a signal", 1)).await.unwrap();
+    hand.append(|append| append.unless_asked_to_end = true).await.unwrap();
+    let request = Message { topic: END_REQUESTS[0].into(), ..message("request", 2) };
+    store.send(&run_id("a"), request).await.unwrap();
+    let refused = hand.append(|append| append.unless_asked_to_end = true).await.unwrap_err();
+    assert_eq!(refused, AppendError::AskedToEnd { run: run_id("a") });
+    let next = store.run(&run_id("a")).await.unwrap().unwrap().next;
+    let mut hand = Hand::of(store, "a", 1, next);
+    hand.append(|_| {}).await.unwrap();
+    let seq = store.inbox(&run_id("a"), 0).await.unwrap()[1].seq;
+    hand.append(|append| append.consumed = vec![seq]).await.unwrap();
+    hand.append(|append| append.unless_asked_to_end = true).await.unwrap();
+}
+
+/// The runs that a worker holds are listed with the newest of their unread messages; no other run is.
+pub async fn held_runs_with_unread_messages_are_listed(store: &Arc<dyn Store>) {
+    for name in ["a", "empty"] {
+        Hand::create(store, name).await;
+    }
+    let other = NewRun { owner: Some(worker("other")), ..new_run("foreign") };
+    store.create(other).await.unwrap();
+    for (name, id) in [("a", "m1"), ("foreign", "m1"), ("a", "m2")] {
+        store.send(&run_id(name), message(id, 1)).await.unwrap();
+    }
+    let newest = store.inbox(&run_id("a"), 0).await.unwrap()[1].seq;
+    assert_eq!(store.unread_held(&worker("first")).await, Ok(vec![(run_id("a"), newest)]));
+    let mut hand = Hand::of(store, "a", 1, 1);
+    hand.append(|append| append.consumed = (0..=newest).collect()).await.unwrap();
+    assert_eq!(store.unread_held(&worker("first")).await, Ok(Vec::new()));
 }
 
 /// Waiting runs without an owner that have unread messages are listed with the newest one; no other run is.

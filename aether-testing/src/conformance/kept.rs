@@ -9,7 +9,7 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerStatus;
 use aether_core::store::{AppendError, Snapshot, Store, StoreError};
 
-use super::kit::{Hand, claim, json, run_id};
+use super::kit::{Hand, json, run_id, takeover};
 
 /// Blobs are read back byte for byte, also after they were stored twice.
 pub async fn blobs_are_kept(store: &Arc<dyn Store>) {
@@ -65,7 +65,7 @@ pub async fn the_first_effect_is_kept(store: &Arc<dyn Store>) {
 pub async fn an_effect_of_a_stale_epoch_is_refused(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     // The lease of the first worker expires at second 60.
-    assert_eq!(store.claim(claim("second", 61)).await.unwrap().len(), 1);
+    assert_eq!(store.claim(takeover("second", 61, "first", 0)).await.unwrap().len(), 1);
     let value = json("\"stale\"");
     let kept = LargeValue { at: BlobRef::of(&value), value };
     let stale = store.put_effect(effect("a", 1, "[1]"), 1, vec![kept.clone()]).await;

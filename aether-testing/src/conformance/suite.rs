@@ -81,7 +81,8 @@ macro_rules! store_suite {
                 an_update_of_a_missing_row_is_refused, rows_are_listed_in_order_of_start;
             inbox: messages_keep_order_and_drop_duplicates, consumed_messages_are_gone,
                 an_inbox_is_read_after_a_number_and_counted, a_message_makes_its_run_due,
-                a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed, a_message_wakes_a_suspended_run,
+                a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed,
+                held_runs_with_unread_messages_are_listed, a_request_to_end_is_not_overtaken, a_message_wakes_a_suspended_run,
                 a_notification_wakes_a_suspended_run, a_notification_during_suspension_is_not_lost,
                 an_ended_run_takes_no_messages;
             leases: a_due_run_is_claimed_once, a_held_run_is_claimed_only_from_a_silent_worker,

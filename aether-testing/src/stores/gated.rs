@@ -174,6 +174,11 @@ impl<G: Gate> Store for Gated<G> {
         self.inner.register(worker, lease)
     }
 
+    /// Let through: it only tells an engine where to look.
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
+        self.inner.unread_held(worker)
+    }
+
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.workers())
     }

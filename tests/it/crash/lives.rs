@@ -161,13 +161,17 @@ pub(crate) fn runtime(keeping: Keeping) -> tokio::runtime::Runtime {
 pub(crate) async fn journals(store: &dyn Store) -> std::result::Result<BTreeMap<String, Vec<Event>>, String> {
     let mut journals = BTreeMap::new();
     for record in store.runs(RunFilter::default()).await.map_err(|error| error.to_string())? {
-        let frames = store.load(&record.id, 0).await.map_err(|error| error.to_string())?;
-        let read = read_verified(&frames).map_err(|error| format!("journal of {}: {error}", record.id));
-        let events = read::events(store, &record.id, &frames).await;
-        let events = read.and(events.map_err(|error| error.to_string()))?;
-        journals.insert(record.id.to_string(), events);
+        journals.insert(record.id.to_string(), journal(store, &record.id).await?);
     }
     Ok(journals)
+}
+
+/// The journal of one run, with its chain verified and its large values.
+pub(crate) async fn journal(store: &dyn Store, run: &RunId) -> std::result::Result<Vec<Event>, String> {
+    let frames = store.load(run, 0).await.map_err(|error| error.to_string())?;
+    let read = read_verified(&frames).map_err(|error| format!("journal of {run}: {error}"));
+    let events = read::events(store, run, &frames).await;
+    read.and(events.map_err(|error| error.to_string()))
 }
 
 /// The invocations that are begun, neither ended nor decided nor left to somebody outside, and of whose outcome the

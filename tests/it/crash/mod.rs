@@ -3,7 +3,7 @@
 
 mod interpret;
 mod judge;
-mod lives;
+pub(crate) mod lives;
 mod matrix;
 mod model;
 mod program;

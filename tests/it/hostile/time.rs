@@ -371,6 +371,55 @@ fn bodies_that_hold_up_every_thread_keep_their_runs() {
     idle.block_on(second.shutdown()).unwrap();
 }
 
+/// The engine of another process on the same file.
+struct Elsewhere(Engine);
+
+/// Pay; a person cancels the run meanwhile, through another process, and is told that it was taken.
+#[step(effect = "tool")]
+async fn ht_pay_and_cancel(cx: &mut StepCx) -> Result<u32> {
+    let Elsewhere(engine) = &*cx.dep::<Elsewhere>()?;
+    engine.cancel(cx.run_id(), "enough", "ann").await.map_err(Failure::permanent)?;
+    Ok(1)
+}
+
+/// Its last action is the payment.
+#[workflow]
+async fn ht_cancelled_at_the_end(cx: &mut Cx) -> Result<u32> {
+    Ok(ht_pay_and_cancel(cx).await?)
+}
+
+/// Looks again and again, for as long as it is let.
+#[workflow]
+async fn ht_busy(cx: &mut Cx) -> Result<u32> {
+    let mut n = 0;
+    loop {
+        n = ht_look(cx, n).await? % 1_000 + 1;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_that_another_process_acknowledged_is_obeyed() {
+    for place in STORES {
+        let (place, notes, world) = (place(), Arc::new(Notes::default()), World::default());
+        let elsewhere = on(&place.again(), &notes, &world).start().await.unwrap();
+        let engine =
+            on(&place.store, &notes, &world).provide(Elsewhere(elsewhere.clone())).start().await.unwrap();
+        for n in 0..5 {
+            let run = engine.start::<ht_cancelled_at_the_end>(()).id(format!("last-{n}")).await.unwrap();
+            let end = soon(run.end()).await.unwrap();
+            assert!(matches!(end, aether::engine::RunEnd::Cancelled { .. }), "{end:?}");
+        }
+        // One that never stands still is told as well.
+        let run = engine.start::<ht_busy>(()).id("busy").await.unwrap();
+        sleep(50 * MS).await;
+        elsewhere.cancel(run.id(), "enough", "ann").await.unwrap();
+        let end = soon(run.end()).await.unwrap();
+        assert!(matches!(end, aether::engine::RunEnd::Cancelled { .. }), "{end:?}");
+        engine.shutdown().await.unwrap();
+        elsewhere.shutdown().await.unwrap();
+    }
+}
+
 static BEFORE_THE_EFFECT: Semaphore = Semaphore::const_new(0);
 
 /// Transfer. The first call is held up right before it changes the world.

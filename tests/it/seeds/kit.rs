@@ -373,6 +373,7 @@ impl Hand {
             status,
             consumed,
             work: None,
+            unless_asked_to_end: false,
             ack,
         });
         reply.await.unwrap().unwrap()

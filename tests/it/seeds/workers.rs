@@ -109,7 +109,20 @@ async fn append(store: &Arc<dyn Store>, run: &str, epoch: Epoch, expected: u64) 
     let at = Timestamp::now();
     let (ledger, consumed, run) = (Vec::new(), Vec::new(), run_id(run));
     let (acquire, status, work) = (None, None, None);
-    store.append(Append { run, epoch, expected, at, frame, acquire, ledger, status, consumed, work, ack });
+    store.append(Append {
+        run,
+        epoch,
+        expected,
+        at,
+        frame,
+        acquire,
+        ledger,
+        status,
+        consumed,
+        work,
+        unless_asked_to_end: false,
+        ack,
+    });
     reply.await.unwrap().map(drop)
 }
 

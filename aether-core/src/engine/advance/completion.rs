@@ -98,6 +98,8 @@ impl RunCompletion {
             }
         }
         let (mut events, mut extras) = abandon(run).await?;
+        // What was decided before stays so: then a request came after it.
+        extras.unless_asked_to_end = !self.unwinding && self.gives_way();
         let event = with_uncompensated(self.end, run);
         extras.status = Some(StatusChange {
             status: status_of(&event),
@@ -120,7 +122,13 @@ impl RunCompletion {
         let (mut events, mut extras) = abandon(run).await?;
         events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
         extras.consumed = std::mem::take(&mut self.consumed);
+        extras.unless_asked_to_end = self.gives_way();
         durable_or_fault(run, events, extras).await
+    }
+
+    /// Whether a request to end the run, acknowledged before this end is durable, outweighs it.
+    fn gives_way(&self) -> bool {
+        matches!(self.end, Event::RunCompleted(_) | Event::RunFailed(_))
     }
 
     fn is_terminated(&self) -> bool {

@@ -180,12 +180,12 @@ async fn conclude(
 pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, fault: Fault) {
     let now = inner.shared.environment.now();
     let wake_at = match &fault {
-        Fault::ShutDown { .. } => now,
+        Fault::ShutDown { .. } | Fault::Append(AppendError::AskedToEnd { .. }) => now,
         Fault::Append(_) | Fault::Store(_) => later(now, AFTER_FAULT),
         _ => later(now, AFTER_DIVERGENCE),
     };
     match &fault {
-        Fault::ShutDown { .. } => {}
+        Fault::ShutDown { .. } | Fault::Append(AppendError::AskedToEnd { .. }) => {}
         fault => tracing::error!(%run, %fault, "run stopped; nothing of it was lost"),
     }
     // Before the release: after it the run may be claimed at once, and that claim clears the cell.

@@ -1,0 +1,579 @@
+//! Starts the workers and their runs, sends what runs wait for, and does the faults. It has no engine of its own: all that
+//! it wants it asks of a worker, and asks again, of another one, until it is answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use aether::sqlite::SqliteStore;
+use aether::sqlite::rusqlite::Connection;
+use fastrand::Rng;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::disk::Disk;
+use super::faults::{Deck, Fault, Happened};
+use super::figures::Figures;
+use super::flows::{Flow, LETTERS};
+use super::judge::judge;
+use super::plan::Plan;
+use super::worker::Setting;
+use super::world::monotonic;
+
+const WORKERS: usize = 3;
+
+/// How long a shutdown may take beyond what it was given, and beyond locks.
+const SHUTDOWN: Duration = Duration::from_secs(40);
+
+/// For so long nobody was paused or kept from writing when an operator is sure.
+const SURE: Duration = Duration::from_millis(3_500);
+
+/// A worker process.
+struct Worker {
+    child: Child,
+    input: Option<ChildStdin>,
+    state: State,
+    begun: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Up,
+    Paused { until: Instant, fault: usize },
+    Stopping { since: Instant },
+    Down { until: Instant },
+}
+
+/// Orders that are given one after the other, each when the one before it is answered.
+struct Task {
+    orders: Vec<String>,
+    done: usize,
+    not_before: Instant,
+    /// The number under which the next one was given, and the process.
+    given: Option<(u64, u32)>,
+}
+
+/// What a worker process says.
+enum Said {
+    Line(u32, String),
+    Ended(u32),
+}
+
+/// What was answered.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// Microseconds of the common clock.
+    pub(super) at: u64,
+    pub(super) order: String,
+    pub(super) answer: String,
+}
+
+pub(super) struct Driver {
+    pub(super) plan: Plan,
+    pub(super) folder: TempDir,
+    pub(super) disk: Disk,
+    rng: Rng,
+    workers: Vec<Worker>,
+    said: (Sender<Said>, Receiver<Said>),
+    tasks: Vec<Task>,
+    people: Task,
+    number: u64,
+    deck: Deck,
+    locked: Option<(Connection, Instant, usize)>,
+    full: Option<(Instant, usize)>,
+    quiet: Instant,
+    unsure: Instant,
+    /// The latest time to which a clock was set, in seconds from the system's clock.
+    leaps: i64,
+    /// Faults are over.
+    is_calm: bool,
+    runs: u32,
+    open: u32,
+    reader: Connection,
+    pub(super) faults: Vec<Happened>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) decided: BTreeSet<String>,
+    pub(super) errors: BTreeMap<String, usize>,
+    pub(super) violations: Vec<String>,
+    pub(super) calm: Duration,
+}
+
+impl Task {
+    fn new(orders: Vec<String>, wait: Duration) -> Self {
+        Self { orders, done: 0, not_before: Instant::now() + wait, given: None }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.given.is_none() && self.done < self.orders.len() && self.not_before <= now
+    }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+impl Driver {
+    pub(super) fn begin(plan: Plan) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::in_folder(folder.path(), plan.faulty, plan.long);
+        println!("the disk is full by {disk}");
+        drop(SqliteStore::open(disk.database()).unwrap());
+        let reader = Connection::open(disk.database()).unwrap();
+        reader.busy_timeout(ms(20)).unwrap();
+        let now = Instant::now();
+        let mut driver = Self {
+            rng: Rng::with_seed(plan.seed),
+            plan,
+            folder,
+            disk,
+            workers: Vec::new(),
+            said: channel(),
+            tasks: Vec::new(),
+            people: Task::new(Vec::new(), Duration::ZERO),
+            number: 0,
+            deck: Deck::default(),
+            locked: None,
+            full: None,
+            quiet: now,
+            unsure: now,
+            leaps: 0,
+            is_calm: false,
+            runs: 0,
+            open: 0,
+            reader,
+            faults: Vec::new(),
+            answers: Vec::new(),
+            decided: BTreeSet::new(),
+            errors: BTreeMap::new(),
+            violations: Vec::new(),
+            calm: Duration::ZERO,
+        };
+        for _ in 0..WORKERS {
+            let worker = driver.spawn(0);
+            driver.workers.push(worker);
+        }
+        driver
+    }
+
+    fn spawn(&mut self, leap: i64) -> Worker {
+        let choose = |rng: &mut Rng, of: &[u64]| ms(of[rng.usize(..of.len())]);
+        let setting = Setting {
+            folder: self.folder.path().to_owned(),
+            database: self.disk.database(),
+            lease: self.plan.lease,
+            max_pages: self.disk.max_pages(),
+            lock_patience: choose(&mut self.rng, &[300, 2_000, 30_000]),
+            patience: choose(&mut self.rng, &[0, 200, 1_500, 4_000]),
+            leap,
+        };
+        let (mut child, output) = setting.spawn(&self.complaints());
+        let (said, pid) = (self.said.0.clone(), child.id());
+        std::thread::spawn(move || listen(pid, output, &said));
+        Worker { input: child.stdin.take(), child, state: State::Up, begun: false }
+    }
+
+    /// Where the workers' standard error goes.
+    pub(super) fn complaints(&self) -> PathBuf {
+        self.folder.path().join("errors")
+    }
+
+    /// Does everything, and judges it.
+    pub(super) fn drive(mut self) -> Figures {
+        let began = Instant::now();
+        let (mut next_fault, mut next_run, mut next_word) = (began + ms(1_500), began, began + ms(60_000));
+        while began.elapsed() < self.plan.faulty {
+            let now = Instant::now();
+            if now >= next_fault {
+                let most = u64::try_from(self.plan.between_faults.as_millis()).unwrap();
+                next_fault = now + ms(self.rng.u64(50..most));
+                self.draw();
+            }
+            if now >= next_run && self.open < self.plan.open {
+                next_run = now + self.plan.between_starts;
+                self.start_run();
+            }
+            if now >= next_word {
+                next_word += ms(60_000);
+                println!("{} s: {} runs, {} faults", began.elapsed().as_secs(), self.runs, self.faults.len());
+            }
+            self.tick();
+        }
+        self.calm_down();
+        let figures = judge(&mut self);
+        Figures { took: began.elapsed(), ..figures }
+    }
+
+    fn tick(&mut self) {
+        self.hear();
+        self.end_faults();
+        self.look_after_workers();
+        self.give_orders();
+        // A file that is locked by nobody but this reader's look is open again with the next tick.
+        let open = "SELECT count(*) FROM runs WHERE status IN ('pending', 'running', 'waiting')";
+        if let Ok(open) = self.reader.query_row(open, [], |row| row.get(0)) {
+            self.open = open;
+        }
+        std::thread::sleep(ms(10));
+    }
+
+    /// All faults end, every clock is later than all that were, and the runs have time to end.
+    fn calm_down(&mut self) {
+        let now = Instant::now();
+        self.is_calm = true;
+        if let Some((_, until, _)) = &mut self.locked {
+            *until = now;
+        }
+        if let Some((until, _)) = &mut self.full {
+            *until = now;
+        }
+        for worker in &mut self.workers {
+            match &mut worker.state {
+                State::Paused { until, .. } | State::Down { until } => *until = now,
+                State::Up | State::Stopping { .. } => {}
+            }
+        }
+        self.leaps += 100_000;
+        for worker in 0..WORKERS {
+            self.tell(worker, &format!("leap {}", self.leaps));
+        }
+        // What is only now let go, or still ends, belongs to the faults and not to the calm.
+        let is_up = |worker: &Worker| worker.state == State::Up && worker.begun;
+        let settled = Instant::now();
+        while !(self.full.is_none() && self.locked.is_none() && self.workers.iter().all(is_up))
+            && settled.elapsed() < SHUTDOWN
+        {
+            self.tick();
+        }
+        let calm = Instant::now();
+        while self.is_busy() && calm.elapsed() < self.plan.calm {
+            self.tick();
+        }
+        self.calm = calm.elapsed();
+        if self.is_busy() {
+            let waiting: Vec<_> = self.tasks.iter().map(|task| &task.orders[task.done]).collect();
+            self.violations.push(format!(
+                "after {:?} of calm {} runs have not ended, and these orders are not answered: {waiting:?}",
+                self.calm, self.open
+            ));
+        }
+        self.end_workers();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.open > 0 || !self.tasks.is_empty()
+    }
+
+    fn end_workers(&mut self) {
+        for worker in 0..WORKERS {
+            self.shut(worker);
+        }
+        let since = Instant::now();
+        while self.workers.iter().any(|worker| matches!(worker.state, State::Stopping { .. }))
+            && since.elapsed() < SHUTDOWN
+        {
+            self.hear();
+            self.reap();
+            std::thread::sleep(ms(10));
+        }
+        for worker in &mut self.workers {
+            let _it_has_ended = worker.child.kill();
+            worker.child.wait().unwrap();
+        }
+        // The threads that listen are done when every process is.
+        std::thread::sleep(ms(100));
+        self.hear();
+    }
+
+    /// Takes in what workers said.
+    fn hear(&mut self) {
+        while let Ok(said) = self.said.1.try_recv() {
+            match said {
+                Said::Line(pid, line) => self.heard(pid, &line),
+                // What it had not answered is asked of another one.
+                Said::Ended(pid) => {
+                    let lost = |task: &&mut Task| task.given.is_some_and(|(_, of)| of == pid);
+                    let tasks = self.tasks.iter_mut().chain([&mut self.people]);
+                    tasks.filter(lost).for_each(|task| task.given = None);
+                }
+            }
+        }
+        self.tasks.retain(|task| task.done < task.orders.len());
+    }
+
+    fn heard(&mut self, pid: u32, line: &str) {
+        if line == "begun" {
+            self.workers.iter_mut().filter(|worker| worker.child.id() == pid).for_each(|w| w.begun = true);
+            return;
+        }
+        if let Some(decided) = line.strip_prefix("decided ") {
+            self.decided.insert(decided.to_owned());
+            return;
+        }
+        if let Some(how) = line.strip_prefix("shut ") {
+            return self.count(&format!("shutdown: {how}"));
+        }
+        let Some((number, answer)) = line.split_once(' ') else { return };
+        let Ok(number) = number.parse::<u64>() else { return };
+        if self.people.given == Some((number, pid)) {
+            self.people.given = None;
+            self.people.not_before = Instant::now() + ms(200);
+        }
+        let Some(task) = self.tasks.iter_mut().find(|task| task.given == Some((number, pid))) else {
+            return if let Some(error) = answer.strip_prefix("err ") {
+                self.count(error)
+            };
+        };
+        task.given = None;
+        if let Some(error) = answer.strip_prefix("err ") {
+            task.not_before = Instant::now() + ms(50);
+            return self.count(error);
+        }
+        let order = task.orders[task.done].clone();
+        task.done += 1;
+        task.not_before = Instant::now() + ms(self.rng.u64(0..400));
+        let is_start = order.starts_with("start ");
+        self.answers.push(Answer { at: monotonic(), order: order.clone(), answer: answer.to_owned() });
+        if is_start {
+            self.send_to(&order);
+        }
+    }
+
+    /// Counts an error by what it says before it names a run.
+    fn count(&mut self, error: &str) {
+        let kind: String = error.split(['`', '(']).next().unwrap_or(error).chars().take(90).collect();
+        *self.errors.entry(kind).or_default() += 1;
+    }
+
+    fn give_orders(&mut self) {
+        let now = Instant::now();
+        let due: Vec<_> = (0..self.tasks.len()).filter(|task| self.tasks[*task].is_due(now)).collect();
+        for task in due {
+            let order = self.tasks[task].orders[self.tasks[task].done].clone();
+            let given = self.ask(&order);
+            self.tasks[task].given = given;
+        }
+        let unsure = self.full.is_some()
+            || self.locked.is_some()
+            || self.workers.iter().any(|worker| matches!(worker.state, State::Paused { .. }));
+        if unsure {
+            self.unsure = now;
+        }
+        if self.people.given.is_none() && self.people.not_before <= now {
+            // Until then nobody is paused.
+            let quiet = if self.is_calm { ms(1_000) } else { self.quiet.saturating_duration_since(now) };
+            let sure = self.unsure.elapsed() > SURE;
+            let until = if sure { monotonic() + u64::try_from(quiet.as_micros()).unwrap() } else { 0 };
+            self.people.given = self.ask(&format!("people {until}"));
+        }
+    }
+
+    /// Asks a worker; paused ones are asked, too. Returns number and process.
+    fn ask(&mut self, order: &str) -> Option<(u64, u32)> {
+        let able = |worker: &Worker| matches!(worker.state, State::Up | State::Paused { .. }) && worker.begun;
+        let able: Vec<_> = (0..WORKERS).filter(|worker| able(&self.workers[*worker])).collect();
+        let worker = *self.rng.choice(&able)?;
+        self.number += 1;
+        self.tell(worker, &format!("{} {order}", self.number));
+        Some((self.number, self.workers[worker].child.id()))
+    }
+
+    fn tell(&mut self, worker: usize, line: &str) {
+        if let Some(input) = &mut self.workers[worker].input {
+            let _the_process_is_gone = input.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+
+    fn start_run(&mut self) {
+        let (flow, n) = (Flow::ALL[self.rng.usize(..Flow::ALL.len())], self.rng.u32(..1_000_000));
+        let run = format!("run-{}", self.runs);
+        self.runs += 1;
+        self.tasks.push(Task::new(vec![format!("start {} {run} {n}", flow.name())], Duration::ZERO));
+    }
+
+    /// What is sent to a run that was started.
+    fn send_to(&mut self, start: &str) {
+        let words: Vec<_> = start.split(' ').collect();
+        let (flow, run) = (Flow::named(words[1]).unwrap(), words[2]);
+        let topics = match flow {
+            Flow::Listen => &LETTERS[..],
+            Flow::Endless => &LETTERS[..1],
+            _ => &[],
+        };
+        for (topic, letters) in topics {
+            let mut orders = Vec::new();
+            for (id, _) in *letters {
+                orders.push(format!("signal {run} {topic} {id}"));
+                // Some are sent twice.
+                if self.rng.u32(0..4) == 0 {
+                    orders.push(format!("signal {run} {topic} {id}"));
+                }
+            }
+            let wait = ms(self.rng.u64(0..1_000));
+            self.tasks.push(Task::new(orders, wait));
+        }
+        if flow == Flow::Endless || self.rng.u32(0..12) == 0 {
+            let wait = ms(self.rng.u64(0..3_000));
+            self.tasks.push(Task::new(vec![format!("cancel {run}")], wait));
+        }
+    }
+
+    /// One more fault.
+    fn draw(&mut self) {
+        let (fault, now) = (self.deck.draw(&mut self.rng), Instant::now());
+        let until = now + fault.lasts(&mut self.rng, self.plan.lease, self.plan.long);
+        let worker = self.rng.usize(..WORKERS);
+        let is_up = self.workers[worker].state == State::Up;
+        match fault {
+            Fault::Quiet => {
+                self.quiet = until;
+                self.note(fault, 0);
+            }
+            Fault::Pause | Fault::Lock | Fault::Full if now < self.quiet => self.deck.put_back(fault),
+            Fault::Lock if self.locked.is_none() => {
+                let conn = Connection::open(self.disk.database()).unwrap();
+                conn.busy_timeout(ms(100)).unwrap();
+                match conn.execute_batch("BEGIN EXCLUSIVE") {
+                    Ok(()) => self.locked = Some((conn, until, self.note(fault, 0))),
+                    Err(_somebody_writes) => self.deck.put_back(fault),
+                }
+            }
+            Fault::Full if self.full.is_none() && self.disk.fill() => {
+                self.full = Some((until, self.note(fault, 0)));
+            }
+            Fault::Leap => self.leap(worker),
+            Fault::Kill => self.kill(worker, until),
+            Fault::Pause if is_up => {
+                let fault = self.note(fault, self.workers[worker].child.id());
+                self.signal(worker, Signal::STOP);
+                self.workers[worker].state = State::Paused { until, fault };
+            }
+            Fault::Shutdown if is_up && self.workers[worker].begun => self.shut(worker),
+            _ => self.deck.put_back(fault),
+        }
+    }
+
+    /// Notes that a fault begins; its number.
+    fn note(&mut self, fault: Fault, pid: u32) -> usize {
+        let from = monotonic();
+        self.faults.push(Happened { fault, pid, from, until: from });
+        self.faults.len() - 1
+    }
+
+    fn kill(&mut self, worker: usize, until: Instant) {
+        if matches!(self.workers[worker].state, State::Down { .. }) {
+            return;
+        }
+        if let State::Paused { fault, .. } = self.workers[worker].state {
+            self.faults[fault].until = monotonic();
+        }
+        let pid = self.workers[worker].child.id();
+        self.workers[worker].child.kill().unwrap();
+        self.workers[worker].child.wait().unwrap();
+        self.note(Fault::Kill, pid);
+        self.workers[worker].state = State::Down { until };
+    }
+
+    fn leap(&mut self, worker: usize) {
+        const DAY: i64 = 24 * 60 * 60;
+        let seconds = self.rng.i64(-2 * DAY..2 * DAY);
+        self.leaps = self.leaps.max(seconds);
+        self.tell(worker, &format!("leap {seconds}"));
+        self.note(Fault::Leap, self.workers[worker].child.id());
+    }
+
+    fn shut(&mut self, worker: usize) {
+        self.note(Fault::Shutdown, self.workers[worker].child.id());
+        self.signal(worker, Signal::TERM);
+        self.workers[worker].state = State::Stopping { since: Instant::now() };
+    }
+
+    fn signal(&mut self, worker: usize, signal: Signal) {
+        kill_process(Pid::from_child(&self.workers[worker].child), signal).unwrap();
+    }
+
+    /// Ends the faults whose time is over.
+    fn end_faults(&mut self) {
+        let now = Instant::now();
+        if let Some((conn, until, fault)) = self.locked.take_if(|(_, until, _)| *until <= now) {
+            let _ = (conn.execute_batch("COMMIT").unwrap(), until);
+            self.faults[fault].until = monotonic();
+        }
+        // The room is given back by a write, which has to wait for its turn like any other.
+        if let Some((until, fault)) = self.full
+            && until <= now
+            && self.disk.empty()
+        {
+            self.full = None;
+            self.faults[fault].until = monotonic();
+        }
+        for worker in 0..WORKERS {
+            if let State::Paused { until, fault } = self.workers[worker].state
+                && until <= now
+            {
+                self.signal(worker, Signal::CONT);
+                self.faults[fault].until = monotonic();
+                self.workers[worker].state = State::Up;
+            }
+        }
+    }
+
+    fn look_after_workers(&mut self) {
+        self.reap();
+        let now = Instant::now();
+        for worker in 0..WORKERS {
+            match self.workers[worker].state {
+                State::Down { until } if until <= now => {
+                    let leap = if self.is_calm || self.rng.bool() { self.leaps } else { 0 };
+                    self.workers[worker] = self.spawn(leap);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Notices processes that ended.
+    fn reap(&mut self) {
+        let now = Instant::now();
+        for worker in &mut self.workers {
+            let ended = match worker.state {
+                State::Down { .. } => continue,
+                _ => worker.child.try_wait().unwrap(),
+            };
+            match (worker.state, ended) {
+                (State::Stopping { .. }, Some(status)) if status.success() => {
+                    worker.state = State::Down { until: now };
+                }
+                (state, Some(status)) => {
+                    self.violations.push(format!("a worker that was {state:?} ended by itself: {status}"));
+                    worker.state = State::Down { until: now };
+                }
+                (State::Stopping { since }, None)
+                    if self.locked.is_none() && self.full.is_none() && since.elapsed() > SHUTDOWN =>
+                {
+                    let pid = worker.child.id();
+                    self.violations
+                        .push(format!("process {pid} is not shut down after {:?}", since.elapsed()));
+                    worker.child.kill().unwrap();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Runs that were started.
+    pub(super) fn runs(&self) -> usize {
+        self.runs as usize
+    }
+}
+
+fn listen(pid: u32, output: ChildStdout, said: &Sender<Said>) {
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        if let Some(line) = line.strip_prefix("@ ") {
+            let _the_driver_is_gone = said.send(Said::Line(pid, line.to_owned()));
+        }
+    }
+    let _the_driver_is_gone = said.send(Said::Ended(pid));
+}

@@ -1,0 +1,444 @@
+//! The verdict: what the file holds, what the tools wrote, what workers answered and what the driver did must agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aether::id::RunId;
+use aether::sqlite::SqliteStore;
+use aether::sqlite::rusqlite::Connection;
+use aether::store::event::{Event, InvocationDecision};
+use aether::store::{RunFilter, Store};
+
+use super::driver::{Answer, Driver};
+use super::faults::{Fault, Happened};
+use super::figures::Figures;
+use super::flows::{Flow, Policy};
+use super::world::{Deed, Line, World};
+use crate::crash::lives::{Keeping, journal, runtime};
+
+/// A message as the file keeps it: topic, and where it was consumed.
+type Messages = BTreeMap<(String, String), (String, Option<i64>)>;
+
+/// Microseconds in which a run that is not paused has noticed what another process sent to it.
+const NOTICED: u64 = 1_000_000;
+
+/// Reads everything, and says what is wrong.
+pub(super) fn judge(driver: &mut Driver) -> Figures {
+    let lines = World::in_folder(driver.folder.path()).lines();
+    let figures = Figures {
+        plan: driver.plan.clone(),
+        took: Default::default(),
+        calm: driver.calm,
+        disk: driver.disk.to_string(),
+        faults: driver.faults.clone(),
+        errors: std::mem::take(&mut driver.errors),
+        counts: BTreeMap::new(),
+        violations: std::mem::take(&mut driver.violations),
+    };
+    let mut judge = Judge { figures, calls: calls(&lines), lines, messages: messages(driver) };
+    judge.figures.count("runs started by the driver", driver.runs());
+    judge.after_shutdowns();
+    judge.complaints(&std::fs::read_to_string(driver.complaints()).unwrap_or_default());
+    runtime(Keeping::Sqlite).block_on(judge.all(driver));
+    judge.figures
+}
+
+/// The calls of one key, in the order of their lines.
+fn calls(lines: &[Line]) -> BTreeMap<String, Vec<Line>> {
+    let mut calls: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.policy.is_some()) {
+        calls.entry(line.key.clone()).or_default().push(line.clone());
+    }
+    calls
+}
+
+fn messages(driver: &Driver) -> Messages {
+    let conn = Connection::open(driver.disk.database()).unwrap();
+    let sql = "SELECT runs.id, inbox.id, topic, consumed FROM inbox JOIN runs ON runs.no = run_no";
+    let mut rows = conn.prepare(sql).unwrap();
+    let rows = rows.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?))));
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+struct Judge {
+    figures: Figures,
+    lines: Vec<Line>,
+    calls: BTreeMap<String, Vec<Line>>,
+    messages: Messages,
+}
+
+/// What every run is started with.
+#[derive(serde::Deserialize)]
+struct Input {
+    n: u32,
+}
+
+/// One run, and what is known of it.
+struct Case<'a> {
+    run: String,
+    flow: Flow,
+    n: u32,
+    events: &'a [Event],
+    answers: Vec<&'a Answer>,
+    is_cancelled: bool,
+}
+
+impl Judge {
+    fn wrong(&mut self, case: &Case<'_>, what: &str) {
+        let events: Vec<_> = case.events.iter().enumerate().map(|(at, event)| line_of(at, event)).collect();
+        let about = format!("aether:{}", case.run);
+        let of_run = |key: &str| key.strip_prefix(&about).is_some_and(|rest| rest.starts_with(':'));
+        let calls: Vec<_> =
+            self.lines.iter().filter(|line| of_run(&line.key)).map(|line| format!("    {line:?}")).collect();
+        let (first, last) = (calls_at(&self.lines, of_run), self.figures.faults.iter());
+        let faults: Vec<_> = last
+            .filter(|fault| {
+                first.is_some_and(|(from, until)| {
+                    fault.until + 5_000_000 >= from && fault.from <= until + 5_000_000
+                })
+            })
+            .map(|fault| format!("    {fault:?}"))
+            .collect();
+        self.figures.violations.push(format!(
+            "{} ({:?} {}): {what}; seed {}\n{}\n  calls:\n{}\n  faults:\n{}\n  answers:\n    {:?}\n  messages:\n    {:?}",
+            case.run,
+            case.flow,
+            case.n,
+            self.figures.plan.seed,
+            events.join("\n"),
+            calls.join("\n"),
+            faults.join("\n"),
+            case.answers,
+            self.messages.iter().filter(|((run, _), _)| *run == case.run).collect::<Vec<_>>(),
+        ));
+    }
+
+    /// After a shutdown has returned, nothing of its process is done.
+    fn after_shutdowns(&mut self) {
+        let mut shut = BTreeSet::new();
+        let mut late = Vec::new();
+        for line in &self.lines {
+            match line.deed {
+                Deed::Shut => drop(shut.insert(line.pid)),
+                Deed::Begin | Deed::Change | Deed::End | Deed::Drop if shut.contains(&line.pid) => {
+                    late.push(format!("{line:?}"))
+                }
+                _ => {}
+            }
+        }
+        self.figures.count("shutdowns that returned", shut.len());
+        self.figures.count("calls after a shutdown had returned", late.len());
+        self.figures.violations.extend(late.into_iter().map(|line| format!("after its shutdown: {line}")));
+    }
+
+    /// Panics of the workers.
+    fn complaints(&mut self, text: &str) {
+        let panics = text.lines().filter(|line| line.contains("panicked"));
+        self.figures.violations.extend(panics.map(|line| format!("a worker said: {line}")));
+    }
+
+    async fn all(&mut self, driver: &Driver) {
+        let integrity = Connection::open(driver.disk.database()).unwrap();
+        let sound: String = integrity.pragma_query_value(None, "integrity_check", |row| row.get(0)).unwrap();
+        if sound != "ok" {
+            self.figures.violations.push(format!("the file is damaged: {sound}"));
+        }
+        let store = SqliteStore::open(driver.disk.database()).unwrap();
+        let mut known = BTreeSet::new();
+        for record in store.runs(RunFilter::default()).await.unwrap() {
+            known.insert(record.id.to_string());
+            match journal(&store, &record.id).await {
+                Ok(events) => self.run(driver, &store, &record.id, &events).await,
+                Err(error) => self.figures.violations.push(error),
+            }
+        }
+        for Answer { order, .. } in driver.answers.iter().filter(|answer| answer.order.starts_with("start "))
+        {
+            if !known.contains(order.split(' ').nth(2).unwrap()) {
+                self.figures.violations.push(format!("an acknowledged run is lost: {order}"));
+            }
+        }
+    }
+
+    async fn run(&mut self, driver: &Driver, store: &SqliteStore, id: &RunId, events: &[Event]) {
+        let Some(Event::RunCreated(created)) = events.first() else {
+            return self.figures.violations.push(format!("the journal of {id} has no beginning: {events:?}"));
+        };
+        let run = id.to_string();
+        let sent = |answer: &&Answer| answer.order.split(' ').nth(1) == Some(&run);
+        let case = Case {
+            flow: Flow::named(&created.workflow).unwrap(),
+            n: created.input.decode::<Input>().unwrap().n,
+            events,
+            answers: driver.answers.iter().filter(sent).collect(),
+            is_cancelled: matches!(events.last(), Some(Event::RunCancelled(_))),
+            run,
+        };
+        self.figures.count(
+            "takeovers of a run",
+            events.iter().filter(|e| matches!(e, Event::RunRequeued(_))).count(),
+        );
+        self.end(&case, driver);
+        self.mail(&case);
+        self.decisions(&case, driver);
+        self.ledger(&case, store, id).await;
+        self.effects(&case);
+    }
+
+    /// How the run ended, and with what.
+    fn end(&mut self, case: &Case<'_>, driver: &Driver) {
+        match case.events.last() {
+            Some(Event::RunCompleted(e)) => {
+                self.figures.count("runs completed", 1);
+                self.cancelled_in_vain(case);
+                let (words, expected) = (e.result.decode::<Vec<String>>().unwrap(), case.flow.words(case.n));
+                let fits = |(word, expected): (&String, &String)| {
+                    let doubt =
+                        word.strip_suffix(" ?").is_some_and(|name| expected.starts_with(&format!("{name} ")));
+                    doubt || expected.split('|').any(|expected| expected == word)
+                };
+                if words.len() != expected.len() || !words.iter().zip(&expected).all(fits) {
+                    self.wrong(case, &format!("it returned {words:?} and not {expected:?}"));
+                }
+            }
+            Some(Event::RunCancelled(_)) => {
+                self.figures.count("runs cancelled", 1);
+                let parent = case.run.split('/').next().unwrap();
+                let asked = driver.answers.iter().any(|a| a.order == format!("cancel {parent}"));
+                if !asked {
+                    self.wrong(case, "it was cancelled, and nobody asked for that");
+                }
+            }
+            other => {
+                let last = format!("it did not end well: {other:?}");
+                self.wrong(case, &last);
+            }
+        }
+    }
+
+    /// A run completed that somebody had asked to end. What is asked while its last call is on its way may come with the
+    /// end; after that no call begins.
+    fn cancelled_in_vain(&mut self, case: &Case<'_>) {
+        let asked = |answer: &&&Answer| answer.order.starts_with("cancel ") && answer.answer == "ok";
+        let Some(asked) = case.answers.iter().find(asked).map(|answer| answer.at) else { return };
+        self.figures.count("runs that completed behind an acknowledged cancellation", 1);
+        let prefix = format!("aether:{}:", case.run);
+        let late = |line: &Line| {
+            line.deed == Deed::Begin && line.at > asked + NOTICED && line.key.starts_with(&prefix)
+        };
+        if self.lines.iter().any(late) {
+            self.wrong(case, "it called a body long after its cancellation was acknowledged, and completed");
+        }
+    }
+
+    /// Signals: each that was acknowledged is there, consumed at most once, and in order.
+    fn mail(&mut self, case: &Case<'_>) {
+        let mut sent: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for answer in &case.answers {
+            let words: Vec<_> = answer.order.split(' ').collect();
+            let ["signal", _, topic, id] = words[..] else { continue };
+            if answer.answer.starts_with("ended") {
+                self.figures.count("messages to runs that had ended", 1);
+                continue;
+            }
+            let known = sent.entry(topic).or_default();
+            if known.contains(&id) {
+                self.figures.count("messages sent again after they were acknowledged", 1);
+                if answer.answer != "duplicate" {
+                    self.wrong(case, &format!("{} was taken twice", answer.order));
+                }
+                continue;
+            }
+            known.push(id);
+            self.figures.count("messages acknowledged", 1);
+            match self.messages.get(&(case.run.clone(), format!("signal:{id}"))) {
+                None => self.wrong(case, &format!("{} is lost", answer.order)),
+                Some((_, Some(_))) => self.figures.count("messages consumed", 1),
+                Some((_, None)) if case.is_cancelled => {
+                    self.figures.count("messages left over by cancelled runs", 1);
+                }
+                Some((_, None)) => self.wrong(case, &format!("{} was not consumed", answer.order)),
+            }
+        }
+        let mut received: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for event in case.events {
+            if let Event::SignalReceived(e) = event {
+                received.entry(&e.name).or_default().push(e.id.strip_prefix("signal:").unwrap_or(&e.id));
+            }
+        }
+        for (topic, received) in received {
+            let sent = sent.get(topic).cloned().unwrap_or_default();
+            if !sent.starts_with(&received) {
+                self.wrong(case, &format!("of topic {topic} it received {received:?}, sent were {sent:?}"));
+            }
+        }
+    }
+
+    /// Approvals and resolutions that were acknowledged.
+    fn decisions(&mut self, case: &Case<'_>, driver: &Driver) {
+        for decided in &driver.decided {
+            let words: Vec<_> = decided.splitn(3, ' ').collect();
+            let [kind, run, of] = words[..] else { panic!("{decided}") };
+            if run != case.run {
+                continue;
+            }
+            let times = case.events.iter().filter(|event| match event {
+                Event::ApprovalDecided(e) => kind == "Approval" && e.command.to_string() == of,
+                Event::InvocationResolved(e) => {
+                    kind == "Resolution" && e.actor == "operator" && e.invocation.to_string() == of
+                }
+                _ => false,
+            });
+            let times = times.count();
+            self.figures.count("decisions of people acknowledged", 1);
+            if times != 1 && !(times == 0 && case.is_cancelled) {
+                self.wrong(case, &format!("{decided} is in the journal {times} times"));
+            }
+        }
+    }
+
+    /// The ledger, the journal and the tools tell of the same calls.
+    async fn ledger(&mut self, case: &Case<'_>, store: &SqliteStore, id: &RunId) {
+        let entries = store.entries(id).await.unwrap();
+        let keys: BTreeSet<_> = entries.iter().map(|entry| entry.key.to_string()).collect();
+        let prefix = format!("aether:{}:", case.run);
+        let of_run: Vec<_> = self
+            .calls
+            .range(prefix.clone()..)
+            .take_while(|(key, _)| key.starts_with(&prefix))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in of_run {
+            let lines = self.calls[&key].clone();
+            let (policy, begun) =
+                (lines[0].policy.unwrap(), lines.iter().filter(|line| line.deed == Deed::Begin).count());
+            self.figures.count("calls of bodies", begun);
+            if !policy.changes_world() {
+                self.figures.count("repeats of reads", begun - 1);
+                continue;
+            }
+            if !keys.contains(&key) {
+                self.wrong(case, &format!("`{key}` was called and is not in the ledger"));
+            }
+            let again = case.events.iter().filter(|event| match event {
+                Event::InvocationResolved(e) => {
+                    e.decision == InvocationDecision::Retry && is_of(&key, &case.run, e.invocation.as_str())
+                }
+                _ => false,
+            });
+            let allowed = again.count();
+            match policy {
+                Policy::Retry => self.figures.count("repeats of `retry`, under the same key", begun - 1),
+                _ => self.figures.count("repeats against the policy", begun - 1),
+            }
+            if begun > 1 + allowed {
+                self.wrong(case, &format!("`{key}` was called {begun} times, allowed were {}", 1 + allowed));
+            }
+        }
+        for event in case.events {
+            let Event::ToolInvocationFinished(e) = event else { continue };
+            let returned = |(key, lines): (&String, &Vec<Line>)| {
+                is_of(key, &case.run, e.invocation.as_str())
+                    && lines.iter().any(|line| line.deed == Deed::End)
+            };
+            let decided = case.events.iter().any(|event| matches!(event, Event::InvocationResolved(r) if r.invocation == e.invocation && r.decision == InvocationDecision::Happened));
+            if e.result.is_some()
+                && !decided
+                && !self
+                    .calls
+                    .range(prefix.clone()..)
+                    .take_while(|(key, _)| key.starts_with(&prefix))
+                    .any(returned)
+            {
+                self.wrong(case, &format!("`{}` has a result and never returned", e.invocation));
+            }
+        }
+    }
+
+    /// Every decision about an unknown outcome had a cause, and what was denied did not happen.
+    fn effects(&mut self, case: &Case<'_>) {
+        for event in case.events {
+            let Event::InvocationResolved(e) = event else { continue };
+            let key = self.calls.keys().find(|key| is_of(key, &case.run, e.invocation.as_str())).cloned();
+            let lines = key.as_ref().map(|key| self.calls[key].clone()).unwrap_or_default();
+            let changed = lines.iter().any(|line| line.deed == Deed::Change);
+            match e.decision {
+                InvocationDecision::InDoubt => self.figures.count("in doubt: calls that failed for it", 1),
+                InvocationDecision::Ask => self.figures.count("in doubt: operator asked", 1),
+                InvocationDecision::Retry => self.figures.count("in doubt: called again", 1),
+                InvocationDecision::Happened => self.figures.count("in doubt: it had happened", 1),
+                InvocationDecision::DidNotHappen => {
+                    self.figures.count("in doubt: denied, and called under a new key", 1)
+                }
+            }
+            if e.decision == InvocationDecision::DidNotHappen && changed {
+                self.figures.count("denied by a probe or an operator, and done after that", 1);
+                self.wrong(case, &format!("`{}` was denied by {} and happened", e.invocation, e.actor));
+            }
+            // A decision by an operator or a probe follows the one that had the cause.
+            if e.actor == "operator" {
+                continue;
+            }
+            match self.cause(case, &lines) {
+                Some(cause) => self.figures.count(cause, 1),
+                None => self.wrong(
+                    case,
+                    &format!("`{}` was in doubt without a cause ({:?})", e.invocation, e.decision),
+                ),
+            }
+        }
+    }
+
+    /// Why the outcome of a call could not be known.
+    fn cause(&self, case: &Case<'_>, lines: &[Line]) -> Option<&'static str> {
+        let lease = u64::try_from(self.figures.plan.lease.as_micros()).unwrap();
+        let Some(begun) = lines.iter().find(|line| line.deed == Deed::Begin) else {
+            let taken = case.events.iter().any(|event| matches!(event, Event::RunRequeued(_)));
+            return (taken || case.is_cancelled).then_some("cause of doubt: taken over before its call");
+        };
+        let (pid, at) = (begun.pid, begun.at);
+        // A call whose intent was on its way when the shutdown began is made within its patience.
+        let after = |fault: &Happened| fault.until >= at || fault.fault == Fault::Shutdown;
+        let of_pid = |fault: &&Happened| fault.pid == pid && after(fault);
+        let mut faults = self.figures.faults.iter().filter(of_pid);
+        let paused = |fault: &Happened| fault.fault == Fault::Pause && fault.until - fault.from > lease / 2;
+        if faults.clone().any(paused) {
+            return Some("cause of doubt: its process was paused");
+        }
+        if faults.clone().any(|fault| fault.fault == Fault::Kill) {
+            return Some("cause of doubt: its process was killed");
+        }
+        if faults.any(|fault| fault.fault == Fault::Shutdown) {
+            return Some("cause of doubt: its engine was shut down");
+        }
+        let silent = |line: &&Line| {
+            line.pid == pid
+                && line.deed == Deed::Gap
+                && line.at >= at
+                && line.at - line.key.parse::<u64>().unwrap() > lease / 2
+        };
+        if self.lines.iter().any(|line| silent(&line)) {
+            return Some("cause of doubt: its process had no processor");
+        }
+        let cancelled = case.is_cancelled && lines.iter().any(|line| line.deed == Deed::Drop);
+        cancelled.then_some("cause of doubt: cancelled, and its grace was over")
+    }
+}
+
+/// Whether `key` is that of an invocation such as `0:pay#1`: the run, the command and the attempt.
+fn is_of(key: &str, run: &str, invocation: &str) -> bool {
+    let Some((command, attempt)) = invocation.rsplit_once('#') else { return false };
+    key == format!("aether:{run}:{command}:{attempt}")
+}
+
+/// First and last line of the calls that are meant.
+fn calls_at(lines: &[Line], meant: impl Fn(&str) -> bool) -> Option<(u64, u64)> {
+    let mut of_run = lines.iter().filter(|line| meant(&line.key)).map(|line| line.at);
+    let first = of_run.next()?;
+    Some((first, of_run.last().unwrap_or(first)))
+}
+
+/// An event in one line.
+fn line_of(at: usize, event: &Event) -> String {
+    let text: String = serde_json::to_string(event).unwrap_or_default().chars().take(300).collect();
+    format!("    {at} {text}")
+}

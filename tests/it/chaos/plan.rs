@@ -1,0 +1,46 @@
+//! How long everything takes, and from which seed it is drawn.
+
+use std::fmt;
+use std::time::Duration;
+
+/// How much is done.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    pub(super) faulty: Duration,
+    /// Whether faults are as long as they get in production.
+    pub(super) long: bool,
+    pub(super) lease: Duration,
+    /// Runs that are open at once.
+    pub(super) open: u32,
+    /// Time between the starts of two runs.
+    pub(super) between_starts: Duration,
+    /// Time between two faults, at most.
+    pub(super) between_faults: Duration,
+    /// How long runs may take to end once nothing happens any more.
+    pub(super) calm: Duration,
+}
+
+impl Plan {
+    pub(super) fn chosen() -> Self {
+        let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
+        let seconds = number("AETHER_CHAOS");
+        let millis = Duration::from_millis;
+        Self {
+            seed: number("AETHER_CHAOS_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000_000)),
+            faulty: Duration::from_secs(seconds.unwrap_or(20)),
+            long: seconds.is_some(),
+            lease: millis(1500),
+            open: 40,
+            between_starts: millis(if seconds.is_some() { 250 } else { 150 }),
+            between_faults: millis(if seconds.is_some() { 2000 } else { 600 }),
+            calm: Duration::from_secs(60),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "chaos for {} s, AETHER_CHAOS_SEED={}", self.faulty.as_secs(), self.seed)
+    }
+}
