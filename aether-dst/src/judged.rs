@@ -146,6 +146,7 @@ impl Store for JudgedStore {
         fn entries(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError>;
         fn inbox(&self, run: &RunId, after: u64) -> Result<Vec<Message>, StoreError>;
         fn unread_waiting(&self) -> Result<Vec<(RunRecord, u64)>, StoreError>;
+        fn unread_held(&self, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, StoreError>;
         fn save_progress(&self, run: &RunId, epoch: Epoch, command: &CommandId, progress: Payload) -> Result<(), StoreError>;
         fn progress(&self, run: &RunId, command: &CommandId) -> Result<Option<Payload>, StoreError>;
         fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> Result<(), StoreError>;

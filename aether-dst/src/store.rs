@@ -344,6 +344,11 @@ impl Store for SimStore {
         self.read(|memory| now(memory.unread_waiting()))
     }
 
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Answer<Vec<(RunId, u64)>>> {
+        let worker = worker.clone();
+        self.read(move |memory| now(memory.unread_held(&worker)))
+    }
+
     fn save_progress(
         &self,
         run: &RunId,
