@@ -14,7 +14,8 @@ use floors::{Layout, Source, assert_kept, check};
 const LAYOUT: Layout = Layout {
     root: "",
     floors: &[
-        &["sched", "vocabulary"],
+        &["sched"],
+        &["vocabulary"],
         &["definition", "journal"],
         &["policy", "store"],
         &["inbox", "recording", "step"],

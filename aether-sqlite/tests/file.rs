@@ -14,8 +14,8 @@ use aether_core::payload::{Digest, Payload};
 use aether_core::store::AppendReply;
 use aether_core::store::ledger::{Acquire, Acquired, LedgerEntry, LedgerStatus};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Message, NewRun, Receipt, RunFilter, StatusChange, Store,
-    StoreError,
+    Ack, Append, AppendError, ClaimRequest, Message, NewRun, Receipt, RunFilter, SilentWorker, StatusChange,
+    Store, StoreError,
 };
 use aether_sqlite::SqliteStore;
 use jiff::Timestamp;
@@ -152,7 +152,8 @@ async fn two_stores_on_one_file_see_each_other() {
             "{stale}"
         );
     }
-    assert_eq!(two.claim(claim("w", 60)).await.unwrap()[0].run.epoch, 2);
+    let silent = vec![SilentWorker { id: new_run("a").owner.unwrap(), renewals: 0 }];
+    assert_eq!(two.claim(ClaimRequest { silent, ..claim("w", 60) }).await.unwrap()[0].run.epoch, 2);
     let fenced = put(&one, "a", 1, 41).await.unwrap_err();
     assert_eq!(fenced, AppendError::StaleEpoch { run: id("a"), held: 1, found: 2 });
     let mut end = append("a", 2, 41);
@@ -286,7 +287,7 @@ async fn a_newer_schema_is_refused_untouched() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 5, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 6, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -346,6 +347,9 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_hold
     let conn = Connection::open(&path).unwrap();
     conn.execute_batch(
         "DROP TRIGGER aether_inbox_sent; DROP TRIGGER aether_inbox_consumed; DROP INDEX aether_runs_unread;
+         DROP INDEX aether_runs_unread_held; DROP INDEX aether_runs_held; DROP TABLE aether_workers;
+         DROP TABLE aether_lost; ALTER TABLE runs ADD COLUMN lease_until INTEGER;
+         CREATE INDEX runs_held ON runs(lease_until, owner) WHERE owner IS NOT NULL;
          ALTER TABLE runs DROP COLUMN unread; ALTER TABLE runs DROP COLUMN unread_bytes;
          DROP TABLE aether_tombstones; DROP TABLE aether_effects; DROP TABLE aether_progress;
          PRAGMA user_version = 1",
@@ -359,7 +363,7 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_hold
     assert_eq!(store.holder("nobody's").await, Ok(None));
     let version: u32 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 5);
+    assert_eq!(version, 6);
 }
 
 /// How SQLite finds the rows of a query.

@@ -14,8 +14,8 @@ mod stores;
 pub mod trap;
 
 pub use sim::{
-    Comparison, CrashReport, FaultReport, Live, OrderReport, Reply, Sim, SimEnvironment, SimError, SimReport,
-    call_named, call_tool, delayed, say,
+    Comparison, CrashReport, EverySchedule, FaultReport, Live, OrderReport, Reply, ScheduleReport, Sim,
+    SimEnvironment, SimError, SimReport, call_named, call_tool, delayed, say,
 };
 pub use stores::crash::{Boundary, CrashPoint, CrashStore};
 pub use stores::failing::FailingStore;

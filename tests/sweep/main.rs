@@ -1,4 +1,4 @@
-//! The sweeps: crashes at every boundary, every order of branches, every fault of a store; and that they notice when a
+//! The sweeps: crashes at every boundary, every order of branches, every fault of a store, schedules; and that they notice when a
 //! rule is broken.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -21,3 +21,4 @@ mod faults;
 mod mutants;
 mod orders;
 mod research;
+mod schedules;

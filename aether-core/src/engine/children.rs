@@ -15,6 +15,7 @@ use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::run::end::RunEnd;
 use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
+use crate::sched::mutated;
 use crate::store::api::Created;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{Epoch, RunId};
@@ -55,7 +56,7 @@ impl Children for ChildRuns {
                 id: child,
                 input,
                 parent: Some(parent.clone()),
-                parent_epoch: Some(epoch),
+                parent_epoch: (!mutated("children-are-not-fenced")).then_some(epoch),
                 unique: false,
             };
             let existing = match create_run(&inner, new, Some(start_guard)).await? {

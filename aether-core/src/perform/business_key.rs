@@ -124,7 +124,7 @@ mod tests {
             parts in proptest::collection::vec(
                 ("[as/:0,4]{1,6}", "[as]{1,2}(::[as]{1,2}){0,2}", "[as/:0,\t4]{0,6}"), 60),
         ) {
-            let mut seen = std::collections::HashMap::new();
+            let mut seen = crate::sched::HashMap::new();
             for (run, path, key) in parts {
                 for (text, run) in [(key_in_run(&run, &path, &key), Some(run)), (key_in_store(&path, &key), None)] {
                     let tuple = (run, path.clone(), key.clone());

@@ -2,7 +2,7 @@
 //!
 //! Promise: the body is never called again under the same key unless the policy is `retry`; every decision is an event.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -16,6 +16,7 @@ use crate::perform::call::{Next, StepCall};
 use crate::run::append::AppendExtras;
 use crate::run::reply_receiver::refuse;
 use crate::run::taken::Taken;
+use crate::sched::mutated;
 use crate::step::body::ProbeResult;
 use crate::step::context::StepCx;
 use crate::store::intent::DurableIntent;
@@ -146,6 +147,7 @@ impl StepCall {
             Ok(Ok(Ok(found))) => Ok(found),
             Ok(Ok(Err(failure))) => Err(("probe", format!("its probe failed: {failure}"))),
             Ok(Err(error)) => Err(("probe", format!("its probe failed: {error}"))),
+            Err(panic) if mutated("probe-fails-its-run") => resume_unwind(panic),
             Err(panic) => Err(panicked(&panic_message(&*panic))),
         }
     }

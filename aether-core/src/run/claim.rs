@@ -16,7 +16,7 @@ use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
 use crate::run::fault::{CommandSummary, Fault};
 use crate::run::shared::EngineShared;
-use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock};
+use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
@@ -259,9 +259,14 @@ impl Run {
             }
         }
         // Before the lock is released: whoever reads in `seen` that a message has arrived must find its receivers woken.
-        self.notified.notify_waiters();
+        if !mutated("notified-after-unlocking") {
+            self.notified.notify_waiters();
+        }
         // The driver takes this lock as soon as it is woken.
         drop(state);
+        if mutated("notified-after-unlocking") {
+            self.notified.notify_waiters();
+        }
         self.root.wake();
     }
 
@@ -312,6 +317,9 @@ impl Run {
             let state = self.lock();
             state.stopping || state.cancelling
         };
+        if closed && mutated("a-new-command-ends-the-run") && !self.is_cancelling() {
+            return self.stop(Fault::ShutDown { run: self.id.clone() }).await;
+        }
         if closed {
             std::future::pending().await
         }

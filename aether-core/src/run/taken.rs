@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::run::claim::Run;
+use crate::sched::mutated;
 use crate::store::api::Message;
 
 /// A message that was taken; dropping it puts it back.
@@ -71,7 +72,7 @@ impl Deref for Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         // In a run that appends no more no wait may find it again: one that refuses it would take it for ever.
-        if !self.queued && !self.run.is_halted() {
+        if !self.queued && !self.run.is_halted() && !mutated("taken-is-lost") {
             self.run.put_back(Message::clone(&self.message));
         }
     }

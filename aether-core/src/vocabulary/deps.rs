@@ -2,8 +2,8 @@
 //!
 //! Promise: a value that is missing is an error that names its type and those that are there.
 
+use crate::sched::HashMap;
 use std::any::{Any, TypeId, type_name};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Default)]
 pub struct Deps {
-    values: BTreeMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>,
+    values: HashMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>,
 }
 
 /// A step asked for a value that the program did not provide.

@@ -334,7 +334,7 @@ mod tests {
         fn different_attempts_have_different_keys(
             parts in proptest::collection::vec(("[a01:%/.]{1,5}", "[01]{1,2}(\\.b?[01]){0,2}", "[a01:%23A5]{0,5}", 0..12_u32), 40),
         ) {
-            let mut seen = std::collections::HashMap::new();
+            let mut seen = crate::sched::HashMap::new();
             for (run, place, name, attempt) in parts {
                 let key = key(&run, &place, &name, attempt);
                 let tuple = (run, place, name, attempt);

@@ -4,7 +4,8 @@
 //! every time, nothing real runs unasked, and waiting takes no time.
 //!
 //! From the top down: `builder` is what a test writes; `sweep` runs many simulations and `processes` one; `people` and
-//! `dispatch` act and answer in it, as `script` and the other settings plan; `report` is what comes out.
+//! `dispatch` act and answer in it, as `script` and the other settings plan; `schedule` says what comes when; `report` is
+//! what comes out.
 
 pub(crate) mod builder;
 mod dispatch;
@@ -12,6 +13,7 @@ mod live;
 mod people;
 pub(crate) mod processes;
 pub(crate) mod report;
+mod schedule;
 mod scheduler;
 mod script;
 mod settings;
@@ -19,6 +21,7 @@ mod sweep;
 mod tape;
 pub(crate) mod world;
 
+pub use builder::schedules::EverySchedule;
 pub use builder::sim::Sim;
 pub use builder::when::When;
 pub use live::Live;
@@ -33,4 +36,5 @@ pub use script::model::ModelAnswer;
 pub use sweep::crashes::CrashReport;
 pub use sweep::faults::FaultReport;
 pub use sweep::orders::OrderReport;
+pub use sweep::schedules::ScheduleReport;
 pub use world::SimEnvironment;

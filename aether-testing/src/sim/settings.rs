@@ -15,6 +15,7 @@ use jiff::Timestamp;
 
 use super::live::Live;
 use super::report::error::SimError;
+use super::schedule::pace::Pace;
 use super::scheduler::BodyScheduler;
 use super::script::people::PeoplePlan;
 use super::script::scripts::Scripts;
@@ -56,6 +57,8 @@ pub(crate) struct Settings {
     pub(crate) draws: Option<Draws>,
     pub(crate) scheduler: Option<Arc<BodyScheduler>>,
     pub(crate) front: Option<Front>,
+    /// The schedule, in one of many.
+    pub(crate) pace: Option<Arc<Pace>>,
     pub(crate) prepare: Option<Arc<dyn Fn() + Send + Sync>>,
     /// The store of the first process fails on purpose: a second process resumes what that stops.
     pub(crate) store_fails: bool,
@@ -82,6 +85,7 @@ impl Default for Settings {
             draws: None,
             scheduler: None,
             front: None,
+            pace: None,
             prepare: None,
             store_fails: false,
         }

@@ -179,7 +179,7 @@ fn undoes(what: &str) -> bool {
 }
 
 /// The kinds of the events in a frame, with the first command.
-fn kinds(frame: &str) -> String {
+pub(crate) fn kinds(frame: &str) -> String {
     let events: Vec<serde_json::Map<String, serde_json::Value>> =
         serde_json::from_str(frame).unwrap_or_default();
     let command = events.iter().flat_map(|event| event.values()).find_map(|event| event.get("command"));

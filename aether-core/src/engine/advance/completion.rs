@@ -21,6 +21,7 @@ use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::program::{Children, Completion};
 use crate::run::taken::Taken;
+use crate::sched::mutated;
 use crate::store::api::StatusChange;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::failure::Failure;
@@ -226,6 +227,7 @@ pub(crate) async fn suspend(
     on: Vec<CommandId>,
     seen: u64,
 ) -> Result<(), DriveEnd> {
+    let seen = if mutated("seen-is-read-late") { run.seen() } else { seen };
     let status = StatusChange { status: Status::Waiting, wake_at: until, release: true, seen, notify: None };
     let extras = AppendExtras { status: Some(status), ..AppendExtras::default() };
     durable_or_fault(run, vec![RunWaiting { until, on }.into()], extras).await

@@ -2,7 +2,7 @@
 //!
 //! Promise: a run that cannot be advanced here is released; a fault of one run does not affect the others.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
-use crate::sched::spawn;
+use crate::sched::{mutated, spawn};
 use crate::store::api::{Lease, StatusChange};
 use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::contract::Status;
@@ -37,7 +37,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Resumes a run from its journal.
 pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
     let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
-    if inner.is_stopping() {
+    if inner.is_stopping() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
     }
     let loaded = AssertUnwindSafe(load(inner, lease))
@@ -65,7 +65,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     // In one piece with the look at the shutdown, which takes all active runs with their tasks under this lock. Active
     // before the task runs: the task removes itself at its end, and a message that arrives from now on must find the run.
     let mut active = inner.active();
-    if inner.is_stopping() {
+    if inner.is_stopping() && !mutated("launched-while-stopping") {
         return None;
     }
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
@@ -90,6 +90,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
             };
             let end = match AssertUnwindSafe(advanced).catch_unwind().await {
                 Ok(end) => end,
+                Err(panic) if mutated("destructors-escape") => resume_unwind(panic),
                 Err(panic) => {
                     let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
                     // As in `conclude`: what is on its way to the store arrives first.
@@ -189,7 +190,9 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
     }
     // Before the release: after it the run may be claimed at once, and that claim clears the cell.
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
-    if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await {
+    if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await
+        && !mutated("released-once")
+    {
         tracing::warn!(%run, %error, "cannot release a run yet");
         spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
     }

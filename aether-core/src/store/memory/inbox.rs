@@ -2,7 +2,7 @@
 //!
 //! Promise: reading after a number costs what is read; counting costs nothing.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::store::api::{Message, Unread};
@@ -12,7 +12,7 @@ use crate::store::api::{Message, Unread};
 pub(super) struct Inbox {
     messages: BTreeMap<u64, Message>,
     /// Ids of consumed messages too, so that a repeated send is a duplicate also after its run has ended.
-    ids: HashSet<String>,
+    ids: BTreeSet<String>,
     unread: Unread,
 }
 

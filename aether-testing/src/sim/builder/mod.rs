@@ -24,4 +24,6 @@ mod run;
 
 mod sweeps;
 
+pub(crate) mod schedules;
+
 mod recorded;

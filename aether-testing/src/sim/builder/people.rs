@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::sim::Sim;
 use crate::sim::script::behaviour::Behaviour;
-use crate::sim::script::people::{AnswerFn, PeoplePlan, PlannedDecision, PlannedSignal};
+use crate::sim::script::people::{AnswerFn, PeoplePlan, PlannedCancel, PlannedDecision, PlannedSignal};
 
 /// People and other systems.
 impl<W: Workflow> Sim<W> {
@@ -198,6 +198,23 @@ impl<W: Workflow> Sim<W> {
     pub fn signal_at(self, after: Duration, name: impl Into<String>, value: impl Serialize) -> Self {
         let signal = PlannedSignal { after, name: name.into(), value: Payload::encode(&value) };
         self.people(|people| people.signals.push(signal))
+    }
+
+    /// `actor` asks the run to cancel itself, this long after the simulation's beginning.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::Sim;
+    /// # use std::time::Duration;
+    /// # #[workflow] async fn nap(cx: &mut Cx) -> Result<()> { cx.sleep(Duration::from_secs(3600)).await; Ok(()) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let sim = Sim::new::<nap>().cancel_at(Duration::from_secs(60), "no longer needed", "ann");
+    /// assert!(sim.run(()).await.assert_failed().to_string().contains("no longer needed"));
+    /// # }
+    /// ```
+    pub fn cancel_at(self, after: Duration, reason: impl Into<String>, actor: impl Into<String>) -> Self {
+        let cancel = PlannedCancel { after, reason: reason.into(), actor: actor.into() };
+        self.people(|people| people.cancels.push(cancel))
     }
 
     /// Lets the body of `S` hand its completion over with `cx.callback()`, and reports this outcome so much later.

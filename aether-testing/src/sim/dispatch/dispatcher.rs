@@ -22,6 +22,8 @@ use super::reports::ReportQueue;
 use super::turns::{Given, HTTP, Turns};
 use crate::sim::report::call::CallRecord;
 use crate::sim::report::error::SimError;
+use crate::sim::schedule::pace::Pace;
+use crate::sim::schedule::plan::PointKind;
 use crate::sim::scheduler::BodyScheduler;
 use crate::sim::script::answers::{Answers, Matcher, ProbeStub, Script};
 use crate::sim::script::behaviour::Behaviour;
@@ -39,6 +41,7 @@ pub(crate) struct StubDispatcher {
     tape: Option<Tape>,
     draws: Draws,
     scheduler: Option<Arc<BodyScheduler>>,
+    pace: Option<Arc<Pace>>,
     state: Arc<Mutex<State>>,
     /// What bodies that handed their completion over have reported about them.
     pub(crate) reports: Arc<ReportQueue>,
@@ -58,6 +61,13 @@ struct State {
     world: BTreeMap<IdempotencyKey, Probe<Payload>>,
 }
 
+impl State {
+    fn take_back(&mut self, path: &str, key: &IdempotencyKey) {
+        self.world.remove(key);
+        self.turns.put_back(path, &key.to_string());
+    }
+}
+
 impl StubDispatcher {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
@@ -65,6 +75,7 @@ impl StubDispatcher {
             tape: settings.tape.clone(),
             draws: settings.draws.clone().unwrap_or_default(),
             scheduler: settings.scheduler.clone(),
+            pace: settings.pace.clone(),
             state: Arc::default(),
             reports: Arc::default(),
             trouble: Latch::new(),
@@ -240,9 +251,30 @@ impl StubDispatcher {
     /// A call that died before it did anything: its answer is still to be given, and the world is as it was.
     fn take_back(&self, call: &BodyCall<'_>) {
         let key = IdempotencyKey::new(call.run, call.command, call.attempt);
-        let mut state = self.state();
-        state.world.remove(&key);
-        state.turns.put_back(call.path, &key.to_string());
+        self.state().take_back(call.path, &key);
+    }
+
+    /// Begins a body when the schedule lets it. Does not return where the process died before.
+    fn begin_when_due(
+        &self,
+        call: &BodyCall<'_>,
+        store: &Arc<CrashStore>,
+        body: BoxFuture<'static, BodyResult>,
+    ) -> BoxFuture<'static, BodyResult> {
+        let Some(pace) = self.pace.clone() else { return body };
+        let key = IdempotencyKey::new(call.run, call.command, call.attempt);
+        let (path, command, store) = (call.path.to_owned(), call.command.clone(), Arc::clone(store));
+        let state = Arc::clone(&self.state);
+        Box::pin(async move {
+            pace.pass(PointKind::Body, || format!("the body of {command}")).await;
+            if store.is_frozen() {
+                state.lock().unwrap_or_else(PoisonError::into_inner).take_back(&path, &key);
+                return pending().await;
+            }
+            let answer = body.await;
+            pace.pass(PointKind::Return, || format!("what the body of {command} returned")).await;
+            answer
+        })
     }
 }
 
@@ -267,6 +299,7 @@ impl Interceptor for StubDispatcher {
             self.take_back(call);
             return Box::pin(pending());
         }
+        let body = self.begin_when_due(call, &store, body);
         let pure = call.options.class == EffectClass::Pure;
         let scheduler = self.scheduler.clone().filter(|_| !pure);
         let (name, command) =

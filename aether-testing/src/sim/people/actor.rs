@@ -17,6 +17,8 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::sim::dispatch::dispatcher::StubDispatcher;
 use crate::sim::live::Live;
 use crate::sim::report::error::SimError;
+use crate::sim::schedule::pace::{Acknowledged, Pace};
+use crate::sim::schedule::plan::{Message, MessageKind};
 use crate::sim::script::people::{PeoplePlan, PlannedDecision};
 
 /// Who decides where the test does not say.
@@ -30,11 +32,17 @@ pub(super) struct PeopleActor {
     plan: PeoplePlan,
     dispatcher: Arc<StubDispatcher>,
     live: Live,
+    pace: Option<Arc<Pace>>,
 }
 
 impl PeopleActor {
-    pub(super) fn new(plan: PeoplePlan, dispatcher: Arc<StubDispatcher>, live: Live) -> Self {
-        Self { plan, dispatcher, live }
+    pub(super) fn new(
+        plan: PeoplePlan,
+        dispatcher: Arc<StubDispatcher>,
+        live: Live,
+        pace: Option<Arc<Pace>>,
+    ) -> Self {
+        Self { plan, dispatcher, live, pace }
     }
 
     /// Responds to every request of every run; ends with the engine.
@@ -82,7 +90,13 @@ impl PeopleActor {
     }
 
     async fn respond(&self, run: &RunId, command: &CommandId) {
-        self.live.sleep(self.plan.delay).await;
+        match &self.pace {
+            Some(pace) => {
+                let message = Message { kind: MessageKind::Reply, number: pace.reply_number(run, command) };
+                pace.arrives(message, &format!("the reply to {command}"), self.plan.delay).await;
+            }
+            None => self.live.sleep(self.plan.delay).await,
+        }
         let Some(pending) = self.open(run, command).await else { return };
         let decided = match pending.waiting {
             Waiting::Approval => self.decide(&pending).await,
@@ -91,7 +105,8 @@ impl PeopleActor {
         };
         match decided {
             // Something else was faster: the time limit, or what else the test does.
-            Ok(())
+            Ok(true) => self.acknowledged(run, command),
+            Ok(false)
             | Err(
                 DecideError::AlreadyDecided { .. }
                 | DecideError::Expired { .. }
@@ -105,8 +120,15 @@ impl PeopleActor {
         }
     }
 
+    fn acknowledged(&self, run: &RunId, command: &CommandId) {
+        if let Some(pace) = &self.pace {
+            pace.acknowledge(Acknowledged::Reply(run.clone(), command.clone()));
+        }
+    }
+
     /// The request, once it is durable; `None` where it is not open any more.
     async fn open(&self, run: &RunId, command: &CommandId) -> Option<Pending> {
+        let mut wait = Duration::from_millis(1);
         for _ in 0..LOOKS {
             match self.live.engine().pending(run).await {
                 Ok(all) => {
@@ -116,12 +138,17 @@ impl PeopleActor {
                 }
                 Err(error) => self.dispatcher.give_up(error.into()),
             }
-            self.live.sleep(Duration::from_millis(1)).await;
+            self.live.sleep(wait).await;
+            if self.pace.is_some() {
+                // A schedule may hold the append of the request for long.
+                wait = (wait * 2).min(Duration::from_secs(1));
+            }
         }
         None
     }
 
-    async fn decide(&self, pending: &Pending) -> Result<(), DecideError> {
+    /// Whether anybody decided.
+    async fn decide(&self, pending: &Pending) -> Result<bool, DecideError> {
         let (engine, Pending { run, command, args, .. }) = (self.live.engine(), pending);
         match self.plan.decision(pending) {
             Some(PlannedDecision::Approve { actor }) => engine.approve(run, command, actor).await,
@@ -130,16 +157,19 @@ impl PeopleActor {
                 let edited = edit(args.as_ref().unwrap_or(&Payload::null()))?;
                 engine.approve_with(run, command, &edited, REVIEWER).await
             }
-            Some(PlannedDecision::Silent) | None => Ok(()),
+            Some(PlannedDecision::Silent) | None => return Ok(false),
         }
+        .map(|()| true)
     }
 
-    async fn answer(&self, pending: &Pending) -> Result<(), DecideError> {
+    /// Whether anybody answered.
+    async fn answer(&self, pending: &Pending) -> Result<bool, DecideError> {
         match self.plan.answer(pending) {
             Some(answer) => {
-                self.live.engine().answer(&pending.run, &pending.command, &answer?, REVIEWER).await
+                self.live.engine().answer(&pending.run, &pending.command, &answer?, REVIEWER).await?;
+                Ok(true)
             }
-            None => Ok(()),
+            None => Ok(false),
         }
     }
 }

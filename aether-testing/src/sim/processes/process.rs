@@ -26,6 +26,8 @@ use crate::sim::people::spawn::spawn_people;
 use crate::sim::report::advice::{for_signals, for_wait};
 use crate::sim::report::error::SimError;
 use crate::sim::report::sim_report::SimReport;
+use crate::sim::schedule::paced_store::PacedStore;
+use crate::sim::schedule::paced_world::PacedWorld;
 use crate::sim::settings::Settings;
 use crate::sim::world::{Entropy, SimEnvironment};
 use crate::stores::crash::CrashStore;
@@ -33,17 +35,27 @@ use crate::stores::crash_point::Boundary;
 use crate::trap::watch::LastCommands;
 
 /// How long a claim lasts; also how much virtual time a crash costs.
-pub(super) const LEASE: Duration = Duration::from_secs(3600);
+pub(crate) const LEASE: Duration = Duration::from_secs(3600);
 /// Half of this is how long a run waits for something that has no time of its own before its process dies.
 const WAIT: Duration = Duration::from_secs(2);
 /// How often the engine looks for work that it was not notified of.
 const POLL: Duration = Duration::from_secs(3600);
 
+/// How long a shutdown that a schedule asks for waits for bodies.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How long a process lives on after its engine was shut down, to see that nothing moves any more.
+const AFTERWARDS: Duration = Duration::from_secs(10);
+
 /// How a process ended.
 pub(super) enum ProcessEnd<W: Workflow> {
     Ended(Box<SimReport<W>>, Vec<Boundary>),
     Crashed(Timestamp),
+    /// It was asked to shut down, and did.
+    ShutDown(Timestamp),
 }
+
+/// What a run came to in one process; `None` where the process was asked to shut down.
+type Ended<W> = Option<(SimReport<W>, Vec<Boundary>)>;
 
 /// Whether a simulation ended because the store failed.
 fn is_of_store(error: &SimError) -> bool {
@@ -74,6 +86,9 @@ impl<W: Workflow> Process<'_, W> {
     pub(super) async fn run_to_end(&self) -> Result<ProcessEnd<W>, SimError> {
         let world = SimEnvironment::with_entropy(self.at, self.entropy.clone());
         self.dispatcher.begin_process(&self.store);
+        if let Some(pace) = &self.settings.pace {
+            pace.begin_process(&self.store, &world);
+        }
         tokio::select! {
             biased;
             error = self.dispatcher.trouble.wait() => Err(error),
@@ -82,17 +97,21 @@ impl<W: Workflow> Process<'_, W> {
             () = self.schedule_bodies() => Err(SimError::Broken("its scheduler ended".into())),
             report = self.run(&world) => match report {
                 report if self.is_stopped_by_fault(&report) => Ok(ProcessEnd::Crashed(world.now())),
-                report => report.map(|(report, passed)| ProcessEnd::Ended(Box::new(report), passed)),
+                report => report.map(|ended| match ended {
+                    Some((report, passed)) => ProcessEnd::Ended(Box::new(report), passed),
+                    None => ProcessEnd::ShutDown(world.now()),
+                }),
             },
         }
     }
 
     /// Whether the store of this process fails on purpose, and that is why the run did not end here.
-    fn is_stopped_by_fault(&self, end: &Result<(SimReport<W>, Vec<Boundary>), SimError>) -> bool {
+    fn is_stopped_by_fault(&self, end: &Result<Ended<W>, SimError>) -> bool {
         let fails = self.settings.store_fails && self.number == 1;
         fails
             && match end {
-                Ok((report, _)) => is_stopped(report),
+                Ok(Some((report, _))) => is_stopped(report),
+                Ok(None) => false,
                 Err(error) => is_of_store(error),
             }
     }
@@ -116,7 +135,7 @@ impl<W: Workflow> Process<'_, W> {
         }
     }
 
-    async fn run(&self, world: &SimEnvironment) -> Result<(SimReport<W>, Vec<Boundary>), SimError> {
+    async fn run(&self, world: &SimEnvironment) -> Result<Ended<W>, SimError> {
         let engine = self.engine(world).await?;
         let input = W::decode(self.input).map_err(SimError::Input)?;
         let handle = engine.start::<W>(input).id(self.settings.id.as_str()).await?;
@@ -125,11 +144,35 @@ impl<W: Workflow> Process<'_, W> {
         let deadline = self.settings.at.saturating_add(self.settings.within).unwrap_or(Timestamp::MAX);
         let result = tokio::select! {
             biased;
+            () = self.shutdown_asked() => {
+                self.shut_down(engine, world).await?;
+                return Ok(None);
+            }
             result = handle.result() => result,
             () = world.sleep_until(deadline) => return Err(self.unfinished(&engine, &handle).await?),
         };
+        if let Some(pace) = &self.settings.pace {
+            pace.end();
+        }
         let passed = self.store.boundaries();
-        Ok((self.report(world, &engine, handle.id(), result).await?, passed))
+        Ok(Some((self.report(world, &engine, handle.id(), result).await?, passed)))
+    }
+
+    /// Waits until a schedule asks this process to shut down.
+    async fn shutdown_asked(&self) {
+        match &self.settings.pace {
+            Some(pace) => pace.shutdown_asked().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn shut_down(&self, engine: Engine, world: &SimEnvironment) -> Result<(), SimError> {
+        engine.shutdown_within(PATIENCE).await?;
+        if let Some(pace) = &self.settings.pace {
+            pace.close();
+        }
+        world.sleep(AFTERWARDS).await;
+        Ok(())
     }
 
     async fn engine(&self, world: &SimEnvironment) -> Result<Engine, SimError> {
@@ -137,8 +180,19 @@ impl<W: Workflow> Process<'_, W> {
         let store: Arc<dyn Store> = self.store.clone();
         let store =
             settings.front.as_ref().map_or_else(|| store.clone(), |front| front(store.clone(), self.number));
-        let engine = verifying(EngineBuilder::new(Arc::new(world.clone())), settings)
-            .store(store)
+        let builder = match &settings.pace {
+            Some(pace) => {
+                let paced = PacedWorld::new(world.clone(), Arc::clone(pace));
+                let builder = EngineBuilder::new(Arc::new(paced))
+                    .store(Arc::new(PacedStore::new(store, Arc::clone(pace))));
+                match pace.plan().grace() {
+                    Some(grace) => builder.eviction_grace(grace),
+                    None => builder,
+                }
+            }
+            None => EngineBuilder::new(Arc::new(world.clone())).store(store),
+        };
+        let engine = verifying(builder, settings)
             .deps(self.deps())
             .interceptor(self.dispatcher.clone())
             .policy(LastCommands)

@@ -78,6 +78,7 @@ pub(crate) fn simulate<W: Workflow>(settings: &Settings, input: &Payload) -> Res
             ProcessEnd::Crashed(when) => {
                 runtime.block_on(simulation.crashed(&process.store, when))?;
             }
+            ProcessEnd::ShutDown(when) => runtime.block_on(simulation.shut_down(when))?,
             ProcessEnd::Ended(report, passed) => {
                 let report = SimReport { trapped: armed.hits(), ..*report };
                 return runtime.block_on(simulation.ended(report, passed));
@@ -160,6 +161,13 @@ impl<'a> Simulation<'a> {
         self.note_broken(audit(&*self.store).await?);
         self.boundaries.get_or_insert_with(|| store.boundaries());
         self.at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
+        Ok(())
+    }
+
+    /// Looks at what a process left that was shut down: its lease is over already.
+    async fn shut_down(&mut self, when: Timestamp) -> Result<(), SimError> {
+        self.note_broken(audit(&*self.store).await?);
+        self.at = when;
         Ok(())
     }
 

@@ -230,6 +230,18 @@ pub enum SimError {
         /// The journal of the run in the other order.
         journal: String,
     },
+    /// A schedule breaks a rule.
+    #[error("{broken}\n  in this schedule:\n{choices}  reproduce with: {reproduce}\n  journal:\n{journal}")]
+    Schedule {
+        /// The rule that does not hold, and where it fails.
+        broken: String,
+        /// The choices of the schedule that are left after shrinking, in words.
+        choices: String,
+        /// The command line that tries this schedule alone.
+        reproduce: String,
+        /// The journal of the run.
+        journal: String,
+    },
     /// An environment variable is not understood.
     #[error("environment variable {variable}: {problem}")]
     Environment {

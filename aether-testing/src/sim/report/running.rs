@@ -22,7 +22,14 @@ pub struct Running<T> {
 impl<T> Running<T> {
     #[track_caller]
     pub(crate) fn new(result: BoxFuture<'static, Result<T, SimError>>) -> Self {
-        Self { result, at: Location::caller() }
+        Self::at(result, Location::caller())
+    }
+
+    pub(crate) fn at(
+        result: BoxFuture<'static, Result<T, SimError>>,
+        at: &'static Location<'static>,
+    ) -> Self {
+        Self { result, at }
     }
 }
 

@@ -35,6 +35,15 @@ pub(crate) struct PlannedSignal {
     pub(crate) value: Result<Payload, PayloadError>,
 }
 
+/// A request to cancel the run.
+#[derive(Clone)]
+pub(crate) struct PlannedCancel {
+    /// How long after the simulation's beginning.
+    pub(crate) after: Duration,
+    pub(crate) reason: String,
+    pub(crate) actor: String,
+}
+
 /// What people do in a simulation.
 #[derive(Clone, Default)]
 pub(crate) struct PeoplePlan {
@@ -44,6 +53,7 @@ pub(crate) struct PeoplePlan {
     pub(crate) by_text: BTreeMap<String, PlannedDecision>,
     pub(crate) answers: Vec<AnswerFn>,
     pub(crate) signals: Vec<PlannedSignal>,
+    pub(crate) cancels: Vec<PlannedCancel>,
     /// How long everybody who is asked takes.
     pub(crate) delay: Duration,
     pub(crate) approvals: Approvals,

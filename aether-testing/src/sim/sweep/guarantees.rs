@@ -53,7 +53,7 @@ pub(super) fn check<W: Workflow>(
     if expected.is_empty() { same(&reference.report, report) } else { Ok(()) }
 }
 
-fn replays<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
+pub(super) fn replays<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
     if let Some(illegal) = report.view.illegal.first() {
         return Err(format!("the journal holds an illegal move: {illegal}"));
     }
@@ -64,7 +64,10 @@ fn replays<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
 }
 
 /// The invocations whose policy leaves them in doubt; how a step is executed is known from the run without a crash.
-fn must_stay<'a, W: Workflow>(reference: &SimReport<W>, left: &'a BTreeSet<Doubt>) -> BTreeSet<&'a Doubt> {
+pub(super) fn must_stay<'a, W: Workflow>(
+    reference: &SimReport<W>,
+    left: &'a BTreeSet<Doubt>,
+) -> BTreeSet<&'a Doubt> {
     let executed: BTreeMap<(&RunId, &CommandId), &StepOptions> =
         reference.log.iter().map(|call| ((&call.run, &call.command), &call.options)).collect();
     let fails = |doubt: &&Doubt| {
@@ -74,11 +77,11 @@ fn must_stay<'a, W: Workflow>(reference: &SimReport<W>, left: &'a BTreeSet<Doubt
     left.iter().filter(fails).collect()
 }
 
-fn described(doubt: &Doubt) -> String {
+pub(super) fn described(doubt: &Doubt) -> String {
     format!("invocation `{}` of run `{}`", doubt.invocation.as_str(), doubt.run)
 }
 
-fn called_once<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
+pub(super) fn called_once<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
     let mut calls: BTreeMap<_, usize> = BTreeMap::new();
     for call in &report.log {
         if call.options.class.changes_world() && call.options.on_unknown != OnUnknown::Retry {
@@ -91,7 +94,7 @@ fn called_once<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
     }
 }
 
-fn same<W: Workflow>(reference: &SimReport<W>, crashed: &SimReport<W>) -> Result<(), String> {
+pub(super) fn same<W: Workflow>(reference: &SimReport<W>, crashed: &SimReport<W>) -> Result<(), String> {
     let (expected, found) = (end(reference), end(crashed));
     if expected != found {
         return Err(format!("the run is {found}; without the crash it is {expected}"));

@@ -14,7 +14,7 @@ use crate::sim::report::sim_report::SimReport;
 use crate::sim::scheduler::Released;
 
 /// An order: the choices that lead to it, and the bodies in it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Order {
     choices: Vec<(usize, usize)>,
     names: Vec<String>,

@@ -1,0 +1,135 @@
+//! An independent model of the guarantees: which results a program may have, given what was sent to its run and what its
+//! bodies returned.
+//!
+//! Promise: knows programs and facts, and nothing of the engine. A result is allowed if some order of events explains it:
+//! every signal ends one wait, every value is what one body returned, a race has one winner, and a child's result is what
+//! the child's own run ended with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::program::Got;
+use crate::story::{Op, contains};
+
+/// What is known about one run.
+#[derive(Debug, Default)]
+pub struct RunFacts {
+    /// Signals that it got, in order: name and number.
+    pub signals: Vec<(u8, u64)>,
+    /// Values that its bodies returned.
+    pub values: BTreeSet<u64>,
+    /// How its children ended; `None`: not with a result.
+    pub children: BTreeMap<String, Option<Vec<Got>>>,
+    /// A step may be in doubt.
+    pub may_doubt: bool,
+}
+
+/// What is wrong with a result: the rule, and why.
+pub type Wrong = (&'static str, String);
+
+/// Whether `got` is a result that `program` may have.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn check(program: &[Op], got: &[Got], facts: &RunFacts) -> Result<(), Wrong> {
+    Reader { facts, used: BTreeSet::new() }.program(program, got)
+}
+
+/// Whether waits for `name` in this program follow each other: no two of them are open at once.
+pub fn in_sequence(program: &[Op], name: u8) -> bool {
+    let waits = |op: &Op| matches!(op, Op::Signal(n) | Op::SignalWithin(n, _) if *n == name);
+    program.iter().all(|op| match op {
+        Op::Race(a, b) | Op::Join(a, b) => {
+            !(contains(a, &waits) && contains(b, &waits)) && in_sequence(a, name) && in_sequence(b, name)
+        }
+        _ => true,
+    })
+}
+
+struct Reader<'f> {
+    facts: &'f RunFacts,
+    /// Numbers that were explained.
+    used: BTreeSet<u64>,
+}
+
+impl Reader<'_> {
+    fn program(&mut self, program: &[Op], got: &[Got]) -> Result<(), Wrong> {
+        let awaited = program.iter().filter_map(|op| match op {
+            Op::StartChild(id, _, true) => Some(id),
+            _ => None,
+        });
+        if got.len() < program.len() {
+            return Err(("wrong-result", format!("{got:?} is too short for {program:?}")));
+        }
+        let (got, of_kids) = got.split_at(program.len());
+        for (op, got) in program.iter().zip(got) {
+            self.op(op, got)?;
+        }
+        // A child that could not be started is not waited for.
+        let started = program.iter().zip(got).filter(|(_, got)| !matches!(got, Got::Error(_)));
+        let started: BTreeSet<&String> = started
+            .filter_map(|(op, _)| if let Op::StartChild(id, ..) = op { Some(id) } else { None })
+            .collect();
+        let awaited: Vec<&String> = awaited.filter(|id| started.contains(id)).collect();
+        if awaited.len() != of_kids.len() {
+            return Err(("wrong-result", format!("{of_kids:?} for the children {awaited:?}")));
+        }
+        awaited.into_iter().zip(of_kids).try_for_each(|(id, got)| self.child(id, got))
+    }
+
+    fn op(&mut self, op: &Op, got: &Got) -> Result<(), Wrong> {
+        match (op, got) {
+            (Op::SignalWithin(..), Got::Expired)
+            | (Op::Sleep(_) | Op::Hold(_) | Op::StartChild(..), Got::Done)
+            | (Op::Unseen, Got::Error(_)) => Ok(()),
+            (Op::Signal(name) | Op::SignalWithin(name, _), Got::Signal(number)) => {
+                self.signal(*name, *number)
+            }
+            (Op::Tool(_) | Op::Approved(_) | Op::Callback | Op::Read(_), Got::Value(value)) => {
+                self.value(*value)
+            }
+            (Op::Reads(count, _), Got::Values(values)) if values.len() == usize::from(*count) => {
+                values.iter().try_for_each(|value| self.value(*value))
+            }
+            (Op::Tool(_) | Op::Approved(_) | Op::Callback, Got::Error(error)) => match self.facts.may_doubt {
+                true => Ok(()),
+                false => Err(("in-doubt", error.clone())),
+            },
+            (Op::Race(a, _), Got::Race(0, got)) => self.program(a, got),
+            (Op::Race(_, b), Got::Race(1, got)) => self.program(b, got),
+            (Op::Join(a, b), Got::Join(of_a, of_b)) => {
+                self.program(a, of_a)?;
+                self.program(b, of_b)
+            }
+            (Op::Child(id, _), got) => self.child(id, got),
+            _ => Err(("wrong-result", format!("{got:?} from {op:?}"))),
+        }
+    }
+
+    fn signal(&mut self, name: u8, number: u64) -> Result<(), Wrong> {
+        if !self.facts.signals.contains(&(name, number)) {
+            return Err(("wrong-result", format!("signal {number} was not sent as s{name}")));
+        }
+        match self.used.insert(number | 1 << 63) {
+            true => Ok(()),
+            false => Err(("consumed-twice", format!("signal {number}"))),
+        }
+    }
+
+    fn value(&mut self, value: u64) -> Result<(), Wrong> {
+        if self.facts.values.contains(&value) && self.used.insert(value) {
+            return Ok(());
+        }
+        Err(("wrong-result", format!("value {value}, which no body of this run returned for this call")))
+    }
+
+    fn child(&mut self, id: &str, got: &Got) -> Result<(), Wrong> {
+        match (self.facts.children.get(id), got) {
+            (Some(Some(own)), Got::Child(got)) if own == got => Ok(()),
+            // It ended without a result, or never was.
+            (Some(None) | None, Got::Error(_)) => Ok(()),
+            (own, got) => {
+                Err(("wrong-result", format!("the child {id} ended with {own:?}, its parent got {got:?}")))
+            }
+        }
+    }
+}

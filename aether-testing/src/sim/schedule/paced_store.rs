@@ -1,0 +1,302 @@
+//! A store between the engine and the one that dies with its process: writes go through one queue, and each call may be
+//! held before it is done and before it is answered.
+//!
+//! Promise: writes are done in the order in which they were asked for, though who asked is gone; reads pass them. A write
+//! that was not done when the process ended is never done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::journal::LargeValue;
+use aether_core::journal::StoredFrame;
+use aether_core::payload::Payload;
+use aether_core::store::StoredEffect;
+use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::{
+    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns,
+    Lease, LostRun, Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread,
+    WorkerRecord,
+};
+use futures_util::future::{BoxFuture, pending};
+use jiff::Timestamp;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use super::pace::Pace;
+use super::plan::PointKind;
+use crate::stores::crash::kinds;
+
+type Job = BoxFuture<'static, ()>;
+
+/// The store of one process of a schedule.
+#[derive(Debug)]
+pub(crate) struct PacedStore {
+    inner: Arc<dyn Store>,
+    pace: Arc<Pace>,
+    writes: UnboundedSender<Job>,
+    acks: UnboundedSender<(Ack, AppendReply)>,
+}
+
+impl PacedStore {
+    /// A store in front of `inner`, with its queue on this runtime.
+    pub(crate) fn new(inner: Arc<dyn Store>, pace: Arc<Pace>) -> Self {
+        let (writes, waiting) = unbounded_channel();
+        let (acks, answered) = unbounded_channel();
+        tokio::spawn(write_all(waiting));
+        tokio::spawn(acknowledge_all(answered, Arc::clone(&pace)));
+        Self { inner, pace, writes, acks }
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(Arc<dyn Store>) -> BoxFuture<'static, T>,
+    ) -> BoxFuture<'static, T> {
+        let (answer, answered) = oneshot::channel();
+        let (work, pace) = (work(Arc::clone(&self.inner)), Arc::clone(&self.pace));
+        let job = async move {
+            pace.pass(PointKind::Write, || what.into()).await;
+            // Who asked may be gone; it is done all the same.
+            let _gone = answer.send(work.await);
+        };
+        let _process_ended = self.writes.send(Box::pin(job));
+        let pace = Arc::clone(&self.pace);
+        Box::pin(async move {
+            let Ok(answer) = answered.await else { return pending().await };
+            pace.pass(PointKind::Ack, || what.into()).await;
+            answer
+        })
+    }
+
+    fn read<'a, T: Send + 'a>(
+        &'a self,
+        what: &'static str,
+        answer: BoxFuture<'a, Result<T, StoreError>>,
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
+        Box::pin(async move {
+            self.pace.pass(PointKind::Read, || what.into()).await;
+            let answer = answer.await;
+            self.pace.pass(PointKind::Found, || what.into()).await;
+            answer
+        })
+    }
+}
+
+/// Does the writes of a process, one after another.
+async fn write_all(mut waiting: UnboundedReceiver<Job>) {
+    while let Some(job) = waiting.recv().await {
+        job.await;
+    }
+}
+
+/// Passes the answers to appends on, in their order.
+async fn acknowledge_all(mut answered: UnboundedReceiver<(Ack, AppendReply)>, pace: Arc<Pace>) {
+    while let Some((ack, reply)) = answered.recv().await {
+        // An error: it was frozen, and the process is dead.
+        let Ok(answer) = reply.await else { return pending().await };
+        pace.pass(PointKind::Ack, || "append".into()).await;
+        match answer {
+            Ok(receipt) => ack.durable(receipt.acquired),
+            Err(error) => ack.failed(error),
+        }
+    }
+}
+
+impl Store for PacedStore {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    fn runs_transactions(&self) -> bool {
+        self.inner.runs_transactions()
+    }
+
+    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let worker = worker.clone();
+        self.write("register", move |inner| Box::pin(async move { inner.register(&worker, lease).await }))
+    }
+
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
+        self.read("workers", self.inner.workers())
+    }
+
+    fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        let worker = worker.clone();
+        self.write("retire", move |inner| Box::pin(async move { inner.retire(&worker).await }))
+    }
+
+    fn unaware_owners(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<WorkerId>, StoreError>> {
+        self.read("unaware owners", self.inner.unaware_owners(run))
+    }
+
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.write("create", move |inner| Box::pin(async move { inner.create(new).await }))
+    }
+
+    fn append(&self, mut append: Append) {
+        let next = append.expected + Position::from(append.frame.count);
+        let (ack, reply) = Ack::awaited(append.run.clone(), next, Arc::new(DurableWatermark::default()));
+        let ack = std::mem::replace(&mut append.ack, ack);
+        let (inner, pace, acks) = (Arc::clone(&self.inner), Arc::clone(&self.pace), self.acks.clone());
+        let _process_ended = self.writes.send(Box::pin(async move {
+            pace.pass(PointKind::Write, || format!("append of {}", kinds(&append.frame.text))).await;
+            inner.append(append);
+            let _process_ended = acks.send((ack, reply));
+        }));
+    }
+
+    fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
+        self.read("load", self.inner.load(run, from))
+    }
+
+    fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
+        self.read("last frame", self.inner.last_frame(run))
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        self.read("run", self.inner.run(run))
+    }
+
+    fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        self.read("runs", self.inner.runs(filter))
+    }
+
+    fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
+        self.write("claim", move |inner| Box::pin(async move { inner.claim(request).await }))
+    }
+
+    fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: Vec<LostRun>,
+    ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
+        let worker = worker.clone();
+        self.write("renew", move |inner| Box::pin(async move { inner.renew(&worker, lease, noticed).await }))
+    }
+
+    fn release(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let run = run.clone();
+        self.write("release", move |inner| Box::pin(async move { inner.release(&run, epoch, wake_at).await }))
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        self.read("next wake", self.inner.next_wake())
+    }
+
+    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.read("ledger row", self.inner.entry(key))
+    }
+
+    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.read("holder", self.inner.holder(business_key))
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
+        self.read("ended runs", self.inner.ended(query))
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        let run = run.clone();
+        self.write("purge", move |inner| Box::pin(async move { inner.purge(&run).await }))
+    }
+
+    fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
+        self.read("ledger", self.inner.entries(run))
+    }
+
+    fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
+        let run = run.clone();
+        self.write("message", move |inner| Box::pin(async move { inner.send(&run, message).await }))
+    }
+
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+        self.read("inbox", self.inner.inbox(run, after))
+    }
+
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
+        self.read("unread", self.inner.unread(run))
+    }
+
+    fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
+        self.read("runs with unread messages", self.inner.unread_waiting())
+    }
+
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
+        self.read("held runs with unread messages", self.inner.unread_held(worker))
+    }
+
+    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let hash = hash.to_owned();
+        self.write("large value", move |inner| Box::pin(async move { inner.put_blob(&hash, bytes).await }))
+    }
+
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        epoch: Epoch,
+        values: Vec<LargeValue>,
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
+        self.write("effect", move |inner| {
+            Box::pin(async move { inner.put_effect(effect, epoch, values).await })
+        })
+    }
+
+    fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
+        self.read("effects", self.inner.effects(run))
+    }
+
+    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        self.read("large value", self.inner.blob(hash))
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, command) = (run.clone(), command.clone());
+        self.write("progress", move |inner| {
+            Box::pin(async move { inner.save_progress(&run, epoch, &command, progress).await })
+        })
+    }
+
+    fn progress(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        self.read("progress", self.inner.progress(run, command))
+    }
+
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
+        let run = run.clone();
+        self.write("snapshot", move |inner| {
+            Box::pin(async move { inner.save_snapshot(&run, snapshot).await })
+        })
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
+        self.read("snapshot", self.inner.snapshot(run))
+    }
+
+    fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write("delete snapshots", move |inner| Box::pin(async move { inner.delete_snapshots().await }))
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write("close", move |inner| Box::pin(async move { inner.close().await }))
+    }
+}
