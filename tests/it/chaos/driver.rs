@@ -341,9 +341,11 @@ impl Driver {
         }
     }
 
-    /// Counts an error by what it says before it names a run.
+    /// Counts an error by what it says beside names.
     fn count(&mut self, error: &str) {
-        let kind: String = error.split(['`', '(']).next().unwrap_or(error).chars().take(90).collect();
+        let folder = self.folder.path().to_string_lossy();
+        let unnamed: String = error.split('`').step_by(2).collect::<Vec<_>>().join("_");
+        let kind: String = unnamed.replace(&*folder, "").chars().take(100).collect();
         *self.errors.entry(kind).or_default() += 1;
     }
 

@@ -1,8 +1,10 @@
 //! The verdict: what the file holds, what the tools wrote, what workers answered and what the driver did must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use aether::id::RunId;
+use aether::prelude::Engine;
 use aether::sqlite::SqliteStore;
 use aether::sqlite::rusqlite::Connection;
 use aether::store::event::{Event, InvocationDecision};
@@ -18,8 +20,11 @@ use crate::crash::lives::{Keeping, journal, runtime};
 /// A message as the file keeps it: topic, and where it was consumed.
 type Messages = BTreeMap<(String, String), (String, Option<i64>)>;
 
-/// Microseconds in which a run that is not paused has noticed what another process sent to it.
+/// Microseconds in which a run whose owner works has noticed what another process sent to it.
 const NOTICED: u64 = 1_000_000;
+
+/// How many runs are replayed.
+const REPLAYED: usize = 300;
 
 /// Reads everything, and says what is wrong.
 pub(super) fn judge(driver: &mut Driver) -> Figures {
@@ -98,8 +103,13 @@ impl Judge {
             })
             .map(|fault| format!("    {fault:?}"))
             .collect();
+        let answers = case
+            .answers
+            .iter()
+            .map(|answer| format!("    {} {}: {}", answer.at, answer.order, answer.answer));
+        let answers: Vec<_> = answers.collect();
         self.figures.violations.push(format!(
-            "{} ({:?} {}): {what}; seed {}\n{}\n  calls:\n{}\n  faults:\n{}\n  answers:\n    {:?}\n  messages:\n    {:?}",
+            "{} ({:?} {}): {what}; seed {}\n{}\n  calls:\n{}\n  faults:\n{}\n  answers:\n{}\n  messages:\n    {:?}",
             case.run,
             case.flow,
             case.n,
@@ -107,18 +117,22 @@ impl Judge {
             events.join("\n"),
             calls.join("\n"),
             faults.join("\n"),
-            case.answers,
+            answers.join("\n"),
             self.messages.iter().filter(|((run, _), _)| *run == case.run).collect::<Vec<_>>(),
         ));
     }
 
     /// After a shutdown has returned, nothing of its process is done.
     fn after_shutdowns(&mut self) {
-        let mut shut = BTreeSet::new();
+        let (mut shut, mut stopping, mut longest) = (BTreeSet::new(), BTreeMap::new(), 0);
         let mut late = Vec::new();
         for line in &self.lines {
             match line.deed {
-                Deed::Shut => drop(shut.insert(line.pid)),
+                Deed::Stopping => drop(stopping.insert(line.pid, line.at)),
+                Deed::Shut => {
+                    shut.insert(line.pid);
+                    longest = longest.max(line.at - stopping[&line.pid]);
+                }
                 Deed::Begin | Deed::Change | Deed::End | Deed::Drop if shut.contains(&line.pid) => {
                     late.push(format!("{line:?}"))
                 }
@@ -126,6 +140,7 @@ impl Judge {
             }
         }
         self.figures.count("shutdowns that returned", shut.len());
+        self.figures.count("longest shutdown, in ms", usize::try_from(longest / 1_000).unwrap());
         self.figures.count("calls after a shutdown had returned", late.len());
         self.figures.violations.extend(late.into_iter().map(|line| format!("after its shutdown: {line}")));
     }
@@ -151,10 +166,22 @@ impl Judge {
                 Err(error) => self.figures.violations.push(error),
             }
         }
+        self.replay(store, &known).await;
         for Answer { order, .. } in driver.answers.iter().filter(|answer| answer.order.starts_with("start "))
         {
             if !known.contains(order.split(' ').nth(2).unwrap()) {
                 self.figures.violations.push(format!("an acknowledged run is lost: {order}"));
+            }
+        }
+    }
+
+    /// Replays some of the runs, which calls nothing.
+    async fn replay(&mut self, store: SqliteStore, known: &BTreeSet<String>) {
+        let engine = Engine::builder().store(Arc::new(store)).start().await.unwrap();
+        for run in known.iter().take(REPLAYED) {
+            self.figures.count("runs replayed", 1);
+            if let Err(error) = engine.verify(&RunId::new(run.as_str()).unwrap()).await {
+                self.figures.violations.push(format!("{run} does not replay: {error}"));
             }
         }
     }
@@ -189,7 +216,7 @@ impl Judge {
         match case.events.last() {
             Some(Event::RunCompleted(e)) => {
                 self.figures.count("runs completed", 1);
-                self.cancelled_in_vain(case);
+                self.not_cancelled(case);
                 let (words, expected) = (e.result.decode::<Vec<String>>().unwrap(), case.flow.words(case.n));
                 let fits = |(word, expected): (&String, &String)| {
                     let doubt =
@@ -202,6 +229,7 @@ impl Judge {
             }
             Some(Event::RunCancelled(_)) => {
                 self.figures.count("runs cancelled", 1);
+                self.late_calls(case);
                 let parent = case.run.split('/').next().unwrap();
                 let asked = driver.answers.iter().any(|a| a.order == format!("cancel {parent}"));
                 if !asked {
@@ -215,19 +243,23 @@ impl Judge {
         }
     }
 
-    /// A run completed that somebody had asked to end. What is asked while its last call is on its way may come with the
-    /// end; after that no call begins.
-    fn cancelled_in_vain(&mut self, case: &Case<'_>) {
+    /// A run that completes was not asked to end before.
+    fn not_cancelled(&mut self, case: &Case<'_>) {
+        if case.answers.iter().any(|answer| answer.order.starts_with("cancel ") && answer.answer == "ok") {
+            self.wrong(case, "it completed behind an acknowledged cancellation");
+        }
+    }
+
+    /// Calls that began when the request to end had been there for a while: its owner was paused, or looked late.
+    fn late_calls(&mut self, case: &Case<'_>) {
         let asked = |answer: &&&Answer| answer.order.starts_with("cancel ") && answer.answer == "ok";
         let Some(asked) = case.answers.iter().find(asked).map(|answer| answer.at) else { return };
-        self.figures.count("runs that completed behind an acknowledged cancellation", 1);
         let prefix = format!("aether:{}:", case.run);
-        let late = |line: &Line| {
+        let late = |line: &&Line| {
             line.deed == Deed::Begin && line.at > asked + NOTICED && line.key.starts_with(&prefix)
         };
-        if self.lines.iter().any(late) {
-            self.wrong(case, "it called a body long after its cancellation was acknowledged, and completed");
-        }
+        let late = self.lines.iter().filter(late).count();
+        self.figures.count("calls begun over 1 s after an acknowledged cancellation", late);
     }
 
     /// Signals: each that was acknowledged is there, consumed at most once, and in order.

@@ -119,7 +119,7 @@ impl World {
 
 /// Takes its time. Some bodies block their threads.
 async fn take(value: u32, time: Duration) {
-    if value % 8 == 0 { std::thread::sleep(time) } else { tokio::time::sleep(time).await }
+    if value.is_multiple_of(8) { std::thread::sleep(time) } else { tokio::time::sleep(time).await }
 }
 
 /// The value of a call.
