@@ -22,14 +22,16 @@ use crate::store::api::{
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::memory::inbox::Inbox;
+use crate::store::memory::workers::Workers;
 use crate::store::purge::{EndedRuns, Purged};
-use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
+use crate::store::workers::{LostRun, WorkerRecord};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
 
 mod inbox;
 mod tampering;
+mod workers;
 
 /// A store that lives and dies with its process. Cheap to clone; clones share their content.
 ///
@@ -57,15 +59,7 @@ struct Content {
     tombstones: HashMap<String, LedgerEntry>,
     messages: u64,
     blobs: HashMap<String, Vec<u8>>,
-    workers: HashMap<WorkerId, Worker>,
-}
-
-#[derive(Debug, Default)]
-struct Worker {
-    renewals: u64,
-    lease: Duration,
-    /// Runs that were taken from it and that it has not noticed.
-    lost: BTreeSet<LostRun>,
+    workers: Workers,
 }
 
 #[derive(Debug)]
@@ -323,9 +317,7 @@ impl Content {
     }
 
     fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
-        let is_silent = |silent: &&SilentWorker| self.renewals(&silent.id) == silent.renewals;
-        let silent: Vec<_> =
-            request.silent.iter().filter(is_silent).map(|silent| silent.id.clone()).collect();
+        let silent = self.workers.still_silent(&request.silent);
         let mut found: Vec<(Option<Timestamp>, RunId)> = self
             .created
             .values()
@@ -351,38 +343,21 @@ impl Content {
         run.record.epoch += 1;
         let owner = run.record.owner.replace(request.worker.clone());
         let lease = Lease { run: run.record.clone() };
-        // A worker that never registered has nobody who could notice.
-        if let Some(worker) = owner.and_then(|owner| self.workers.get_mut(&owner)) {
-            worker.lost.insert(former);
+        if let Some(owner) = owner {
+            self.workers.take_from(&owner, former);
         }
         Some(lease)
     }
 
-    fn renewals(&self, worker: &WorkerId) -> u64 {
-        self.workers.get(worker).map_or(0, |worker| worker.renewals)
-    }
-
-    fn renew(&mut self, worker: &WorkerId, lease: Duration, noticed: &[LostRun]) -> Vec<LostRun> {
-        let worker = self.workers.entry(worker.clone()).or_default();
-        worker.renewals += 1;
-        worker.lease = lease;
-        worker.lost.retain(|lost| !noticed.contains(lost));
-        worker.lost.iter().cloned().collect()
-    }
-
     fn holders(&self) -> Vec<WorkerRecord> {
         let owners: BTreeSet<_> = self.runs.values().filter_map(|run| run.record.owner.as_ref()).collect();
-        let record = |id: &WorkerId| {
-            let lease = self.workers.get(id).map(|worker| worker.lease);
-            WorkerRecord { id: id.clone(), renewals: self.renewals(id), lease }
-        };
-        owners.into_iter().map(record).collect()
+        owners.into_iter().map(|owner| self.workers.record(owner)).collect()
     }
 
     fn retire(&mut self, worker: &WorkerId) {
         let held = self.runs.values_mut().filter(|run| run.record.owner.as_ref() == Some(worker));
         held.for_each(Run::release);
-        self.workers.remove(worker);
+        self.workers.forget(worker);
     }
 
     fn send(&mut self, run: &RunId, mut message: Message) -> Result<Sent, StoreError> {
@@ -508,13 +483,7 @@ impl Store for MemoryStore {
     }
 
     fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.answer(|content| {
-            let is_free = !content.workers.contains_key(worker);
-            if is_free {
-                content.workers.insert(worker.clone(), Worker { lease, ..Worker::default() });
-            }
-            Ok(is_free)
-        })
+        self.answer(|content| Ok(content.workers.register(worker, lease)))
     }
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
@@ -534,7 +503,7 @@ impl Store for MemoryStore {
         lease: Duration,
         noticed: Vec<LostRun>,
     ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
-        self.answer(|content| Ok(content.renew(worker, lease, &noticed)))
+        self.answer(|content| Ok(content.workers.renew(worker, lease, &noticed)))
     }
 
     fn release(

@@ -1,0 +1,67 @@
+//! Workers in memory: their renewals, and what was taken from them.
+//!
+//! Promise: a run that was taken from a worker is told at each of its renewals until it has noticed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::sched::HashMap;
+use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
+use crate::vocabulary::id::WorkerId;
+
+/// The workers that have registered or renewed.
+#[derive(Debug, Default)]
+pub(super) struct Workers(HashMap<WorkerId, Worker>);
+
+#[derive(Debug, Default)]
+struct Worker {
+    renewals: u64,
+    lease: Duration,
+    /// Runs that were taken from it and that it has not noticed.
+    lost: BTreeSet<LostRun>,
+}
+
+impl Workers {
+    /// Adds a worker unless one of that name is known; says whether it did.
+    pub(super) fn register(&mut self, worker: &WorkerId, lease: Duration) -> bool {
+        let is_free = !self.0.contains_key(worker);
+        if is_free {
+            self.0.insert(worker.clone(), Worker { lease, ..Worker::default() });
+        }
+        is_free
+    }
+
+    pub(super) fn renew(&mut self, worker: &WorkerId, lease: Duration, noticed: &[LostRun]) -> Vec<LostRun> {
+        let worker = self.0.entry(worker.clone()).or_default();
+        worker.renewals += 1;
+        worker.lease = lease;
+        worker.lost.retain(|lost| !noticed.contains(lost));
+        worker.lost.iter().cloned().collect()
+    }
+
+    /// Those of `watched` that have not renewed since.
+    pub(super) fn still_silent(&self, watched: &[SilentWorker]) -> Vec<WorkerId> {
+        let is_silent = |silent: &&SilentWorker| self.renewals(&silent.id) == silent.renewals;
+        watched.iter().filter(is_silent).map(|silent| silent.id.clone()).collect()
+    }
+
+    /// Keeps that a run was taken from a worker. One that never registered has nobody who could notice.
+    pub(super) fn take_from(&mut self, worker: &WorkerId, lost: LostRun) {
+        if let Some(worker) = self.0.get_mut(worker) {
+            worker.lost.insert(lost);
+        }
+    }
+
+    pub(super) fn record(&self, id: &WorkerId) -> WorkerRecord {
+        let lease = self.0.get(id).map(|worker| worker.lease);
+        WorkerRecord { id: id.clone(), renewals: self.renewals(id), lease }
+    }
+
+    pub(super) fn forget(&mut self, worker: &WorkerId) {
+        self.0.remove(worker);
+    }
+
+    fn renewals(&self, worker: &WorkerId) -> u64 {
+        self.0.get(worker).map_or(0, |worker| worker.renewals)
+    }
+}
