@@ -225,11 +225,15 @@ pub fn delivered(run: &RunId, message: &Message, sent: Sent) {
     }
 }
 
-/// An engine asks a child to end because its parent has ended: only the parent's owner may.
+/// An engine asks a child to end because its parent has ended: only the parent's owner may. Unless the end is decided in
+/// the parent's journal: then every owner does the same.
 fn ends_child(memory: &MemoryStore, engine: u32, child: &RunId) {
-    let child_record = now(memory.run(child)).ok().flatten();
-    let Some(parent) = child_record.and_then(|child| child.parent) else { return };
-    if let Some(owner) = owned_elsewhere(memory, engine, &parent) {
+    let record = now(memory.run(child)).ok().flatten();
+    let Some(parent) = record.and_then(|child| child.parent) else { return };
+    let Some(owner) = owned_elsewhere(memory, engine, &parent) else { return };
+    let frames = now(memory.load(&parent, 0)).unwrap_or_default();
+    let mut events = frames.iter().flat_map(|frame| frame.events().unwrap_or_default());
+    if !events.any(|event| matches!(event, Event::RunUnwinding(_))) {
         violated(
             "stale-parent-ends-child",
             format!("engine {engine} ends {child}, of a run owned by {owner:?}"),

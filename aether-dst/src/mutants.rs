@@ -65,6 +65,11 @@ pub const ALL: &[Fault] = &[
         &["stale-parent-starts-child"],
     ),
     fault(
+        "children-end-before-the-decision",
+        "a worker that lost a run ends the run's children, by a decision that nobody else takes",
+        &["stale-parent-ends-child"],
+    ),
+    fault(
         "leases-by-the-wall-clock",
         "a clock that is set forward costs a live worker its runs",
         &["in-doubt-after-leap"],

@@ -75,7 +75,9 @@ impl RunCompletion {
     ) -> Result<RunEnd, DriveEnd> {
         // A child that is being started right now has no inbox yet.
         run.children_are_started().await;
-        if !self.unwinding && (self.must_unwind(run) || has_children(run)) {
+        if !self.unwinding
+            && (self.must_unwind(run) || has_children(run) && !mutated("children-end-before-the-decision"))
+        {
             self.decide(run).await?;
             run.begin_unwinding(History::default());
             self.unwinding = true;
