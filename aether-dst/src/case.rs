@@ -37,6 +37,15 @@ pub enum Mode {
     Pct,
 }
 
+/// What is explored.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Which freedom the schedules have.
+    pub mode: Mode,
+    /// The store is the embedded one, on a file.
+    pub file: bool,
+}
+
 impl Mode {
     /// The mode of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -86,8 +95,9 @@ pub struct Verdict {
 
 impl Case {
     /// The case of a seed.
-    pub fn of(seed: u64, mode: Mode) -> Self {
-        Self { story: Story::of(seed), strategy: Strategy::of(seed, mode), seed }
+    pub fn of(seed: u64, plan: Plan) -> Self {
+        let story = Story { file: plan.file, ..Story::of(seed) };
+        Self { story, strategy: Strategy::of(seed, plan.mode), seed }
     }
 
     /// Plays it.

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use aether_dst::case::{Case, Mode};
+use aether_dst::case::{Case, Mode, Plan};
 use aether_dst::explore::{Budget, Failed, Report, explore, replay};
 use aether_dst::mutants;
 use aether_dst::sim::Coroutines;
 
 const USAGE: &str = "\
-usage: scripts/schedules [<schedules> | <seconds>s] [--seed <first>] [--mode swarm|awaits|walk|pct]
+usage: scripts/schedules [<schedules> | <seconds>s] [--seed <first>] [--mode swarm|awaits|walk|pct] [--sqlite]
        scripts/schedules --mutants
        AETHER_SCHEDULE=<seed or case> scripts/schedules     plays one schedule again, with a log";
 
@@ -32,7 +32,7 @@ pub(crate) fn run(args: Vec<String>) -> ExitCode {
         mutants::put_back(fault);
     }
     match (std::env::var("AETHER_SCHEDULE"), &options.mutant) {
-        (Ok(schedule), _) => again(&schedule, options.mode),
+        (Ok(schedule), _) => again(&schedule, options.plan),
         (Err(_), Some(fault)) => hunted(fault, &options),
         (Err(_), None) if options.mutants => hunt(&options),
         (Err(_), None) => explored(&options),
@@ -42,7 +42,7 @@ pub(crate) fn run(args: Vec<String>) -> ExitCode {
 struct Options {
     budget: Budget,
     seed: u64,
-    mode: Mode,
+    plan: Plan,
     mutants: bool,
     /// Writes the shortest story that finds the fault.
     keep: bool,
@@ -53,13 +53,14 @@ struct Options {
 impl Options {
     fn read(args: Vec<String>) -> Option<Self> {
         let budget = Budget::Time(Duration::from_secs(60));
-        let mut options =
-            Self { budget, seed: 1, mode: Mode::Swarm, mutants: false, keep: false, mutant: None };
+        let plan = Plan { mode: Mode::Swarm, file: false };
+        let mut options = Self { budget, seed: 1, plan, mutants: false, keep: false, mutant: None };
         let mut args = args.into_iter();
         while let Some(arg) = args.next() {
             match &*arg {
                 "--seed" => options.seed = args.next()?.parse().ok()?,
-                "--mode" => options.mode = Mode::named(&args.next()?)?,
+                "--mode" => options.plan.mode = Mode::named(&args.next()?)?,
+                "--sqlite" => options.plan.file = true,
                 "--mutants" => options.mutants = true,
                 "--keep" => options.keep = true,
                 "--mutant" => options.mutant = args.next(),
@@ -76,9 +77,9 @@ impl Options {
 }
 
 /// Plays one schedule again, twice, and prints its log.
-fn again(schedule: &str, mode: Mode) -> ExitCode {
+fn again(schedule: &str, plan: Plan) -> ExitCode {
     let case = match schedule.parse() {
-        Ok(seed) => Case::of(seed, mode),
+        Ok(seed) => Case::of(seed, plan),
         Err(_) => match serde_json::from_str(schedule) {
             Ok(case) => case,
             Err(error) => {
@@ -115,10 +116,10 @@ fn explored(options: &Options) -> ExitCode {
     for (file, what) in &failing {
         println!("  {}: {what}", file.display());
     }
-    let report = explore(options.seed, options.budget, options.mode, |_| false);
+    let report = explore(options.seed, options.budget, options.plan, |_| false);
     print(&report);
     for (rule, failures) in &report.failures {
-        shrink(rule, failures.seed, options.mode);
+        shrink(rule, failures.seed, options.plan);
     }
     if failing.is_empty() && report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -126,11 +127,11 @@ fn explored(options: &Options) -> ExitCode {
 /// Puts each known fault back, each in a process of its own, and says after how many schedules it is found.
 fn hunt(options: &Options) -> ExitCode {
     let mut missed = 0;
-    for (fault, what, _) in mutants::ALL {
-        println!("{fault}: {what}");
+    for fault in mutants::ALL {
+        println!("{}: {}", fault.name, fault.what);
         let Ok(program) = std::env::current_exe() else { return ExitCode::FAILURE };
         let mut command = std::process::Command::new(program);
-        command.args(["--mutant", fault, "--seed", &options.seed.to_string()]);
+        command.args(["--mutant", fault.name, "--seed", &options.seed.to_string()]);
         if let Budget::Schedules(count) = options.budget {
             command.arg(count.to_string());
         }
@@ -142,19 +143,19 @@ fn hunt(options: &Options) -> ExitCode {
 
 /// Explores until the fault is found.
 fn hunted(fault: &str, options: &Options) -> ExitCode {
-    let known = mutants::ALL.iter().find(|(name, ..)| *name == fault);
-    let Some((_, cause, rules)) = known else {
+    let Some(known) = mutants::ALL.iter().find(|known| known.name == fault) else {
         eprintln!("no fault `{fault}`");
         return ExitCode::FAILURE;
     };
-    let report = explore(options.seed, options.budget, options.mode, |rule| rules.contains(&rule));
+    let (rules, plan) = (known.rules, Plan { file: known.file, ..options.plan });
+    let report = explore(options.seed, options.budget, plan, |rule| rules.contains(&rule));
     let found = rules.iter().find_map(|rule| Some((rule, report.failures.get(*rule)?)));
     match found {
         Some((rule, failures)) => {
             let (after, seconds) = (report.schedules, report.took.as_secs_f64());
             println!("  found after {after} schedules, {seconds:.1} s: {rule}, seed {}", failures.seed);
             if options.keep {
-                keep(rule, fault, Some(cause), Case::of(failures.seed, options.mode).shrunk(rule));
+                keep(rule, fault, Some(known.what), Case::of(failures.seed, plan).shrunk(rule));
             }
             ExitCode::SUCCESS
         }
@@ -180,8 +181,8 @@ fn print(report: &Report) {
 }
 
 /// Prints the shortest case that breaks the rule, as a line that plays it again and as a file.
-fn shrink(rule: &str, seed: u64, mode: Mode) {
-    let case = Case::of(seed, mode).shrunk(rule);
+fn shrink(rule: &str, seed: u64, plan: Plan) {
+    let case = Case::of(seed, plan).shrunk(rule);
     let Ok(line) = serde_json::to_string(&case) else { return };
     println!("\n{rule}, cut down from seed {seed}:\nAETHER_SCHEDULE='{line}' scripts/schedules");
     keep(rule, &format!("{rule}-{seed}"), None, case);

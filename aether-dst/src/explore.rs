@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Case, Mode};
+use crate::case::{Case, Plan};
+use crate::judge::Violation;
 
 /// How much is explored.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +47,7 @@ pub struct Report {
 }
 
 /// Explores seeds from `first` on, on all cores; until `stop` holds for a rule that was broken.
-pub fn explore(first: u64, budget: Budget, mode: Mode, stop: impl Fn(&str) -> bool + Sync) -> Report {
+pub fn explore(first: u64, budget: Budget, plan: Plan, stop: impl Fn(&str) -> bool + Sync) -> Report {
     let began = Instant::now();
     let (next, over) = (AtomicU64::new(first), AtomicBool::new(false));
     let report = Mutex::new(Report::default());
@@ -63,7 +64,11 @@ pub fn explore(first: u64, budget: Budget, mode: Mode, stop: impl Fn(&str) -> bo
                     if is_enough {
                         return;
                     }
-                    let verdict = Case::of(seed, mode).run(false);
+                    let mut verdict = Case::of(seed, plan).run(false);
+                    if seed % AGAIN_ONE_IN == 0 {
+                        let trace = Case::of(seed, plan).run(false).ended.trace;
+                        verdict.violations.extend((trace != verdict.ended.trace).then(not_deterministic));
+                    }
                     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
                     report.schedules += 1;
                     report.steps += verdict.ended.steps;
@@ -85,6 +90,16 @@ pub fn explore(first: u64, budget: Budget, mode: Mode, stop: impl Fn(&str) -> bo
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.took = began.elapsed();
     report
+}
+
+/// One seed in so many is played twice.
+const AGAIN_ONE_IN: u64 = 100;
+
+fn not_deterministic() -> Violation {
+    Violation {
+        rule: "not-deterministic".into(),
+        what: "the second time the schedule was another one".into(),
+    }
 }
 
 impl Report {

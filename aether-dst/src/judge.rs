@@ -206,17 +206,23 @@ pub fn send(memory: &MemoryStore, engine: u32, run: &RunId, message: Message) ->
     if message.topic == "cancel" && message.payload.as_str().contains("its parent `") {
         ends_child(memory, engine, run);
     }
+    let note = message.clone();
+    let sent = now(memory.send(run, message))?;
+    delivered(run, &note, sent);
+    Ok(sent)
+}
+
+/// Notes a signal that was put into an inbox.
+pub fn delivered(run: &RunId, message: &Message, sent: Sent) {
     let topic = message.topic.strip_prefix("signal:s").and_then(|name| name.parse().ok());
     let text: Option<String> = message.payload.decode().ok();
     let number = text.and_then(|text| text.split(':').next()?.parse().ok());
-    let sent = now(memory.send(run, message))?;
     if let (Sent::Delivered, Some(name), Some(number)) = (sent, topic, number) {
         with(|facts| {
             facts.signals.entry(run.to_string()).or_default().push((name, number));
             facts.delivered.insert((run.to_string(), number), sim::wall());
         });
     }
-    Ok(sent)
 }
 
 /// An engine asks a child to end because its parent has ended: only the parent's owner may.

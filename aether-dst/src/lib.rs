@@ -9,6 +9,7 @@
 pub mod case;
 pub mod explore;
 pub mod judge;
+pub mod judged;
 pub mod model;
 pub mod mutants;
 pub mod play;

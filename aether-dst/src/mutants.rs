@@ -4,55 +4,80 @@
 
 use std::sync::OnceLock;
 
-/// Each known fault: its name in the core, what it does, and the rules of which one must be broken when it is put back.
-pub const ALL: &[(&str, &str, &[&str])] = &[
-    (
+/// A known fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// Its name in the code.
+    pub name: &'static str,
+    /// What it does.
+    pub what: &'static str,
+    /// The rules of which one must be broken when it is put back.
+    pub rules: &'static [&'static str],
+    /// It is in the embedded store.
+    pub file: bool,
+}
+
+const fn fault(name: &'static str, what: &'static str, rules: &'static [&'static str]) -> Fault {
+    Fault { name, what, rules, file: false }
+}
+
+/// All known faults.
+pub const ALL: &[Fault] = &[
+    fault(
         "seen-is-read-late",
         "a run is suspended with messages counted as seen that came after its last poll",
         &["suspended-on-unread"],
     ),
-    (
+    fault(
         "notified-after-unlocking",
         "a message counts as seen before its receivers are woken",
         &["suspended-on-unread"],
     ),
-    (
+    fault(
         "released-once",
         "a run that cannot be released, because its store fails, keeps its owner",
         &["stuck-owned"],
     ),
-    (
+    fault(
         "done-in-the-callers-future",
         "a call that is dropped half-way leaves a run that its owner does not advance",
         &["stuck-owned", "late"],
     ),
-    ("destructors-escape", "a destructor that panics ends the task that owns the run", &["stuck-owned"]),
-    (
+    fault("destructors-escape", "a destructor that panics ends the task that owns the run", &["stuck-owned"]),
+    fault(
         "taken-is-lost",
         "a message that a losing branch has taken is received by nobody, or out of order",
         &["out-of-order", "stuck-unread-large"],
     ),
-    (
+    fault(
         "launched-while-stopping",
         "runs that were just claimed are advanced after the shutdown has returned",
         &["body-after-shutdown"],
     ),
-    (
+    fault(
         "a-new-command-ends-the-run",
         "during a shutdown a branch that begins a command ends its run, and with it the calls of other branches",
         &["cut-by-shutdown"],
     ),
-    (
+    fault(
         "children-are-not-fenced",
         "a worker that lost a run starts a child of it",
         &["stale-parent-starts-child"],
     ),
-    (
+    fault(
         "leases-by-the-wall-clock",
         "a clock that is set forward costs a live worker its runs",
         &["in-doubt-after-leap"],
     ),
-    ("probe-fails-its-run", "a probe that panics fails the run", &["unexpected-end"]),
+    fault("probe-fails-its-run", "a probe that panics fails the run", &["unexpected-end"]),
+    Fault {
+        file: true,
+        ..fault(
+            "writes-are-not-kept",
+            "what cannot be written while the file is locked is thrown away",
+            &["in-doubt-after-fault"],
+        )
+    },
 ];
 
 static ON: OnceLock<String> = OnceLock::new();

@@ -4,6 +4,7 @@
 //! Promise: what is done inside an engine's process belongs to the engine's group, so it stops when that does; no lock of
 //! this file is held where a task can be left.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,13 +15,15 @@ use aether_core::limits::Limits;
 use aether_core::payload::Payload;
 use aether_core::run::RunEnd;
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{Message, StoreError};
+use aether_core::store::{Message, Store, StoreError};
 use aether_core::view::pending::Waiting;
+use aether_sqlite::rusqlite::Connection;
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use tokio::sync::{Notify, oneshot};
 
 use crate::judge;
+use crate::judged::{DatabaseFile, JudgedStore};
 use crate::program;
 use crate::sim::{self, task::quiet};
 use crate::store::{Faults, SimStore};
@@ -42,10 +45,35 @@ struct Up {
     faults: Faults,
 }
 
+/// What all engines of a story share.
+enum Content {
+    /// In memory, with the faults of the file that it stands for.
+    Memory(MemoryStore, Faults),
+    /// A file, and a store on it that belongs to no engine.
+    File(Arc<DatabaseFile>, Arc<JudgedStore>),
+}
+
+impl Content {
+    fn new(story: &Story) -> Result<Self, StoreError> {
+        if !story.file {
+            return Ok(Self::Memory(MemoryStore::new(), Faults::default()));
+        }
+        let file = Arc::new(DatabaseFile::new());
+        let outside = JudgedStore::open(0, file.path())?;
+        Ok(Self::File(file, outside))
+    }
+
+    /// The store, as seen from outside of the engines.
+    fn outside(&self) -> &dyn Store {
+        match self {
+            Self::Memory(memory, _) => memory,
+            Self::File(_, outside) => &**outside,
+        }
+    }
+}
+
 struct Stage {
-    memory: MemoryStore,
-    /// The file that all engines write.
-    file: Faults,
+    content: Content,
     story: Story,
     slots: Mutex<[Option<Up>; 2]>,
     /// Slots whose engine is being started.
@@ -58,9 +86,12 @@ struct Stage {
 
 /// Plays a story; what is wrong is told to the judge.
 pub async fn play(story: Story) {
+    let content = match Content::new(&story) {
+        Ok(content) => content,
+        Err(error) => return judge::violated("no-store", error.to_string()),
+    };
     let stage = Arc::new(Stage {
-        memory: MemoryStore::new(),
-        file: Faults::default(),
+        content,
         story: story.clone(),
         slots: Mutex::default(),
         starting: Default::default(),
@@ -85,7 +116,17 @@ pub async fn play(story: Story) {
         sim::spawn_in(0, "people", async move { stage.decide().await });
     }
     stage.wait_for_all().await;
-    verdict::judge(&stage.memory, &story);
+    verdict::judge(stage.content.outside(), &story).await;
+}
+
+/// Holds the write lock of a file for a while, as another process does.
+async fn lock(path: &Path, span: u64) {
+    judge::with(|facts| facts.trouble = Some("after-fault"));
+    let Ok(connection) = Connection::open(path) else { return };
+    if connection.execute_batch("BEGIN IMMEDIATE").is_ok() {
+        sleep(span).await;
+        let _closed_anyway = connection.execute_batch("ROLLBACK");
+    }
 }
 
 impl Stage {
@@ -117,13 +158,22 @@ impl Stage {
             return;
         }
         let number = self.engines.fetch_add(1, Ordering::Relaxed) + 1;
-        let (store, faults) = SimStore::new(number, self.memory.clone(), &self.file, self.story.slow);
+        let faults = Faults::default();
         let builder = EngineBuilder::new(Arc::new(SimWorld))
-            .store(store)
             .limits(Limits { inline: self.story.inline, ..Limits::default() })
             .lease(Duration::from_millis(judge::LEASE))
             .eviction_grace(Duration::from_millis(100))
             .cancel_grace(Duration::from_millis(500));
+        let builder = match &self.content {
+            Content::Memory(memory, file) => {
+                let faults = [&faults, file].map(Arc::clone);
+                builder.store(SimStore::new(number, memory.clone(), faults, self.story.slow))
+            }
+            Content::File(file, _) => {
+                let file = Arc::clone(file);
+                builder.store_with(move || Ok(JudgedStore::open(number, file.path())?))
+            }
+        };
         let started = self.inside(number, async move { builder.start().await.ok() }).await.flatten();
         self.slots()[slot] = started.map(|engine| Up { number, engine, faults });
         self.starting[slot].store(false, Ordering::Relaxed);
@@ -176,17 +226,21 @@ impl Stage {
             Deed::Cancel(slot, run) => self.cancel(slot, run).await,
             Deed::Advance(slot, run, patience) => self.advance(slot, run, patience).await,
             Deed::Wait(slot, run, patience) => self.wait(slot, run, patience).await,
-            Deed::Fault(slot, span, medium) => self.fail(slot, span * 1_000, medium),
+            Deed::Fault(slot, span, medium) => self.fail(slot, span * 1_000, medium).await,
         }
     }
 
-    fn fail(&self, slot: usize, span: u64, medium: Medium) {
+    async fn fail(&self, slot: usize, span: u64, medium: Medium) {
         let fault = Some((sim::now() + span, medium));
+        let file = match &self.content {
+            Content::Memory(_, file) => file,
+            Content::File(file, _) => return lock(file.path(), span).await,
+        };
         match medium {
             // It is the same file for all of them.
             Medium::Full | Medium::Locked => {
                 judge::with(|facts| facts.trouble = Some("after-fault"));
-                *self.file.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+                *file.lock().unwrap_or_else(PoisonError::into_inner) = fault;
             }
             // One of them does not reach it. An append that failed may leave a call in doubt.
             Medium::Gone => {
@@ -246,7 +300,7 @@ impl Stage {
                     });
                     sent.await == Some(true)
                 }
-                None => self.send(&run, name, number, &value).is_ok(),
+                None => self.send(&run, name, number, &value).await.is_ok(),
             };
             if sent {
                 sim::say(|| format!("signal {number} to {run} is acknowledged"));
@@ -257,7 +311,7 @@ impl Stage {
     }
 
     /// As another process does.
-    fn send(&self, run: &RunId, name: u8, number: u64, value: &str) -> Result<(), StoreError> {
+    async fn send(&self, run: &RunId, name: u8, number: u64, value: &str) -> Result<(), StoreError> {
         sim::point("send");
         let unencodable =
             |error| StoreError::Unencodable { what: "a signal".into(), reason: format!("{error}") };
@@ -268,7 +322,10 @@ impl Stage {
             payload: Payload::encode(&value).map_err(unencodable)?,
             at: stamp(sim::wall()),
         };
-        quiet(|| judge::send(&self.memory, 0, run, message)).map(drop)
+        match &self.content {
+            Content::Memory(memory, _) => quiet(|| judge::send(memory, 0, run, message)).map(drop),
+            Content::File(_, outside) => outside.send(run, message).await.map(drop),
+        }
     }
 
     async fn cancel(&self, slot: usize, run: String) {
@@ -339,7 +396,8 @@ impl Stage {
             if sim::now() > CALM + 1_500_000 && self.slot(0).is_none() && self.slot(1).is_none() {
                 self.up(0).await;
             }
-            if self.left.load(Ordering::Relaxed) == 0 && verdict::open_runs(&self.memory).is_empty() {
+            if self.left.load(Ordering::Relaxed) == 0 && verdict::open_runs(self.content.outside()).await == 0
+            {
                 return;
             }
         }

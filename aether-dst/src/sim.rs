@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
+use std::time::Duration;
 
 use aether_core::sched::Hooks;
 use futures_util::FutureExt as _;
@@ -236,6 +237,22 @@ impl Hooks for Coroutines {
         let group = group();
         with(|sim| task.take().map(|task| sim.newborn.push_back((group, name, task))));
         task
+    }
+
+    fn park(&self, until: Option<Duration>) {
+        task::park(until.map(|until| u64::try_from(until.as_micros()).unwrap_or(u64::MAX)));
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        task::waker()
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_micros(now())
+    }
+
+    fn is_over(&self) -> bool {
+        is_over()
     }
 
     fn mutated(&self, fault: &str) -> bool {

@@ -62,9 +62,7 @@ impl fmt::Debug for SimStore {
 struct Writer {
     queue: Mutex<VecDeque<Job>>,
     bell: Notify,
-    faults: Faults,
-    /// The faults of the file that all engines write.
-    file: Faults,
+    faults: [Faults; 2],
 }
 
 impl Writer {
@@ -84,7 +82,7 @@ impl Writer {
             let fault = *faults.lock().unwrap_or_else(PoisonError::into_inner);
             fault.filter(|(until, _)| sim::now() < *until)
         };
-        let (_, medium) = now(&self.faults).or_else(|| now(&self.file))?;
+        let (_, medium) = self.faults.iter().find_map(now)?;
         let (store, reason) = ("sim".to_owned(), "for a while".to_owned());
         let error = match medium {
             Medium::Full => StoreError::Full { store, reason },
@@ -148,13 +146,12 @@ async fn delay(slow: bool) {
 }
 
 impl SimStore {
-    /// The store of `engine`, whose writer runs in the engine's group, and the faults that are its own.
-    pub fn new(engine: u32, memory: MemoryStore, file: &Faults, slow: bool) -> (Arc<Self>, Faults) {
-        let writer = Arc::new(Writer { file: Arc::clone(file), ..Writer::default() });
+    /// The store of `engine`, whose writer runs in the engine's group. The faults are its own, and those of the file.
+    pub fn new(engine: u32, memory: MemoryStore, faults: [Faults; 2], slow: bool) -> Arc<Self> {
+        let writer = Arc::new(Writer { faults, ..Writer::default() });
         let (content, running) = (memory.clone(), Arc::clone(&writer));
         sim::spawn_in(engine, "writer", async move { running.run(content, slow).await });
-        let faults = Arc::clone(&writer.faults);
-        (Arc::new(Self { engine, memory, writer, slow }), faults)
+        Arc::new(Self { engine, memory, writer, slow })
     }
 
     /// Queued before this returns; done whether or not the caller waits.
@@ -345,6 +342,11 @@ impl Store for SimStore {
 
     fn unread_waiting(&self) -> BoxFuture<'_, Answer<Vec<(RunRecord, u64)>>> {
         self.read(|memory| now(memory.unread_waiting()))
+    }
+
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Answer<Vec<(RunId, u64)>>> {
+        let worker = worker.clone();
+        self.read(move |memory| now(memory.unread_held(&worker)))
     }
 
     fn save_progress(

@@ -91,6 +91,9 @@ pub struct Story {
     pub inline: usize,
     /// The store takes its time.
     pub slow: bool,
+    /// The store is the embedded one, on a file.
+    #[serde(default)]
+    pub file: bool,
 }
 
 /// Spans around the engine's own: the eviction grace is 100 ms, the lease 1,000 ms.
@@ -177,7 +180,7 @@ impl Story {
         }
         let mut rng = author.rng;
         let deeds = deeds(&mut rng, &runs);
-        Self { runs, deeds, inline: rng.pick(&[40, 64 << 10]), slow: rng.one_in(3) }
+        Self { runs, deeds, inline: rng.pick(&[40, 64 << 10]), slow: rng.one_in(3), file: false }
     }
 
     /// Every program that becomes a run, by the run's id.

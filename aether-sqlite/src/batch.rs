@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
@@ -16,6 +16,7 @@ use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StatusChange, StoreError};
 
 use crate::error::{AppendOpError, OpError};
+use crate::sched::Instant;
 use crate::statements::{Head, Statements};
 
 /// More heads than this are forgotten between two transactions.

@@ -27,6 +27,11 @@ mod purge;
 mod reader;
 mod request;
 mod row;
+#[cfg(not(aether_dst))]
+mod sched;
+#[cfg(aether_dst)]
+#[path = "sched/simulated.rs"]
+mod sched;
 mod schema;
 mod sql;
 mod statements;

@@ -5,10 +5,8 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, params};
 use tokio::sync::oneshot;
 
@@ -27,6 +25,7 @@ use crate::error::{OpError, gone, opening};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::row;
+use crate::sched::{JoinHandle, Receiver, Sender, spawn, unbounded};
 
 type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
 
@@ -51,9 +50,7 @@ impl Readers {
             .map(|_| {
                 let (path, store, queue) = (path.to_owned(), store.clone(), queue.clone());
                 let (options, watch) = (options.clone(), watch.clone());
-                std::thread::Builder::new()
-                    .name("aether-sqlite-reader".into())
-                    .spawn(move || serve(&path, &watch, &store, &options, &queue))
+                spawn("aether-sqlite-reader", move || serve(&path, &watch, &store, &options, &queue))
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { store: store.clone(), jobs: Mutex::new(Some(jobs)), threads: Mutex::new(threads) })
@@ -92,7 +89,7 @@ impl Readers {
 
 fn serve(path: &Path, watch: &FileWatch, store: &str, options: &SqliteOptions, queue: &Receiver<Job>) {
     let mut conn = None;
-    for job in queue {
+    while let Ok(job) = queue.recv() {
         if conn.is_none() {
             // Watched after it is open: a connection made later must not read another file than the writer writes.
             let opened = connect(path, options).map_err(|error| opening(&error, path, store));

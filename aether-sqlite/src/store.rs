@@ -4,10 +4,8 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Sender, unbounded};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
@@ -29,6 +27,7 @@ use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::reader::Readers;
 use crate::request::{Op, WriteRequest};
+use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
 use crate::{open, reader, writer};
@@ -82,13 +81,9 @@ impl SqliteStore {
         let readers = Readers::start(path, &watch, &name, &options).map_err(no_thread)?;
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
-        let writer = std::thread::Builder::new()
-            .name("aether-sqlite-writer".into())
-            .spawn({
-                let config = WriterConfig { path: path.to_owned(), store: name.clone(), options, watch };
-                move || writer::serve(conn, &config, &ops, &ready)
-            })
-            .map_err(no_thread)?;
+        let config = WriterConfig { path: path.to_owned(), store: name.clone(), options, watch };
+        let serving = move || writer::serve(conn, &config, &ops, &ready);
+        let writer = spawn("aether-sqlite-writer", serving).map_err(no_thread)?;
         begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
         let locks = Arc::new(WorkerLocks::beside(path));
         Ok(Self { name, ops: queue, writer: Mutex::new(Some(writer)), readers, locks })

@@ -3,10 +3,12 @@
 //! Promise: the pauses between tries grow up to [`LONGEST`]; the log says once what is stuck, and then rarely.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aether_core::id::RunId;
 use aether_core::store::StoreError;
+
+use crate::sched::Instant;
 
 /// The longest pause between two tries.
 const LONGEST: Duration = Duration::from_millis(200);

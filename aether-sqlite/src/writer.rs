@@ -11,9 +11,8 @@ use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use rusqlite::Connection;
 
 use aether_core::store::ledger::Acquired;
@@ -24,6 +23,7 @@ use crate::error::{OpError, gone, is_transient, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::request::{Call, Closer, Op};
+use crate::sched::{Instant, Receiver, SOON, Sender, TryRecvError, mutated, sleep, yield_now};
 use crate::step_connection::{StepConnection, StepFailure, run_transaction};
 use crate::stuck::{Stuck, unwritten};
 
@@ -98,9 +98,6 @@ struct Writer<'c> {
     /// Whether a run was just created: its first appends are about to come, and share the commit.
     expecting: bool,
 }
-
-/// How long the writer stays awake for what is about to come.
-const SOON: Duration = Duration::from_micros(50);
 
 /// How long a close keeps trying to write what could not be written before.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
@@ -209,7 +206,7 @@ impl<'c> Writer<'c> {
             }
         }
         // A close ends the queue and not the pause: it would turn into a busy loop on a full disk.
-        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        sleep(until.saturating_duration_since(Instant::now()));
     }
 
     /// Answers what could not be written when the store closes, and says what it was.
@@ -327,7 +324,7 @@ impl<'c> Writer<'c> {
     /// Puts the operations of a batch that was not committed back in front of the queue, in their order, and answers
     /// those that are not tried again.
     fn undo(&mut self, error: &rusqlite::Error, alone: bool) {
-        let transient = is_transient(error);
+        let transient = is_transient(error) && !mutated("writes-are-not-kept");
         let error = translate(error, &self.batch.store);
         // One that cannot be written at all takes no other with it: each is tried by itself.
         let try_ = if transient { Try::Again } else { Try::Alone };
@@ -428,7 +425,7 @@ impl<'c> Writer<'c> {
             match self.queue.try_recv() {
                 Ok(op) => return Some(op),
                 Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) if Instant::now() < until => std::thread::yield_now(),
+                Err(TryRecvError::Empty) if Instant::now() < until => yield_now(),
                 Err(TryRecvError::Empty) => return None,
             }
         }

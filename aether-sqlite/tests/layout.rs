@@ -7,6 +7,7 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
+    &["sched"],
     &["error", "identity", "options", "stuck", "worker_locks"],
     &["row", "schema"],
     &["open", "reader", "statements"],

@@ -398,8 +398,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets how long a claim of a run lasts without renewal; then another engine may claim the run. Default 15 s, at
-    /// least 100 ms. The engine renews its leases after a third of it.
+    /// Sets how long another engine must see this one silent before it may take its runs over. Default 15 s, at
+    /// least 100 ms. The engine renews its leases four times in it, on a thread of its own.
     ///
     /// ```
     /// # use aether_core::engine::Engine;

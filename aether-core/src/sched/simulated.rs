@@ -16,6 +16,7 @@ use std::sync::{
     Arc, LockResult, MutexGuard, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult,
 };
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{AbortHandle, Abortable, BoxFuture};
@@ -30,6 +31,14 @@ pub trait Hooks: Send + Sync {
     fn blocked(&self);
     /// Begins a task; returns it if no exploration is under way on this thread.
     fn spawn(&self, name: &'static str, task: BoxFuture<'static, ()>) -> Option<BoxFuture<'static, ()>>;
+    /// Leaves the calling task until it is woken, or until a time is there.
+    fn park(&self, until: Option<Duration>);
+    /// Wakes the calling task.
+    fn waker(&self) -> Option<Waker>;
+    /// Time since the beginning of the schedule.
+    fn now(&self) -> Duration;
+    /// The schedule is over, and what is left is being dropped.
+    fn is_over(&self) -> bool;
     /// Whether this known fault is put back.
     fn mutated(&self, fault: &str) -> bool;
 }
@@ -39,6 +48,11 @@ static HOOKS: std::sync::OnceLock<&'static dyn Hooks> = std::sync::OnceLock::new
 /// Installs the scheduler, once a process.
 pub fn install(hooks: &'static dyn Hooks) {
     let _the_first_stays = HOOKS.set(hooks);
+}
+
+/// The scheduler, if there is one.
+pub fn hooks() -> Option<&'static dyn Hooks> {
+    HOOKS.get().copied()
 }
 
 /// Announces that the calling task is about to do `what`.

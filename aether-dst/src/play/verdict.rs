@@ -6,75 +6,85 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aether_core::contract::Status;
+use aether_core::journal::StoredFrame;
 use aether_core::journal::event::Event;
-use aether_core::store::memory::MemoryStore;
-use aether_core::store::{RunFilter, RunRecord, Store as _, read};
+use aether_core::store::{Message, RunFilter, RunRecord, Store, StoreError, read};
 
 use crate::judge::{self, violated};
 use crate::model::{self, RunFacts};
 use crate::program::Got;
-use crate::sim::{self, task::quiet};
-use crate::store::now;
+use crate::sim;
 use crate::story::{Deed, Op, Story};
 use crate::world::micros;
 
-fn runs(memory: &MemoryStore) -> Vec<RunRecord> {
-    quiet(|| now(memory.runs(RunFilter::default()))).unwrap_or_default()
+/// A run, as it was left behind.
+struct Left {
+    record: RunRecord,
+    frames: Vec<StoredFrame>,
+    events: Vec<Event>,
+    unread: Vec<Message>,
 }
 
-/// Runs that have not ended.
-pub fn open_runs(memory: &MemoryStore) -> Vec<RunRecord> {
-    runs(memory).into_iter().filter(|run| !run.status.is_terminal()).collect()
+/// How many runs have not ended.
+pub async fn open_runs(store: &dyn Store) -> usize {
+    let runs = store.runs(RunFilter::default()).await;
+    runs.map_or(1, |runs| runs.iter().filter(|run| !run.status.is_terminal()).count())
+}
+
+async fn left(store: &dyn Store) -> Result<Vec<Left>, StoreError> {
+    let mut left = Vec::new();
+    for record in store.runs(RunFilter::default()).await? {
+        let frames = store.load(&record.id, 0).await?;
+        let events = read::events(store, &record.id, &frames).await?;
+        let unread = store.inbox(&record.id, 0).await?;
+        left.push(Left { record, frames, events, unread });
+    }
+    Ok(left)
 }
 
 /// Judges what a story has left behind.
-pub fn judge(memory: &MemoryStore, story: &Story) {
-    quiet(|| {
-        let programs: BTreeMap<String, &[Op]> = story.programs().into_iter().collect();
-        let mut ended = BTreeMap::new();
-        for record in runs(memory) {
-            let events = events(memory, &record);
-            match record.status.is_terminal() {
-                true => drop(ended.insert(record.id.to_string(), result(&events))),
-                false => stuck(memory, story, &record),
-            }
-            messages(memory, &record, &events, programs.get(record.id.as_str()).copied().unwrap_or_default());
-            unexpected_end(story, &record, &events);
-            if let Some(limit) = longest_wait(story) {
-                late(memory, &record, limit);
-            }
+pub async fn judge(store: &dyn Store, story: &Story) {
+    let left = match left(store).await {
+        Ok(left) => left,
+        Err(error) => return violated("unreadable", error.to_string()),
+    };
+    let programs: BTreeMap<String, &[Op]> = story.programs().into_iter().collect();
+    let mut ended = BTreeMap::new();
+    for run in &left {
+        match run.record.status.is_terminal() {
+            true => drop(ended.insert(run.record.id.to_string(), result(&run.events))),
+            false => stuck(story, run),
         }
-        for (run, got) in &ended {
-            let Some(got) = got else { continue };
-            let facts = judge::with(|facts| RunFacts {
-                signals: facts.signals.get(run).cloned().unwrap_or_default(),
-                values: facts.values.get(run).cloned().unwrap_or_default(),
-                children: ended.clone(),
-                may_doubt: false,
-            });
-            let facts = RunFacts { may_doubt: judge::may_lose_runs(), ..facts };
-            let Some(program) = programs.get(run) else { continue };
-            if let Err((rule, what)) = model::check(program, got, &facts) {
-                let trouble = judge::with(|facts| facts.trouble);
-                let rule = match (rule, trouble) {
-                    ("in-doubt", Some(trouble)) => format!("in-doubt-{trouble}"),
-                    ("in-doubt", None) => "in-doubt-without-crash".into(),
-                    (rule, _) => rule.into(),
-                };
-                violated(rule, format!("{run}: {what}"));
-            }
+        messages(story, run, programs.get(run.record.id.as_str()).copied().unwrap_or_default());
+        unexpected_end(story, &run.record, &run.events);
+        if let Some(limit) = longest_wait(story) {
+            late(run, limit);
         }
-    });
+    }
+    for (run, got) in &ended {
+        if let (Some(got), Some(program)) = (got, programs.get(run)) {
+            check(run, program, got, &ended);
+        }
+    }
 }
 
-fn events(memory: &MemoryStore, record: &RunRecord) -> Vec<Event> {
-    let frames = now(memory.load(&record.id, 0)).unwrap_or_default();
-    match now(Box::pin(read::events(memory, &record.id, &frames))) {
-        Ok(events) => events,
-        Err(error) => {
-            violated("unreadable", format!("{}: {error}", record.id));
-            Vec::new()
-        }
+/// Whether the model allows a result.
+fn check(run: &str, program: &[Op], got: &[Got], ended: &BTreeMap<String, Option<Vec<Got>>>) {
+    let may_doubt = judge::may_lose_runs();
+    let facts = judge::with(|facts| RunFacts {
+        signals: facts.signals.get(run).cloned().unwrap_or_default(),
+        values: facts.values.get(run).cloned().unwrap_or_default(),
+        children: ended.clone(),
+        may_doubt,
+    });
+    if let Err((rule, what)) = model::check(program, got, &facts) {
+        let trouble = judge::with(|facts| facts.trouble);
+        let rule = match (rule, trouble) {
+            ("in-doubt", Some(trouble)) => format!("in-doubt-{trouble}"),
+            ("in-doubt", None) => "in-doubt-without-crash".into(),
+            (rule, _) => rule.into(),
+        };
+        violated(rule, format!("{run}: {what}"));
     }
 }
 
@@ -86,8 +96,7 @@ fn result(events: &[Event]) -> Option<Vec<Got>> {
     }
 }
 
-fn stuck(memory: &MemoryStore, story: &Story, record: &RunRecord) {
-    let unread = now(memory.inbox(&record.id, 0)).unwrap_or_default();
+fn stuck(story: &Story, Left { record, unread, .. }: &Left) {
     let rule = match (&record.owner, unread.is_empty()) {
         (Some(_), _) => "stuck-owned",
         (None, false) if story.inline < 100 => "stuck-unread-large",
@@ -104,7 +113,7 @@ fn stuck(memory: &MemoryStore, story: &Story, record: &RunRecord) {
 }
 
 /// Every acknowledged signal was consumed once, and in order, or is still there.
-fn messages(memory: &MemoryStore, record: &RunRecord, events: &[Event], program: &[Op]) {
+fn messages(story: &Story, Left { record, events, unread, .. }: &Left, program: &[Op]) {
     let run = record.id.to_string();
     let sent = judge::with(|facts| facts.signals.get(&run).cloned().unwrap_or_default());
     let received = events.iter().filter_map(|event| match event {
@@ -112,7 +121,6 @@ fn messages(memory: &MemoryStore, record: &RunRecord, events: &[Event], program:
         _ => None,
     });
     let received: Vec<u64> = received.collect();
-    let unread = now(memory.inbox(&record.id, 0)).unwrap_or_default();
     let unread: BTreeSet<u64> = unread.iter().filter_map(|message| number(&message.id)).collect();
     for (name, signal) in &sent {
         let times = received.iter().filter(|known| *known == signal).count();
@@ -127,7 +135,8 @@ fn messages(memory: &MemoryStore, record: &RunRecord, events: &[Event], program:
             }
         }
     }
-    for name in [0, 1] {
+    // On a file it is not known in which order two of them were written that were sent at the same time.
+    for name in if story.file { 0..0 } else { 0..2 } {
         let order: Vec<u64> = sent.iter().filter(|(n, _)| *n == name).map(|(_, number)| *number).collect();
         let got: Vec<u64> = received.iter().copied().filter(|number| order.contains(number)).collect();
         if model::in_sequence(program, name) && !order.starts_with(&got) {
@@ -153,9 +162,9 @@ fn longest_wait(story: &Story) -> Option<u64> {
 }
 
 /// A message is received soon after it was sent and waited for.
-fn late(memory: &MemoryStore, record: &RunRecord, limit: u64) {
+fn late(Left { record, frames, .. }: &Left, limit: u64) {
     let mut waits = BTreeMap::new();
-    for frame in now(memory.load(&record.id, 0)).unwrap_or_default() {
+    for frame in frames {
         let (at, mut received) = (micros(frame.at), None);
         for event in frame.events().unwrap_or_default() {
             match event {

@@ -64,6 +64,7 @@ impl Wake for Woken {
 thread_local! {
     static YIELDER: Cell<*const Yielder<(), Left>> = const { Cell::new(std::ptr::null()) };
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+    static RUNNING: RefCell<Option<Arc<Woken>>> = const { RefCell::new(None) };
     static LIVES: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -82,6 +83,25 @@ pub(super) fn leave(why: Left) {
         (*yielder).suspend(why);
     }
     YIELDER.set(yielder);
+}
+
+/// The waker of the running task.
+pub(super) fn waker() -> Option<Waker> {
+    RUNNING.with_borrow(|running| running.clone().map(Waker::from))
+}
+
+/// Leaves the running task until it is woken, or until `at`: for code that waits without being polled.
+pub(super) fn park(at: Option<u64>) {
+    if !is_running() || super::is_over() {
+        return;
+    }
+    // A wake from before belongs to what was looked at before.
+    RUNNING.with_borrow(|running| running.iter().for_each(|task| task.woken.store(false, Ordering::Relaxed)));
+    let key = at
+        .zip(waker())
+        .and_then(|(at, waker)| super::timers::insert(at.saturating_sub(super::now()), false, waker));
+    leave(Left::Pending);
+    super::timers::remove(key);
 }
 
 /// Does something whole: the running task is not left meanwhile.
@@ -270,11 +290,13 @@ fn resume(tasks: &mut [Task], number: usize) {
     let task = &mut tasks[number];
     let Some(coroutine) = task.coroutine.as_mut() else { return };
     with(|sim| sim.current = Some(number));
+    RUNNING.set(Some(Arc::clone(&task.wake)));
     task.wake.queued.store(false, Ordering::Relaxed);
     task.polled.swap();
     let left = coroutine.resume(());
     task.polled.swap();
     YIELDER.set(std::ptr::null());
+    RUNNING.set(None);
     match left {
         CoroutineResult::Return(()) => {
             if let Some(finished) = task.coroutine.take() {

@@ -437,13 +437,13 @@ async fn everything_works_with_all_values_in_the_effect_store() {
 async fn an_effect_store_that_fails_stops_the_run_and_loses_nothing() {
     for place in STORES {
         let (place, calls) = (place(), Calls::default());
-        let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
+        let broken = StoreError::Corrupt { store: "disk".into(), reason: "it is broken".into() };
         let failing: Arc<dyn Store> =
-            Arc::new(FailingStore::new(place.store.clone()).effect_fails(1, full.clone()));
+            Arc::new(FailingStore::new(place.store.clone()).effect_fails(1, broken.clone()));
         let engine = hasty(&failing, &calls, Limits::default()).start().await.unwrap();
         let run = engine.start::<seed_much>("s".into()).id("much").await.unwrap();
         match in_time(run.end()).await.unwrap() {
-            RunEnd::Stopped(Fault::Store(error)) => assert_eq!(error, full),
+            RunEnd::Stopped(Fault::Store(error)) => assert_eq!(error, broken),
             other => panic!("{other:?}"),
         }
         engine.shutdown().await.unwrap();

@@ -39,7 +39,7 @@ pub(super) fn check<W: Workflow>(
     }
     called_once(report)?;
     replays(report)?;
-    let expected = must_stay(&reference.report, &crashed.left);
+    let expected = must_stay(&reference.report, &crashed.left, &report.events);
     if let Some(doubt) = expected.iter().find(|doubt| !crashed.doubts.contains(doubt)) {
         return Err(format!(
             "{} was started and its outcome was lost, yet it is not in doubt",
@@ -63,10 +63,12 @@ pub(super) fn replays<W: Workflow>(report: &SimReport<W>) -> Result<(), String> 
     }
 }
 
-/// The invocations whose policy leaves them in doubt; how a step is executed is known from the run without a crash.
+/// The invocations whose policy leaves them in doubt; how a step is executed is known from the run without a crash. One whose
+/// outcome was reported before another process had taken the run over is settled.
 pub(super) fn must_stay<'a, W: Workflow>(
     reference: &SimReport<W>,
     left: &'a BTreeSet<Doubt>,
+    events: &[Event],
 ) -> BTreeSet<&'a Doubt> {
     let executed: BTreeMap<(&RunId, &CommandId), &StepOptions> =
         reference.log.iter().map(|call| ((&call.run, &call.command), &call.options)).collect();
@@ -74,7 +76,12 @@ pub(super) fn must_stay<'a, W: Workflow>(
         let options = executed.get(&(&doubt.run, &doubt.command));
         options.is_some_and(|options| options.on_unknown == OnUnknown::Fail)
     };
-    left.iter().filter(fails).collect()
+    let is_reported = |doubt: &&Doubt| {
+        let of =
+            |event: &Event| matches!(event, Event::CallbackReceived(e) if e.invocation == doubt.invocation);
+        events.iter().any(of)
+    };
+    left.iter().filter(fails).filter(|doubt| !is_reported(doubt)).collect()
 }
 
 pub(super) fn described(doubt: &Doubt) -> String {

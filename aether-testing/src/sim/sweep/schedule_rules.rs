@@ -41,7 +41,8 @@ fn doubts_are_due<W: Workflow>(
     held: Duration,
 ) -> Result<(), String> {
     let report = &run.report;
-    let lost = must_stay(report, &run.left).into_iter().find(|doubt| !run.doubts.contains(*doubt));
+    let lost =
+        must_stay(report, &run.left, &report.events).into_iter().find(|doubt| !run.doubts.contains(*doubt));
     if let Some(doubt) = lost
         && !is_dropped(report, doubt, held)
     {
