@@ -30,7 +30,7 @@ impl Plan {
             seed: number("AETHER_CHAOS_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000_000)),
             faulty: Duration::from_secs(seconds.unwrap_or(20)),
             long: seconds.is_some(),
-            lease: millis(1500),
+            lease: millis(if seconds.is_some() { 1500 } else { 800 }),
             open: 40,
             between_starts: millis(if seconds.is_some() { 250 } else { 150 }),
             between_faults: millis(if seconds.is_some() { 2000 } else { 600 }),
