@@ -2,11 +2,10 @@
 //!
 //! Promise: a shutdown cancels nothing, and releases a run only after its appends are durable.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, join, join_all, select};
 
 use crate::engine::advance::launch::{recover, release_run, remove_active};
@@ -20,7 +19,7 @@ use crate::sched::spawn;
 use crate::store::api::{ClaimRequest, RunFilter};
 use crate::store::error::StoreError;
 use crate::vocabulary::contract::Status;
-use crate::vocabulary::environment::later;
+use crate::vocabulary::environment::{Environment, later};
 use crate::vocabulary::id::RunId;
 
 /// How many claimed runs are read at the same time.
@@ -32,6 +31,11 @@ const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
     let keeper = Keeper::start(inner);
     spawn(schedule(Arc::clone(inner), keeper));
+    spawn(look_into_inboxes(
+        Arc::downgrade(inner),
+        Arc::clone(&inner.shared.environment),
+        inner.settings.poll,
+    ));
 }
 
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
@@ -39,7 +43,6 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     let shared = Arc::clone(&inner.shared);
     warn_of_unlinked(&inner).await;
     let (mut healer, mut next_healing) = (Healer::default(), now(&inner));
-    let mut next_poll = shared.environment.sleep(Duration::ZERO);
     while !inner.is_stopping() {
         if next_healing <= now(&inner) {
             next_healing = later(now(&inner), inner.settings.lease);
@@ -53,11 +56,6 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
             tracing::warn!(%error, "cannot claim runs");
             0
         });
-        // At most once in an interval, however often this loop is woken; and also while there is always more to claim.
-        if (&mut next_poll).now_or_never().is_some() {
-            next_poll = shared.environment.sleep(inner.settings.poll);
-            poll_inboxes(&inner).await;
-        }
         // One claim takes a limited number of runs. More may be due, and no wake will tell: look again at once.
         if claimed > 0 {
             continue;
@@ -143,6 +141,19 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         if alone { loading.await } else { drop(spawn(loading)) }
     }
     Ok(claimed)
+}
+
+/// Polls for what other processes did. Apart from the scheduler, whose claims are writes: a request to end a run is heard
+/// also while nothing can be written.
+async fn look_into_inboxes(inner: Weak<Inner>, environment: Arc<dyn Environment>, poll: Duration) {
+    loop {
+        environment.sleep(poll).await;
+        // Held for no longer, so that an engine without users goes, and its store with it.
+        match inner.upgrade() {
+            Some(inner) if !inner.is_stopping() => poll_inboxes(&inner).await,
+            _ => return,
+        }
+    }
 }
 
 /// Delivers what other processes did: messages to runs that are active here, and ends of children. They cannot wake this
