@@ -25,6 +25,8 @@ use crate::sim::script::people::{PeoplePlan, PlannedDecision};
 const REVIEWER: &str = "reviewer";
 /// How often a request is looked for that was announced and is not durable yet, a virtual millisecond apart.
 const LOOKS: u32 = 1_000;
+/// The longest time between two looks for requests that were not heard of.
+const RARELY: Duration = Duration::from_secs(24 * 3600);
 
 /// Everybody who is asked something in a simulation: one actor for each process.
 #[derive(Clone)]
@@ -50,8 +52,18 @@ impl PeopleActor {
         let mut watch = self.live.engine().watch();
         let mut handled = BTreeSet::new();
         self.handle_pending(&mut handled).await;
+        let mut again = Duration::from_secs(1);
         loop {
-            match watch.recv().await {
+            let observed = tokio::select! {
+                biased;
+                observed = watch.recv() => observed,
+                () = self.look_again(again) => {
+                    again = (again * 2).min(RARELY);
+                    self.handle_pending(&mut handled).await;
+                    continue;
+                }
+            };
+            match observed {
                 Ok(observed) => {
                     for event in observed.events.iter() {
                         self.observe(&mut handled, &observed.run, event);
@@ -60,6 +72,14 @@ impl PeopleActor {
                 Err(RecvError::Lagged(_)) => self.handle_pending(&mut handled).await,
                 Err(RecvError::Closed) => return,
             }
+        }
+    }
+
+    /// In a schedule, a request may have been announced before this actor listened, and become durable after it looked.
+    async fn look_again(&self, wait: Duration) {
+        match &self.pace {
+            Some(_) => self.live.sleep(wait).await,
+            None => std::future::pending().await,
         }
     }
 

@@ -145,7 +145,7 @@ impl<W: Workflow> Process<'_, W> {
         let result = tokio::select! {
             biased;
             () = self.shutdown_asked() => {
-                self.shut_down(engine, world).await?;
+                self.shut_down(engine, world).await;
                 return Ok(None);
             }
             result = handle.result() => result,
@@ -166,13 +166,16 @@ impl<W: Workflow> Process<'_, W> {
         }
     }
 
-    async fn shut_down(&self, engine: Engine, world: &SimEnvironment) -> Result<(), SimError> {
-        engine.shutdown_within(PATIENCE).await?;
+    /// Does not return where the engine says that it could not release its runs in time: then this is a crash.
+    async fn shut_down(&self, engine: Engine, world: &SimEnvironment) {
+        if engine.shutdown_within(PATIENCE).await.is_err() {
+            self.store.crash();
+            return std::future::pending().await;
+        }
         if let Some(pace) = &self.settings.pace {
             pace.close();
         }
         world.sleep(AFTERWARDS).await;
-        Ok(())
     }
 
     async fn engine(&self, world: &SimEnvironment) -> Result<Engine, SimError> {
