@@ -286,7 +286,8 @@ async fn a_message_that_comes_too_late_is_found_unless_it_may_be_left() {
     let error = sim.every_schedule((), 500).attempt().await.unwrap_err();
     let told = told(&error);
     assert!(told.broken.contains("was acknowledged to its sender, and the run ended without it"), "{error}");
-    assert_eq!(told.choices.lines().count(), 1, "{error}");
+    // When it comes, and at most what made the process end before.
+    assert!(told.choices.lines().count() <= 2, "{error}");
     let report = sim.every_schedule((), 500).signals_may_be_left().await;
     assert_eq!(report.outcomes, 2, "{report}");
 }
