@@ -65,19 +65,21 @@ async fn a_full_database_holds_its_runs_and_loses_nothing() {
     let store = patient(&path, SqliteOptions { max_pages: Some(80), ..SqliteOptions::default() });
     let engine = on(&store).start().await.unwrap();
     let run = engine.start::<bad_large>(1 << 20).id("large").await.unwrap();
-    // A value of this size goes to the effect store before its event is appended, and waits there for room.
     in_time(async {
-        while store.delete_snapshots().await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        while store.load(&run_id("large"), 0).await.unwrap().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
     .await;
-    tokio::time::timeout(Duration::from_millis(100), run.result()).await.unwrap_err();
+    // The next value goes to the effect store before its event is appended, and waits there for room.
+    tokio::time::timeout(Duration::from_millis(300), run.result()).await.unwrap_err();
     let before = store.load(&run_id("large"), 0).await.unwrap();
     assert!(before.len() > 1, "the first step is in");
     drop(run);
-    let error = in_time(engine.shutdown_within(Duration::ZERO)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Full { .. }), "the run could not be released: {error}");
+    // Releasing the run may still fit into the pages that are there.
+    if let Err(error) = in_time(engine.shutdown_within(Duration::ZERO)).await {
+        assert!(matches!(error, StoreError::Full { .. } | StoreError::Unavailable { .. }), "{error}");
+    }
     let error = in_time(store.close()).await.unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     drop(store);
