@@ -210,8 +210,7 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
                 // owner would read a journal that still grows; and a run that is not released yet is still active.
                 task.abort();
                 let _aborted = task.await;
-                // A store that cannot write for the moment keeps the appends; its `close` says what became of them, and the
-                // lease runs out by itself.
+                // A store that cannot write for the moment keeps the appends; its `close` says what became of them.
                 let flushed = Box::pin(run.watermark().reached(run.next()));
                 if let Either::Left(_) = select(flushed, environment.sleep(FLUSH_PATIENCE)).await {
                     release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;

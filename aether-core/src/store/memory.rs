@@ -3,8 +3,7 @@
 //! Promise: every call takes effect, whole, before it returns, and answers what every other store must answer. Clones
 //! share their content, so that a test can restart an engine on what the last one left.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,7 +28,9 @@ use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
 
+mod claims;
 mod inbox;
+mod purge;
 mod tampering;
 mod workers;
 
@@ -255,42 +256,6 @@ impl Content {
         self.ledger.get(row).and_then(Option::as_ref)
     }
 
-    /// Deletes a run, unless it or the run that started it is open.
-    fn purge(&mut self, run: &RunId) -> Purged {
-        let Some(record) = self.runs.get(run).map(|run| &run.record) else { return Purged::Unknown };
-        if !record.status.is_terminal() {
-            return Purged::Open(record.status);
-        }
-        let parent = record.parent.as_ref().and_then(|parent| self.runs.get(parent));
-        if let Some(parent) = parent.filter(|parent| !parent.record.status.is_terminal()) {
-            return Purged::ParentOpen(parent.record.id.clone());
-        }
-        for row in self.ledger.iter_mut() {
-            let Some(entry) = row.take_if(|entry| entry.run == *run) else { continue };
-            self.keys.remove(&entry.key);
-            let Some(key) = entry.business_key.clone() else { continue };
-            self.business.remove(&key);
-            if let Some(tombstone) = entry.tombstone() {
-                self.tombstones.insert(key, tombstone);
-            }
-        }
-        self.created.retain(|_, id| id != run);
-        self.runs.remove(run);
-        Purged::Deleted
-    }
-
-    fn ended(&self, query: &EndedRuns) -> Vec<(u64, RunRecord)> {
-        let is_old = |record: &RunRecord| {
-            query
-                .before
-                .iter()
-                .any(|(status, before)| record.status == *status && record.updated_at < *before)
-        };
-        let later = self.created.range((Bound::Excluded(query.after), Bound::Unbounded));
-        let ended = later.filter_map(|(no, id)| Some((*no, self.runs.get(id)?.record.clone())));
-        ended.filter(|(_, record)| record.status.is_terminal() && is_old(record)).take(query.limit).collect()
-    }
-
     fn insert(&mut self, entry: LedgerEntry) {
         let row = self.ledger.len();
         self.keys.insert(entry.key.clone(), row);
@@ -314,50 +279,6 @@ impl Content {
         {
             self.business.remove(&key);
         }
-    }
-
-    fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
-        let silent = self.workers.still_silent(&request.silent);
-        let mut found: Vec<(Option<Timestamp>, RunId)> = self
-            .created
-            .values()
-            .filter_map(|id| self.runs.get(id))
-            .filter(|run| run.is_free(&silent))
-            .filter(|run| match &request.only {
-                Some(only) => run.record.id == *only,
-                None => run.is_due(request.now) && request.workflows.contains(&run.record.workflow),
-            })
-            .map(|run| (run.record.wake_at, run.record.id.clone()))
-            .collect();
-        found.sort_by_key(|(wake_at, _)| *wake_at);
-        found.truncate(if request.only.is_some() { 1 } else { request.limit });
-        found.into_iter().filter_map(|(_, id)| self.lease(&id, request)).collect()
-    }
-
-    fn lease(&mut self, id: &RunId, request: &ClaimRequest) -> Option<Lease> {
-        let run = self.runs.get_mut(id)?;
-        // The new owner reads the store after this, so it sees what the notification was about.
-        run.notified = false;
-        // Raised together with the owner: from here on every append of the old owner is stale.
-        let former = LostRun { run: id.clone(), epoch: run.record.epoch };
-        run.record.epoch += 1;
-        let owner = run.record.owner.replace(request.worker.clone());
-        let lease = Lease { run: run.record.clone() };
-        if let Some(owner) = owner {
-            self.workers.take_from(&owner, former);
-        }
-        Some(lease)
-    }
-
-    fn holders(&self) -> Vec<WorkerRecord> {
-        let owners: BTreeSet<_> = self.runs.values().filter_map(|run| run.record.owner.as_ref()).collect();
-        owners.into_iter().map(|owner| self.workers.record(owner)).collect()
-    }
-
-    fn retire(&mut self, worker: &WorkerId) {
-        let held = self.runs.values_mut().filter(|run| run.record.owner.as_ref() == Some(worker));
-        held.for_each(Run::release);
-        self.workers.forget(worker);
     }
 
     fn send(&mut self, run: &RunId, mut message: Message) -> Result<Sent, StoreError> {

@@ -1,0 +1,58 @@
+//! Claims in memory: who gets which run, and who holds any.
+//!
+//! Promise: a run that was taken from a silent worker is kept for that worker's next renewal.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use crate::store::api::{ClaimRequest, Lease};
+use crate::store::memory::{Content, Run};
+use crate::store::workers::{LostRun, WorkerRecord};
+use crate::vocabulary::id::{RunId, WorkerId};
+
+impl Content {
+    pub(super) fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
+        let silent = self.workers.still_silent(&request.silent);
+        let mut found: Vec<(Option<Timestamp>, RunId)> = self
+            .created
+            .values()
+            .filter_map(|id| self.runs.get(id))
+            .filter(|run| run.is_free(&silent))
+            .filter(|run| match &request.only {
+                Some(only) => run.record.id == *only,
+                None => run.is_due(request.now) && request.workflows.contains(&run.record.workflow),
+            })
+            .map(|run| (run.record.wake_at, run.record.id.clone()))
+            .collect();
+        found.sort_by_key(|(wake_at, _)| *wake_at);
+        found.truncate(if request.only.is_some() { 1 } else { request.limit });
+        found.into_iter().filter_map(|(_, id)| self.lease(&id, request)).collect()
+    }
+
+    fn lease(&mut self, id: &RunId, request: &ClaimRequest) -> Option<Lease> {
+        let run = self.runs.get_mut(id)?;
+        // The new owner reads the store after this, so it sees what the notification was about.
+        run.notified = false;
+        // Raised together with the owner: from here on every append of the old owner is stale.
+        let former = LostRun { run: id.clone(), epoch: run.record.epoch };
+        run.record.epoch += 1;
+        let owner = run.record.owner.replace(request.worker.clone());
+        let lease = Lease { run: run.record.clone() };
+        if let Some(owner) = owner {
+            self.workers.take_from(&owner, former);
+        }
+        Some(lease)
+    }
+
+    pub(super) fn holders(&self) -> Vec<WorkerRecord> {
+        let owners: BTreeSet<_> = self.runs.values().filter_map(|run| run.record.owner.as_ref()).collect();
+        owners.into_iter().map(|owner| self.workers.record(owner)).collect()
+    }
+
+    pub(super) fn retire(&mut self, worker: &WorkerId) {
+        let held = self.runs.values_mut().filter(|run| run.record.owner.as_ref() == Some(worker));
+        held.for_each(Run::release);
+        self.workers.forget(worker);
+    }
+}

@@ -1,0 +1,48 @@
+//! Ended runs in memory: which there are, and deleting them.
+//!
+//! Promise: a run that is open, or whose parent is, is not deleted; store-wide business keys stay taken.
+
+use std::ops::Bound;
+
+use crate::store::api::RunRecord;
+use crate::store::memory::Content;
+use crate::store::purge::{EndedRuns, Purged};
+use crate::vocabulary::id::RunId;
+
+impl Content {
+    /// Deletes a run, unless it or the run that started it is open.
+    pub(super) fn purge(&mut self, run: &RunId) -> Purged {
+        let Some(record) = self.runs.get(run).map(|run| &run.record) else { return Purged::Unknown };
+        if !record.status.is_terminal() {
+            return Purged::Open(record.status);
+        }
+        let parent = record.parent.as_ref().and_then(|parent| self.runs.get(parent));
+        if let Some(parent) = parent.filter(|parent| !parent.record.status.is_terminal()) {
+            return Purged::ParentOpen(parent.record.id.clone());
+        }
+        for row in self.ledger.iter_mut() {
+            let Some(entry) = row.take_if(|entry| entry.run == *run) else { continue };
+            self.keys.remove(&entry.key);
+            let Some(key) = entry.business_key.clone() else { continue };
+            self.business.remove(&key);
+            if let Some(tombstone) = entry.tombstone() {
+                self.tombstones.insert(key, tombstone);
+            }
+        }
+        self.created.retain(|_, id| id != run);
+        self.runs.remove(run);
+        Purged::Deleted
+    }
+
+    pub(super) fn ended(&self, query: &EndedRuns) -> Vec<(u64, RunRecord)> {
+        let is_old = |record: &RunRecord| {
+            query
+                .before
+                .iter()
+                .any(|(status, before)| record.status == *status && record.updated_at < *before)
+        };
+        let later = self.created.range((Bound::Excluded(query.after), Bound::Unbounded));
+        let ended = later.filter_map(|(no, id)| Some((*no, self.runs.get(id)?.record.clone())));
+        ended.filter(|(_, record)| record.status.is_terminal() && is_old(record)).take(query.limit).collect()
+    }
+}
