@@ -4,88 +4,31 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
+use aether_core::id::{CommandId, IdempotencyKey, InvocationId};
 use aether_core::journal::event::{NodeFinished, StepCommitted};
 use aether_core::journal::{Frame, JournalError, read_verified};
 use aether_core::payload::{Digest, Payload};
-use aether_core::store::AppendReply;
 use aether_core::store::ledger::{Acquire, Acquired, LedgerEntry, LedgerStatus};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Message, NewRun, Receipt, RunFilter, SilentWorker, StatusChange,
+    Append, AppendError, ClaimRequest, Message, NewRun, Receipt, RunFilter, SilentWorker, StatusChange,
     Store, StoreError,
 };
 use aether_sqlite::SqliteStore;
-use jiff::Timestamp;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-fn at(seconds: u64) -> Timestamp {
-    Timestamp::from_microsecond(1_700_000_000_123_456).unwrap() + Duration::from_secs(seconds)
-}
+use kit::{append, at, claim, frame, id, new_run, queue};
 
-fn id(name: &str) -> RunId {
-    RunId::new(name).unwrap()
-}
+mod kit;
 
-fn frame(name: &str) -> Frame {
-    Frame::encode(&[NodeFinished { command: CommandId::new("0", name) }.into()]).unwrap()
-}
-
-fn new_run(name: &str) -> NewRun {
-    NewRun {
-        id: id(name),
-        workflow: "flow".into(),
-        version: 1,
-        digest: Digest::of(&Payload::null()).unwrap(),
-        parent: None,
-        frame: frame("created"),
-        at: at(0),
-        owner: Some(WorkerId::from("first".to_owned())),
-        parent_epoch: None,
-    }
-}
-
-fn append(name: &str, epoch: u64, expected: u64) -> Append {
-    Append {
-        run: id(name),
-        epoch,
-        expected,
-        at: at(3),
-        frame: frame("event"),
-        work: None,
-        acquire: None,
-        ledger: Vec::new(),
-        status: None,
-        consumed: Vec::new(),
-        unless_asked_to_end: false,
-        ack: Ack::silent(id(name), expected + 1, Arc::default()),
-    }
-}
-
-fn queue(store: &SqliteStore, mut append: Append) -> AppendReply {
-    let next = append.expected + u64::from(append.frame.count);
-    let (ack, reply) = Ack::awaited(append.run.clone(), next, Arc::default());
-    append.ack = ack;
-    store.append(append);
-    reply
+fn event(name: &str, epoch: u64, expected: u64) -> Append {
+    append(name, epoch, expected, frame("event"))
 }
 
 async fn put(store: &SqliteStore, name: &str, epoch: u64, expected: u64) -> Result<Receipt, AppendError> {
-    queue(store, append(name, epoch, expected)).await.unwrap()
-}
-
-fn claim(worker: &str, now: u64) -> ClaimRequest {
-    ClaimRequest {
-        worker: WorkerId::from(worker.to_owned()),
-        now: at(now),
-        silent: Vec::new(),
-        limit: 10,
-        workflows: vec!["flow".into()],
-        only: None,
-    }
+    queue(store, event(name, epoch, expected)).await.unwrap()
 }
 
 fn message(id: &str) -> Message {
@@ -109,7 +52,7 @@ async fn dropping_and_reopening_keeps_everything() {
     store.create(new_run("a")).await.unwrap();
     store.send(&id("a"), message("m")).await.unwrap();
     for expected in 1..500 {
-        store.append(append("a", 1, expected));
+        store.append(event("a", 1, expected));
     }
     let (run, inbox) = (store.run(&id("a")).await.unwrap().unwrap(), store.inbox(&id("a"), 0).await.unwrap());
     drop(store);
@@ -127,7 +70,7 @@ async fn a_closed_store_says_so() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     store.create(new_run("a")).await.unwrap();
-    let before = queue(&store, append("a", 1, 1));
+    let before = queue(&store, event("a", 1, 1));
     store.close().await.unwrap();
     store.close().await.unwrap();
     before.await.unwrap().unwrap();
@@ -156,7 +99,7 @@ async fn two_stores_on_one_file_see_each_other() {
     assert_eq!(two.claim(ClaimRequest { silent, ..claim("w", 60) }).await.unwrap()[0].run.epoch, 2);
     let fenced = put(&one, "a", 1, 41).await.unwrap_err();
     assert_eq!(fenced, AppendError::StaleEpoch { run: id("a"), held: 1, found: 2 });
-    let mut end = append("a", 2, 41);
+    let mut end = event("a", 2, 41);
     end.status =
         Some(StatusChange { status: Status::Failed, wake_at: None, release: true, seen: 0, notify: None });
     queue(&two, end).await.unwrap().unwrap();
@@ -183,7 +126,7 @@ fn ask(name: &str, business: &str) -> Append {
         started_at: at(2),
         finished_at: None,
     };
-    Append { acquire: Some(Acquire { entry, otherwise: frame("refused") }), ..append(name, 1, 1) }
+    Append { acquire: Some(Acquire { entry, otherwise: frame("refused") }), ..event(name, 1, 1) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,7 +169,7 @@ async fn history_is_plain_sql() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     store.create(new_run("a")).await.unwrap();
-    let mut two = append("a", 1, 1);
+    let mut two = event("a", 1, 1);
     let committed = StepCommitted { command: CommandId::new("0", "x"), step: "naïve".into(), key: None };
     let finished = NodeFinished { command: CommandId::new("0", "x") };
     two.frame = Frame::encode(&[finished.into(), committed.into()]).unwrap();

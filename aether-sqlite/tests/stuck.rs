@@ -8,86 +8,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, IdempotencyKey, RunId, WorkerId};
-use aether_core::journal::event::NodeFinished;
+use aether_core::id::{CommandId, IdempotencyKey};
 use aether_core::journal::{Frame, read_verified};
-use aether_core::payload::{Digest, Payload};
 use aether_core::store::{
-    Ack, Append, AppendError, AppendReply, ClaimRequest, DurableWatermark, NewRun, StatusChange, Store,
-    StoreError, StoredEffect,
+    Ack, Append, AppendError, DurableWatermark, StatusChange, Store, StoreError, StoredEffect,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
-use jiff::Timestamp;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use kit::{append, claim, frame, id, new_run, queue};
+
+mod kit;
+
 const MS: Duration = Duration::from_millis(1);
-
-fn at(seconds: u64) -> Timestamp {
-    Timestamp::from_microsecond(1_700_000_000_123_456).unwrap() + Duration::from_secs(seconds)
-}
-
-fn id(name: &str) -> RunId {
-    RunId::new(name).unwrap()
-}
-
-fn frame(name: &str) -> Frame {
-    Frame::encode(&[NodeFinished { command: CommandId::new("0", name) }.into()]).unwrap()
-}
 
 /// More than any file here has room for, and less than its ballast.
 fn large() -> Frame {
     frame(&"x".repeat(2_000_000))
-}
-
-fn new_run(name: &str) -> NewRun {
-    NewRun {
-        id: id(name),
-        workflow: "flow".into(),
-        version: 1,
-        digest: Digest::of(&Payload::null()).unwrap(),
-        parent: None,
-        frame: frame("created"),
-        at: at(0),
-        owner: Some(WorkerId::from("first".to_owned())),
-        parent_epoch: None,
-    }
-}
-
-fn append(name: &str, expected: u64, frame: Frame) -> Append {
-    Append {
-        run: id(name),
-        epoch: 1,
-        expected,
-        at: at(3),
-        frame,
-        work: None,
-        acquire: None,
-        ledger: Vec::new(),
-        status: None,
-        consumed: Vec::new(),
-        unless_asked_to_end: false,
-        ack: Ack::silent(id(name), expected + 1, Arc::default()),
-    }
-}
-
-fn queue(store: &SqliteStore, mut append: Append) -> AppendReply {
-    let next = append.expected + u64::from(append.frame.count);
-    let (ack, reply) = Ack::awaited(append.run.clone(), next, Arc::default());
-    append.ack = ack;
-    store.append(append);
-    reply
-}
-
-fn claim() -> ClaimRequest {
-    ClaimRequest {
-        worker: WorkerId::from("second".to_owned()),
-        now: at(1),
-        silent: Vec::new(),
-        limit: 10,
-        workflows: vec!["flow".into()],
-        only: None,
-    }
 }
 
 /// A file with runs `a` and `b`, and options with which the writer does not wait for locks.
@@ -151,17 +89,17 @@ async fn appends_wait_for_a_full_disk_and_are_written_in_order_when_there_is_roo
     let watermark = Arc::new(DurableWatermark::from(1));
     let silent = |expected: u64, frame: Frame| {
         let ack = Ack::silent(id("a"), expected + 1, Arc::clone(&watermark));
-        store.append(Append { ack, ..append("a", expected, frame) });
+        store.append(Append { ack, ..append("a", 1, expected, frame) });
     };
     silent(1, large());
     sleep(300 * MS).await;
     // Nothing of the same run overtakes what waits, and neither does a run that would fit.
     silent(2, frame("second"));
-    let other = queue(&store, append("b", 1, frame("other")));
+    let other = queue(&store, append("b", 1, 1, frame("other")));
     sleep(300 * MS).await;
     assert_eq!((watermark.durable(), watermark.failure()), (1, None));
     assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 1, "reads are answered");
-    let call = store.claim(claim()).await;
+    let call = store.claim(claim("second", 1)).await;
     assert!(matches!(call, Err(StoreError::Full { .. })), "a caller that waits is answered: {call:?}");
     conn.execute_batch("DROP TABLE ballast").unwrap();
     watermark.reached(3).await.unwrap();
@@ -175,7 +113,7 @@ async fn a_caller_that_can_decide_is_answered_with_the_error_and_an_outcome_is_k
     let file = File::new().await;
     let store = file.open();
     let other = lock(&file.path);
-    let kept = queue(&store, append("a", 1, frame("event")));
+    let kept = queue(&store, append("a", 1, 1, frame("event")));
     let command = CommandId::new("0", "act");
     let effect = StoredEffect {
         run: id("a"),
@@ -185,7 +123,7 @@ async fn a_caller_that_can_decide_is_answered_with_the_error_and_an_outcome_is_k
     };
     let mut outcome = store.put_effect(effect.clone(), 1, Vec::new());
     let asked = Instant::now();
-    let call = store.claim(claim()).await;
+    let call = store.claim(claim("second", 1)).await;
     assert!(matches!(&call, Err(error @ StoreError::Locked { .. }) if error.is_retryable()), "{call:?}");
     assert!(asked.elapsed() < 5000 * MS);
     assert!(tokio::time::timeout(300 * MS, &mut outcome).await.is_err(), "it waits");
@@ -193,7 +131,7 @@ async fn a_caller_that_can_decide_is_answered_with_the_error_and_an_outcome_is_k
     outcome.await.unwrap();
     kept.await.unwrap().unwrap();
     assert_eq!(store.effects(&id("a")).await.unwrap(), [effect]);
-    assert!(store.claim(claim()).await.is_ok());
+    assert!(store.claim(claim("second", 1)).await.is_ok());
 }
 
 #[tokio::test]
@@ -204,8 +142,8 @@ async fn a_refusal_is_not_answered_before_what_caused_it_is_written() {
     // The end of the run is not written yet, so that the run has not ended for anyone.
     let status =
         StatusChange { status: Status::Completed, wake_at: None, release: true, seen: 0, notify: None };
-    let ends = queue(&store, Append { status: Some(status), ..append("a", 1, frame("end")) });
-    let mut late = queue(&store, append("a", 2, frame("late")));
+    let ends = queue(&store, Append { status: Some(status), ..append("a", 1, 1, frame("end")) });
+    let mut late = queue(&store, append("a", 1, 2, frame("late")));
     assert!(tokio::time::timeout(300 * MS, &mut late).await.is_err());
     other.execute_batch("COMMIT").unwrap();
     ends.await.unwrap().unwrap();
@@ -219,7 +157,7 @@ async fn an_append_that_was_written_although_its_commit_failed_is_durable() {
     let store = file.open();
     let other = lock(&file.path);
     let (mut written, mut other_frame) =
-        (queue(&store, append("a", 1, frame("event"))), queue(&store, append("b", 1, frame("event"))));
+        (queue(&store, append("a", 1, 1, frame("event"))), queue(&store, append("b", 1, 1, frame("event"))));
     assert!(tokio::time::timeout(300 * MS, &mut written).await.is_err());
     assert!(other_frame.try_recv().is_err());
     // What a commit leaves whose error came after it was written; of `b` something else was written.
@@ -245,9 +183,9 @@ async fn an_append_that_cannot_be_written_at_all_takes_no_other_with_it() {
              BEGIN SELECT RAISE(ABORT, 'broken'); END",
         )
         .unwrap();
-    let one = queue(&store, append("a", 1, frame("one")));
-    let poison = queue(&store, append("b", 1, frame("poison")));
-    let two = queue(&store, append("a", 2, frame("two")));
+    let one = queue(&store, append("a", 1, 1, frame("one")));
+    let poison = queue(&store, append("b", 1, 1, frame("poison")));
+    let two = queue(&store, append("a", 1, 2, frame("two")));
     other.execute_batch("COMMIT").unwrap();
     one.await.unwrap().unwrap();
     two.await.unwrap().unwrap();
@@ -259,7 +197,7 @@ async fn an_append_that_cannot_be_written_at_all_takes_no_other_with_it() {
 async fn closing_on_a_full_disk_ends_and_says_what_was_not_written() {
     let file = File::new().await;
     let (store, _conn) = file.full();
-    let lost = queue(&store, append("a", 1, large()));
+    let lost = queue(&store, append("a", 1, 1, large()));
     sleep(200 * MS).await;
     let asked = Instant::now();
     let error = store.close().await.unwrap_err();
@@ -284,9 +222,9 @@ async fn nothing_is_acknowledged_after_the_file_was_deleted_or_replaced() {
     for (lose, says) in cases {
         let file = File::new().await;
         let store = file.open();
-        queue(&store, append("a", 1, frame("event"))).await.unwrap().unwrap();
+        queue(&store, append("a", 1, 1, frame("event"))).await.unwrap().unwrap();
         lose(&file.path);
-        let error = queue(&store, append("a", 2, frame("event"))).await.unwrap().unwrap_err();
+        let error = queue(&store, append("a", 1, 2, frame("event"))).await.unwrap().unwrap_err();
         assert!(
             matches!(&error, AppendError::Store(error @ StoreError::Lost { .. }) if !error.is_retryable())
         );
@@ -294,7 +232,7 @@ async fn nothing_is_acknowledged_after_the_file_was_deleted_or_replaced() {
             error.to_string().contains(says) && error.to_string().contains("put the file back"),
             "{error}"
         );
-        assert!(matches!(store.claim(claim()).await, Err(StoreError::Lost { .. })));
+        assert!(matches!(store.claim(claim("second", 1)).await, Err(StoreError::Lost { .. })));
         // Opened for the first time by this read, or not: never the content of another file.
         for _ in 0..2 {
             let read = store.load(&id("a"), 0).await;
@@ -310,9 +248,9 @@ async fn a_file_that_is_moved_away_and_back_is_written_again() {
     let store = file.open();
     let (away, log) = (file.path.with_extension("away"), file.path.with_extension("db-wal"));
     std::fs::rename(&file.path, &away).unwrap();
-    let refused = queue(&store, append("a", 1, frame("event"))).await.unwrap();
+    let refused = queue(&store, append("a", 1, 1, frame("event"))).await.unwrap();
     assert!(matches!(refused, Err(AppendError::Store(StoreError::Lost { .. }))), "{refused:?}");
     std::fs::rename(&away, &file.path).unwrap();
     assert!(log.exists());
-    queue(&store, append("a", 1, frame("event"))).await.unwrap().unwrap();
+    queue(&store, append("a", 1, 1, frame("event"))).await.unwrap().unwrap();
 }

@@ -20,7 +20,7 @@ use aether::prelude::*;
 use aether::sqlite::SqliteStore;
 use aether::store::MemoryStore;
 use aether::store::event::Event;
-use aether::store::{ClaimRequest, Sent, SilentWorker, Store, StoreError};
+use aether::store::{ClaimRequest, Lease, Sent, SilentWorker, Store, StoreError};
 use aether::view::Status;
 use aether_testing::{CrashPoint, CrashStore, FailingStore};
 use jiff::Timestamp;
@@ -103,8 +103,8 @@ async fn count(store: &dyn Store, run: &RunId, kind: &str) -> usize {
     events(store, run).await.iter().filter(|event| event.kind() == kind).count()
 }
 
-/// Takes a run away from whoever holds it, as a worker that has seen the holder silent would, and gives it back.
-async fn steal(store: &dyn Store, run: &RunId) {
+/// Claims a run from whoever holds it, as a worker that has seen the holder silent would.
+async fn take_over(store: &dyn Store, run: &RunId) -> Lease {
     let held = store.workers().await.unwrap().into_iter();
     let request = ClaimRequest {
         worker: WorkerId::from("thief".to_owned()),
@@ -114,7 +114,12 @@ async fn steal(store: &dyn Store, run: &RunId) {
         workflows: Vec::new(),
         only: Some(run.clone()),
     };
-    let lease = store.claim(request).await.unwrap().pop().unwrap();
+    store.claim(request).await.unwrap().pop().unwrap()
+}
+
+/// Takes a run away from whoever holds it, and gives it back.
+async fn steal(store: &dyn Store, run: &RunId) {
+    let lease = take_over(store, run).await;
     store.release(run, lease.run.epoch, Timestamp::now()).await.unwrap();
 }
 
@@ -386,7 +391,12 @@ async fn a_run_whose_release_failed_is_taken_up_again_while_others_run() {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
     // The first append of the second run fails, and so does giving it back.
     let store = FailingStore::new(memory).append_fails(2, StoreError::UnknownRun { run: run_id("x") });
-    let store: Arc<dyn Store> = Arc::new(store.release_fails(2, locked()));
+    is_released_in_the_end(store.release_fails(2, locked())).await;
+}
+
+/// The second run on `store` stops, and is released while the first one is still in flight.
+async fn is_released_in_the_end(store: FailingStore) {
+    let store: Arc<dyn Store> = Arc::new(store);
     let stage = Stage::new();
     let engine = builder(store, &stage).start().await.unwrap();
     let busy = engine.start::<one_act>("long".into()).id("busy").await.unwrap();

@@ -96,6 +96,15 @@ impl Notes {
         self.calls.lock().unwrap().values().sum()
     }
 
+    async fn called(&self) {
+        soon(async {
+            while self.calls() == 0 {
+                sleep(MS).await;
+            }
+        })
+        .await;
+    }
+
     fn most_under_one_key(&self) -> u32 {
         self.calls.lock().unwrap().values().copied().max().unwrap_or_default()
     }
@@ -222,12 +231,7 @@ async fn a_shutdown_lets_a_body_end_while_other_branches_would_go_on() {
         let (place, notes) = (place(), Arc::new(Notes::default()));
         let engine = on(&place.store, &notes, &World::default()).start().await.unwrap();
         let run = engine.start::<ht_beside>(()).id("beside").await.unwrap();
-        soon(async {
-            while notes.calls() == 0 {
-                sleep(MS).await;
-            }
-        })
-        .await;
+        notes.called().await;
         sleep(50 * MS).await;
         drop(run);
         soon(engine.shutdown()).await.unwrap();
@@ -269,15 +273,7 @@ async fn a_worker_that_lost_the_parent_tells_its_children_nothing() {
             })
             .await;
             // The next owner holds the parent from here on.
-            let request = ClaimRequest {
-                worker: WorkerId::from("next".to_owned()),
-                now: Timestamp::now(),
-                silent: silent(&*place.store).await,
-                limit: 1,
-                workflows: Vec::new(),
-                only: Some(run_id("parent")),
-            };
-            assert_eq!(place.store.claim(request).await.unwrap().len(), 1);
+            take_over(&*place.store, &run_id("parent")).await;
             match ask {
                 "cancel" => run.cancel("enough", "ann").await.unwrap(),
                 _ => run.terminate("enough", "ann").await.unwrap(),
@@ -288,11 +284,6 @@ async fn a_worker_that_lost_the_parent_tells_its_children_nothing() {
             assert!(!place.store.run(&run_id("child")).await.unwrap().unwrap().status.is_terminal());
         }
     }
-}
-
-async fn silent(store: &dyn Store) -> Vec<SilentWorker> {
-    let workers = store.workers().await.unwrap().into_iter();
-    workers.map(|worker| SilentWorker { id: worker.id, renewals: worker.renewals }).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -457,12 +448,7 @@ async fn a_probe_does_not_deny_what_a_paused_owner_may_still_do() {
         let (notes, paused, awake) = (Arc::new(Notes::default()), World::default(), World::default());
         let first = on(&sqlite(&path), &notes, &paused).lease(200 * MS).start().await.unwrap();
         let run = first.start::<ht_transferring>(()).id("transfer").await.unwrap();
-        soon(async {
-            while notes.calls() == 0 {
-                sleep(MS).await;
-            }
-        })
-        .await;
+        notes.called().await;
         // The whole process stands still, in the middle of its call, while another one takes the run over.
         paused.pause(true);
         let second = on(&sqlite(&path), &notes, &awake).lease(200 * MS).start().await.unwrap();

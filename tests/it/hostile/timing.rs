@@ -405,21 +405,7 @@ async fn a_run_that_could_not_be_released_on_a_full_disk_is_released_when_there_
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
     // The first append of the second run fails, and so does giving it back.
     let store = FailingStore::new(memory).append_fails(2, full()).release_fails(3, full());
-    let store: Arc<dyn Store> = Arc::new(store);
-    let stage = Stage::new();
-    let engine = builder(store, &stage).start().await.unwrap();
-    let busy = engine.start::<one_act>("long".into()).id("busy").await.unwrap();
-    stage.entered().await;
-    let run = engine.start::<one_act>("short".into()).id("r").await.unwrap();
-    assert!(matches!(soon(run.result()).await, Err(RunError::Stopped { .. })));
-    let released = async {
-        while engine.store().run(run.id()).await.unwrap().unwrap().owner.is_some() {
-            sleep(10 * MS).await;
-        }
-    };
-    soon(released).await;
-    stage.open();
-    assert_eq!(soon(busy.result()).await.unwrap(), "long 0");
+    is_released_in_the_end(store).await;
 }
 
 /// A store that does not wait for locks, and a connection of another process to its file.

@@ -17,7 +17,7 @@ use aether::store::event::{Event, RunCreated};
 use aether::store::journal::{Frame, read_verified};
 use aether::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether::store::read;
-use aether::store::{Ack, Append, NewRun, Receipt, StatusChange, Store};
+use aether::store::{Ack, Append, AppendError, NewRun, Receipt, StatusChange, Store};
 use aether::view::Status;
 use aether_core::payload::Digest;
 use jiff::Timestamp;
@@ -309,9 +309,9 @@ pub(crate) fn past() -> Timestamp {
 
 /// Appends to one run through the store's own interface.
 pub(crate) struct Hand {
-    store: Arc<dyn Store>,
-    run: RunId,
-    epoch: Epoch,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) run: RunId,
+    pub(crate) epoch: Epoch,
     pub(crate) next: Position,
 }
 
@@ -356,6 +356,15 @@ impl Hand {
         acquire: Option<Acquire>,
         ledger: Vec<LedgerUpdate>,
     ) -> Receipt {
+        self.try_append_frame(frame, acquire, ledger).await.unwrap()
+    }
+
+    pub(crate) async fn try_append_frame(
+        &mut self,
+        frame: Frame,
+        acquire: Option<Acquire>,
+        ledger: Vec<LedgerUpdate>,
+    ) -> Result<Receipt, AppendError> {
         let expected = self.next;
         self.next += Position::from(frame.count);
         let (ack, reply) = Ack::awaited(self.run.clone(), self.next, Arc::default());
@@ -376,7 +385,7 @@ impl Hand {
             unless_asked_to_end: false,
             ack,
         });
-        reply.await.unwrap().unwrap()
+        reply.await.unwrap()
     }
 
     /// Leaves the run to be claimed.

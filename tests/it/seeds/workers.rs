@@ -11,12 +11,12 @@ use aether::id::{Epoch, WorkerId};
 use aether::prelude::*;
 use aether::store::event::Event;
 use aether::store::ledger::{LedgerStatus, LedgerUpdate};
-use aether::store::{Ack, Append, AppendError, ClaimRequest, SilentWorker, Store};
+use aether::store::{AppendError, ClaimRequest, SilentWorker, Store};
 use aether_core::journal::Frame;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, created, flushed, in_time, run_id};
+use super::kit::{Calls, Hand, Journal, Place, Rows, STORES, builder, created, flushed, in_time, run_id};
 
 /// Who is inside of a body of which run, and whether there were ever two.
 #[derive(Clone, Debug, Default)]
@@ -103,34 +103,17 @@ async fn s014_many_workers_advance_many_runs_and_never_two_own_one() {
 }
 
 /// Appends one event to `run` at `epoch`.
-async fn append(store: &Arc<dyn Store>, run: &str, epoch: Epoch, expected: u64) -> Result<(), AppendError> {
-    let (ack, reply) = Ack::awaited(run_id(run), expected + 1, Arc::default());
+async fn append(store: &Arc<dyn Store>, run: &str, epoch: Epoch, next: u64) -> Result<(), AppendError> {
+    let mut hand = Hand { store: Arc::clone(store), run: run_id(run), epoch, next };
     let frame = Frame::encode(&[created("seed_shift", "null")]).unwrap();
-    let at = Timestamp::now();
-    let (ledger, consumed, run) = (Vec::new(), Vec::new(), run_id(run));
-    let (acquire, status, work) = (None, None, None);
-    store.append(Append {
-        run,
-        epoch,
-        expected,
-        at,
-        frame,
-        acquire,
-        ledger,
-        status,
-        consumed,
-        work,
-        unless_asked_to_end: false,
-        ack,
-    });
-    reply.await.unwrap().map(drop)
+    hand.try_append_frame(frame, None, Vec::new()).await.map(drop)
 }
 
 #[tokio::test]
 async fn s014_a_stale_owners_append_is_rejected() {
     for place in STORES {
         let place = place();
-        let hand = super::kit::Hand::begin(&place.store, "held", "seed_shift", "null").await;
+        let hand = Hand::begin(&place.store, "held", "seed_shift", "null").await;
         append(&place.store, "held", 1, 1).await.unwrap();
         // Its lease has run out: another worker, by a connection of its own, takes it over.
         let hand_silent = SilentWorker { id: WorkerId::from("hand".to_owned()), renewals: 1 };
