@@ -1,0 +1,203 @@
+//! When a schedule ticks: a cron expression in a time zone.
+//!
+//! Promise: a tick is a function of expression, zone and zone database alone. An expression that names hours ticks once
+//! a day for each time it names, also on the days on which clocks change.
+
+use std::fmt;
+
+use cronexpr::{Crontab, MakeTimestamp};
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
+
+/// A cron expression in a time zone.
+///
+/// Five fields: minute, hour, day of month, month, day of week; or one of `@hourly`, `@daily`, `@midnight`, `@weekly`,
+/// `@monthly`, `@yearly`, `@annually`. The syntax is that of the `cronexpr` crate, which adds `L`, `W` and `#` to the
+/// usual one. The zone is a name of the IANA database, such as `Europe/Berlin`, or `UTC`.
+///
+/// Where clocks change:
+/// - With `*` in the field of hours it ticks in every hour that passes.
+/// - Otherwise it ticks once for each time of day that it names. A time that is skipped because clocks are put forward
+///   ticks at the moment of the change, and several such times tick once. Of a time that comes twice because clocks are
+///   put back, only the first ticks.
+#[derive(Clone)]
+pub struct Cron {
+    expression: String,
+    zone: TimeZone,
+    zone_name: String,
+    /// In the zone where every hour ticks, else in UTC, which stands for the time on the wall.
+    pattern: Crontab,
+    every_hour: bool,
+}
+
+/// Why an expression and a zone are no schedule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CronError {
+    /// The zone is unknown.
+    #[error(
+        "`{zone}` is not a time zone of the IANA database: use a name such as `Europe/Berlin` or `UTC` ({reason})"
+    )]
+    Zone {
+        /// The zone.
+        zone: String,
+        /// What the zone database says.
+        reason: String,
+    },
+    /// The expression cannot be read.
+    #[error(
+        "`{expression}` is not a cron expression: it has five fields, minute, hour, day of month, month and day of week, such as `0 3 * * *` ({reason})"
+    )]
+    Expression {
+        /// The expression.
+        expression: String,
+        /// Where and why.
+        reason: String,
+    },
+    /// The expression can be read and matches no time.
+    #[error("`{expression}` never ticks: no day within four years fits it")]
+    Never {
+        /// The expression.
+        expression: String,
+    },
+}
+
+impl Cron {
+    /// Reads `expression` and `zone`.
+    ///
+    /// ```
+    /// use aether_core::policy::Cron;
+    /// let cron = Cron::parse("30 2 * * *", "Europe/Berlin")?;
+    /// let next = cron.next_after("2026-03-28T12:00:00Z".parse().unwrap());
+    /// // Clocks are put forward from 02:00 to 03:00 in that night.
+    /// assert_eq!(next.unwrap().to_string(), "2026-03-29T01:00:00Z");
+    /// # Ok::<(), aether_core::policy::CronError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CronError`] when the zone is unknown, the expression cannot be read, or no time within four years fits it.
+    pub fn parse(expression: &str, zone: &str) -> Result<Self, CronError> {
+        let unknown = |reason: String| CronError::Zone { zone: zone.into(), reason };
+        let found = TimeZone::get(zone).map_err(|error| unknown(error.to_string()))?;
+        let fields = match expression.trim() {
+            "@hourly" => "0 * * * *",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@weekly" => "0 0 * * 0",
+            "@monthly" => "0 0 1 * *",
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            fields => fields,
+        };
+        let unreadable = |reason: String| CronError::Expression { expression: expression.into(), reason };
+        let count = fields.split_whitespace().count();
+        if count != 5 {
+            return Err(unreadable(format!("it has {count} fields")));
+        }
+        let every_hour = fields.split_whitespace().nth(1) == Some("*");
+        let wall = if every_hour { zone } else { "UTC" };
+        let pattern = cronexpr::parse_crontab(&format!("{fields} {wall}"))
+            .map_err(|error| unreadable(one_line(&error.to_string())))?;
+        let cron = Self {
+            expression: expression.trim().into(),
+            zone: found,
+            zone_name: zone.into(),
+            pattern,
+            every_hour,
+        };
+        match cron.next_after(Timestamp::UNIX_EPOCH) {
+            Some(_) => Ok(cron),
+            None => Err(CronError::Never { expression: expression.into() }),
+        }
+    }
+
+    /// The first tick after `time`; `None` where the calendar ends.
+    pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
+        if self.every_hour {
+            return Some(self.pattern.find_next(MakeTimestamp(time)).ok()?.timestamp());
+        }
+        let mut wall = self.zone.to_datetime(time);
+        loop {
+            let as_utc = wall.to_zoned(TimeZone::UTC).ok()?.timestamp();
+            wall = self.pattern.find_next(MakeTimestamp(as_utc)).ok()?.datetime();
+            let tick = self.instant(wall)?;
+            if tick > time {
+                return Some(tick);
+            }
+        }
+    }
+
+    /// The ticks after `time`, in order.
+    ///
+    /// ```
+    /// use aether_core::policy::Cron;
+    /// let cron = Cron::parse("0 9 * * MON-FRI", "America/New_York")?;
+    /// let friday = "2026-11-20T00:00:00Z".parse().unwrap();
+    /// let next: Vec<_> = cron.after(friday).take(2).map(|tick| tick.to_string()).collect();
+    /// assert_eq!(next, ["2026-11-20T14:00:00Z", "2026-11-23T14:00:00Z"]);
+    /// # Ok::<(), aether_core::policy::CronError>(())
+    /// ```
+    pub fn after(&self, time: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
+        std::iter::successors(self.next_after(time), |tick| self.next_after(*tick))
+    }
+
+    /// The newest `limit` ticks from `from` to `until`, both included, in order. Costs what those cost, however many
+    /// came before them.
+    pub(crate) fn newest(&self, from: Timestamp, until: Timestamp, limit: usize) -> Vec<Timestamp> {
+        let mut hours = 1_i64;
+        loop {
+            let span = SignedDuration::from_hours(hours);
+            let start = until.checked_sub(span).map_or(from, |start| start.max(from));
+            // `from` itself may be a tick.
+            let before = start.checked_sub(SignedDuration::from_nanos(1)).unwrap_or(start);
+            let mut ticks: Vec<_> = self.after(before).take_while(|tick| *tick <= until).collect();
+            if start == from || ticks.len() >= limit {
+                return ticks.split_off(ticks.len().saturating_sub(limit));
+            }
+            hours = hours.saturating_mul(4);
+        }
+    }
+
+    /// When the clocks on the wall show `wall`: the first time, or the moment at which they skip it.
+    fn instant(&self, wall: DateTime) -> Option<Timestamp> {
+        let ambiguous = self.zone.to_ambiguous_timestamp(wall);
+        match ambiguous.offset() {
+            // In a gap the later of the two readings is the change or behind it, and `preceding` excludes its argument.
+            AmbiguousOffset::Gap { .. } => {
+                let behind = ambiguous.later().ok()?;
+                let next = behind.checked_add(SignedDuration::from_nanos(1)).ok()?;
+                Some(self.zone.preceding(next).next().map_or(behind, |change| change.timestamp()))
+            }
+            _ => ambiguous.compatible().ok(),
+        }
+    }
+
+    /// The expression as it was given.
+    pub fn expression(&self) -> &str {
+        &self.expression
+    }
+
+    /// Name of the zone.
+    pub fn zone(&self) -> &str {
+        &self.zone_name
+    }
+}
+
+impl fmt::Debug for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cron({self})")
+    }
+}
+
+impl fmt::Display for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.expression, self.zone_name)
+    }
+}
+
+/// The lines of a message that points into the expression, as one.
+fn one_line(message: &str) -> String {
+    message.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;
