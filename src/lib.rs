@@ -42,6 +42,7 @@ pub mod people;
 pub mod prelude;
 pub mod resource;
 pub mod retention;
+pub mod schedule;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod store;

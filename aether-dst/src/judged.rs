@@ -13,7 +13,8 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun,
-    Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, StoredEffect, WorkerRecord,
+    Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect,
+    WorkerRecord,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use futures_util::FutureExt as _;
@@ -157,6 +158,12 @@ impl Store for JudgedStore {
         fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError>;
         fn ended(&self, query: EndedRuns) -> Result<Vec<(u64, RunRecord)>, StoreError>;
         fn purge(&self, run: &RunId) -> Result<Purged, StoreError>;
+        fn put_schedule(&self, schedule: ScheduleRecord, replaces: u64) -> Result<bool, StoreError>;
+        fn schedules(&self) -> Result<Vec<ScheduleRecord>, StoreError>;
+        fn due_schedules(
+            &self, now: Timestamp, workflows: Vec<String>, limit: usize,
+        ) -> Result<Vec<ScheduleRecord>, StoreError>;
+        fn remove_schedule(&self, name: &str) -> Result<bool, StoreError>;
         fn delete_snapshots(&self) -> Result<(), StoreError>;
         fn close(&self) -> Result<(), StoreError>;
     }

@@ -16,7 +16,8 @@ use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun,
-    Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WorkerRecord,
+    Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread,
+    WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -406,6 +407,28 @@ impl Store for SimStore {
     fn purge(&self, run: &RunId) -> BoxFuture<'_, Answer<Purged>> {
         let run = run.clone();
         self.write(move |memory| now(memory.purge(&run)))
+    }
+
+    fn put_schedule(&self, schedule: ScheduleRecord, replaces: u64) -> BoxFuture<'_, Answer<bool>> {
+        self.write(move |memory| now(memory.put_schedule(schedule, replaces)))
+    }
+
+    fn schedules(&self) -> BoxFuture<'_, Answer<Vec<ScheduleRecord>>> {
+        self.read(|memory| now(memory.schedules()))
+    }
+
+    fn due_schedules(
+        &self,
+        at: Timestamp,
+        workflows: Vec<String>,
+        limit: usize,
+    ) -> BoxFuture<'_, Answer<Vec<ScheduleRecord>>> {
+        self.read(move |memory| now(memory.due_schedules(at, workflows, limit)))
+    }
+
+    fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Answer<bool>> {
+        let name = name.to_owned();
+        self.write(move |memory| now(memory.remove_schedule(&name)))
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Answer<()>> {

@@ -32,6 +32,7 @@ mod sched;
 #[cfg(aether_dst)]
 #[path = "sched/simulated.rs"]
 mod sched;
+mod schedules;
 mod schema;
 mod sql;
 mod statements;

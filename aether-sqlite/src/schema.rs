@@ -16,7 +16,7 @@ use crate::error::OpError;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES, WORKERS, UNREAD];
+const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES, WORKERS, UNREAD, SCHEDULES];
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -182,6 +182,18 @@ WHEN old.consumed IS NULL AND new.consumed IS NOT NULL BEGIN
     UPDATE runs SET unread = unread - 1, unread_bytes = unread_bytes - octet_length(new.payload)
     WHERE no = new.run_no;
 END;
+";
+
+/// Schedules, with what a worker looks for beside the whole record.
+const SCHEDULES: &str = "
+CREATE TABLE aether_schedules(
+    name     TEXT PRIMARY KEY,
+    workflow TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    due_at   INTEGER,
+    record   TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_schedules_due ON aether_schedules(due_at) WHERE due_at IS NOT NULL;
 ";
 
 /// The newest version this build can read.

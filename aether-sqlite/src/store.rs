@@ -18,7 +18,7 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun,
-    Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
+    Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -30,7 +30,7 @@ use crate::request::{Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
-use crate::{open, reader, writer};
+use crate::{open, reader, schedules, writer};
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
 #[derive(Debug)]
@@ -391,6 +391,32 @@ impl Store for SqliteStore {
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
         let run = run.clone();
         Box::pin(self.readers.ask(move |conn| reader::snapshot(conn, &run)))
+    }
+
+    fn put_schedule(
+        &self,
+        schedule: ScheduleRecord,
+        replaces: u64,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.write(move |batch| batch.put_schedule(&schedule, replaces))
+    }
+
+    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        Box::pin(self.readers.ask(schedules::all))
+    }
+
+    fn due_schedules(
+        &self,
+        now: Timestamp,
+        workflows: Vec<String>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| schedules::due(conn, now, &workflows, limit)))
+    }
+
+    fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let name = name.to_owned();
+        self.write(move |batch| batch.remove_schedule(&name))
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -13,7 +13,8 @@ use aether::store::journal::StoredFrame;
 use aether::store::ledger::LedgerEntry;
 use aether::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun,
-    Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, WorkerRecord,
+    Message, NewRun, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
+    WorkerRecord,
 };
 use jiff::Timestamp;
 
@@ -177,6 +178,23 @@ impl Store for CrashingStore {
     }
     fn snapshot(&self, run: &RunId) -> Answer<'_, Option<Snapshot>> {
         self.inner.snapshot(run)
+    }
+    fn put_schedule(&self, schedule: ScheduleRecord, replaces: u64) -> Answer<'_, bool> {
+        self.inner.put_schedule(schedule, replaces)
+    }
+    fn schedules(&self) -> Answer<'_, Vec<ScheduleRecord>> {
+        self.inner.schedules()
+    }
+    fn due_schedules(
+        &self,
+        now: Timestamp,
+        workflows: Vec<String>,
+        limit: usize,
+    ) -> Answer<'_, Vec<ScheduleRecord>> {
+        self.inner.due_schedules(now, workflows, limit)
+    }
+    fn remove_schedule(&self, name: &str) -> Answer<'_, bool> {
+        self.inner.remove_schedule(name)
     }
     fn delete_snapshots(&self) -> Answer<'_, ()> {
         self.inner.delete_snapshots()

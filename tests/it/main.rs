@@ -20,6 +20,7 @@ mod names;
 mod patience;
 mod recordings;
 mod retries;
+mod schedules;
 mod seeds;
 mod side_by_side;
 mod sim;

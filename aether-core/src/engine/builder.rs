@@ -542,6 +542,7 @@ impl EngineBuilder {
             active: Mutex::default(),
             cells: Mutex::default(),
             wake_scheduler: Notify::new(),
+            wake_ticking: Arc::new(Notify::new()),
             stopping: false.into(),
             admission: Arc::default(),
             loading: 0.into(),

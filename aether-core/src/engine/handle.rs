@@ -142,6 +142,10 @@ pub struct RunHandle<W> {
 }
 
 impl<W> RunHandle<W> {
+    pub(super) fn of(inner: &Arc<Inner>, id: RunId) -> Self {
+        Self { cell: inner.cell(&id), id, inner: Arc::clone(inner), workflow: PhantomData }
+    }
+
     /// The run's id.
     ///
     /// ```

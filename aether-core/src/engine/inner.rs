@@ -64,6 +64,8 @@ pub(crate) struct Inner {
     pub(super) active: Mutex<HashMap<RunId, Active>>,
     pub(super) cells: Mutex<HashMap<RunId, Weak<Cell>>>,
     pub(super) wake_scheduler: Notify,
+    /// Wakes the task that looks for ticks of schedules.
+    pub(super) wake_ticking: Arc<Notify>,
     pub(super) stopping: AtomicBool,
     /// Read-locked by every claim and creation until its runs are launched or released; a shutdown write-locks it, and
     /// so waits for those under way.
@@ -122,6 +124,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.inner.stopping.store(true, Ordering::Release);
         self.inner.wake_scheduler.notify_one();
+        self.inner.wake_ticking.notify_one();
     }
 }
 

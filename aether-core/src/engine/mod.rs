@@ -16,6 +16,8 @@ mod decide;
 
 mod verify;
 
+mod schedules;
+
 mod retention;
 
 mod inner;
@@ -38,5 +40,6 @@ pub use defaults::Defaults;
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
+pub use schedules::{NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};
 pub use verify::{Verified, VerifyError};

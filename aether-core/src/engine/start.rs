@@ -4,7 +4,6 @@
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
@@ -61,8 +60,7 @@ impl Engine {
     }
 
     fn handle_of<W>(&self, id: RunId) -> RunHandle<W> {
-        let cell = self.inner.cell(&id);
-        RunHandle { id, cell, inner: Arc::clone(&self.inner), workflow: PhantomData }
+        RunHandle::of(&self.inner, id)
     }
 
     /// A handle to an existing run of workflow `W`.
@@ -219,7 +217,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
     }
 }
 
-fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(), StartError> {
+pub(super) fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(), StartError> {
     let difference = if existing.parent.is_some() {
         "a parent: it is a child run"
     } else if existing.workflow != workflow {

@@ -13,6 +13,7 @@ use crate::engine::advance::load::not_linked;
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, now, whole};
 use crate::engine::keeper::Keeper;
+use crate::engine::schedules::ticking::tick;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
@@ -36,6 +37,7 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
         Arc::clone(&inner.shared.environment),
         inner.settings.poll,
     ));
+    spawn(tick(Arc::downgrade(inner), Arc::clone(&inner.shared.environment), inner.settings.poll));
 }
 
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
@@ -196,6 +198,7 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
         active.values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect()
     };
     inner.wake_scheduler.notify_one();
+    inner.wake_ticking.notify_one();
     let mut ends: Vec<BoxFuture<'_, ()>> = Vec::new();
     for (run, task) in active {
         // 2. Every run is asked to stop before the first one is waited for. Its task ends when nothing is in flight, and

@@ -196,7 +196,11 @@ impl fmt::Display for Cron {
 
 /// The lines of a message that points into the expression, as one.
 fn one_line(message: &str) -> String {
-    message.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).collect::<Vec<_>>().join(" ")
+    message
+        .split_whitespace()
+        .filter(|word| word.chars().any(char::is_alphanumeric))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, W
 use crate::vocabulary::payload::{Digest, Payload};
 
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::schedules::ScheduleRecord;
 use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
 
 /// What an acknowledged append survives. Ordered: a greater value survives more.
@@ -575,6 +576,29 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// The newest snapshot of a run.
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>>;
+
+    /// Writes a schedule: a new one with `replaces` 0, else in place of the one of that name and revision. Answers `false`,
+    /// and writes nothing, where another revision is there, or none. Durable when it answers.
+    fn put_schedule(
+        &self,
+        schedule: ScheduleRecord,
+        replaces: u64,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// All schedules, by name.
+    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>>;
+
+    /// The schedules of these workflows whose [`ScheduleRecord::due_at`] is not after `now`, the longest due first, at most
+    /// `limit`.
+    fn due_schedules(
+        &self,
+        now: Timestamp,
+        workflows: Vec<String>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>>;
+
+    /// Deletes the schedule of this name; says whether there was one. The runs that it started stay.
+    fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// Runs that ended before a time, in the order in which they were created, each with its place in that order. The
     /// place of the last one is [`EndedRuns::after`] of the next page.

@@ -21,8 +21,10 @@ use crate::store::api::{
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::memory::inbox::Inbox;
+use crate::store::memory::schedules::Schedules;
 use crate::store::memory::workers::Workers;
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::schedules::ScheduleRecord;
 use crate::store::workers::{LostRun, WorkerRecord};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
@@ -31,6 +33,7 @@ use crate::vocabulary::payload::Payload;
 mod claims;
 mod inbox;
 mod purge;
+mod schedules;
 mod tampering;
 mod workers;
 
@@ -61,6 +64,7 @@ struct Content {
     messages: u64,
     blobs: HashMap<String, Vec<u8>>,
     workers: Workers,
+    schedules: Schedules,
 }
 
 #[derive(Debug)]
@@ -552,6 +556,31 @@ impl Store for MemoryStore {
 
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
         self.answer(|content| Ok(content.runs.get(run).and_then(|run| run.snapshot.clone())))
+    }
+
+    fn put_schedule(
+        &self,
+        schedule: ScheduleRecord,
+        replaces: u64,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.answer(|content| Ok(content.schedules.put(schedule, replaces)))
+    }
+
+    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.answer(|content| Ok(content.schedules.all()))
+    }
+
+    fn due_schedules(
+        &self,
+        now: Timestamp,
+        workflows: Vec<String>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.answer(|content| Ok(content.schedules.due(now, &workflows, limit)))
+    }
+
+    fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.answer(|content| Ok(content.schedules.remove(name)))
     }
 
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {

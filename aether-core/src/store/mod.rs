@@ -10,6 +10,7 @@ pub mod ledger;
 pub mod memory;
 pub(crate) mod purge;
 pub mod read;
+pub(crate) mod schedules;
 pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
@@ -20,4 +21,7 @@ pub use api::{
 pub use error::{AppendError, StoreError};
 pub use intent::{DurableIntent, LedgerAnswer};
 pub use purge::{EndedRuns, Purged};
+pub use schedules::{
+    CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
+};
 pub use workers::{LostRun, SilentWorker, WorkerRecord};

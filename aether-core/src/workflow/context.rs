@@ -22,6 +22,7 @@ use crate::run::matcher::Matched;
 use crate::run::program::Children;
 use crate::step::body::{Body, Step, StepBody};
 use crate::step::tool::Tool;
+use crate::store::schedules::tick_of_run;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId};
@@ -89,6 +90,19 @@ impl Cx {
     /// ```
     pub fn run_id(&self) -> &RunId {
         &self.run.id
+    }
+
+    /// The tick of the schedule that started the run; `None` for a run that no schedule started. Part of the run's id, so
+    /// every replay sees the same.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// let day = cx.scheduled_for().map(|tick| tick.strftime("%F").to_string());
+    /// # }
+    /// ```
+    pub fn scheduled_for(&self) -> Option<Timestamp> {
+        tick_of_run(self.run_id())
     }
 
     pub(crate) fn ticket(&mut self, name: &str) -> Ticket<'_> {

@@ -18,6 +18,8 @@ pub(crate) mod plan;
 
 mod compensate;
 
+mod config;
+
 pub(crate) mod definition;
 pub(crate) mod gate;
 pub(crate) mod ticket;

@@ -46,6 +46,7 @@ pub mod leases;
 pub mod ledger;
 pub mod purge;
 pub mod runs;
+pub mod schedules;
 mod suite;
 
 pub use suite::{Fixture, check};

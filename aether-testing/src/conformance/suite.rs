@@ -93,6 +93,8 @@ macro_rules! store_suite {
                 a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;
             purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, an_open_run_is_not_purged,
                 a_child_of_an_open_parent_is_not_purged, a_store_wide_key_outlives_its_run, a_purged_id_can_be_used_again;
+            schedules: a_schedule_is_kept_by_name_and_revision, due_schedules_are_found_by_time_and_workflow,
+                a_removed_schedule_is_gone;
             faults: a_lost_answer_does_not_double_an_append, a_lost_grant_is_not_given_twice, a_lost_creation_is_found,
                 a_failed_append_can_be_made_again, a_torn_batch_goes_on_where_it_was_cut,
                 a_failed_read_can_be_made_again, a_failed_value_can_be_kept_again;

@@ -15,7 +15,8 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun,
-    Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
+    Message, NewRun, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread,
+    WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -344,6 +345,31 @@ impl<G: Gate> Store for Gated<G> {
 
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.snapshot(run))
+    }
+
+    fn put_schedule(
+        &self,
+        schedule: ScheduleRecord,
+        replaces: u64,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.put_schedule(schedule, replaces))
+    }
+
+    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.schedules())
+    }
+
+    fn due_schedules(
+        &self,
+        now: Timestamp,
+        workflows: Vec<String>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.due_schedules(now, workflows, limit))
+    }
+
+    fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.remove_schedule(name))
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {

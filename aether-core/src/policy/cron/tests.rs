@@ -38,7 +38,8 @@ fn a_time_that_comes_twice_ticks_once() {
 #[test]
 fn every_hour_is_every_hour_that_passes() {
     let ticks = ticks("0 * * * *", "Europe/Berlin", "2026-10-24T23:30:00Z", 4);
-    let hours = ["2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z", "2026-10-25T03:00:00Z"];
+    let hours =
+        ["2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z", "2026-10-25T03:00:00Z"];
     assert_eq!(ticks, hours);
 }
 
@@ -61,8 +62,11 @@ fn two_years_in_twelve_zones_are_those_of_a_calendar() {
         "Pacific/Apia",
     ];
     // Minutes and hours; every day.
-    let times: [(&[i8], &[i8], &str); 3] =
-        [(&[30], &[2], "30 2 * * *"), (&[0, 45], &[1, 2, 3], "0,45 1,2,3 * * *"), (&[15], &[0, 23], "15 0,23 * * *")];
+    let times: [(&[i8], &[i8], &str); 3] = [
+        (&[30], &[2], "30 2 * * *"),
+        (&[0, 45], &[1, 2, 3], "0,45 1,2,3 * * *"),
+        (&[15], &[0, 23], "15 0,23 * * *"),
+    ];
     let (from, until) = (at("2025-06-01T00:00:00Z"), at("2027-06-01T00:00:00Z"));
     for zone in zones {
         let clock = clock(zone, from, until);
@@ -107,7 +111,8 @@ fn calendar(clock: &[(Timestamp, DateTime)], minutes: &[i8], hours: &[i8]) -> Ve
 fn the_newest_ticks_are_the_last_of_all() {
     let cron = Cron::parse("*/7 * * * *", "UTC").unwrap();
     let (from, until) = (at("2020-01-01T00:07:00Z"), at("2026-11-22T10:00:00Z"));
-    let all: Vec<_> = std::iter::once(from).chain(cron.after(from)).take_while(|tick| *tick <= until).collect();
+    let all: Vec<_> =
+        std::iter::once(from).chain(cron.after(from)).take_while(|tick| *tick <= until).collect();
     for limit in [0, 1, 5, 100, 30_000] {
         assert_eq!(cron.newest(from, until, limit), all[all.len() - limit..], "{limit}");
     }

@@ -15,8 +15,8 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns,
-    Lease, LostRun, Message, NewRun, Purged, RunFilter, RunRecord, Sent, Snapshot, Store, StoreError, Unread,
-    WorkerRecord,
+    Lease, LostRun, Message, NewRun, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    StoreError, Unread, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending};
 use jiff::Timestamp;
@@ -290,6 +290,36 @@ impl Store for PacedStore {
 
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
         self.read("snapshot", self.inner.snapshot(run))
+    }
+
+    fn put_schedule(
+        &self,
+        schedule: ScheduleRecord,
+        replaces: u64,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.write("schedule", move |inner| {
+            Box::pin(async move { inner.put_schedule(schedule, replaces).await })
+        })
+    }
+
+    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.read("schedules", self.inner.schedules())
+    }
+
+    fn due_schedules(
+        &self,
+        now: Timestamp,
+        workflows: Vec<String>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.read("schedules", self.inner.due_schedules(now, workflows, limit))
+    }
+
+    fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let name = name.to_owned();
+        self.write("remove schedule", move |inner| {
+            Box::pin(async move { inner.remove_schedule(&name).await })
+        })
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {

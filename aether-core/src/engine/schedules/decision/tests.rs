@@ -1,0 +1,101 @@
+//! Decisions about an hourly schedule, by policy.
+
+#![allow(clippy::unwrap_used)]
+
+use jiff::Timestamp;
+
+use super::decide;
+use crate::policy::cron::Cron;
+use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, TickOutcome};
+use crate::vocabulary::payload::Payload;
+
+fn at(time: &str) -> Timestamp {
+    format!("2026-11-22T{time}Z").parse().unwrap()
+}
+
+/// The next tick is that of 01:00.
+fn hourly(overlap: Overlap, catch_up: CatchUp) -> ScheduleRecord {
+    let spec = ScheduleSpec {
+        workflow: "nightly".into(),
+        module: "reports".into(),
+        input: Payload::null(),
+        cron: "0 * * * *".into(),
+        zone: "UTC".into(),
+        overlap,
+        catch_up,
+    };
+    ScheduleRecord {
+        name: "nightly".into(),
+        spec,
+        paused: false,
+        next: at("01:00:00"),
+        starting: Vec::new(),
+        last: None,
+        recent: Vec::new(),
+        created_at: at("00:00:00"),
+        revision: 1,
+    }
+}
+
+/// What is started, what is kept of the others, and the next tick, in hours.
+fn decision(schedule: &ScheduleRecord, now: &str, open: bool) -> Option<(Vec<i8>, Vec<String>, i8)> {
+    let hour = |tick: Timestamp| tick.to_zoned(jiff::tz::TimeZone::UTC).hour();
+    let decided = decide(schedule, &Cron::parse("0 * * * *", "UTC").unwrap(), at(now), open)?;
+    let others = decided.recent.iter().filter(|tick| tick.outcome != TickOutcome::Started);
+    let others = others.map(|tick| format!("{:?} {}-{}", tick.outcome, hour(tick.at), hour(tick.until)));
+    Some((decided.starting.iter().map(|tick| hour(*tick)).collect(), others.collect(), hour(decided.next)))
+}
+
+#[test]
+fn a_tick_in_time_starts() {
+    for catch_up in [CatchUp::None, CatchUp::Last, CatchUp::All(3)] {
+        let schedule = hourly(Overlap::Skip, catch_up);
+        assert_eq!(decision(&schedule, "00:59:59", false), None);
+        assert_eq!(decision(&schedule, "01:00:00", false), Some((vec![1], vec![], 2)));
+        assert_eq!(decision(&schedule, "01:00:59", false), Some((vec![1], vec![], 2)));
+    }
+}
+
+#[test]
+fn missed_ticks_are_caught_up_with_as_the_policy_says() {
+    let after = |overlap, catch_up, now| decision(&hourly(overlap, catch_up), now, false);
+    let missed = |span: &str| vec![format!("Missed {span}")];
+    use Overlap::{Allow, Skip, Wait};
+    assert_eq!(after(Skip, CatchUp::None, "05:30:00"), Some((vec![], missed("1-5"), 6)));
+    assert_eq!(after(Skip, CatchUp::None, "05:00:30"), Some((vec![5], missed("1-4"), 6)));
+    assert_eq!(after(Skip, CatchUp::Last, "05:30:00"), Some((vec![5], missed("1-4"), 6)));
+    assert_eq!(after(Allow, CatchUp::All(2), "05:30:00"), Some((vec![4, 5], missed("1-3"), 6)));
+    assert_eq!(after(Allow, CatchUp::All(9), "03:30:00"), Some((vec![1, 2, 3], vec![], 4)));
+    // One after the other: the next look decides the rest.
+    assert_eq!(after(Wait, CatchUp::All(9), "03:30:00"), Some((vec![1], vec![], 2)));
+}
+
+#[test]
+fn an_open_run_skips_delays_or_allows_the_next() {
+    let open = |overlap| decision(&hourly(overlap, CatchUp::Last), "01:00:00", true);
+    assert_eq!(open(Overlap::Skip), Some((vec![], vec!["Overlapped 1-1".into()], 2)));
+    assert_eq!(open(Overlap::Wait), None);
+    assert_eq!(open(Overlap::Allow), Some((vec![1], vec![], 2)));
+}
+
+#[test]
+fn what_was_skipped_in_a_row_is_kept_as_one_and_the_list_is_short() {
+    let mut schedule = hourly(Overlap::Skip, CatchUp::Last);
+    let cron = Cron::parse("* * * * *", "UTC").unwrap();
+    for minute in 0..59 {
+        schedule = decide(&schedule, &cron, at(&format!("01:{minute:02}:00")), true).unwrap();
+    }
+    assert_eq!(schedule.recent.len(), 1);
+    assert_eq!((schedule.recent[0].at, schedule.recent[0].until), (at("01:00:00"), at("01:58:00")));
+    for minute in 0..59 {
+        schedule = decide(&schedule, &cron, at(&format!("02:{minute:02}:00")), false).unwrap();
+    }
+    assert_eq!(schedule.recent.len(), ScheduleRecord::RECENT);
+}
+
+#[test]
+fn a_paused_schedule_decides_nothing() {
+    let mut schedule = hourly(Overlap::Allow, CatchUp::All(9));
+    schedule.paused = true;
+    assert_eq!(decision(&schedule, "09:00:00", false), None);
+}

@@ -1,0 +1,187 @@
+//! What an operator does with a schedule.
+//!
+//! Promise: each change is one write that no other change gets lost in.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::engine::create::{NewRunOf, create_run};
+use crate::engine::handle::{AnyWorkflow, RunHandle};
+use crate::engine::inner::{Inner, now};
+use crate::engine::schedules::error::ScheduleError;
+use crate::engine::start::{StartError, same_run};
+use crate::policy::cron::Cron;
+use crate::store::api::Created;
+use crate::store::schedules::{ScheduleRecord, ScheduleSpec, as_tick, run_of_tick};
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::payload::Digest;
+
+/// A schedule that is declared. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    name: Arc<str>,
+    inner: Arc<Inner>,
+}
+
+impl Schedule {
+    pub(super) fn new(inner: Arc<Inner>, name: &str) -> Self {
+        Self { name: name.into(), inner }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The schedule as it is now: what it starts, its next tick, and what became of the newest ones.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Schedule, ScheduleError};
+    /// # async fn example(schedule: &Schedule) -> Result<(), ScheduleError> {
+    /// for tick in schedule.record().await?.recent {
+    ///     println!("{}: {:?}", tick.at, tick.outcome);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ScheduleError::Unknown`] when it was removed.
+    pub async fn record(&self) -> Result<ScheduleRecord, ScheduleError> {
+        find(&self.inner, &self.name).await
+    }
+
+    /// Starts nothing from now on, until [`Schedule::resume`]. Runs that were started go on. Pausing a paused schedule does
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Unknown`] when it was removed.
+    pub async fn pause(&self) -> Result<(), ScheduleError> {
+        change(&self.inner, &self.name, |schedule| schedule.paused = true).await
+    }
+
+    /// Ends a pause: the next tick after now is the first. What ticked during the pause is not caught up with.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Unknown`] when it was removed, and [`ScheduleError::Cron`] when its expression cannot be read any
+    /// more, for example because the zone is missing from this machine's database.
+    pub async fn resume(&self) -> Result<(), ScheduleError> {
+        let spec = self.record().await?.spec;
+        let cron = Cron::parse(&spec.cron, &spec.zone)?;
+        let next = cron.next_after(now(&self.inner)).unwrap_or(Timestamp::MAX);
+        change(&self.inner, &self.name, |schedule| {
+            if std::mem::take(&mut schedule.paused) {
+                schedule.next = next;
+            }
+        })
+        .await?;
+        self.inner.wake_ticking.notify_one();
+        Ok(())
+    }
+
+    /// Starts a run now, as for a tick at this second, whatever else is running and also while the schedule is paused.
+    /// Twice in one second it is the same run.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Schedule, ScheduleError};
+    /// # async fn example(schedule: &Schedule) -> Result<(), Box<dyn std::error::Error>> {
+    /// let run = schedule.trigger().await?;
+    /// println!("{} is {}", run.id(), run.status().await?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ScheduleError::Unknown`] when it was removed, [`ScheduleError::NotLinked`] when its workflow is not linked here,
+    /// and [`ScheduleError::Start`] when the run cannot be started.
+    pub async fn trigger(&self) -> Result<RunHandle<AnyWorkflow>, ScheduleError> {
+        self.trigger_for(now(&self.inner)).await
+    }
+
+    /// Starts the run of the tick at `time` (to the second), unless it was started: for ticks that were missed, or that
+    /// were before the schedule.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Schedule, ScheduleError};
+    /// # use aether_core::policy::Cron;
+    /// # async fn example(schedule: &Schedule) -> Result<(), Box<dyn std::error::Error>> {
+    /// let spec = schedule.record().await?.spec;
+    /// let (from, until) = ("2026-11-01T00:00:00Z".parse()?, "2026-11-08T00:00:00Z".parse()?);
+    /// for tick in Cron::parse(&spec.cron, &spec.zone)?.after(from).take_while(|tick| *tick < until) {
+    ///     schedule.trigger_for(tick).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Schedule::trigger`].
+    pub async fn trigger_for(&self, time: jiff::Timestamp) -> Result<RunHandle<AnyWorkflow>, ScheduleError> {
+        let schedule = self.record().await?;
+        let id = start(&self.inner, &schedule, as_tick(time)).await?;
+        Ok(RunHandle::of(&self.inner, id))
+    }
+
+    /// Deletes the schedule; says whether it was there. The runs that it started stay.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Store`] when the store failed.
+    pub async fn remove(&self) -> Result<bool, ScheduleError> {
+        Ok(self.inner.shared.store.remove_schedule(&self.name).await?)
+    }
+}
+
+async fn find(inner: &Inner, name: &str) -> Result<ScheduleRecord, ScheduleError> {
+    let all = inner.shared.store.schedules().await?;
+    let unknown = || ScheduleError::Unknown { name: name.into() };
+    all.into_iter().find(|schedule| schedule.name == name).ok_or_else(unknown)
+}
+
+/// Changes a schedule, again and again until no other change came between reading and writing it.
+pub(super) async fn change(
+    inner: &Inner,
+    name: &str,
+    mut edit: impl FnMut(&mut ScheduleRecord),
+) -> Result<(), ScheduleError> {
+    loop {
+        let old = find(inner, name).await?;
+        let mut new = old.clone();
+        edit(&mut new);
+        if new == old {
+            return Ok(());
+        }
+        let replaces = old.revision;
+        new.revision = replaces + 1;
+        if inner.shared.store.put_schedule(new, replaces).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Starts the run of a tick; a run that exists is the same.
+pub(super) async fn start(
+    inner: &Arc<Inner>,
+    schedule: &ScheduleRecord,
+    tick: Timestamp,
+) -> Result<RunId, ScheduleError> {
+    let ScheduleRecord { name, spec, .. } = schedule;
+    let ScheduleSpec { workflow, module, input, .. } = spec;
+    let id = run_of_tick(name, tick).map_err(|error| ScheduleError::Name { name: name.clone(), error })?;
+    let not_linked = || ScheduleError::NotLinked { name: name.clone(), workflow: workflow.clone() };
+    let registered = inner.workflow(workflow, module).ok_or_else(not_linked)?;
+    if inner.is_stopping() {
+        return Err(StartError::ShutDown { run: id }.into());
+    }
+    let digest = Digest::of(input).map_err(|error| ScheduleError::Input { name: name.clone(), error })?;
+    let new = NewRunOf {
+        workflow: registered,
+        id: id.clone(),
+        input: input.clone(),
+        parent: None,
+        parent_epoch: None,
+        unique: false,
+    };
+    if let Created::Existing(existing) = create_run(inner, new, None).await? {
+        same_run(&existing, workflow, &digest)?;
+        inner.wake_scheduler.notify_one();
+    }
+    Ok(id)
+}

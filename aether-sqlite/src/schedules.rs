@@ -1,0 +1,77 @@
+//! Schedules in the file.
+//!
+//! Promise: a write replaces only the revision that it names.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, Row, params};
+
+use aether_core::store::ScheduleRecord;
+
+use crate::batch::Batch;
+use crate::error::OpError;
+use crate::row;
+
+impl Batch<'_> {
+    /// Writes a schedule in place of the revision `replaces`; says whether that was there.
+    pub(crate) fn put_schedule(&mut self, schedule: &ScheduleRecord, replaces: u64) -> Result<bool, OpError> {
+        let record = serde_json::to_string(schedule)
+            .map_err(|error| OpError::Row(format!("schedule `{}` is no JSON: {error}", schedule.name)))?;
+        let due = schedule.due_at().map(|due| due.as_microsecond());
+        let ScheduleRecord { name, revision, .. } = schedule;
+        let sql = if replaces == 0 {
+            "INSERT INTO aether_schedules(name, workflow, revision, due_at, record) VALUES(?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO NOTHING"
+        } else {
+            "UPDATE aether_schedules SET workflow = ?2, revision = ?3, due_at = ?4, record = ?5
+             WHERE name = ?1 AND revision = ?6"
+        };
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let (workflow, revision) = (&schedule.spec.workflow, row::int(*revision));
+        let written = if replaces == 0 {
+            statement.execute(params![name, workflow, revision, due, record])?
+        } else {
+            statement.execute(params![name, workflow, revision, due, record, row::int(replaces)])?
+        };
+        Ok(written == 1)
+    }
+
+    /// Deletes a schedule; says whether it was there.
+    pub(crate) fn remove_schedule(&mut self, name: &str) -> Result<bool, OpError> {
+        let mut statement = self.conn.prepare_cached("DELETE FROM aether_schedules WHERE name = ?1")?;
+        Ok(statement.execute([name])? == 1)
+    }
+}
+
+/// All schedules, by name.
+pub(crate) fn all(conn: &Connection) -> Result<Vec<ScheduleRecord>, OpError> {
+    let mut statement = conn.prepare_cached("SELECT record FROM aether_schedules ORDER BY name")?;
+    let rows = statement.query_map([], text)?.collect::<Result<Vec<_>, _>>()?;
+    rows.iter().map(|record| schedule(record)).collect()
+}
+
+/// The due schedules of these workflows, the longest due first.
+pub(crate) fn due(
+    conn: &Connection,
+    now: Timestamp,
+    workflows: &[String],
+    limit: usize,
+) -> Result<Vec<ScheduleRecord>, OpError> {
+    let workflows = serde_json::to_string(workflows)
+        .map_err(|error| OpError::Row(format!("names of workflows are no JSON: {error}")))?;
+    let mut statement = conn.prepare_cached(
+        "SELECT record FROM aether_schedules
+         WHERE due_at <= ?1 AND workflow IN (SELECT value FROM json_each(?2))
+         ORDER BY due_at LIMIT ?3",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![now.as_microsecond(), workflows, limit], text)?;
+    rows.collect::<Result<Vec<_>, _>>()?.iter().map(|record| schedule(record)).collect()
+}
+
+fn text(row: &Row<'_>) -> rusqlite::Result<String> {
+    row.get(0)
+}
+
+fn schedule(record: &str) -> Result<ScheduleRecord, OpError> {
+    serde_json::from_str(record).map_err(|error| OpError::Row(format!("a schedule cannot be read: {error}")))
+}

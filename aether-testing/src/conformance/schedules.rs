@@ -1,0 +1,80 @@
+//! Rules about schedules.
+
+use std::sync::Arc;
+
+use aether_core::payload::Payload;
+use aether_core::store::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Store, Tick, TickOutcome};
+use jiff::Timestamp;
+
+use super::kit::at;
+
+fn schedule(name: &str, next: Timestamp) -> ScheduleRecord {
+    let spec = ScheduleSpec {
+        workflow: format!("{name}-flow"),
+        module: "reports".into(),
+        input: Payload::encode(&("ü", 1.5)).unwrap(),
+        cron: "0 3 * * *".into(),
+        zone: "Europe/Berlin".into(),
+        overlap: Overlap::Wait,
+        catch_up: CatchUp::All(7),
+    };
+    let missed = Tick { at: at(1), until: at(2), outcome: TickOutcome::Missed };
+    ScheduleRecord {
+        name: name.into(),
+        spec,
+        paused: false,
+        next,
+        starting: Vec::new(),
+        last: Some(at(3)),
+        recent: vec![missed, Tick { at: at(3), until: at(3), outcome: TickOutcome::Failed("why".into()) }],
+        created_at: at(0),
+        revision: 1,
+    }
+}
+
+/// A schedule is read as it was written. A write replaces only the revision that it names, so that no change is lost.
+pub async fn a_schedule_is_kept_by_name_and_revision(store: &Arc<dyn Store>) {
+    let first = schedule("nightly", at(10));
+    assert_eq!(store.put_schedule(first.clone(), 1).await, Ok(false));
+    assert_eq!(store.put_schedule(first.clone(), 0).await, Ok(true));
+    assert_eq!(store.put_schedule(schedule("nightly", at(99)), 0).await, Ok(false));
+    assert_eq!(store.put_schedule(schedule("hourly", at(5)), 0).await, Ok(true));
+    let second = ScheduleRecord { revision: 2, paused: true, last: None, ..first };
+    assert_eq!(store.put_schedule(second.clone(), 1).await, Ok(true));
+    assert_eq!(store.put_schedule(schedule("nightly", at(99)), 1).await, Ok(false));
+    assert_eq!(store.schedules().await, Ok(vec![schedule("hourly", at(5)), second]));
+}
+
+/// What is due is found by its time and the names of workflows, the longest due first. A paused schedule is due only
+/// while it has decided ticks.
+pub async fn due_schedules_are_found_by_time_and_workflow(store: &Arc<dyn Store>) {
+    let paused = ScheduleRecord { paused: true, ..schedule("paused", at(1)) };
+    let starting =
+        ScheduleRecord { paused: true, starting: vec![at(7), at(8)], ..schedule("starting", at(90)) };
+    for record in
+        [schedule("late", at(5)), schedule("early", at(3)), schedule("later", at(20)), paused, starting]
+    {
+        assert_eq!(store.put_schedule(record, 0).await, Ok(true));
+    }
+    let flows = |names: &[&str]| names.iter().map(|name| format!("{name}-flow")).collect::<Vec<_>>();
+    let all = flows(&["late", "early", "later", "paused", "starting"]);
+    let due = async |now: u64, workflows: Vec<String>, limit: usize| {
+        let due = store.due_schedules(at(now), workflows, limit).await.unwrap();
+        due.into_iter().map(|schedule| schedule.name).collect::<Vec<_>>()
+    };
+    assert_eq!(due(2, all.clone(), 9).await, [""; 0]);
+    assert_eq!(due(3, all.clone(), 9).await, ["early"]);
+    assert_eq!(due(19, all.clone(), 9).await, ["early", "late", "starting"]);
+    assert_eq!(due(19, all, 1).await, ["early"]);
+    assert_eq!(due(19, flows(&["late", "nobody"]), 9).await, ["late"]);
+    assert_eq!(due(19, Vec::new(), 9).await, [""; 0]);
+}
+
+/// A schedule that was removed is gone, also for a write that follows on what it was.
+pub async fn a_removed_schedule_is_gone(store: &Arc<dyn Store>) {
+    assert_eq!(store.remove_schedule("nightly").await, Ok(false));
+    assert_eq!(store.put_schedule(schedule("nightly", at(5)), 0).await, Ok(true));
+    assert_eq!(store.remove_schedule("nightly").await, Ok(true));
+    assert_eq!(store.put_schedule(schedule("nightly", at(5)), 1).await, Ok(false));
+    assert_eq!(store.schedules().await, Ok(Vec::new()));
+}

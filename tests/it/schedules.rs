@@ -1,0 +1,274 @@
+//! Schedules: a tick has one run, whatever dies, waits, leaps or looks at the same time. Time is virtual where nothing
+//! dies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether::engine::EngineBuilder;
+use aether::prelude::*;
+use aether::schedule::{CatchUp, CronError, Overlap, ScheduleError, TickOutcome};
+use aether::store::memory::MemoryStore;
+use aether::store::{RunFilter, Store};
+use aether::view::Status;
+use aether_testing::SimEnvironment;
+use jiff::Timestamp;
+use tokio::time::sleep;
+
+use crate::seeds::kit::in_time;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Say which tick it is.
+#[workflow]
+async fn hourly(cx: &mut Cx) -> Result<String> {
+    Ok(cx.scheduled_for().map(|tick| tick.to_string()).unwrap_or_default())
+}
+
+/// Work for some hours.
+#[workflow]
+async fn slow(cx: &mut Cx, hours: u64) -> Result<u64> {
+    cx.sleep(Duration::from_secs(hours * 3600)).await;
+    Ok(hours)
+}
+
+/// Half an hour before the first full hour.
+fn world() -> SimEnvironment {
+    SimEnvironment::new("2026-01-02T00:30:00Z".parse().unwrap(), 7)
+}
+
+fn engine(store: &MemoryStore, world: &SimEnvironment) -> EngineBuilder {
+    Engine::builder()
+        .environment(Arc::new(world.clone()))
+        .store(Arc::new(store.clone()))
+        .poll_interval(10 * MINUTE)
+}
+
+/// Ids of all runs, oldest first, without the name of the schedule.
+async fn ticks(store: &dyn Store) -> Vec<String> {
+    let mut ticks: Vec<_> = store
+        .runs(RunFilter::default())
+        .await
+        .unwrap()
+        .iter()
+        .map(|run| run.id.as_str().splitn(3, ':').nth(2).unwrap_or_default().to_owned())
+        .collect();
+    ticks.sort();
+    ticks
+}
+
+fn hours(hours: impl IntoIterator<Item = u32>) -> Vec<String> {
+    hours.into_iter().map(|hour| format!("2026-01-02T{hour:02}:00:00Z")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_starts_at_each_tick_and_knows_it() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    let schedule = engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
+    sleep(3 * HOUR).await;
+    assert_eq!(ticks(&store).await, hours([1, 2, 3]));
+    let run = engine.handle::<hourly>("schedule:hourly:2026-01-02T02:00:00Z").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "2026-01-02T02:00:00Z");
+    let record = schedule.record().await.unwrap();
+    assert_eq!(record.next, "2026-01-02T04:00:00Z".parse::<Timestamp>().unwrap());
+    assert!(
+        record.recent.iter().all(|tick| tick.outcome == TickOutcome::Started) && record.recent.len() == 3
+    );
+    // A run that nobody scheduled has no tick.
+    assert_eq!(engine.start::<hourly>(()).id("by-hand").await.unwrap().result().await.unwrap(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_missed_is_caught_up_with_as_the_schedule_says() {
+    for (catch_up, expected) in [
+        (CatchUp::None, hours([1, 6])),
+        (CatchUp::Last, hours([1, 5, 6])),
+        (CatchUp::All(2), hours([1, 4, 5, 6])),
+        (CatchUp::All(9), hours(1..=6)),
+    ] {
+        let (store, world) = (MemoryStore::new(), world());
+        let first = engine(&store, &world).start().await.unwrap();
+        let declare = async |engine: &Engine| {
+            engine
+                .schedule::<hourly>("0 * * * *", "UTC")
+                .overlap(Overlap::Allow)
+                .catch_up(catch_up)
+                .await
+                .unwrap()
+        };
+        declare(&first).await;
+        sleep(HOUR).await;
+        first.shutdown().await.unwrap();
+        // Down from half past one until half past five.
+        sleep(4 * HOUR).await;
+        let second = engine(&store, &world).start().await.unwrap();
+        let schedule = declare(&second).await;
+        sleep(HOUR).await;
+        assert_eq!(ticks(&store).await, expected, "{catch_up:?}");
+        let missed = schedule.record().await.unwrap().recent;
+        let missed = missed.iter().any(|tick| tick.outcome == TickOutcome::Missed);
+        assert_eq!(missed, catch_up != CatchUp::All(9), "{catch_up:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_run_skips_delays_or_allows_the_next() {
+    for (overlap, expected) in [
+        (Overlap::Skip, hours([1, 4, 7])),
+        // That of 02:00 waits until after 03:00, and is not the newest by then.
+        (Overlap::Wait, hours([1, 3, 5, 7])),
+        (Overlap::Allow, hours(1..=8)),
+    ] {
+        let (store, world) = (MemoryStore::new(), world());
+        let engine = engine(&store, &world).start().await.unwrap();
+        let slow = engine.schedule::<slow>("0 * * * *", "UTC").input(2).overlap(overlap);
+        let slow = slow.await.unwrap();
+        // It takes longer than the ticks are apart, by a bit.
+        sleep(7 * HOUR + 45 * MINUTE).await;
+        assert_eq!(ticks(&store).await, expected, "{overlap:?}");
+        let record = slow.record().await.unwrap();
+        let skipped = record.recent.iter().any(|tick| tick.outcome == TickOutcome::Overlapped);
+        assert_eq!(skipped, overlap == Overlap::Skip);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_schedule_starts_nothing_and_forgets_its_ticks() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    let schedule = engine.schedule::<hourly>("0 * * * *", "UTC").catch_up(CatchUp::All(9)).await.unwrap();
+    sleep(HOUR).await;
+    schedule.pause().await.unwrap();
+    sleep(2 * HOUR).await;
+    // Declared again, as by a program that starts, it stays paused.
+    engine.schedule::<hourly>("0 * * * *", "UTC").catch_up(CatchUp::All(9)).await.unwrap();
+    sleep(HOUR).await;
+    assert_eq!(ticks(&store).await, hours([1]));
+    // By hand it starts all the same, once for each tick.
+    schedule.trigger_for("2026-01-02T02:00:00Z".parse().unwrap()).await.unwrap();
+    schedule.trigger_for("2026-01-02T02:00:00Z".parse().unwrap()).await.unwrap();
+    schedule.resume().await.unwrap();
+    sleep(HOUR).await;
+    assert_eq!(ticks(&store).await, hours([1, 2, 5]));
+    assert!(schedule.remove().await.unwrap());
+    sleep(HOUR).await;
+    assert_eq!(ticks(&store).await, hours([1, 2, 5]));
+    assert!(matches!(schedule.pause().await, Err(ScheduleError::Unknown { .. })));
+    assert_eq!(engine.schedules().await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_schedule_ticks_in_the_new_way_from_then_on() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
+    sleep(HOUR).await;
+    // The same again neither starts the tick again nor skips one.
+    engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
+    sleep(HOUR).await;
+    engine.schedule::<hourly>("15 * * * *", "UTC").await.unwrap();
+    sleep(HOUR).await;
+    let mut expected = hours([1, 2]);
+    expected.push("2026-01-02T03:15:00Z".into());
+    assert_eq!(ticks(&store).await, expected);
+    assert_eq!(engine.schedules().await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_engines_start_one_run_a_tick() {
+    let (store, world) = (MemoryStore::new(), world());
+    let mut engines = Vec::new();
+    for _ in 0..3 {
+        let engine = engine(&store, &world).start().await.unwrap();
+        engine.schedule::<slow>("* * * * *", "UTC").input(0).overlap(Overlap::Wait).await.unwrap();
+        engines.push(engine);
+    }
+    sleep(30 * MINUTE + Duration::from_secs(5)).await;
+    let runs = store.runs(RunFilter::default()).await.unwrap();
+    assert_eq!(runs.len(), 30);
+    assert!(runs.iter().all(|run| run.status == Status::Completed), "{runs:?}");
+    let recent = store.schedules().await.unwrap().remove(0).recent;
+    assert!(recent.iter().all(|tick| tick.outcome == TickOutcome::Started), "{recent:?}");
+}
+
+/// A worker dies between its decision and the start: the next one starts what was decided, also where the policy would
+/// decide otherwise by then.
+#[tokio::test(start_paused = true)]
+async fn what_was_decided_is_started_by_whoever_comes() {
+    let (store, world) = (MemoryStore::new(), world());
+    let first = engine(&store, &world).start().await.unwrap();
+    first.schedule::<hourly>("0 * * * *", "UTC").catch_up(CatchUp::None).await.unwrap();
+    first.shutdown().await.unwrap();
+    let mut decided = store.schedules().await.unwrap().remove(0);
+    let replaces = decided.revision;
+    let tick: Timestamp = "2026-01-02T01:00:00Z".parse().unwrap();
+    decided.starting.push(tick);
+    decided.last = Some(tick);
+    decided.next = "2026-01-02T09:00:00Z".parse().unwrap();
+    decided.revision += 1;
+    assert!(store.put_schedule(decided, replaces).await.unwrap());
+    sleep(5 * HOUR).await;
+    let second = engine(&store, &world).start().await.unwrap();
+    sleep(MINUTE).await;
+    assert_eq!(ticks(&store).await, hours([1]));
+    assert_eq!(second.schedules().await.unwrap()[0].starting, []);
+}
+
+#[tokio::test]
+async fn a_schedule_in_a_file_starts_again_with_its_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agent.db");
+    let engine = Engine::builder().sqlite(&file).start().await.unwrap();
+    let schedule = engine.schedule::<hourly>("@yearly", "Asia/Kathmandu").name("rare").await.unwrap();
+    schedule.pause().await.unwrap();
+    engine.shutdown().await.unwrap();
+
+    let engine = Engine::builder().sqlite(&file).start().await.unwrap();
+    let schedule = engine.find_schedule("rare").await.unwrap();
+    assert!(schedule.record().await.unwrap().paused);
+    // Linked, though nobody declared it or started a run of it here.
+    let run = schedule.trigger().await.unwrap();
+    in_time(async {
+        while run.status().await.unwrap() != Status::Completed {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert!(run.id().as_str().starts_with("schedule:rare:"));
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_schedule_is_refused_before_anything_is_written() {
+    let engine = Engine::builder().memory().start().await.unwrap();
+    let refused = async |cron: &str, zone: &str| engine.schedule::<hourly>(cron, zone).await.unwrap_err();
+    assert!(matches!(refused("0 3 * *", "UTC").await, ScheduleError::Cron(CronError::Expression { .. })));
+    assert!(matches!(refused("0 3 * * *", "Mars").await, ScheduleError::Cron(CronError::Zone { .. })));
+    assert!(matches!(refused("0 0 30 2 *", "UTC").await, ScheduleError::Cron(CronError::Never { .. })));
+    let no_input = engine.schedule::<slow>("@daily", "UTC").await.unwrap_err();
+    assert_eq!(
+        no_input.to_string(),
+        "workflow `slow` takes an input of type `u64`: give schedule `slow` one with `.input(..)`"
+    );
+    let name = engine.schedule::<hourly>("@daily", "UTC").name("x".repeat(300)).await.unwrap_err();
+    assert!(matches!(name, ScheduleError::Name { .. }), "{name}");
+    assert!(matches!(engine.find_schedule("nobody").await, Err(ScheduleError::Unknown { .. })));
+    assert_eq!(engine.schedules().await.unwrap(), []);
+}
+
+/// The id of a tick belongs to another run: the tick has failed and says why, and the next one is not held up.
+#[tokio::test(start_paused = true)]
+async fn a_tick_whose_run_cannot_start_says_why() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    engine.start::<slow>(0).id("schedule:hourly:2026-01-02T01:00:00Z").await.unwrap();
+    let schedule = engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
+    sleep(2 * HOUR).await;
+    let recent = schedule.record().await.unwrap().recent;
+    assert!(
+        matches!(&recent[0].outcome, TickOutcome::Failed(why) if why.contains("workflow `slow`")),
+        "{recent:?}"
+    );
+    assert_eq!(recent[1].outcome, TickOutcome::Started);
+}
