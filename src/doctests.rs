@@ -34,14 +34,17 @@ mod front_page {}
 pages! {
     contents = "README"
     acceptance = "acceptance"
+    deploying = "deploying"
     determinism = "determinism"
     diagnostics = "diagnostics"
     errors = "errors"
     getting_started = "getting-started"
     guarantees = "guarantees"
     history_format = "history-format"
+    ids = "ids"
     operating = "operating"
     people = "people"
+    schedules = "schedules"
     sweeps = "sweeps"
     transactions = "transactions"
 }

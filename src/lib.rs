@@ -60,6 +60,8 @@ pub use aether_effects::http;
 pub use aether_effects::llm;
 pub use aether_effects::secret::Secret;
 pub use aether_macros::{step, test, workflow, workflow_mod};
+/// Times and zones: `cx.now()` returns a [`jiff::Timestamp`].
+pub use jiff;
 
 /// What generated code calls. Not a public interface.
 #[doc(hidden)]

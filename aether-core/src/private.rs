@@ -17,6 +17,7 @@ pub use crate::step::tool::{Tool, ToolSchema};
 pub use crate::vocabulary::failure::{Failure, StepError};
 pub use crate::vocabulary::outcome::{Classify, EffectClass, FailureClass};
 pub use crate::vocabulary::payload::{Payload, PayloadError};
+pub use crate::workflow::config::CONFIG_PATH;
 pub use crate::workflow::context::{Cx, call_step, inline_workflow, workflow_code};
 pub use crate::workflow::definition::Workflow;
 pub use crate::workflow::gate::{BoxEffect, gate};

@@ -7,6 +7,7 @@ mod built;
 mod cancel;
 mod chaos;
 mod children;
+mod configuration;
 mod crash;
 mod definitions;
 mod examples;

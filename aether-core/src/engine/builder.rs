@@ -15,6 +15,7 @@ use crate::engine::children::ChildRuns;
 use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
 use crate::engine::retention::Retention;
+use crate::engine::schedules::ticking;
 use crate::engine::{retention, worker};
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::{DefaultPolicy, ReplayPolicy};
@@ -553,6 +554,11 @@ impl EngineBuilder {
             settings: self.settings,
         });
         worker::spawn_tasks(&inner);
+        spawn(ticking::tick(
+            Arc::downgrade(&inner),
+            Arc::clone(&inner.shared.environment),
+            inner.settings.poll,
+        ));
         if let Some(retention) = self.retention {
             spawn(retention::keep_purging(Arc::clone(&inner), retention));
         }

@@ -13,7 +13,6 @@ use crate::engine::advance::load::not_linked;
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, now, whole};
 use crate::engine::keeper::Keeper;
-use crate::engine::schedules::ticking::tick;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
@@ -37,7 +36,6 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
         Arc::clone(&inner.shared.environment),
         inner.settings.poll,
     ));
-    spawn(tick(Arc::downgrade(inner), Arc::clone(&inner.shared.environment), inner.settings.poll));
 }
 
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.

@@ -53,13 +53,16 @@ impl Cx {
     }
 }
 
+/// Path of the step that reads configuration.
+pub const CONFIG_PATH: &str = "aether::config";
+
 /// The step that reads the value.
 struct ReadConfig<T>(PhantomData<fn() -> T>);
 
 impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
     const DEF: &'static StepDef = &StepDef {
         name: "config",
-        path: "aether::config",
+        path: CONFIG_PATH,
         doc: "Reads a value that the program provides.",
         file: file!(),
         line: line!(),

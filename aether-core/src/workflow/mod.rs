@@ -18,7 +18,7 @@ pub(crate) mod plan;
 
 mod compensate;
 
-mod config;
+pub(crate) mod config;
 
 pub(crate) mod definition;
 pub(crate) mod gate;

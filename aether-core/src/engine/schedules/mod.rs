@@ -7,7 +7,7 @@ mod decision;
 mod declare;
 mod error;
 mod handle;
-pub(super) mod ticking;
+pub(crate) mod ticking;
 
 pub use declare::NewSchedule;
 pub use error::ScheduleError;

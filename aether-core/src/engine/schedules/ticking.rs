@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const BATCH: usize = 100;
 
 /// Looks for due ticks until the engine stops.
-pub(in crate::engine) async fn tick(inner: Weak<Inner>, environment: Arc<dyn Environment>, poll: Duration) {
+pub(crate) async fn tick(inner: Weak<Inner>, environment: Arc<dyn Environment>, poll: Duration) {
     let pause = poll.max(LOOK);
     loop {
         // Held for no longer than a look, so that an engine without users goes, and its store with it.

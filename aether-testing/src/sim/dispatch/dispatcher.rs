@@ -12,6 +12,7 @@ use aether_core::id::{CommandId, IdempotencyKey, RunId};
 use aether_core::journal::history::RecordedResult;
 use aether_core::outcome::{EffectClass, FailureClass};
 use aether_core::payload::Payload;
+use aether_core::private::CONFIG_PATH;
 use aether_core::step::StepCx;
 use aether_core::step::{BodyCall, Interceptor};
 use aether_core::step::{BodyError, BodyResult, ProbeResult};
@@ -131,7 +132,8 @@ impl StubDispatcher {
     }
 
     /// What the script says about this call. The order is that of precedence: the step's own script, the real body of a
-    /// `pure` step, a model's script, a server's, and the recording.
+    /// `pure` step, a model's script, a server's, the recording, and the
+    /// configuration that the test provides.
     fn behaviour(&self, call: &BodyCall<'_>, cx: &StepCx) -> Result<Behaviour, SimError> {
         let key = cx.idempotency_key().to_string();
         if let Some(script) = self.scripts.get(call.path) {
@@ -153,6 +155,10 @@ impl StubDispatcher {
         }
         if let Some(recorded) = &self.scripts.recorded {
             return recorded.answer(call);
+        }
+        // What the test provides is its script.
+        if call.path == CONFIG_PATH {
+            return Ok(Behaviour::Real);
         }
         Err(SimError::MissingStub {
             asked: call.path.into(),

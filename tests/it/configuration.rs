@@ -1,0 +1,60 @@
+//! Configuration that workflows read: recorded, and the same for every replay.
+
+use std::time::Duration;
+
+use aether::prelude::*;
+use aether::view::Status;
+use aether_testing::Sim;
+use serde::{Deserialize, Serialize};
+
+use crate::seeds::kit::in_time;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Rules {
+    approve_above: u64,
+}
+
+/// Read the rules before and after a wait.
+#[workflow]
+async fn judged(cx: &mut Cx) -> Result<(u64, u64)> {
+    let before: Rules = cx.config().await?;
+    cx.signal::<()>("go").await?;
+    let after = cx.config::<Rules>().await?;
+    Ok((before.approve_above, after.approve_above))
+}
+
+#[tokio::test]
+async fn a_value_that_was_read_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agent.db");
+    let builder = || Engine::builder().sqlite(&file);
+    let engine = builder().provide(Rules { approve_above: 100 }).start().await.unwrap();
+    let run = engine.start::<judged>(()).id("r").await.unwrap();
+    in_time(async {
+        while run.status().await.unwrap() != Status::Waiting {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    engine.shutdown().await.unwrap();
+
+    // Without the value, what is recorded needs none, and what is not stops the run and does not fail it.
+    let engine = builder().start().await.unwrap();
+    let run = engine.handle::<judged>("r").await.unwrap();
+    engine.signal(run.id(), "go", "1", &()).await.unwrap();
+    let stopped = in_time(run.result()).await.unwrap_err();
+    assert!(stopped.to_string().contains("Rules"), "{stopped}");
+    engine.shutdown().await.unwrap();
+
+    let engine = builder().provide(Rules { approve_above: 200 }).start().await.unwrap();
+    let run = engine.handle::<judged>("r").await.unwrap();
+    // Not only when the stopped run is due again.
+    run.advance().await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), (100, 200));
+}
+
+#[aether::test]
+async fn a_simulation_provides_it_like_any_value(sim: Sim<judged>) {
+    let sim = sim.provide(Rules { approve_above: 7 }).signal_at(Duration::from_secs(1), "go", ());
+    assert_eq!(*sim.run(()).await.assert_completed(), (7, 7));
+}
