@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod base;
 mod batch;
 mod calls;
 mod engine;
@@ -23,6 +24,7 @@ mod identity;
 mod leases;
 mod open;
 mod options;
+mod prepare;
 mod purge;
 mod reader;
 mod request;

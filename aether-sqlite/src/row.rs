@@ -25,10 +25,14 @@ pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, cre
 /// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
 pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
 
-/// Columns of a [`LedgerEntry`], in the order [`entry`] reads them, from `ledger` joined with `runs`.
+/// Columns of a [`LedgerEntry`], in the order [`entry`] reads them, from [`ENTRIES`].
 pub(crate) const ENTRY: &str = "ledger.key, runs.id, ledger.command, ledger.invocation, ledger.tool, \
      ledger.digest, ledger.business_key, ledger.status, ledger.result, ledger.error, ledger.committed, \
      ledger.epoch, ledger.started_at, ledger.finished_at";
+
+/// The ledger, each row with its run.
+pub(crate) const ENTRIES: &str =
+    "aether_ledger AS ledger JOIN aether_runs AS runs ON runs.no = ledger.run_no";
 
 /// Columns of a [`LedgerEntry`] of which only a tombstone is left, in the order [`entry`] reads them.
 pub(crate) const TOMBSTONE: &str = "key, run, command, invocation, tool, digest, business_key, status, NULL, NULL, \

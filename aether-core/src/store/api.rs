@@ -3,6 +3,7 @@
 //! Promise asked of every implementation: see [`Store`]. The conformance suite of `aether-testing` checks it.
 
 use crate::store::ack::Ack;
+use std::any::Any;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -352,7 +353,7 @@ pub struct Snapshot {
 /// cannot be reached, and the error of its medium ([`StoreError::Full`], [`StoreError::ReadOnly`],
 /// [`StoreError::Locked`], [`StoreError::Corrupt`]) where there is one. The methods list only what they add. An error
 /// of a write says that the write may not have happened; the caller looks before it tries again.
-pub trait Store: Send + Sync + Debug + 'static {
+pub trait Store: Any + Send + Sync + Debug {
     /// Which store this is, for messages: kind and place, such as `sqlite agent.db`.
     fn describe(&self) -> String;
 
