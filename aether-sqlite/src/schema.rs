@@ -305,9 +305,9 @@ pub(crate) fn version(conn: &Connection, store: &str) -> Result<u32, OpError> {
 }
 
 fn recorded(conn: &Connection, store: &str) -> Result<u32, OpError> {
-    let table = "SELECT 1 FROM sqlite_schema WHERE name = 'aether_schema' COLLATE NOCASE";
-    if conn.prepare(table)?.exists([])? {
-        return recorded_in_table(conn, store);
+    let table = "SELECT name FROM sqlite_schema WHERE name = 'aether_schema' COLLATE NOCASE";
+    if let Some(table) = conn.query_row(table, [], |row| row.get::<_, String>(0)).optional()? {
+        return recorded_in(&table, conn, store);
     }
     let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
     if application != APPLICATION {
@@ -316,10 +316,10 @@ fn recorded(conn: &Connection, store: &str) -> Result<u32, OpError> {
     Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-fn recorded_in_table(conn: &Connection, store: &str) -> Result<u32, OpError> {
+fn recorded_in(table: &str, conn: &Connection, store: &str) -> Result<u32, OpError> {
     let columns = "SELECT count(*) FROM pragma_table_info('aether_schema') WHERE name IN ('only', 'version')";
     if conn.query_row(columns, [], |row| row.get::<_, u32>(0))? != 2 {
-        return Err(stranger(store, "aether_schema"));
+        return Err(stranger(store, table));
     }
     let version =
         conn.query_row("SELECT version FROM aether_schema", [], |row| row.get::<_, u32>(0)).optional()?;
@@ -360,3 +360,6 @@ pub(crate) fn own_names() -> rusqlite::Result<HashSet<String>> {
     // Names that a former version has, and this one has not, belong in here too.
     Ok(reserved_names(&conn)?.into_iter().map(|name| name.to_ascii_lowercase()).collect())
 }
+
+#[cfg(test)]
+mod tests;
