@@ -418,6 +418,7 @@ pub(crate) fn created(workflow: &str, input: &str) -> Event {
         digest,
         seed: "00".repeat(16),
         parent: None,
+        labels: Default::default(),
     }
     .into()
 }
