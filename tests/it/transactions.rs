@@ -160,7 +160,8 @@ impl Bank {
 
     fn kinds(&self, run: &str) -> Vec<String> {
         let db = self.db();
-        let mut kinds = db.prepare("SELECT kind FROM aether_history WHERE run = ?1 ORDER BY position").unwrap();
+        let mut kinds =
+            db.prepare("SELECT kind FROM aether_history WHERE run = ?1 ORDER BY position").unwrap();
         kinds.query_map([run], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
@@ -223,10 +224,16 @@ async fn sql_that_could_harm_the_store_is_refused_and_undone() {
         ("UPDATE aether_runs SET status = 'failed'", "change `aether_runs`, which belongs to the engine"),
         ("DELETE FROM aether_journal", "change `aether_journal`"),
         ("DELETE FROM aether_snapshots", "change `aether_snapshots`"),
-        ("INSERT INTO main.Aether_Inbox(run_no, id, topic, payload, at) VALUES(1, '', '', '', 1)", "change `aether_inbox`"),
+        (
+            "INSERT INTO main.Aether_Inbox(run_no, id, topic, payload, at) VALUES(1, '', '', '', 1)",
+            "change `aether_inbox`",
+        ),
         ("DROP TABLE aether_ledger", "change `aether_ledger`"),
         ("ALTER TABLE aether_ledger RENAME TO x", "change `aether_ledger`"),
-        ("CREATE TRIGGER t AFTER INSERT ON aether_journal BEGIN DELETE FROM notes; END", "change `aether_journal`"),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON aether_journal BEGIN DELETE FROM notes; END",
+            "change `aether_journal`",
+        ),
         ("CREATE INDEX i ON aether_runs(status)", "change `aether_runs`"),
         (
             "CREATE TRIGGER t AFTER INSERT ON notes BEGIN DELETE FROM aether_journal; END; INSERT INTO notes(text) VALUES('x')",

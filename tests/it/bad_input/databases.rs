@@ -123,8 +123,7 @@ async fn an_altered_row_stops_its_run_and_no_other() {
     let store = patient(&path, SqliteOptions::default());
     Journal::record::<bad_fine>("altered", 1).await.open().plant(&store, Rows::Follow).await;
     let conn = Connection::open(&path).unwrap();
-    let change =
-        "UPDATE aether_journal SET events = replace(events, 'bad_fine_step', 'bad_evil_step') WHERE position = 2";
+    let change = "UPDATE aether_journal SET events = replace(events, 'bad_fine_step', 'bad_evil_step') WHERE position = 2";
     assert_eq!(conn.execute(change, []).unwrap(), 1);
     let engine = on(&store).start().await.unwrap();
     let run = engine.handle::<bad_fine>("altered").await.unwrap();

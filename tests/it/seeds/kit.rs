@@ -325,6 +325,7 @@ impl Hand {
             version: e.version,
             digest: e.digest.clone(),
             parent: e.parent.clone(),
+            labels: e.labels.clone(),
             frame: Frame::encode(std::slice::from_ref(created)).unwrap(),
             at: past(),
             owner: Some(WorkerId::from("hand".to_owned())),
