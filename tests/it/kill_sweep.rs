@@ -105,10 +105,10 @@ impl Place {
         events("tool_invocation_started")
             - events("tool_invocation_finished")
             - self.count(
-                "SELECT count(*) FROM aether_history WHERE kind = 'invocation_resolved' \
+                "SELECT count(*) FROM aether_history AS resolved WHERE kind = 'invocation_resolved' \
              AND json_extract(event, '$.decision') IN ('happened', 'did_not_happen') \
              AND NOT EXISTS (SELECT 1 FROM aether_history AS later WHERE later.kind = 'tool_invocation_finished' \
-             AND json_extract(later.event, '$.invocation') = json_extract(history.event, '$.invocation'))",
+             AND json_extract(later.event, '$.invocation') = json_extract(resolved.event, '$.invocation'))",
             )
     }
 

@@ -3,6 +3,7 @@
 use aether::error::{LabelError, StartError};
 use aether::labels::{Labels, MAX_LABEL_VALUE};
 use aether::prelude::*;
+use aether::sqlite::rusqlite::Connection;
 use aether::store::event::Event;
 use aether::store::{RunFilter, read};
 use aether::view::Status;
@@ -104,5 +105,43 @@ async fn a_child_has_labels_of_its_own() {
         assert_eq!(labeled[0].labels, labels(&[("customer", "acme"), ("part", "1")]));
         assert_eq!(ids(&engine, RunFilter::new().label("customer", "else")).await, ["p"], "not handed down");
         engine.verify(&run_id("p")).await.unwrap();
+    }
+}
+
+/// Every statement of a page's SQL.
+fn statements(page: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("{}/docs/{page}.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let blocks = text.split("```sql\n").skip(1).map(|block| block.split("```").next().unwrap().to_owned());
+    let statements = blocks.flat_map(|block| block.split(";\n").map(str::to_owned).collect::<Vec<_>>());
+    statements.filter(|sql| !sql.trim().is_empty()).collect()
+}
+
+#[tokio::test]
+async fn the_queries_of_the_pages_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let engine = Engine::builder().sqlite(&path).start().await.unwrap();
+    let run = engine.start::<li_parent>(()).id("travel-1").label("customer", "acme").await.unwrap();
+    in_time(run.result()).await.unwrap();
+    let db = Connection::open(&path).unwrap();
+    db.pragma_update(None, "query_only", true).unwrap();
+    let (mut tried, mut fruitful) = (0, 0);
+    for sql in ["sql", "operating", "history-format"].into_iter().flat_map(statements) {
+        let mut query = db.prepare(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let mut rows = query.query([]).unwrap();
+        let mut found = false;
+        while rows.next().unwrap_or_else(|error| panic!("{sql}: {error}")).is_some() {
+            found = true;
+        }
+        tried += 1;
+        fruitful += usize::from(found);
+    }
+    assert!(tried >= 19 && fruitful >= 8, "{fruitful} of {tried} have found something");
+    let page = std::fs::read_to_string(format!("{}/docs/sql.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    for line in page.lines().filter(|line| line.starts_with("| `aether_")) {
+        let names: Vec<_> = line.split('`').skip(1).step_by(2).collect();
+        let Some((table, columns)) = names.split_first() else { continue };
+        let sql = format!("SELECT {} FROM {table}", columns.join(", "));
+        db.prepare(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 }
