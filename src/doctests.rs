@@ -34,6 +34,7 @@ mod front_page {}
 pages! {
     contents = "README"
     acceptance = "acceptance"
+    backup = "backup"
     deploying = "deploying"
     determinism = "determinism"
     diagnostics = "diagnostics"
@@ -44,6 +45,7 @@ pages! {
     ids = "ids"
     operating = "operating"
     people = "people"
+    sql = "sql"
     schedules = "schedules"
     sweeps = "sweeps"
     transactions = "transactions"

@@ -27,12 +27,12 @@ const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
 
 const DUE: &str = "
 SELECT no, wake_at FROM (
-    SELECT no, wake_at FROM runs
+    SELECT no, wake_at FROM aether_runs
     WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= ?1
         AND workflow IN (SELECT value FROM json_each(?2))
     ORDER BY wake_at, no LIMIT ?3)
 UNION ALL
-SELECT no, wake_at FROM runs
+SELECT no, wake_at FROM aether_runs
 WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?4)) AND wake_at <= ?1
     AND workflow IN (SELECT value FROM json_each(?2))
 ORDER BY wake_at, no LIMIT ?3";
@@ -59,11 +59,13 @@ impl Batch<'_> {
         };
         let next = u64::from(new.frame.count);
         let at = new.at.as_microsecond();
+        let labels = (!new.labels.is_empty()).then(|| serde_json::to_string(&new.labels)).transpose();
+        let labels = labels.map_err(|error| OpError::Row(format!("labels: {error}")))?;
         self.conn
             .prepare_cached(
-                "INSERT INTO runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
-                     chain, epoch, owner, wake_at)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7)",
+                "INSERT INTO aether_runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
+                     chain, epoch, owner, wake_at, labels)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7, ?12)",
             )?
             .execute(params![
                 new.id.as_str(),
@@ -77,9 +79,16 @@ impl Batch<'_> {
                 &hash[..],
                 i64::from(owned),
                 new.owner.as_ref().map(WorkerId::as_str),
+                labels,
             ])?;
+        let no = self.conn.last_insert_rowid();
+        for (key, value) in new.labels.iter() {
+            self.conn
+                .prepare_cached("INSERT INTO aether_labels(key, value, run_no) VALUES(?1, ?2, ?3)")?
+                .execute(params![key, value, no])?;
+        }
         let mut head = Head {
-            no: self.conn.last_insert_rowid(),
+            no,
             next: 0,
             saved: next,
             chain: hash,
@@ -97,7 +106,7 @@ impl Batch<'_> {
     }
 
     fn record(&self, run: &RunId) -> Result<Option<RunRecord>, OpError> {
-        let sql = format!("SELECT {} FROM runs WHERE id = ?1", row::RUN);
+        let sql = format!("SELECT {} FROM aether_runs WHERE id = ?1", row::RUN);
         let mut statement = self.conn.prepare_cached(&sql)?;
         let mut rows = statement.query([run.as_str()])?;
         rows.next()?.map(row::run).transpose()
@@ -122,7 +131,7 @@ impl Batch<'_> {
             Some(run) => self
                 .conn
                 .prepare_cached(&format!(
-                    "SELECT no FROM runs WHERE id = ?1 AND NOT {OVER}
+                    "SELECT no FROM aether_runs WHERE id = ?1 AND NOT {OVER}
                      AND (owner IS NULL OR owner IN (SELECT value FROM json_each(?2)))"
                 ))?
                 .query_map(params![run.as_str(), silent], |row| row.get(0))?
@@ -154,7 +163,7 @@ impl Batch<'_> {
     /// Whether the row of a run can be read at all.
     fn readable(&mut self, no: i64) -> Result<(), OpError> {
         let mut statement =
-            self.conn.prepare_cached(&format!("SELECT {} FROM runs WHERE no = ?1", row::RUN))?;
+            self.conn.prepare_cached(&format!("SELECT {} FROM aether_runs WHERE no = ?1", row::RUN))?;
         let mut rows = statement.query(params![no])?;
         rows.next()?.map_or(Ok(()), |row| row::run(row).map(drop))
     }
@@ -164,13 +173,13 @@ impl Batch<'_> {
         self.conn
             .prepare_cached(
                 "INSERT INTO aether_lost(worker, run_no, epoch)
-                 SELECT runs.owner, runs.no, runs.epoch FROM runs
-                 JOIN aether_workers ON aether_workers.worker = runs.owner WHERE runs.no = ?1
+                 SELECT aether_runs.owner, aether_runs.no, aether_runs.epoch FROM aether_runs
+                 JOIN aether_workers ON aether_workers.worker = aether_runs.owner WHERE aether_runs.no = ?1
                  ON CONFLICT DO NOTHING",
             )?
             .execute([no])?;
         let sql = format!(
-            "UPDATE runs SET epoch = epoch + 1, owner = ?2, notified = 0 WHERE no = ?1 RETURNING {}",
+            "UPDATE aether_runs SET epoch = epoch + 1, owner = ?2, notified = 0 WHERE no = ?1 RETURNING {}",
             row::RUN
         );
         let mut statement = self.conn.prepare_cached(&sql)?;
@@ -192,7 +201,7 @@ impl Batch<'_> {
         let head = self.known(run)?;
         self.conn
             .prepare_cached(&format!(
-                "UPDATE runs SET owner = NULL, wake_at = ?3
+                "UPDATE aether_runs SET owner = NULL, wake_at = ?3
                  WHERE no = ?1 AND epoch = ?2 AND NOT {OVER}"
             ))?
             .execute(params![head.no, row::int(epoch), wake_at.as_microsecond()])?;
@@ -204,7 +213,7 @@ impl Batch<'_> {
         let head = self.known(run)?;
         let known = self
             .conn
-            .prepare_cached("SELECT 1 FROM inbox WHERE run_no = ?1 AND id = ?2")?
+            .prepare_cached("SELECT 1 FROM aether_inbox WHERE run_no = ?1 AND id = ?2")?
             .query_row(params![head.no, message.id], |_| Ok(()))
             .optional()?;
         if known.is_some() {
@@ -215,10 +224,12 @@ impl Batch<'_> {
         }
         let at = message.at.as_microsecond();
         self.conn
-            .prepare_cached("INSERT INTO inbox(run_no, id, topic, payload, at) VALUES(?1, ?2, ?3, ?4, ?5)")?
+            .prepare_cached(
+                "INSERT INTO aether_inbox(run_no, id, topic, payload, at) VALUES(?1, ?2, ?3, ?4, ?5)",
+            )?
             .execute(params![head.no, message.id, message.topic, message.payload.as_str(), at])?;
         self.conn
-            .prepare_cached("UPDATE runs SET wake_at = min(coalesce(wake_at, ?2), ?2) WHERE no = ?1")?
+            .prepare_cached("UPDATE aether_runs SET wake_at = min(coalesce(wake_at, ?2), ?2) WHERE no = ?1")?
             .execute([head.no, at])?;
         Ok(Sent::Delivered)
     }
@@ -226,7 +237,7 @@ impl Batch<'_> {
     /// Keeps bytes under their hash.
     pub(crate) fn put_blob(&mut self, hash: &str, bytes: &[u8]) -> Result<(), OpError> {
         self.conn
-            .prepare_cached("INSERT INTO blobs(hash, bytes) VALUES(?1, ?2) ON CONFLICT DO NOTHING")?
+            .prepare_cached("INSERT INTO aether_blobs(hash, bytes) VALUES(?1, ?2) ON CONFLICT DO NOTHING")?
             .execute(params![hash, bytes])?;
         Ok(())
     }
@@ -267,9 +278,9 @@ impl Batch<'_> {
         let head = self.known(run)?;
         self.conn
             .prepare_cached(
-                "INSERT INTO snapshots(run_no, position, state) VALUES(?1, ?2, ?3)
+                "INSERT INTO aether_snapshots(run_no, position, state) VALUES(?1, ?2, ?3)
                  ON CONFLICT(run_no) DO UPDATE SET position = excluded.position, state = excluded.state
-                 WHERE excluded.position >= snapshots.position",
+                 WHERE excluded.position >= aether_snapshots.position",
             )?
             .execute(params![head.no, row::int(snapshot.position), snapshot.state.as_str()])?;
         Ok(())
@@ -286,7 +297,7 @@ impl Batch<'_> {
         self.conn
             .prepare_cached(&format!(
                 "INSERT INTO aether_progress(run_no, command, value)
-                 SELECT no, ?3, ?4 FROM runs WHERE id = ?1 AND epoch = ?2 AND NOT {OVER}
+                 SELECT no, ?3, ?4 FROM aether_runs WHERE id = ?1 AND epoch = ?2 AND NOT {OVER}
                  ON CONFLICT(run_no, command) DO UPDATE SET value = excluded.value"
             ))?
             .execute(params![run.as_str(), row::int(epoch), command.as_str(), progress.as_str()])?;
@@ -295,7 +306,7 @@ impl Batch<'_> {
 
     /// Deletes every snapshot.
     pub(crate) fn delete_snapshots(&mut self) -> Result<(), OpError> {
-        self.conn.prepare_cached("DELETE FROM snapshots")?.execute([])?;
+        self.conn.prepare_cached("DELETE FROM aether_snapshots")?.execute([])?;
         Ok(())
     }
 }

@@ -1,12 +1,15 @@
-//! `.sqlite(path)` on the builder of an engine.
+//! `.sqlite(path)` and `.prepare(..)` on the builder of an engine.
 //!
-//! Promise: the file is opened when the engine starts; what is wrong with it is the error of the start.
+//! Promise: the file is opened, and prepared, when the engine starts; what is wrong with it is the error of the start.
 
+use std::any::Any;
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use aether_core::engine::EngineBuilder;
+use aether_core::engine::{EngineBuilder, PrepareError};
 use aether_core::store::Store;
+use rusqlite::Connection;
 
 use crate::store::SqliteStore;
 
@@ -24,11 +27,53 @@ pub trait EngineSqlite: Sized {
     /// ```
     #[must_use]
     fn sqlite(self, path: impl Into<PathBuf>) -> Self;
+
+    /// Makes or changes the program's own tables in the engine's file, at each start, before any run is resumed. Of
+    /// several processes that start at the same time, one prepares after the other. `prepare` gets a connection of its
+    /// own, may begin and commit transactions, and may use `PRAGMA user_version` and `PRAGMA foreign_keys`, as libraries
+    /// for migrations do; the tables of the engine, in `aether_`, it cannot change. Several calls run in their order.
+    ///
+    /// An error of `prepare` is returned by [`EngineBuilder::start`], as
+    /// [`BuildError::Prepare`](aether_core::engine::BuildError::Prepare). What was committed before it stays.
+    ///
+    /// Other processes may be advancing runs meanwhile, with the former version of the program: a migration must leave
+    /// tables that it can still use.
+    ///
+    /// ```
+    /// # async fn start(builder: aether_core::engine::EngineBuilder) -> Result<(), Box<dyn std::error::Error>> {
+    /// use aether_sqlite::EngineSqlite as _;
+    /// let engine = builder
+    ///     .sqlite("agent.db")
+    ///     .prepare(|db| db.execute_batch("CREATE TABLE IF NOT EXISTS accounts(name TEXT PRIMARY KEY, cents INTEGER)"))
+    ///     .start()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    fn prepare<T, E>(self, prepare: impl FnOnce(&mut Connection) -> Result<T, E> + Send + 'static) -> Self
+    where
+        E: Into<Box<dyn Error + Send + Sync>>;
 }
 
 impl EngineSqlite for EngineBuilder {
     fn sqlite(self, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         self.store_with(move || Ok(Arc::new(SqliteStore::open(path)?) as Arc<dyn Store>))
+    }
+
+    fn prepare<T, E>(self, prepare: impl FnOnce(&mut Connection) -> Result<T, E> + Send + 'static) -> Self
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.prepare_with(move |store: Arc<dyn Store>| {
+            Box::pin(async move {
+                let store: &dyn Any = &*store;
+                let Some(store) = store.downcast_ref::<SqliteStore>() else {
+                    let reason = "only a store that is one SQLite file can be prepared: call `.sqlite(path)`";
+                    return Err(PrepareError::new(reason));
+                };
+                store.prepare(Box::new(move |conn| prepare(conn).map(drop).map_err(Into::into))).await
+            })
+        })
     }
 }

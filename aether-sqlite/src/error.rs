@@ -77,6 +77,12 @@ pub(crate) fn translate(error: &rusqlite::Error, store: &str) -> StoreError {
 /// The variant that fits a failure to open `path`.
 pub(crate) fn opening(error: &rusqlite::Error, path: &Path, store: &str) -> StoreError {
     match translate(error, store) {
+        StoreError::Corrupt { store, reason }
+            if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) =>
+        {
+            let advice = "give the engine another path, or restore a backup if it was a database";
+            StoreError::Corrupt { store, reason: format!("{reason}, or is encrypted; {advice}") }
+        }
         StoreError::Unavailable { store, reason } => {
             StoreError::Open { store, reason: format!("{reason}{}", advice(path)) }
         }

@@ -52,13 +52,13 @@ impl Batch<'_> {
             self.conn
                 .prepare_cached(
                     "DELETE FROM aether_lost
-                     WHERE worker = ?1 AND run_no = (SELECT no FROM runs WHERE id = ?2) AND epoch = ?3",
+                     WHERE worker = ?1 AND run_no = (SELECT no FROM aether_runs WHERE id = ?2) AND epoch = ?3",
                 )?
                 .execute(params![worker.as_str(), run.as_str(), row::int(*epoch)])?;
         }
         let mut statement = self.conn.prepare_cached(
-            "SELECT runs.id, aether_lost.epoch FROM aether_lost JOIN runs ON runs.no = aether_lost.run_no
-             WHERE aether_lost.worker = ?1 ORDER BY aether_lost.run_no, aether_lost.epoch",
+            "SELECT runs.id, aether_lost.epoch FROM aether_lost
+             JOIN aether_runs AS runs ON runs.no = aether_lost.run_no WHERE aether_lost.worker = ?1 ORDER BY aether_lost.run_no, aether_lost.epoch",
         )?;
         let mut rows = statement.query([worker.as_str()])?;
         let mut lost = Vec::new();
@@ -71,7 +71,7 @@ impl Batch<'_> {
     /// Frees every run of a worker that advances none any more, and forgets the worker.
     pub(crate) fn retire(&mut self, worker: &WorkerId) -> Result<(), OpError> {
         for sql in [
-            "UPDATE runs SET owner = NULL WHERE owner = ?1",
+            "UPDATE aether_runs SET owner = NULL WHERE owner = ?1",
             "DELETE FROM aether_lost WHERE worker = ?1",
             "DELETE FROM aether_workers WHERE worker = ?1",
         ] {

@@ -15,14 +15,17 @@
 //! # }
 //! ```
 
+mod base;
 mod batch;
 mod calls;
 mod engine;
 mod error;
 mod identity;
 mod leases;
+mod list;
 mod open;
 mod options;
+mod prepare;
 mod purge;
 mod reader;
 mod request;

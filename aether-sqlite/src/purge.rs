@@ -26,13 +26,14 @@ impl Batch<'_> {
         }
         self.delete_ledger_rows(run, head.no)?;
         for table in [
-            "journal WHERE run_no",
-            "inbox WHERE run_no",
-            "snapshots WHERE run_no",
+            "aether_journal WHERE run_no",
+            "aether_inbox WHERE run_no",
+            "aether_snapshots WHERE run_no",
             "aether_effects WHERE run_no",
             "aether_progress WHERE run_no",
             "aether_lost WHERE run_no",
-            "runs WHERE no",
+            "aether_labels WHERE run_no",
+            "aether_runs WHERE no",
         ] {
             self.conn.prepare_cached(&format!("DELETE FROM {table} = ?1"))?.execute([head.no])?;
         }
@@ -42,8 +43,8 @@ impl Batch<'_> {
 
     /// The run that started this one, if it has not ended.
     fn open_parent(&self, no: i64) -> Result<Option<RunId>, OpError> {
-        let sql = "SELECT parent.id, parent.status FROM runs JOIN runs AS parent ON parent.id = runs.parent
-                   WHERE runs.no = ?1";
+        let sql = "SELECT parent.id, parent.status FROM aether_runs AS child
+                   JOIN aether_runs AS parent ON parent.id = child.parent WHERE child.no = ?1";
         let mut statement = self.conn.prepare_cached(sql)?;
         let parent = statement.query_row([no], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         let Some((id, status)): Option<(String, String)> = parent else { return Ok(None) };
@@ -64,12 +65,12 @@ impl Batch<'_> {
                      status, committed, epoch, started_at, finished_at)
                  SELECT business_key, ?6 || key, ?1, command, invocation, tool, digest, status, committed, epoch,
                      started_at, finished_at
-                 FROM ledger WHERE key > ?2 AND key < ?3 AND run_no = ?4
+                 FROM aether_ledger WHERE key > ?2 AND key < ?3 AND run_no = ?4
                      AND substr(business_key, 1, length(?5)) = ?5",
             )?
             .execute(params![run.as_str(), from, to, no, STORE_WIDE, PURGED])?;
         self.conn
-            .prepare_cached("DELETE FROM ledger WHERE key > ?1 AND key < ?2 AND run_no = ?3")?
+            .prepare_cached("DELETE FROM aether_ledger WHERE key > ?1 AND key < ?2 AND run_no = ?3")?
             .execute(params![from, to, no])?;
         Ok(())
     }

@@ -16,9 +16,7 @@ use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
-use aether_core::store::{
-    EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError, Unread, WorkerRecord,
-};
+use aether_core::store::{EndedRuns, Message, RunRecord, Snapshot, StoreError, Unread, WorkerRecord};
 use jiff::Timestamp;
 
 use crate::error::{OpError, gone, opening};
@@ -146,8 +144,8 @@ fn first<T>(
 pub(crate) fn load(conn: &Connection, run: &RunId, from: Position) -> Result<Vec<StoredFrame>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
     let sql = format!(
-        "SELECT {} FROM journal WHERE run_no = ?1 AND position + count > ?2 AND position >= \
-         (SELECT coalesce(max(position), 0) FROM journal WHERE run_no = ?1 AND position <= ?2) ORDER BY position",
+        "SELECT {} FROM aether_journal WHERE run_no = ?1 AND position + count > ?2 AND position >= \
+         (SELECT coalesce(max(position), 0) FROM aether_journal WHERE run_no = ?1 AND position <= ?2) ORDER BY position",
         row::FRAME
     );
     list(conn, &sql, params![no, row::int(from)], row::frame)
@@ -162,8 +160,8 @@ pub(crate) fn load_page(
 ) -> Result<Vec<StoredFrame>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
     let sql = format!(
-        "SELECT {} FROM journal WHERE run_no = ?1 AND position + count > ?2 AND position < ?3 AND position >= \
-         (SELECT coalesce(max(position), 0) FROM journal WHERE run_no = ?1 AND position <= ?2) ORDER BY position",
+        "SELECT {} FROM aether_journal WHERE run_no = ?1 AND position + count > ?2 AND position < ?3 AND position >= \
+         (SELECT coalesce(max(position), 0) FROM aether_journal WHERE run_no = ?1 AND position <= ?2) ORDER BY position",
         row::FRAME
     );
     list(conn, &sql, params![no, row::int(from), row::int(end)], row::frame)
@@ -172,30 +170,19 @@ pub(crate) fn load_page(
 /// The newest frame.
 pub(crate) fn last_frame(conn: &Connection, run: &RunId) -> Result<Option<StoredFrame>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(None) };
-    let sql = format!("SELECT {} FROM journal WHERE run_no = ?1 ORDER BY position DESC LIMIT 1", row::FRAME);
+    let sql =
+        format!("SELECT {} FROM aether_journal WHERE run_no = ?1 ORDER BY position DESC LIMIT 1", row::FRAME);
     first(conn, &sql, [no], row::frame)
 }
 
 /// One run.
 pub(crate) fn run(conn: &Connection, run: &RunId) -> Result<Option<RunRecord>, OpError> {
-    first(conn, &format!("SELECT {} FROM runs WHERE id = ?1", row::RUN), [run.as_str()], row::run)
-}
-
-/// Runs, newest first.
-pub(crate) fn runs(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>, OpError> {
-    let sql = format!(
-        "SELECT {} FROM runs WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR workflow = ?2) \
-         ORDER BY no DESC LIMIT ?3",
-        row::RUN
-    );
-    let limit = if filter.limit == 0 { -1 } else { row::int(filter.limit as u64) };
-    let params = params![filter.status.map(|status| status.as_str()), filter.workflow, limit];
-    list(conn, &sql, params, row::run)
+    first(conn, &format!("SELECT {} FROM aether_runs WHERE id = ?1", row::RUN), [run.as_str()], row::run)
 }
 
 /// The earliest time at which a run that no worker holds is due.
 pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError> {
-    let sql = "SELECT min(wake_at) FROM runs WHERE owner IS NULL AND wake_at IS NOT NULL";
+    let sql = "SELECT min(wake_at) FROM aether_runs WHERE owner IS NULL AND wake_at IS NOT NULL";
     let at: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     at.map(row::time).transpose()
 }
@@ -205,9 +192,9 @@ pub(crate) fn workers(conn: &Connection) -> Result<Vec<WorkerRecord>, OpError> {
     // One step through the index for each worker, not for each run.
     let mut statement = conn.prepare_cached(
         "WITH RECURSIVE holders(owner) AS (
-             SELECT min(owner) FROM runs WHERE owner IS NOT NULL
+             SELECT min(owner) FROM aether_runs WHERE owner IS NOT NULL
              UNION ALL
-             SELECT (SELECT min(owner) FROM runs WHERE owner > holders.owner) FROM holders
+             SELECT (SELECT min(owner) FROM aether_runs WHERE owner > holders.owner) FROM holders
              WHERE holders.owner IS NOT NULL)
          SELECT owner, renewals, lease FROM holders LEFT JOIN aether_workers ON worker = owner
          WHERE owner IS NOT NULL",
@@ -227,8 +214,8 @@ pub(crate) fn workers(conn: &Connection) -> Result<Vec<WorkerRecord>, OpError> {
 
 /// The runs that a worker holds and whose inbox is not empty, each with its newest unread message.
 pub(crate) fn unread_held(conn: &Connection, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, OpError> {
-    let sql = "SELECT id, (SELECT max(seq) FROM inbox WHERE run_no = no AND consumed IS NULL)
-               FROM runs INDEXED BY aether_runs_unread_held WHERE owner = ?1 AND unread > 0";
+    let sql = "SELECT id, (SELECT max(seq) FROM aether_inbox WHERE run_no = no AND consumed IS NULL)
+               FROM aether_runs INDEXED BY aether_runs_unread_held WHERE owner = ?1 AND unread > 0";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([worker.as_str()])?;
     let mut found = Vec::new();
@@ -249,7 +236,7 @@ pub(crate) fn known_workers(conn: &Connection) -> Result<Vec<WorkerId>, OpError>
 /// Workers that a run was taken from and that have not noticed.
 pub(crate) fn unaware_owners(conn: &Connection, run: &RunId) -> Result<Vec<WorkerId>, OpError> {
     let mut statement = conn.prepare_cached(
-        "SELECT DISTINCT worker FROM aether_lost WHERE run_no = (SELECT no FROM runs WHERE id = ?1)",
+        "SELECT DISTINCT worker FROM aether_lost WHERE run_no = (SELECT no FROM aether_runs WHERE id = ?1)",
     )?;
     let workers = statement.query_map([run.as_str()], |row| row.get::<_, String>(0).map(WorkerId::from))?;
     Ok(workers.collect::<Result<_, _>>()?)
@@ -257,7 +244,7 @@ pub(crate) fn unaware_owners(conn: &Connection, run: &RunId) -> Result<Vec<Worke
 
 /// Names of the workers that hold runs.
 pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
-    let sql = "SELECT DISTINCT owner FROM runs INDEXED BY aether_runs_held WHERE owner IS NOT NULL";
+    let sql = "SELECT DISTINCT owner FROM aether_runs INDEXED BY aether_runs_held WHERE owner IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
     let owners = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
     Ok(owners.collect::<Result<_, _>>()?)
@@ -265,19 +252,13 @@ pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
 
 /// One ledger row.
 pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, OpError> {
-    let sql = format!(
-        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE ledger.key = ?1",
-        row::ENTRY
-    );
+    let sql = format!("SELECT {} FROM {} WHERE ledger.key = ?1", row::ENTRY, row::ENTRIES);
     first(conn, &sql, [key.as_str()], row::entry)
 }
 
 /// The ledger row that holds a business key, or what is left of it.
 pub(crate) fn holder(conn: &Connection, key: &str) -> Result<Option<LedgerEntry>, OpError> {
-    let sql = format!(
-        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE ledger.business_key = ?1",
-        row::ENTRY
-    );
+    let sql = format!("SELECT {} FROM {} WHERE ledger.business_key = ?1", row::ENTRY, row::ENTRIES);
     if let Some(entry) = first(conn, &sql, [key], row::entry)? {
         return Ok(Some(entry));
     }
@@ -292,7 +273,7 @@ pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, Ru
         limit.map(|(_, before)| before.as_microsecond())
     };
     let sql = format!(
-        "SELECT {} FROM runs WHERE no > ?1 AND updated_at < CASE status
+        "SELECT {} FROM aether_runs WHERE no > ?1 AND updated_at < CASE status
              WHEN 'completed' THEN ?2 WHEN 'failed' THEN ?3 WHEN 'rejected' THEN ?4 WHEN 'cancelled' THEN ?5 END
          ORDER BY no LIMIT ?6",
         row::RUN
@@ -305,15 +286,19 @@ pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, Ru
         before(Status::Cancelled),
         row::int(query.limit as u64),
     ];
-    list(conn, &sql, params, |row| Ok((row::nat(row.get(12)?, "run number")?, row::run(row)?)))
+    list(conn, &sql, params, |row| {
+        let run: RunRecord = row::run(row)?;
+        Ok((run.place.number(), run))
+    })
 }
 
 /// The ledger rows of a run: their keys all start with `aether:<run>:`, so the key's index finds them.
 pub(crate) fn entries(conn: &Connection, run: &RunId) -> Result<Vec<LedgerEntry>, OpError> {
     let sql = format!(
-        "SELECT {} FROM ledger JOIN runs ON runs.no = ledger.run_no
+        "SELECT {} FROM {}
          WHERE ledger.key > ?2 AND ledger.key < ?3 AND runs.id = ?1 ORDER BY ledger.position",
-        row::ENTRY
+        row::ENTRY,
+        row::ENTRIES
     );
     let (from, to) = (format!("aether:{run}:"), format!("aether:{run};"));
     list(conn, &sql, params![run.as_str(), from, to], row::entry)
@@ -323,7 +308,7 @@ pub(crate) fn entries(conn: &Connection, run: &RunId) -> Result<Vec<LedgerEntry>
 pub(crate) fn inbox(conn: &Connection, run: &RunId, after: u64) -> Result<Vec<Message>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
     let sql = format!(
-        "SELECT {} FROM inbox WHERE run_no = ?1 AND seq > ?2 AND consumed IS NULL ORDER BY seq",
+        "SELECT {} FROM aether_inbox WHERE run_no = ?1 AND seq > ?2 AND consumed IS NULL ORDER BY seq",
         row::MESSAGE
     );
     list(conn, &sql, params![no, row::int(after)], row::message)
@@ -332,17 +317,18 @@ pub(crate) fn inbox(conn: &Connection, run: &RunId, after: u64) -> Result<Vec<Me
 /// How much an inbox holds that no append has taken in.
 pub(crate) fn unread(conn: &Connection, run: &RunId) -> Result<Unread, OpError> {
     let size = |size: i64| usize::try_from(size).unwrap_or(0);
-    let unread = first(conn, "SELECT unread, unread_bytes FROM runs WHERE id = ?1", [run.as_str()], |row| {
-        Ok(Unread { messages: size(row.get(0)?), bytes: size(row.get(1)?) })
-    })?;
+    let unread =
+        first(conn, "SELECT unread, unread_bytes FROM aether_runs WHERE id = ?1", [run.as_str()], |row| {
+            Ok(Unread { messages: size(row.get(0)?), bytes: size(row.get(1)?) })
+        })?;
     Ok(unread.unwrap_or_default())
 }
 
 /// Waiting runs that no worker holds and whose inbox is not empty.
 pub(crate) fn unread_waiting(conn: &Connection) -> Result<Vec<(RunRecord, u64)>, OpError> {
     let sql = format!(
-        "SELECT {}, (SELECT max(seq) FROM inbox WHERE run_no = runs.no AND consumed IS NULL) AS newest
-         FROM runs INDEXED BY aether_runs_unread
+        "SELECT {}, (SELECT max(seq) FROM aether_inbox WHERE run_no = aether_runs.no AND consumed IS NULL) AS newest
+         FROM aether_runs INDEXED BY aether_runs_unread
          WHERE unread > 0 AND status = 'waiting' AND owner IS NULL",
         row::RUN
     );
@@ -355,7 +341,7 @@ pub(crate) fn unread_waiting(conn: &Connection) -> Result<Vec<(RunRecord, u64)>,
 
 /// The bytes under `hash`.
 pub(crate) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, OpError> {
-    let mut statement = conn.prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?;
+    let mut statement = conn.prepare_cached("SELECT bytes FROM aether_blobs WHERE hash = ?1")?;
     Ok(statement.query_row([hash], |row| row.get(0)).optional()?)
 }
 
@@ -369,7 +355,7 @@ pub(crate) fn effects(conn: &Connection, run: &RunId) -> Result<Vec<StoredEffect
 /// The newest snapshot.
 pub(crate) fn snapshot(conn: &Connection, run: &RunId) -> Result<Option<Snapshot>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(None) };
-    first(conn, "SELECT position, state FROM snapshots WHERE run_no = ?1", [no], |row| {
+    first(conn, "SELECT position, state FROM aether_snapshots WHERE run_no = ?1", [no], |row| {
         Ok(Snapshot { position: row::nat(row.get(0)?, "position")?, state: row::payload(row.get(1)?)? })
     })
 }
@@ -386,6 +372,6 @@ pub(crate) fn progress(
 }
 
 fn number(conn: &Connection, run: &RunId) -> Result<Option<i64>, OpError> {
-    let mut statement = conn.prepare_cached("SELECT no FROM runs WHERE id = ?1")?;
+    let mut statement = conn.prepare_cached("SELECT no FROM aether_runs WHERE id = ?1")?;
     Ok(statement.query_row([run.as_str()], |row| row.get(0)).optional()?)
 }

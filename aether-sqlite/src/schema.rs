@@ -1,22 +1,30 @@
-//! The file's tables, and how older files become today's.
+//! The engine's tables, and how older files become today's.
 //!
-//! Promise: a released migration is never edited, only followed by another one; all of them run in one transaction;
-//! a file that a newer build wrote is refused untouched, and so is a file of another program. A table that a later
-//! migration adds has a name in `aether_`, which the tables of transaction steps cannot have.
+//! Promise: every table, view, index and trigger of the engine has a name in `aether_`, the rest of the file is the
+//! user's, and so are its `user_version` and `application_id`. A released migration is never edited, only followed by
+//! another one; all of them run in one transaction. A file that a newer build wrote is refused untouched, and so is one
+//! that has a table of somebody else's in `aether_`.
 
 use std::collections::HashSet;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 
 use aether_core::store::StoreError;
 
+use crate::base::TABLES;
 use crate::error::OpError;
 
-/// Marks a file as ours: `AETH`.
+/// Marked a file as ours up to version 6: `AETH`.
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST, EFFECTS, PROGRESS, TOMBSTONES, WORKERS, UNREAD, SCHEDULES];
+const MIGRATIONS: &[&[&str]] =
+    &[&[FIRST], &[EFFECTS], &[PROGRESS], &[TOMBSTONES], &[WORKERS], &[UNREAD], &[NAMES, PARTS], &[SCHEDULES]];
+
+/// What a new file begins with, in place of the first seven: a table of the user's may have a name that the engine's
+/// tables had in between.
+const BASE: &[&str] = &[TABLES, EFFECTS, PROGRESS, TOMBSTONES, PARTS];
+const BASE_VERSION: usize = 7;
 
 const FIRST: &str = "
 CREATE TABLE runs(
@@ -184,6 +192,67 @@ WHEN old.consumed IS NULL AND new.consumed IS NOT NULL BEGIN
 END;
 ";
 
+/// All names in `aether_`, labels, and indexes for lists. The tables are renamed while the old view is there, so that
+/// views of the user's follow; the old view goes last. The file's numbers become the user's.
+const NAMES: &str = "
+DROP TRIGGER aether_inbox_sent;
+DROP TRIGGER aether_inbox_consumed;
+DROP INDEX runs_due;
+DROP INDEX journal_place;
+DROP INDEX ledger_business;
+DROP INDEX inbox_unread;
+ALTER TABLE runs RENAME TO aether_runs;
+ALTER TABLE journal RENAME TO aether_journal;
+ALTER TABLE ledger RENAME TO aether_ledger;
+ALTER TABLE inbox RENAME TO aether_inbox;
+ALTER TABLE blobs RENAME TO aether_blobs;
+ALTER TABLE snapshots RENAME TO aether_snapshots;
+ALTER TABLE aether_runs ADD COLUMN labels TEXT;
+DROP VIEW history;
+PRAGMA application_id = 0;
+PRAGMA user_version = 0;
+";
+
+/// What a file of version 7 has besides the tables that were there before: also in [`BASE`].
+const PARTS: &str = "
+CREATE INDEX aether_runs_due ON aether_runs(wake_at) WHERE owner IS NULL AND wake_at IS NOT NULL;
+CREATE INDEX aether_runs_status ON aether_runs(status);
+CREATE INDEX aether_runs_workflow ON aether_runs(workflow);
+CREATE INDEX aether_runs_workflow_status ON aether_runs(workflow, status);
+CREATE INDEX aether_runs_created ON aether_runs(created_at);
+CREATE INDEX aether_runs_parent ON aether_runs(parent) WHERE parent IS NOT NULL;
+CREATE UNIQUE INDEX aether_journal_place ON aether_journal(run_no, position);
+CREATE UNIQUE INDEX aether_ledger_business ON aether_ledger(business_key) WHERE business_key IS NOT NULL;
+CREATE INDEX aether_inbox_unread ON aether_inbox(run_no, seq) WHERE consumed IS NULL;
+CREATE TRIGGER aether_inbox_sent AFTER INSERT ON aether_inbox WHEN new.consumed IS NULL BEGIN
+    UPDATE aether_runs SET unread = unread + 1, unread_bytes = unread_bytes + octet_length(new.payload)
+    WHERE no = new.run_no;
+END;
+CREATE TRIGGER aether_inbox_consumed AFTER UPDATE OF consumed ON aether_inbox
+WHEN old.consumed IS NULL AND new.consumed IS NOT NULL BEGIN
+    UPDATE aether_runs SET unread = unread - 1, unread_bytes = unread_bytes - octet_length(new.payload)
+    WHERE no = new.run_no;
+END;
+CREATE TABLE aether_labels(
+    key    TEXT NOT NULL,
+    value  TEXT NOT NULL,
+    run_no INTEGER NOT NULL,
+    PRIMARY KEY(key, value, run_no)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_labels_run ON aether_labels(run_no);
+CREATE TABLE aether_schema(only INTEGER PRIMARY KEY CHECK(only = 1), version INTEGER NOT NULL) STRICT;
+CREATE VIEW aether_history(run, position, at, kind, event) AS
+SELECT runs.id,
+       journal.position + entry.key,
+       strftime('%Y-%m-%dT%H:%M:%S', journal.at / 1000000, 'unixepoch') || printf('.%06dZ', journal.at % 1000000),
+       field.key,
+       field.value
+FROM aether_journal AS journal
+JOIN aether_runs AS runs ON runs.no = journal.run_no
+JOIN json_each(journal.events) AS entry
+JOIN json_each(entry.value) AS field;
+";
+
 /// Schedules, with what a worker looks for beside the whole record.
 const SCHEDULES: &str = "
 CREATE TABLE aether_schedules(
@@ -211,38 +280,98 @@ pub(crate) fn migrate(conn: &Connection, store: &str) -> Result<(), OpError> {
 
 fn apply(conn: &Connection, store: &str) -> Result<(), OpError> {
     let found = version(conn, store)?;
-    let rest = MIGRATIONS.iter().skip(found as usize).collect::<Vec<_>>();
-    if rest.is_empty() {
+    if found == SUPPORTED {
         return Ok(());
     }
-    for migration in rest {
-        conn.execute_batch(migration)?;
+    for sql in missing(found as usize) {
+        conn.execute_batch(sql)?;
     }
-    conn.pragma_update(None, "application_id", APPLICATION)?;
-    conn.pragma_update(None, "user_version", SUPPORTED)?;
+    conn.execute(
+        "INSERT INTO aether_schema(only, version) VALUES(1, ?1)
+         ON CONFLICT(only) DO UPDATE SET version = excluded.version",
+        [SUPPORTED],
+    )?;
     Ok(())
 }
 
-/// The file's version; refuses what this build must not touch.
+/// What brings a file of version `found` to [`SUPPORTED`]; a file of version 0 has none of our tables.
+fn missing(found: usize) -> impl Iterator<Item = &'static str> {
+    let (base, done) = if found == 0 { (BASE, BASE_VERSION) } else { (&[] as &[&str], found) };
+    base.iter().chain(MIGRATIONS.iter().skip(done).copied().flatten()).copied()
+}
+
+/// The file's version, 0 where the engine has no tables in it; refuses what this build must not touch.
 pub(crate) fn version(conn: &Connection, store: &str) -> Result<u32, OpError> {
-    let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if application != APPLICATION && (tables > 0 || application != 0 || found != 0) {
-        let reason = "the file is a database of another program: give Aether a file of its own".into();
-        return Err(OpError::Refused(StoreError::Open { store: store.into(), reason }));
-    }
+    let found = recorded(conn, store)?;
     if found > SUPPORTED {
         let newer = StoreError::NewerSchema { store: store.into(), found, supported: SUPPORTED };
         return Err(OpError::Refused(newer));
     }
+    let own = if found == 0 { HashSet::new() } else { own_names()? };
+    if let Some(name) =
+        reserved_names(conn)?.into_iter().find(|name| !own.contains(&name.to_ascii_lowercase()))
+    {
+        return Err(stranger(store, &name));
+    }
     Ok(found)
 }
 
-/// Names of the store's own tables and views, in lower case.
+fn recorded(conn: &Connection, store: &str) -> Result<u32, OpError> {
+    let table = "SELECT name FROM sqlite_schema WHERE name = 'aether_schema' COLLATE NOCASE";
+    if let Some(table) = conn.query_row(table, [], |row| row.get::<_, String>(0)).optional()? {
+        return recorded_in(&table, conn, store);
+    }
+    let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if application != APPLICATION {
+        return Ok(0);
+    }
+    Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+fn recorded_in(table: &str, conn: &Connection, store: &str) -> Result<u32, OpError> {
+    let columns = "SELECT count(*) FROM pragma_table_info('aether_schema') WHERE name IN ('only', 'version')";
+    if conn.query_row(columns, [], |row| row.get::<_, u32>(0))? != 2 {
+        return Err(stranger(store, table));
+    }
+    let version =
+        conn.query_row("SELECT version FROM aether_schema", [], |row| row.get::<_, u32>(0)).optional()?;
+    let lost = || {
+        OpError::Row("the table `aether_schema` does not say which version the other tables are of".into())
+    };
+    version.filter(|version| *version > 0).ok_or_else(lost)
+}
+
+/// A table in `aether_` that no build of ours has made.
+fn stranger(store: &str, name: &str) -> OpError {
+    let reason = format!(
+        "the file has a table or view `{name}` that is not the engine's, and names that begin with `{RESERVED}` are kept \
+         for the engine: rename it, or give the engine a file of its own"
+    );
+    OpError::Refused(StoreError::Open { store: store.into(), reason })
+}
+
+/// Beginning of the names of the engine's tables, of today's and of later versions'.
+pub(crate) const RESERVED: &str = "aether_";
+
+/// Whether a name is kept for the engine.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    name.get(..RESERVED.len()).is_some_and(|head| head.eq_ignore_ascii_case(RESERVED))
+}
+
+/// The tables and views of the file whose names are kept for the engine.
+pub(crate) fn reserved_names(conn: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut names = conn.prepare("SELECT name FROM main.sqlite_schema WHERE type IN ('table', 'view')")?;
+    let names = names.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(names.into_iter().filter(|name| is_reserved(name)).collect())
+}
+
+/// Names of the engine's own tables and views, in lower case.
 pub(crate) fn own_names() -> rusqlite::Result<HashSet<String>> {
     let conn = Connection::open_in_memory()?;
-    MIGRATIONS.iter().try_for_each(|migration| conn.execute_batch(migration))?;
-    let mut names = conn.prepare("SELECT lower(name) FROM sqlite_schema WHERE type IN ('table', 'view')")?;
-    names.query_map([], |row| row.get(0))?.collect()
+    missing(0).try_for_each(|sql| conn.execute_batch(sql))?;
+    // Names that a former version has, and this one has not, belong in here too.
+    Ok(reserved_names(&conn)?.into_iter().map(|name| name.to_ascii_lowercase()).collect())
 }
+
+#[cfg(test)]
+mod tests;

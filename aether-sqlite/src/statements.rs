@@ -63,12 +63,12 @@ pub(crate) struct Statements<'c> {
 
 /// Waiting runs stay due while something came in that this append did not see; see [`Statements::status`].
 const STATUS: &str = "
-UPDATE runs SET status = ?4, updated_at = ?5, next = ?6, chain = ?7,
+UPDATE aether_runs SET status = ?4, updated_at = ?5, next = ?6, chain = ?7,
     wake_at = CASE ?8
         WHEN 2 THEN NULL
         WHEN 1 THEN CASE
             WHEN notified OR EXISTS(
-                SELECT 1 FROM inbox WHERE run_no = ?1 AND consumed IS NULL AND seq > ?9)
+                SELECT 1 FROM aether_inbox WHERE run_no = ?1 AND consumed IS NULL AND seq > ?9)
             THEN min(coalesce(?10, ?5), ?5) ELSE ?10 END
         ELSE coalesce(?10, created_at) END,
     notified = CASE ?8 WHEN 1 THEN 0 ELSE notified END,
@@ -79,10 +79,8 @@ impl<'c> Statements<'c> {
     /// Prepares all of them.
     pub(crate) fn prepare(conn: &'c Connection) -> rusqlite::Result<Self> {
         let holder = |condition: &str| {
-            let columns = row::ENTRY;
-            conn.prepare(&format!(
-                "SELECT {columns} FROM ledger JOIN runs ON runs.no = ledger.run_no WHERE {condition}"
-            ))
+            let (columns, entries) = (row::ENTRY, row::ENTRIES);
+            conn.prepare(&format!("SELECT {columns} FROM {entries} WHERE {condition}"))
         };
         Ok(Self {
             begin: conn.prepare("BEGIN IMMEDIATE")?,
@@ -92,22 +90,23 @@ impl<'c> Statements<'c> {
             savepoint: conn.prepare("SAVEPOINT one")?,
             undo: conn.prepare("ROLLBACK TO one")?,
             keep: conn.prepare("RELEASE one")?,
-            head: conn.prepare("SELECT no, next, chain, epoch, status, updated_at FROM runs WHERE id = ?1")?,
+            head: conn.prepare("SELECT no, next, chain, epoch, status, updated_at FROM aether_runs WHERE id = ?1")?,
             frame: conn.prepare(
-                "INSERT INTO journal(run_no, position, count, at, epoch, events, chain)
+                "INSERT INTO aether_journal(run_no, position, count, at, epoch, events, chain)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?,
             frame_at: conn.prepare(
-                "SELECT journal.epoch, journal.events FROM journal JOIN runs ON runs.no = journal.run_no
+                "SELECT journal.epoch, journal.events FROM aether_journal AS journal
+                 JOIN aether_runs AS runs ON runs.no = journal.run_no
                  WHERE runs.id = ?1 AND journal.position = ?2",
             )?,
             touch: conn.prepare(
-                "UPDATE runs SET next = ?4, chain = ?5, updated_at = ?6
+                "UPDATE aether_runs SET next = ?4, chain = ?5, updated_at = ?6
                  WHERE no = ?1 AND epoch = ?2 AND next = ?3",
             )?,
             status: conn.prepare(STATUS)?,
             acquire: conn.prepare(
-                "INSERT INTO ledger(key, run_no, command, invocation, tool, digest, business_key, status, result,
+                "INSERT INTO aether_ledger(key, run_no, command, invocation, tool, digest, business_key, status, result,
                      error, committed, epoch, started_at, finished_at, position)
                  SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15
                  WHERE ?7 IS NULL OR NOT EXISTS(SELECT 1 FROM aether_tombstones WHERE business_key = ?7)
@@ -118,19 +117,19 @@ impl<'c> Statements<'c> {
             tombstone: conn
                 .prepare(&format!("SELECT {} FROM aether_tombstones WHERE business_key = ?1", row::TOMBSTONE))?,
             settle: conn.prepare(
-                "UPDATE ledger SET status = ?2, result = ?3, error = ?4, committed = ?5, finished_at = ?6,
+                "UPDATE aether_ledger SET status = ?2, result = ?3, error = ?4, committed = ?5, finished_at = ?6,
                      business_key = CASE WHEN ?7 THEN NULL ELSE business_key END
                  WHERE key = ?1",
             )?,
             forget_progress: conn.prepare("DELETE FROM aether_progress WHERE run_no = ?1")?,
             asked_to_end: conn.prepare(
-                "SELECT 1 FROM inbox WHERE run_no = ?1 AND consumed IS NULL AND topic IN (?2, ?3)",
+                "SELECT 1 FROM aether_inbox WHERE run_no = ?1 AND consumed IS NULL AND topic IN (?2, ?3)",
             )?,
             consume: conn.prepare(
-                "UPDATE inbox SET consumed = ?3 WHERE seq = ?2 AND run_no = ?1 AND consumed IS NULL",
+                "UPDATE aether_inbox SET consumed = ?3 WHERE seq = ?2 AND run_no = ?1 AND consumed IS NULL",
             )?,
             notify: conn.prepare(
-                "UPDATE runs SET notified = 1, wake_at = min(coalesce(wake_at, ?2), ?2)
+                "UPDATE aether_runs SET notified = 1, wake_at = min(coalesce(wake_at, ?2), ?2)
                  WHERE id = ?1 AND status NOT IN ('completed', 'failed', 'rejected', 'cancelled')",
             )?,
         })

@@ -2,7 +2,7 @@
 //! transaction.
 //!
 //! Promise: the SQL of a step is kept exactly if its append takes effect; whatever it does, it cannot end the
-//! transaction, reach the store's own tables, or hold the writer longer than its time, and no other append is part of
+//! transaction, reach the engine's own tables, or hold the writer longer than its time, and no other append is part of
 //! its transaction. The connection never leaves the writer's thread.
 
 use std::cell::RefCell;
@@ -27,9 +27,6 @@ use crate::{open, schema};
 
 /// Instructions of SQLite's machine between two looks at the clock.
 const INSTRUCTIONS: i32 = 1_000;
-
-/// Beginning of the names that later versions of the store may give to tables of their own.
-const RESERVED: &str = "aether_";
 
 thread_local! {
     /// The step whose body the writer's thread is in.
@@ -109,11 +106,7 @@ impl StepConnection {
         if !self.guard.altered.load(Ordering::Acquire) {
             return None;
         }
-        let sql = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')";
-        let names = self.conn.prepare(sql).and_then(|mut names| {
-            names.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()
-        });
-        let refusal = match names {
+        let refusal = match schema::reserved_names(&self.conn) {
             Ok(names) => {
                 names.iter().filter(|name| self.guard.own_table(name).is_none()).find_map(|n| reserved(n))
             }
@@ -320,13 +313,14 @@ impl Guard {
     fn own_table(&self, name: &str) -> Option<String> {
         self.own
             .contains(&name.to_ascii_lowercase())
-            .then(|| format!("change `{name}`, which belongs to the store"))
+            .then(|| format!("change `{name}`, which belongs to the engine"))
     }
 }
 
 fn reserved(name: &str) -> Option<String> {
-    let starts = name.get(..RESERVED.len()).is_some_and(|head| head.eq_ignore_ascii_case(RESERVED));
-    starts.then(|| format!("name something `{name}`: names in `{RESERVED}` are kept for the store"))
+    let kept = schema::RESERVED;
+    schema::is_reserved(name)
+        .then(|| format!("name something `{name}`: names in `{kept}` are kept for the engine"))
 }
 
 /// Full-text search asks for `data_version`, `ALTER TABLE` for `quick_check`; the others only look.

@@ -2,7 +2,7 @@
 //!
 //! Promise: nothing here blocks an async worker; dropping the store flushes what is queued.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use aether_core::engine::PrepareError;
 use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
@@ -25,17 +26,20 @@ use crate::batch::Batch;
 use crate::error::{OpError, gone, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
+use crate::prepare::Prepare;
 use crate::reader::Readers;
 use crate::request::{Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
-use crate::{open, reader, schedules, writer};
+use crate::{list, open, prepare, reader, schedules, writer};
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
 #[derive(Debug)]
 pub struct SqliteStore {
     name: Arc<str>,
+    path: PathBuf,
+    options: SqliteOptions,
     ops: Sender<Op>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
@@ -46,7 +50,7 @@ impl SqliteStore {
     /// Opens the file at `path`, creating it if it is missing.
     ///
     /// # Errors
-    /// [`StoreError::Open`] when the file cannot be opened or belongs to another program, and
+    /// [`StoreError::Open`] when the file cannot be opened or has tables of another program in `aether_`, and
     /// [`StoreError::NewerSchema`], [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Locked`] or
     /// [`StoreError::Corrupt`] as they say.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
@@ -81,12 +85,19 @@ impl SqliteStore {
         let readers = Readers::start(path, &watch, &name, &options).map_err(no_thread)?;
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
-        let config = WriterConfig { path: path.to_owned(), store: name.clone(), options, watch };
+        let config =
+            WriterConfig { path: path.to_owned(), store: name.clone(), options: options.clone(), watch };
         let serving = move || writer::serve(conn, &config, &ops, &ready);
         let writer = spawn("aether-sqlite-writer", serving).map_err(no_thread)?;
         begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
         let locks = Arc::new(WorkerLocks::beside(path));
-        Ok(Self { name, ops: queue, writer: Mutex::new(Some(writer)), readers, locks })
+        let writer = Mutex::new(Some(writer));
+        Ok(Self { name, path: path.to_owned(), options, ops: queue, writer, readers, locks })
+    }
+
+    /// Runs the user's migrations; see [`EngineSqlite::prepare`](crate::EngineSqlite::prepare).
+    pub(crate) async fn prepare(&self, prepare: Prepare) -> Result<(), PrepareError> {
+        prepare::run(&self.path, &self.name, &self.options, prepare).await
     }
 
     /// Runs `ask` in the writer's transaction and answers when that is durable. Queued before this returns.
@@ -248,7 +259,11 @@ impl Store for SqliteStore {
     }
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
-        Box::pin(self.readers.ask(move |conn| reader::runs(conn, &filter)))
+        Box::pin(self.readers.ask(move |conn| list::runs(conn, &filter)))
+    }
+
+    fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| list::count(conn, &filter)))
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {

@@ -159,8 +159,7 @@ async fn stores_that_race_for_runs_and_keys_share_them_out() {
         total = (total.0 + claimed, total.1 + granted);
     }
     assert_eq!(total, (40, 5));
-    let runs =
-        stores[3].runs(RunFilter { status: Some(Status::Pending), ..RunFilter::default() }).await.unwrap();
+    let runs = stores[3].runs(RunFilter::new().status(Status::Pending)).await.unwrap();
     assert!(runs.iter().all(|run| run.epoch == 1));
 }
 
@@ -176,7 +175,9 @@ async fn history_is_plain_sql() {
     queue(&store, two).await.unwrap().unwrap();
     let conn = Connection::open(&path).unwrap();
     let rows: Vec<(String, i64, String, String, String)> = conn
-        .prepare("SELECT run, position, at, kind, event FROM history WHERE run = 'a' ORDER BY position")
+        .prepare(
+            "SELECT run, position, at, kind, event FROM aether_history WHERE run = 'a' ORDER BY position",
+        )
         .unwrap()
         .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?)))
         .unwrap()
@@ -203,22 +204,25 @@ async fn an_altered_row_is_found_and_a_damaged_one_is_an_error() {
     store.create(new_run("a")).await.unwrap();
     put(&store, "a", 1, 1).await.unwrap();
     let conn = Connection::open(&path).unwrap();
-    conn.execute("UPDATE journal SET events = replace(events, 'event', 'evil') WHERE position = 1", [])
-        .unwrap();
+    conn.execute(
+        "UPDATE aether_journal SET events = replace(events, 'event', 'evil') WHERE position = 1",
+        [],
+    )
+    .unwrap();
     let altered = read_verified(&store.load(&id("a"), 0).await.unwrap());
     assert_eq!(altered, Err(JournalError::Altered { position: 1 }));
     for damage in [
-        "UPDATE runs SET status = 'dancing'",
-        "UPDATE runs SET status = 'running', next = -5",
-        "UPDATE runs SET next = 2, chain = x'00'",
+        "UPDATE aether_runs SET status = 'dancing'",
+        "UPDATE aether_runs SET status = 'running', next = -5",
+        "UPDATE aether_runs SET next = 2, chain = x'00'",
     ] {
         conn.execute(damage, []).unwrap();
         let error = put(&store, "a", 1, 2).await.unwrap_err();
         assert!(matches!(error, AppendError::Store(StoreError::Corrupt { .. })), "{damage}: {error}");
     }
-    conn.execute("UPDATE journal SET chain = x'00' WHERE position = 1", []).unwrap();
+    conn.execute("UPDATE aether_journal SET chain = x'00' WHERE position = 1", []).unwrap();
     assert!(matches!(store.load(&id("a"), 0).await, Err(StoreError::Corrupt { .. })));
-    conn.execute("UPDATE runs SET id = ''", []).unwrap();
+    conn.execute("UPDATE aether_runs SET id = ''", []).unwrap();
     assert!(matches!(store.runs(RunFilter::default()).await, Err(StoreError::Corrupt { .. })));
     store.create(new_run("b")).await.expect("damage to one run is not damage to another");
 }
@@ -227,27 +231,71 @@ async fn an_altered_row_is_found_and_a_damaged_one_is_an_error() {
 async fn a_newer_schema_is_refused_untouched() {
     let (_folder, path) = place();
     drop(SqliteStore::open(&path).unwrap());
-    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    Connection::open(&path).unwrap().execute("UPDATE aether_schema SET version = 99", []).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 6, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 7, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_ours_is_refused_untouched() {
+async fn a_file_that_is_no_database_is_refused_untouched() {
     let (_folder, path) = place();
-    std::fs::write(&path, "this is a letter to my grandmother, ".repeat(100)).unwrap();
-    assert!(matches!(refused(&path), StoreError::Corrupt { .. }));
-    std::fs::remove_file(&path).unwrap();
-    Connection::open(&path).unwrap().execute_batch("CREATE TABLE letters(text)").unwrap();
-    let before = std::fs::read(&path).unwrap();
+    let letter = "this is a letter to my grandmother, ".repeat(100);
+    std::fs::write(&path, &letter).unwrap();
     let error = refused(&path);
     assert!(
-        matches!(&error, StoreError::Open { reason, .. } if reason.contains("another program")),
+        matches!(&error, StoreError::Corrupt { reason, .. } if reason.contains("give the engine another path")),
         "{error}"
     );
-    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), letter);
+}
+
+#[tokio::test]
+async fn tables_of_others_in_the_engines_names_are_refused_untouched() {
+    for table in ["aether_notes", "Aether_Schema", "aether_runs"] {
+        let (_folder, path) = place();
+        Connection::open(&path).unwrap().execute_batch(&format!("CREATE TABLE {table}(text)")).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let error = refused(&path);
+        assert!(
+            matches!(&error, StoreError::Open { reason, .. } if reason.contains(table) && reason.contains("rename it")),
+            "{error}"
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+    let (_folder, path) = place();
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().execute_batch("CREATE VIEW aether_mine AS SELECT 1").unwrap();
+    assert!(matches!(refused(&path), StoreError::Open { reason, .. } if reason.contains("`aether_mine`")));
+}
+
+#[tokio::test]
+async fn a_database_of_the_users_is_accepted_as_it_is() {
+    const NAMES: [&str; 7] = ["runs", "journal", "ledger", "inbox", "blobs", "snapshots", "history"];
+    for vacuum in ["NONE", "FULL", "INCREMENTAL"] {
+        let (_folder, path) = place();
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch(&format!("PRAGMA page_size = 8192; PRAGMA auto_vacuum = {vacuum}")).unwrap();
+        for name in NAMES {
+            conn.execute_batch(&format!("CREATE TABLE {name}(text); INSERT INTO {name} VALUES('mine')"))
+                .unwrap();
+        }
+        conn.execute_batch("PRAGMA application_id = 77; PRAGMA user_version = 1234").unwrap();
+        drop(conn);
+        for round in 0..2 {
+            let store = SqliteStore::open(&path).unwrap();
+            store.create(new_run(&format!("run{round}"))).await.unwrap();
+            assert_eq!(store.runs(RunFilter::default()).await.unwrap().len(), round + 1);
+        }
+        let conn = Connection::open(&path).unwrap();
+        for name in NAMES {
+            let kept = conn.query_row(&format!("SELECT text FROM {name}"), [], |row| row.get::<_, String>(0));
+            assert_eq!(kept.unwrap(), "mine");
+        }
+        let number = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+        assert_eq!((number("application_id"), number("user_version"), number("page_size")), (77, 1234, 8192));
+    }
 }
 
 #[tokio::test]
@@ -276,39 +324,6 @@ async fn a_read_only_file_is_refused() {
     }
 }
 
-#[tokio::test]
-async fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_holds() {
-    let (_folder, path) = place();
-    {
-        let store = SqliteStore::open(&path).unwrap();
-        store.create(new_run("a")).await.unwrap();
-        for id in ["m1", "m2"] {
-            store.send(&self::id("a"), message(id)).await.unwrap();
-        }
-        store.close().await.unwrap();
-    }
-    let conn = Connection::open(&path).unwrap();
-    conn.execute_batch(
-        "DROP TRIGGER aether_inbox_sent; DROP TRIGGER aether_inbox_consumed; DROP INDEX aether_runs_unread;
-         DROP INDEX aether_runs_unread_held; DROP INDEX aether_runs_held; DROP TABLE aether_workers;
-         DROP TABLE aether_lost; ALTER TABLE runs ADD COLUMN lease_until INTEGER;
-         CREATE INDEX runs_held ON runs(lease_until, owner) WHERE owner IS NOT NULL;
-         ALTER TABLE runs DROP COLUMN unread; ALTER TABLE runs DROP COLUMN unread_bytes;
-         DROP TABLE aether_tombstones; DROP TABLE aether_effects; DROP TABLE aether_progress;
-         PRAGMA user_version = 1",
-    )
-    .unwrap();
-    drop(conn);
-    let store = SqliteStore::open(&path).unwrap();
-    assert!(store.run(&id("a")).await.unwrap().is_some());
-    let unread = store.unread(&id("a")).await.unwrap();
-    assert_eq!((unread.messages, unread.bytes), (2, 2 * message("m1").payload.as_str().len()));
-    assert_eq!(store.holder("nobody's").await, Ok(None));
-    let version: u32 =
-        Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 6);
-}
-
 /// How SQLite finds the rows of a query.
 fn plan(conn: &Connection, sql: &str) -> String {
     let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -323,22 +338,22 @@ fn what_an_engine_asks_again_and_again_reads_no_whole_table() {
     let conn = Connection::open(&path).unwrap();
     for (sql, expected) in [
         (
-            "SELECT id, (SELECT max(seq) FROM inbox WHERE run_no = runs.no AND consumed IS NULL)
-             FROM runs INDEXED BY aether_runs_unread WHERE unread > 0 AND status = 'waiting' AND owner IS NULL",
-            "SCAN runs USING INDEX aether_runs_unread; CORRELATED SCALAR SUBQUERY 1; \
-             SEARCH inbox USING INDEX inbox_unread (run_no=?)",
+            "SELECT id, (SELECT max(seq) FROM aether_inbox WHERE run_no = aether_runs.no AND consumed IS NULL)
+             FROM aether_runs INDEXED BY aether_runs_unread WHERE unread > 0 AND status = 'waiting' AND owner IS NULL",
+            "SCAN aether_runs USING INDEX aether_runs_unread; CORRELATED SCALAR SUBQUERY 1; \
+             SEARCH aether_inbox USING INDEX aether_inbox_unread (run_no=?)",
         ),
         (
-            "SELECT * FROM inbox WHERE run_no = 1 AND seq > 7 AND consumed IS NULL ORDER BY seq",
-            "SEARCH inbox USING INDEX inbox_unread (run_no=? AND seq>?)",
+            "SELECT * FROM aether_inbox WHERE run_no = 1 AND seq > 7 AND consumed IS NULL ORDER BY seq",
+            "SEARCH aether_inbox USING INDEX aether_inbox_unread (run_no=? AND seq>?)",
         ),
         (
-            "SELECT unread, unread_bytes FROM runs WHERE id = 'a'",
-            "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (id=?)",
+            "SELECT unread, unread_bytes FROM aether_runs WHERE id = 'a'",
+            "SEARCH aether_runs USING INDEX sqlite_autoindex_aether_runs_1 (id=?)",
         ),
         (
-            "SELECT min(wake_at) FROM runs WHERE owner IS NULL AND wake_at IS NOT NULL",
-            "SEARCH runs USING INDEX runs_due (wake_at>?)",
+            "SELECT min(wake_at) FROM aether_runs WHERE owner IS NULL AND wake_at IS NOT NULL",
+            "SEARCH aether_runs USING INDEX aether_runs_due (wake_at>?)",
         ),
     ] {
         assert_eq!(plan(&conn, sql), expected);

@@ -161,11 +161,11 @@ async fn an_append_that_was_written_although_its_commit_failed_is_durable() {
     assert!(tokio::time::timeout(300 * MS, &mut written).await.is_err());
     assert!(other_frame.try_recv().is_err());
     // What a commit leaves whose error came after it was written; of `b` something else was written.
-    let insert = "INSERT INTO journal(run_no, position, count, at, epoch, events, chain)
-                  SELECT no, 1, 1, 0, 1, ?2, x'00' FROM runs WHERE id = ?1";
+    let insert = "INSERT INTO aether_journal(run_no, position, count, at, epoch, events, chain)
+                  SELECT no, 1, 1, 0, 1, ?2, x'00' FROM aether_runs WHERE id = ?1";
     other.execute(insert, ["a", &frame("event").text]).unwrap();
     other.execute(insert, ["b", &frame("another").text]).unwrap();
-    other.execute("UPDATE runs SET next = 2", []).unwrap();
+    other.execute("UPDATE aether_runs SET next = 2", []).unwrap();
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(written.await.unwrap().unwrap().next, 2);
     let refused = other_frame.await.unwrap();
@@ -179,7 +179,7 @@ async fn an_append_that_cannot_be_written_at_all_takes_no_other_with_it() {
     let other = lock(&file.path);
     other
         .execute_batch(
-            "CREATE TRIGGER broken BEFORE INSERT ON journal WHEN new.events LIKE '%poison%'
+            "CREATE TRIGGER broken BEFORE INSERT ON aether_journal WHEN new.events LIKE '%poison%'
              BEGIN SELECT RAISE(ABORT, 'broken'); END",
         )
         .unwrap();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod backups;
 mod bad_input;
 mod built;
 mod cancel;
@@ -16,8 +17,10 @@ mod heartbeats;
 mod hostile;
 mod kill_sweep;
 mod limits;
+mod lists;
 mod locks;
 mod names;
+mod own_tables;
 mod patience;
 mod recordings;
 mod retries;

@@ -65,9 +65,10 @@ fn hours(hours: impl IntoIterator<Item = u32>) -> Vec<String> {
 async fn a_run_starts_at_each_tick_and_knows_it() {
     let (store, world) = (MemoryStore::new(), world());
     let engine = engine(&store, &world).start().await.unwrap();
-    let schedule = engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
+    let schedule = engine.schedule::<hourly>("0 * * * *", "UTC").label("kind", "report").await.unwrap();
     sleep(3 * HOUR).await;
     assert_eq!(ticks(&store).await, hours([1, 2, 3]));
+    assert_eq!(engine.runs(RunFilter::new().label("kind", "report")).await.unwrap().len(), 3);
     let run = engine.handle::<hourly>("schedule:hourly:2026-01-02T02:00:00Z").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "2026-01-02T02:00:00Z");
     let record = schedule.record().await.unwrap();

@@ -2,6 +2,10 @@
 //!
 //! Promise: an error says what is wrong, where, and what to do.
 
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
 use crate::store::error::StoreError;
 
 /// Why an engine cannot be started.
@@ -50,7 +54,62 @@ pub enum BuildError {
         "no clock and entropy are linked into this program: call `.environment(..)`, or depend on a crate that has them, such as `aether`"
     )]
     NoEnvironment,
+    /// What the program does to its own tables at the start (`.prepare(..)`) has failed. No run was resumed.
+    #[error("store {store} could not be prepared, so that nothing was started: {error}")]
+    Prepare {
+        /// Kind and place of the store, as [`Store::describe`](crate::store::Store::describe) gives them.
+        store: String,
+        /// What went wrong.
+        #[source]
+        error: PrepareError,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Why a store could not be prepared; mostly an error of the program's own. Two are equal if they are clones.
+#[derive(Clone)]
+pub struct PrepareError(Arc<dyn Error + Send + Sync>);
+
+impl PrepareError {
+    /// Takes an error, or a text.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(Arc::from(error.into()))
+    }
+
+    /// The error as the program gave it, for `downcast_ref`.
+    ///
+    /// ```
+    /// use aether_core::engine::PrepareError;
+    /// let error = PrepareError::new(std::fmt::Error);
+    /// assert!(error.get().is::<std::fmt::Error>());
+    /// ```
+    pub fn get(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
+impl PartialEq for PrepareError {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Error for PrepareError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
 }

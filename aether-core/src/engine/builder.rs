@@ -7,13 +7,16 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
 use crate::definition::def::Retry;
-use crate::engine::build_error::BuildError;
+use crate::engine::build_error::{BuildError, PrepareError};
 use crate::engine::children::ChildRuns;
 use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
+use crate::engine::prepare::{Preparation, prepare};
+use crate::engine::registry::registry;
 use crate::engine::retention::Retention;
 use crate::engine::schedules::ticking;
 use crate::engine::{retention, worker};
@@ -58,6 +61,7 @@ use crate::workflow::definition::Workflow;
 pub struct EngineBuilder {
     environment: Option<Arc<dyn Environment>>,
     store: Option<OpenStore>,
+    preparations: Vec<Preparation>,
     deps: Deps,
     policy: Arc<dyn ReplayPolicy>,
     interceptor: Option<Arc<dyn Interceptor>>,
@@ -133,6 +137,7 @@ impl EngineBuilder {
         Self {
             environment,
             store: None,
+            preparations: Vec::new(),
             deps: Deps::default(),
             policy: Arc::new(DefaultPolicy),
             interceptor: None,
@@ -207,6 +212,16 @@ impl EngineBuilder {
         open: impl FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send + 'static,
     ) -> Self {
         self.store = Some(Box::new(open));
+        self
+    }
+
+    /// Does something to the store when the engine starts, before any run is resumed: for crates that add a builder
+    /// method for their store, such as `.prepare(..)` of SQLite. Several calls run in their order.
+    pub fn prepare_with(
+        mut self,
+        prepare: impl FnOnce(Arc<dyn Store>) -> BoxFuture<'static, Result<(), PrepareError>> + Send + 'static,
+    ) -> Self {
+        self.preparations.push(Box::new(prepare));
         self
     }
 
@@ -501,7 +516,7 @@ impl EngineBuilder {
     ///
     /// # Errors
     /// [`BuildError`] when no store was given, two workflows of one module share a name, a step declares a kind of
-    /// resource without a verifier, or the store cannot be used.
+    /// resource without a verifier, the store cannot be used, or its preparation fails.
     pub async fn start(self) -> Result<Engine, BuildError> {
         let environment = self.environment.ok_or(BuildError::NoEnvironment)?;
         let store = self.store.ok_or(BuildError::NoStore)?()?;
@@ -517,6 +532,7 @@ impl EngineBuilder {
             let place = format!("{}:{}", step.file, step.line);
             return Err(BuildError::NoVerifier { step: step.path, place, kind });
         }
+        prepare(&store, self.preparations).await?;
         let registered = environment.monotonic();
         let worker = register(&*store, &*environment, self.settings.lease).await?;
         let shared = EngineShared {
@@ -564,29 +580,6 @@ impl EngineBuilder {
         }
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
     }
-}
-fn registry(
-    extra: &[RegisteredWorkflow],
-) -> Result<HashMap<&'static str, Vec<RegisteredWorkflow>>, BuildError> {
-    let mut registry: HashMap<&'static str, Vec<RegisteredWorkflow>> = HashMap::new();
-    let linked = inventory::iter::<RegisteredWorkflow>.into_iter().copied();
-    for workflow in linked.chain(extra.iter().copied()) {
-        let (name, module) = (workflow.def.name, workflow.def.module);
-        let named = registry.entry(name).or_default();
-        if named.iter().any(|known| known.is_same(&workflow)) {
-            continue;
-        }
-        if let Some(former) = named.iter().find(|known| known.def.module == module) {
-            return Err(BuildError::DuplicateWorkflow {
-                name,
-                module,
-                first: former.def.line,
-                second: workflow.def.line,
-            });
-        }
-        named.push(workflow);
-    }
-    Ok(registry)
 }
 
 /// Registers a worker of this engine, under a name that no other one has.

@@ -14,8 +14,9 @@ use crate::inbox::topics::{answer_topic, approval_topic, callback_topic, confirm
 use crate::journal::event::{ConfirmationDecision, StateConfirmed};
 use crate::perform::call::ask_in_net;
 use crate::step::body::Body;
-use crate::store::api::{Message, RunFilter, RunRecord, Sent};
+use crate::store::api::{Message, RunRecord, Sent};
 use crate::store::error::StoreError;
+use crate::store::filter::RunFilter;
 use crate::view::pending::{Pending, WaitState, WaitStates, Waiting};
 use crate::vocabulary::callback_token::CallbackToken;
 use crate::vocabulary::contract::Status;
@@ -77,7 +78,7 @@ impl Engine {
     pub async fn all_pending(&self) -> Result<Vec<Pending>, StoreError> {
         let mut all = Vec::new();
         for status in [Status::Pending, Status::Running, Status::Waiting] {
-            for run in self.runs(RunFilter { status: Some(status), ..RunFilter::default() }).await? {
+            for run in self.runs(RunFilter::new().status(status)).await? {
                 match self.pending(&run.id).await {
                     Ok(mut pending) => all.append(&mut pending),
                     // The run ended and was purged since it was listed.

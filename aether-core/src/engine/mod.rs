@@ -31,9 +31,11 @@ mod defaults;
 mod heal;
 mod keeper;
 mod lease_watch;
+mod prepare;
+mod registry;
 mod worker;
 
-pub use build_error::BuildError;
+pub use build_error::{BuildError, PrepareError};
 pub use builder::EngineBuilder;
 pub use decide_error::DecideError;
 pub use defaults::Defaults;

@@ -8,6 +8,7 @@ use jiff::{Timestamp, Unit};
 use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::id::{RunId, RunIdError};
+use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
 
 /// What happens to a tick while the run of an earlier tick is open.
@@ -47,6 +48,9 @@ pub struct ScheduleSpec {
     pub module: String,
     /// Its input.
     pub input: Payload,
+    /// Labels of its runs.
+    #[serde(default)]
+    pub labels: Labels,
     /// The cron expression.
     pub cron: String,
     /// The time zone in which it is read.

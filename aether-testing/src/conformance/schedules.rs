@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aether_core::labels::Labels;
 use aether_core::payload::Payload;
 use aether_core::store::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Store, Tick, TickOutcome};
 use jiff::Timestamp;
@@ -9,7 +10,10 @@ use jiff::Timestamp;
 use super::kit::at;
 
 fn schedule(name: &str, next: Timestamp) -> ScheduleRecord {
+    let mut labels = Labels::default();
+    labels.insert("customer", "acme").unwrap();
     let spec = ScheduleSpec {
+        labels,
         workflow: format!("{name}-flow"),
         module: "reports".into(),
         input: Payload::encode(&("ü", 1.5)).unwrap(),

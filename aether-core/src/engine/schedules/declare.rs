@@ -16,6 +16,7 @@ use crate::engine::schedules::handle::{Schedule, change};
 use crate::policy::cron::Cron;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, run_of_tick};
+use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::workflow::definition::Workflow;
 
@@ -63,6 +64,7 @@ impl Engine {
             expression: expression.into(),
             zone: zone.into(),
             input: None,
+            labels: Ok(Labels::default()),
             overlap: Overlap::default(),
             catch_up: CatchUp::default(),
             workflow: PhantomData,
@@ -112,6 +114,7 @@ pub struct NewSchedule<'e, W: Workflow> {
     expression: String,
     zone: String,
     input: Option<Result<Payload, PayloadError>>,
+    labels: Result<Labels, LabelError>,
     overlap: Overlap,
     catch_up: CatchUp,
     workflow: PhantomData<fn() -> W>,
@@ -151,6 +154,24 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
         self
     }
 
+    /// Puts a label on its runs, as [`StartRun::label`](crate::engine::StartRun::label) does.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Engine, ScheduleError};
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<nightly: Workflow<Input = ()>>(engine: &Engine) -> Result<(), ScheduleError> {
+    /// engine.schedule::<nightly>("0 3 * * *", "UTC").label("kind", "report").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels = self.labels.and_then(|mut labels| {
+            labels.insert(key, value)?;
+            Ok(labels)
+        });
+        self
+    }
+
     /// What happens to a tick while the run of an earlier one is open; by default it is skipped.
     ///
     /// ```
@@ -184,7 +205,7 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
     }
 
     fn checked(self) -> Result<(&'e Engine, String, ScheduleSpec, Cron), ScheduleError> {
-        let Self { engine, name, expression, zone, input, overlap, catch_up, .. } = self;
+        let Self { engine, name, expression, zone, input, labels, overlap, catch_up, .. } = self;
         let cron = Cron::parse(&expression, &zone)?;
         // The longest ids, of a tick that was asked for by hand in the last year of the calendar.
         run_of_tick(&name, Timestamp::MAX)
@@ -196,13 +217,14 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
             return Err(ScheduleError::NoInput { name, workflow, input });
         };
         let input = input.map_err(|error| ScheduleError::Input { name: name.clone(), error })?;
+        let labels = labels.map_err(|error| ScheduleError::Label { name: name.clone(), error })?;
         let (size, limit) = (input.as_str().len(), engine.inner.shared.limits.payload);
         if size > limit {
             return Err(ScheduleError::TooLarge { name, size, limit });
         }
         let (workflow, module) = (W::DEF.name.into(), W::DEF.module.into());
         let cron_text = cron.expression().to_owned();
-        let spec = ScheduleSpec { workflow, module, input, cron: cron_text, zone, overlap, catch_up };
+        let spec = ScheduleSpec { workflow, module, input, labels, cron: cron_text, zone, overlap, catch_up };
         Ok((engine, name, spec, cron))
     }
 }

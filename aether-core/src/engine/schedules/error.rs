@@ -6,6 +6,7 @@ use crate::engine::start::StartError;
 use crate::policy::cron::CronError;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::RunIdError;
+use crate::vocabulary::labels::LabelError;
 use crate::vocabulary::payload::PayloadError;
 
 /// Why a schedule cannot be declared, found or changed. Nothing was changed.
@@ -42,6 +43,14 @@ pub enum ScheduleError {
         name: String,
         /// Why it does not serialize.
         error: PayloadError,
+    },
+    /// A label cannot be kept.
+    #[error("schedule `{name}`: {error}")]
+    Label {
+        /// Name of the schedule.
+        name: String,
+        /// What is wrong with it.
+        error: LabelError,
     },
     /// The input is over the limit.
     #[error(

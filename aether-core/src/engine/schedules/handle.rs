@@ -163,7 +163,7 @@ pub(super) async fn start(
     tick: Timestamp,
 ) -> Result<RunId, ScheduleError> {
     let ScheduleRecord { name, spec, .. } = schedule;
-    let ScheduleSpec { workflow, module, input, .. } = spec;
+    let ScheduleSpec { workflow, module, input, labels, .. } = spec;
     let id = run_of_tick(name, tick).map_err(|error| ScheduleError::Name { name: name.clone(), error })?;
     let not_linked = || ScheduleError::NotLinked { name: name.clone(), workflow: workflow.clone() };
     let registered = inner.workflow(workflow, module).ok_or_else(not_linked)?;
@@ -176,6 +176,7 @@ pub(super) async fn start(
         id: id.clone(),
         input: input.clone(),
         parent: None,
+        labels: labels.clone(),
         parent_epoch: None,
         unique: false,
     };

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::decide;
 use crate::policy::cron::Cron;
 use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, TickOutcome};
+use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
 
 fn at(time: &str) -> Timestamp {
@@ -19,6 +20,7 @@ fn hourly(overlap: Overlap, catch_up: CatchUp) -> ScheduleRecord {
         workflow: "nightly".into(),
         module: "reports".into(),
         input: Payload::null(),
+        labels: Labels::default(),
         cron: "0 * * * *".into(),
         zone: "UTC".into(),
         overlap,
