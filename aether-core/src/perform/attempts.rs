@@ -17,6 +17,7 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
+use crate::run::replayed_log::ComputedAgain;
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
 use crate::vocabulary::failure::StepError;
@@ -73,7 +74,7 @@ pub(crate) async fn execute_step(
     };
     step_call.options.retry = Some(call.options.retry.unwrap_or_else(|| run.shared.retries.of(class)));
     if class == EffectClass::Pure {
-        return step_call.compute().await;
+        return ComputedAgain(Box::pin(step_call.compute())).await;
     }
     let command = &step_call.command;
     match run.request(command, class, Some(&step_call.digest), step_call.site.clone()).await {

@@ -44,6 +44,7 @@ impl Run {
         if self.is_halted() {
             return self.halted().await;
         }
+        self.lock().history.proceed();
         let frame = Frame { count, text: String::new() };
         match self.queue(frame, Some(work), None, AppendExtras::default(), true) {
             Some(reply) => self.receipt(reply).await,
@@ -90,10 +91,20 @@ impl Run {
                 return None;
             }
         };
-        self.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
+        self.note_appended(&events);
         let reply = self.queue(frame, None, acquire, extras, awaited);
         self.shared.observe(&self.id, self.now(), events);
         reply
+    }
+
+    fn note_appended(&self, events: &[Event]) {
+        let mut state = self.lock();
+        for event in events {
+            state.obligations.apply(event);
+            if event.command().is_some() {
+                state.history.proceed();
+            }
+        }
     }
 
     /// Gives an append its position and puts it into the store's queue.

@@ -14,6 +14,7 @@ pub(crate) mod leases;
 pub(crate) mod matcher;
 pub(crate) mod program;
 pub(crate) mod recovery;
+pub(crate) mod replayed_log;
 pub(crate) mod reply_receiver;
 pub(crate) mod shared;
 pub(crate) mod taken;
