@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tracing::Instrument as _;
+
 use crate::journal::event::{
     CommandEmitted, Event, NodeFinished, ToolInvocationRefused, ToolInvocationStarted,
 };
@@ -16,6 +18,7 @@ use crate::perform::failures::Failures;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
+use crate::run::log;
 use crate::run::matcher::Matched;
 use crate::run::replayed_log::ComputedAgain;
 use crate::store::intent::LedgerAnswer;
@@ -81,8 +84,12 @@ pub(crate) async fn execute_step(
         Matched::Answered => step_call.inject().await,
         Matched::Begun(record) => {
             run.wait_for_frontier(command).await;
-            let next = step_call.resume(*record).await;
-            step_call.follow(next).await
+            let span = log::step_span(command, &step_call.name);
+            let resumed = async {
+                let next = step_call.resume(*record).await;
+                step_call.follow(next).await
+            };
+            resumed.instrument(span).await
         }
         Matched::New => {
             if run.has_answer(command) {
@@ -90,10 +97,14 @@ pub(crate) async fn execute_step(
             }
             run.wait_for_frontier(command).await;
             run.apply_backpressure().await;
-            match step_call.permitted(None).await {
-                Ok(()) => step_call.follow(Next::Again).await,
-                Err(closed) => closed,
-            }
+            let span = log::step_span(command, &step_call.name);
+            let made = async {
+                match step_call.permitted(None).await {
+                    Ok(()) => step_call.follow(Next::Again).await,
+                    Err(closed) => closed,
+                }
+            };
+            made.instrument(span).await
         }
     }
 }

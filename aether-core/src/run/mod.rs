@@ -11,6 +11,7 @@ pub(crate) mod fault;
 pub(crate) mod held;
 pub(crate) mod insist;
 pub(crate) mod leases;
+pub(crate) mod log;
 pub(crate) mod matcher;
 pub(crate) mod program;
 pub(crate) mod recovery;
