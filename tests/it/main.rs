@@ -16,6 +16,7 @@ mod hostile;
 mod kill_sweep;
 mod limits;
 mod locks;
+mod logs;
 mod names;
 mod patience;
 mod recordings;

@@ -42,7 +42,10 @@ pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
     if inner.is_stopping() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
     }
-    warn_of_takeover(inner, &id, epoch).await;
+    if let Some(from) = &lease.taken_from {
+        warn!(target: log::RUN, run = %id, epoch, %from,
+            "run taken over: the worker that held it does not renew its lease");
+    }
     let loaded = AssertUnwindSafe(load(inner, lease))
         .catch_unwind()
         .await
@@ -54,18 +57,6 @@ pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
             }
         }
         Err(fault) => release_run(inner, &id, epoch, fault).await,
-    }
-}
-
-/// Says from whom a run was taken, if another worker held it and did not renew its lease.
-async fn warn_of_takeover(inner: &Inner, run: &RunId, epoch: Epoch) {
-    // The store is asked only where it matters: most claims are of runs that were suspended.
-    if !tracing::enabled!(target: log::RUN, tracing::Level::WARN) || inner.watch().silent().is_empty() {
-        return;
-    }
-    let Ok(owners) = inner.shared.store.unaware_owners(run).await else { return };
-    if let Some(from) = owners.last() {
-        warn!(target: log::RUN, %run, epoch, %from, "run taken over: the worker that held it does not renew its lease");
     }
 }
 
