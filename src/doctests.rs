@@ -40,6 +40,7 @@ pages! {
     getting_started = "getting-started"
     guarantees = "guarantees"
     history_format = "history-format"
+    logging = "logging"
     operating = "operating"
     people = "people"
     sweeps = "sweeps"
