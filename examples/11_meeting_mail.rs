@@ -156,7 +156,7 @@ fn mail_server() -> Result<(Child, u16)> {
     let Some(output) = server.stdout.take() else { return Err(Failure::new("the mail server says nothing")) };
     let mut lines = std::io::BufReader::new(output).lines().map_while(|line| line.ok());
     let port = lines.next().unwrap_or_default();
-    let port = port.parse().context("no mail server: apt-get install -y python3-aiosmtpd")?;
+    let port = port.parse().in_context("no mail server: apt-get install -y python3-aiosmtpd")?;
     std::thread::spawn(move || lines.for_each(|mail| println!("the server got {mail}")));
     Ok((server, port))
 }

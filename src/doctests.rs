@@ -43,6 +43,7 @@ pages! {
     guarantees = "guarantees"
     history_format = "history-format"
     ids = "ids"
+    logging = "logging"
     operating = "operating"
     people = "people"
     sql = "sql"

@@ -2,7 +2,7 @@
 
 pub use aether_core::definition::def::{Probe, Retry};
 pub use aether_core::engine::{Engine, RunHandle};
-pub use aether_core::failure::{Context as _, Failure, Result, StepError};
+pub use aether_core::failure::{Failure, InContext as _, Result, StepError};
 pub use aether_core::step::StepCx;
 pub use aether_core::workflow::Cx;
 pub use aether_effects::agent::CxAgent as _;

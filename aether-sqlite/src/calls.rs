@@ -149,7 +149,7 @@ impl Batch<'_> {
         let mut leases = Vec::with_capacity(found.len());
         for no in found {
             match self.readable(no) {
-                Ok(()) => leases.push(self.lease(no, request)?),
+                Ok(owner) => leases.push(self.lease(no, owner, request)?),
                 // One damaged run must not keep the others from being claimed.
                 Err(OpError::Row(reason)) if request.only.is_none() => {
                     tracing::warn!(number = no, %reason, "a damaged run is left alone");
@@ -160,15 +160,20 @@ impl Batch<'_> {
         Ok(leases)
     }
 
-    /// Whether the row of a run can be read at all.
-    fn readable(&mut self, no: i64) -> Result<(), OpError> {
+    /// Whether the row of a run can be read at all; who holds the run.
+    fn readable(&mut self, no: i64) -> Result<Option<WorkerId>, OpError> {
         let mut statement =
             self.conn.prepare_cached(&format!("SELECT {} FROM aether_runs WHERE no = ?1", row::RUN))?;
         let mut rows = statement.query(params![no])?;
-        rows.next()?.map_or(Ok(()), |row| row::run(row).map(drop))
+        rows.next()?.map_or(Ok(None), |row| row::run(row).map(|run| run.owner))
     }
 
-    fn lease(&mut self, no: i64, request: &ClaimRequest) -> Result<Lease, OpError> {
+    fn lease(
+        &mut self,
+        no: i64,
+        taken_from: Option<WorkerId>,
+        request: &ClaimRequest,
+    ) -> Result<Lease, OpError> {
         // A worker that never registered has nobody who could notice.
         self.conn
             .prepare_cached(
@@ -193,7 +198,7 @@ impl Batch<'_> {
             run
         };
         self.forget_run(&run.id);
-        Ok(Lease { run })
+        Ok(Lease { run, taken_from })
     }
 
     /// Releases a run; does nothing when `epoch` is not the run's or the run is over.

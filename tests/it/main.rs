@@ -19,6 +19,7 @@ mod kill_sweep;
 mod limits;
 mod lists;
 mod locks;
+mod logs;
 mod names;
 mod own_tables;
 mod patience;

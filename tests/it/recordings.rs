@@ -79,6 +79,8 @@ async fn the_fixtures_of_the_examples_are_up_to_date() {
     }
 }
 
+verify_recordings!(fn todays_code_fits_every_recording_of_the_folder, "tests/recordings/*.json");
+
 #[test]
 fn todays_code_fits_the_recorded_examples() {
     let report = verify_recordings!("tests/recordings/*.json");

@@ -84,7 +84,7 @@ impl Engine {
                     // The run ended and was purged since it was listed.
                     Err(StoreError::UnknownRun { .. }) => {}
                     Err(error @ StoreError::Corrupt { .. }) => {
-                        tracing::warn!(run = %run.id, %error, "what waits in a damaged run cannot be listed");
+                        tracing::warn!(target: "aether::engine", run = %run.id, %error, "what waits in a damaged run cannot be listed");
                     }
                     Err(error) => return Err(error),
                 }

@@ -36,7 +36,9 @@ impl Healer {
             match is_wanted(&**store, &record.id).await {
                 Ok(true) => found.push((record.id, newest)),
                 Ok(false) => self.settled(record.id, newest),
-                Err(error) => tracing::warn!(run = %record.id, %error, "cannot look what a run waits for"),
+                Err(error) => {
+                    tracing::warn!(target: "aether::engine", run = %record.id, %error, "cannot look what a run waits for")
+                }
             }
         }
         Ok(found)

@@ -83,7 +83,7 @@ async fn keep(inner: &Inner) -> Duration {
         match shared.renew(inner.noticed()).await {
             Ok(lost) => inner.lose(lost),
             Err(error) => {
-                tracing::warn!(%error, "cannot renew leases");
+                tracing::warn!(target: "aether::engine", %error, "cannot renew leases");
                 inner.watch().pause(shared.environment.monotonic());
                 return retry;
             }
@@ -104,7 +104,7 @@ async fn keep(inner: &Inner) -> Duration {
             watch.period().map_or(period, |of_others| of_others.min(period))
         }
         Err(error) => {
-            tracing::warn!(%error, "cannot look at the leases of other workers");
+            tracing::warn!(target: "aether::engine", %error, "cannot look at the leases of other workers");
             inner.watch().pause(until);
             retry
         }
@@ -125,7 +125,7 @@ impl Inner {
         for lost in &lost {
             let active = self.active().get(&lost.run).map(|active| Arc::clone(&active.run));
             if let Some(run) = active.filter(|run| run.is_lost(lost)) {
-                tracing::warn!(run = %run.id, "another worker has taken a run over while this one was silent");
+                tracing::warn!(target: "aether::engine", run = %run.id, "another worker has taken a run over while this one was silent");
                 run.fail(run.lost(lost.epoch));
             }
         }

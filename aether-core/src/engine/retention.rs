@@ -208,7 +208,7 @@ impl Retention {
                 let run = record.id.clone();
                 let decision = async { hook(PurgeCandidate { record, store: Arc::clone(store) }).await };
                 AssertUnwindSafe(decision).catch_unwind().await.unwrap_or_else(|_| {
-                    tracing::error!(%run, "the hook before a purge panicked: the run is kept");
+                    tracing::error!(target: "aether::engine", %run, "the hook before a purge panicked: the run is kept");
                     PurgeDecision::Keep
                 })
             }
@@ -319,8 +319,8 @@ async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, Stor
 pub(super) async fn keep_purging(inner: Arc<Inner>, retention: Retention) {
     while !inner.is_stopping() {
         match purge(&inner, &retention).await {
-            Ok(report) => tracing::debug!(?report, "ended runs were purged"),
-            Err(error) => tracing::warn!(%error, "cannot purge ended runs"),
+            Ok(report) => tracing::debug!(target: "aether::engine", ?report, "ended runs were purged"),
+            Err(error) => tracing::warn!(target: "aether::engine", %error, "cannot purge ended runs"),
         }
         inner.shared.environment.sleep(retention.every).await;
     }

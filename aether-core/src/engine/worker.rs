@@ -54,7 +54,7 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
         let woken = inner.wake_scheduler.notified();
         let next_look = shared.environment.sleep(inner.settings.poll);
         let claimed = claim(&inner, None).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot claim runs");
+            tracing::warn!(target: "aether::engine", %error, "cannot claim runs");
             0
         });
         // One claim takes a limited number of runs. More may be due, and no wake will tell: look again at once.
@@ -77,7 +77,7 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
 /// Claims the runs that could move and that nothing wakes.
 async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
     let found = healer.look(inner).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot look for runs that nothing wakes");
+        tracing::warn!(target: "aether::engine", %error, "cannot look for runs that nothing wakes");
         Vec::new()
     });
     for (run, newest) in found {
@@ -85,10 +85,12 @@ async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
             // No room, or another worker was first: if it still waits at the next look, that tries again.
             Ok(0) => {}
             Ok(_) => {
-                tracing::warn!(%run, "a waiting run was not woken by its message; it is claimed");
+                tracing::warn!(target: "aether::engine", %run, "a waiting run was not woken by its message; it is claimed");
                 healer.settled(run, newest);
             }
-            Err(error) => tracing::warn!(%run, %error, "cannot claim a run that nothing wakes"),
+            Err(error) => {
+                tracing::warn!(target: "aether::engine", %run, %error, "cannot claim a run that nothing wakes")
+            }
         }
     }
 }
@@ -100,7 +102,7 @@ async fn warn_of_unlinked(inner: &Inner) {
         for run in inner.shared.store.runs(filter).await.unwrap_or_default() {
             if !inner.is_linked(&run.workflow) {
                 let fault = not_linked(inner, &run.id, &run.workflow);
-                tracing::warn!(run = %run.id, %fault, "an open run is not advanced here");
+                tracing::warn!(target: "aether::engine", run = %run.id, %fault, "an open run is not advanced here");
             }
         }
     }
@@ -162,7 +164,7 @@ async fn look_into_inboxes(inner: Weak<Inner>, environment: Arc<dyn Environment>
 async fn poll_inboxes(inner: &Arc<Inner>) {
     let store = &inner.shared.store;
     let unread = store.unread_held(&inner.shared.worker).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot look for messages");
+        tracing::warn!(target: "aether::engine", %error, "cannot look for messages");
         Vec::new()
     });
     for (id, newest) in unread {
@@ -170,7 +172,7 @@ async fn poll_inboxes(inner: &Arc<Inner>) {
         let Some(run) = active.filter(|run| run.seen() < newest) else { continue };
         match store.inbox(&id, run.seen()).await {
             Ok(inbox) => run.notify(inbox),
-            Err(error) => tracing::warn!(run = %id, %error, "cannot read messages"),
+            Err(error) => tracing::warn!(target: "aether::engine", run = %id, %error, "cannot read messages"),
         }
     }
     // A child that ended elsewhere sent no message: who waits looks again.

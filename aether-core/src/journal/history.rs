@@ -280,6 +280,10 @@ pub struct History {
     delivered: usize,
     waiting: HashMap<Box<str>, Waker>,
     at_frontier: Vec<(CommandId, Waker)>,
+    /// By scope: commands in it and below that were begun, have no answer, and were not requested again.
+    begun: HashMap<Box<str>, usize>,
+    /// The run was suspended after the newest event of a command: all code up to there ran until it waited.
+    suspended: bool,
 }
 
 impl History {
@@ -298,11 +302,41 @@ impl History {
         for (place, winner) in decided {
             history.forget_below(&place, winner.as_deref());
         }
+        history.count_begun();
         history
     }
 
+    fn count_begun(&mut self) {
+        self.begun.clear();
+        for (place, record) in &self.commands {
+            if record.answer.is_none() && !record.requested {
+                scopes_of(place).for_each(|scope| *self.begun.entry(scope.into()).or_default() += 1);
+            }
+        }
+    }
+
+    /// Whether the code that runs next in `scope` is known to have run before. What the code did after the newest event
+    /// is known only where the run was suspended then.
+    pub fn replays(&self, scope: &str) -> bool {
+        !self.is_exhausted() || self.suspended || self.begun.get(scope).is_some_and(|begun| *begun > 0)
+    }
+
+    /// Whether there is anything to replay.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.deliveries.is_empty() && !self.suspended
+    }
+
+    /// The run has recorded something new about a command.
+    pub fn proceed(&mut self) {
+        self.suspended = false;
+    }
+
     fn apply(&mut self, event: Event) {
-        let Some(command) = event.command().cloned() else { return };
+        let Some(command) = event.command().cloned() else {
+            self.suspended |= matches!(event, Event::RunWaiting(_));
+            return;
+        };
+        self.suspended = false;
         self.resources.apply(&event);
         let place: Box<str> = command.place().into();
         let record = self.commands.entry(place.clone()).or_insert_with(|| CommandRecord::new(command));
@@ -343,7 +377,13 @@ impl History {
     /// What is recorded at `place`; marks it as asked for.
     pub fn request(&mut self, place: &str) -> Option<&CommandRecord> {
         let record = self.commands.get_mut(place)?;
-        record.requested = true;
+        if !std::mem::replace(&mut record.requested, true) && record.answer.is_none() {
+            for scope in scopes_of(place) {
+                if let Some(begun) = self.begun.get_mut(scope) {
+                    *begun = begun.saturating_sub(1);
+                }
+            }
+        }
         Some(record)
     }
 
@@ -397,6 +437,7 @@ impl History {
     pub fn forget(&mut self, scopes: &[String]) {
         let lost = |record: &CommandRecord| scopes.iter().any(|scope| record.command.is_within(scope));
         self.commands.retain(|_, record| record.requested || !lost(record));
+        self.count_begun();
     }
 
     /// The next answer, when nobody asks for it.
@@ -414,6 +455,11 @@ impl History {
     pub fn leftover(&self) -> Option<&CommandRecord> {
         self.stuck_at().or_else(|| self.commands.values().find(|record| !record.requested))
     }
+}
+
+/// The scopes that a place is in, from the inside out; the root scope is the empty text.
+fn scopes_of(place: &str) -> impl Iterator<Item = &str> {
+    place.rmatch_indices('.').filter_map(|(at, _)| place.get(..at)).chain(std::iter::once(""))
 }
 
 fn committed_result(result: Option<Payload>, error: Option<Payload>) -> Option<Result<Payload, Payload>> {

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tracing::Instrument as _;
+
 use crate::journal::event::{
     CommandEmitted, Event, NodeFinished, ToolInvocationRefused, ToolInvocationStarted,
 };
@@ -16,7 +18,9 @@ use crate::perform::failures::Failures;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
+use crate::run::log;
 use crate::run::matcher::Matched;
+use crate::run::replayed_log::ComputedAgain;
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
 use crate::vocabulary::failure::StepError;
@@ -73,15 +77,19 @@ pub(crate) async fn execute_step(
     };
     step_call.options.retry = Some(call.options.retry.unwrap_or_else(|| run.shared.retries.of(class)));
     if class == EffectClass::Pure {
-        return step_call.compute().await;
+        return ComputedAgain(Box::pin(step_call.compute())).await;
     }
     let command = &step_call.command;
     match run.request(command, class, Some(&step_call.digest), step_call.site.clone()).await {
         Matched::Answered => step_call.inject().await,
         Matched::Begun(record) => {
             run.wait_for_frontier(command).await;
-            let next = step_call.resume(*record).await;
-            step_call.follow(next).await
+            let span = log::step_span(command, &step_call.name);
+            let resumed = async {
+                let next = step_call.resume(*record).await;
+                step_call.follow(next).await
+            };
+            resumed.instrument(span).await
         }
         Matched::New => {
             if run.has_answer(command) {
@@ -89,10 +97,14 @@ pub(crate) async fn execute_step(
             }
             run.wait_for_frontier(command).await;
             run.apply_backpressure().await;
-            match step_call.permitted(None).await {
-                Ok(()) => step_call.follow(Next::Again).await,
-                Err(closed) => closed,
-            }
+            let span = log::step_span(command, &step_call.name);
+            let made = async {
+                match step_call.permitted(None).await {
+                    Ok(()) => step_call.follow(Next::Again).await,
+                    Err(closed) => closed,
+                }
+            };
+            made.instrument(span).await
         }
     }
 }

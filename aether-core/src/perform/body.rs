@@ -9,10 +9,12 @@ use std::pin::pin;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
+use tracing::Instrument as _;
 
 use crate::perform::body_outcome::{BodyOutcome, body_outcome};
 use crate::perform::call::StepCall;
 use crate::run::fault::Fault;
+use crate::run::log;
 use crate::step::body::BodyResult;
 use crate::step::context::StepCx;
 use crate::store::intent::DurableIntent;
@@ -73,7 +75,10 @@ impl StepCall {
 
     async fn call(&mut self, cx: StepCx) -> BodyOutcome {
         let in_flight = self.run.in_flight();
+        let span = log::attempt_span(self.attempt);
+        tracing::debug!(target: log::STEP, run = %self.run.id, command = %self.command, attempt = self.attempt, "attempt begins");
         let body = in_net(|| self.intercepted(&cx).unwrap_or_else(|| self.real(&cx)));
+        let body = body.map(|body| if span.is_disabled() { body } else { body.instrument(span).boxed() });
         let ended = match body {
             Ok(body) if self.options.class.changes_world() => self.with_heartbeat(body, &cx).await,
             // A body that changes nothing can be dropped at any point, so a cancelled run does not wait for it.

@@ -188,7 +188,7 @@ impl StepCall {
             let Some(wait) = LOOKS.wait_after(looks).filter(|_| !permanent) else {
                 return Err(failure.context(format_args!("after {} looks", looks + 1)));
             };
-            tracing::warn!(run = %self.run.id, command = %self.command, %failure, "a verifier failed");
+            tracing::warn!(target: "aether::step", run = %self.run.id, command = %self.command, %failure, "a verifier failed");
             looks += 1;
             environment.sleep(wait).await;
         }
@@ -220,7 +220,7 @@ impl StepCall {
                 self.journal(&found);
                 let (resource, id, expected, now) =
                     (&found.resource, &found.id, &found.expected, &found.found);
-                tracing::warn!(run = %self.run.id, command = %self.command, resource, id, expected, found = now,
+                tracing::warn!(target: "aether::step", run = %self.run.id, command = %self.command, resource, id, expected, found = now,
                     "a resource differs from the recorded state; the run continues");
                 false
             }
@@ -258,7 +258,7 @@ impl StepCall {
             match message.payload.decode() {
                 Ok(reply) => return Some((reply, message)),
                 Err(error) => {
-                    tracing::warn!(run = %self.run.id, %error, "an unreadable decision was ignored");
+                    tracing::warn!(target: "aether::step", run = %self.run.id, %error, "an unreadable decision was ignored");
                     let consumed = vec![message];
                     self.run.append(Vec::new(), AppendExtras { consumed, ..AppendExtras::default() });
                 }

@@ -21,7 +21,7 @@ impl StepCall {
         let Some(progress) = heartbeats.take_unsaved() else { return };
         let (run, command) = (&self.run, &self.command);
         if let Err(error) = run.shared.store.save_progress(&run.id, run.epoch, command, progress).await {
-            tracing::warn!(run = %run.id, %command, %error, "the progress of a step was not kept");
+            tracing::warn!(target: "aether::step", run = %run.id, %command, %error, "the progress of a step was not kept");
         }
     }
 

@@ -22,6 +22,7 @@ use crate::perform::failures::Failures;
 use crate::run::append::{AppendExtras, unencodable};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
+use crate::run::log;
 use crate::sched::Mutex;
 use crate::step::body::Body;
 use crate::step::context::StepCx;
@@ -53,6 +54,7 @@ struct Attempt {
     /// The outcome, once the body was called.
     event: Option<Event>,
     last_event: LastEvent,
+    span: tracing::Span,
 }
 
 impl std::fmt::Debug for Attempt {
@@ -74,6 +76,7 @@ impl Work for Attempt {
         // Polled once: inside the store's transaction no runtime polls it again, and waiting would hold up every other
         // append of the store.
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            let _attempt = self.span.enter();
             self.body.call(self.cx.clone(), &self.args).now_or_never()
         }));
         let ended = match polled.transpose() {
@@ -214,6 +217,8 @@ impl StepCall {
             cx: cx.clone(),
             key: self.key(),
             head: head.clone(),
+            // Made here: the store's thread is in no span of the run.
+            span: log::attempt_span(self.attempt),
             event: None,
             last_event: Arc::clone(&last_event),
         };
@@ -225,6 +230,7 @@ impl StepCall {
         let mut events = head;
         events.extend(event.clone());
         self.run.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
+        log::appended(&self.run.id, &events);
         self.run.shared.observe(&self.run.id, self.run.now(), events);
         event
     }

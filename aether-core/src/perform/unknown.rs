@@ -120,7 +120,7 @@ impl StepCall {
                     return self.happened(invocation, value, "probe", Vec::new()).await;
                 }
                 (Ok(Probe::DidNotHappen), Some(worker)) => {
-                    tracing::warn!(
+                    tracing::warn!(target: "aether::step",
                         run = %self.run.id, step = %self.command, %worker,
                         "a step waits: it did not happen yet, but the worker that began it is paused and may still do it"
                     );

@@ -107,7 +107,7 @@ impl fmt::Debug for Approvals {
 /// Asks a rule; a rule that panics requires approval.
 pub(crate) fn or_yes(step: &str, needed: impl FnOnce() -> bool) -> bool {
     std::panic::catch_unwind(AssertUnwindSafe(needed)).unwrap_or_else(|_| {
-        tracing::warn!(
+        tracing::warn!(target: "aether::step",
             step,
             "the rule that says whether a call needs approval panicked: the call needs approval"
         );

@@ -10,6 +10,7 @@ use crate::journal::large_values::{LargeValue, has_large, large};
 use crate::policy::replay::Mode;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
+use crate::run::log;
 use crate::run::taken::Taken;
 use crate::store::ack::{Ack, AppendReply};
 use crate::store::api::{Append, StatusChange, Work};
@@ -44,6 +45,7 @@ impl Run {
         if self.is_halted() {
             return self.halted().await;
         }
+        self.lock().history.proceed();
         let frame = Frame { count, text: String::new() };
         match self.queue(frame, Some(work), None, AppendExtras::default(), true) {
             Some(reply) => self.receipt(reply).await,
@@ -90,10 +92,21 @@ impl Run {
                 return None;
             }
         };
-        self.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
+        self.note_appended(&events);
         let reply = self.queue(frame, None, acquire, extras, awaited);
+        log::appended(&self.id, &events);
         self.shared.observe(&self.id, self.now(), events);
         reply
+    }
+
+    fn note_appended(&self, events: &[Event]) {
+        let mut state = self.lock();
+        for event in events {
+            state.obligations.apply(event);
+            if event.command().is_some() {
+                state.history.proceed();
+            }
+        }
     }
 
     /// Gives an append its position and puts it into the store's queue.
@@ -107,9 +120,10 @@ impl Run {
     ) -> Option<AppendReply> {
         let at = self.now();
         let consumed = extras.consumed.into_iter().map(Taken::queued).collect();
+        let count = frame.count;
         let mut state = self.lock();
         let expected = state.next;
-        state.next += Position::from(frame.count);
+        state.next += Position::from(count);
         let (ack, reply) = if awaited {
             let (ack, reply) = Ack::awaited(self.id.clone(), state.next, Arc::clone(&self.watermark));
             (ack, Some(reply))
@@ -134,6 +148,7 @@ impl Run {
             ack,
         });
         drop(state);
+        tracing::trace!(target: log::STORE, run = %self.id, epoch = self.epoch, position = expected, events = count, "append");
         reply
     }
 

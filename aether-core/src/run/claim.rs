@@ -46,6 +46,8 @@ pub(crate) struct Run {
     pub(super) root: Arc<AtomicWaker>,
     /// Wakes waits when messages arrive.
     pub(super) notified: Notify,
+    /// The claim began with a history to replay.
+    resumed: bool,
     /// Read-locked by each start of a child until the child exists; the end of the run write-locks it.
     pub(super) starting: Arc<SharedLock<()>>,
 }
@@ -104,6 +106,7 @@ impl Run {
             epoch: origin.epoch,
             mode: origin.mode,
             seed: origin.seed,
+            resumed: origin.mode == Mode::Verify || !origin.history.is_empty(),
             shared,
             state: Mutex::new(State {
                 next: origin.next,
@@ -207,6 +210,16 @@ impl Run {
     pub(crate) fn wait(self: &Arc<Self>, command: CommandId, until: Option<Timestamp>) -> WaitGuard {
         self.lock().waits.insert(command.clone(), until);
         WaitGuard(Arc::clone(self), command)
+    }
+
+    /// Whether the claim began with a history to replay.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// Whether the code that runs next in `scope` ran before, in this process or another one.
+    pub(crate) fn is_replayed(&self, scope: &str) -> bool {
+        self.mode == Mode::Verify || self.lock().history.replays(scope)
     }
 
     /// Whether something waits durably.

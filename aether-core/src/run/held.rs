@@ -22,7 +22,7 @@ impl Run {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(run = %self.id, %error, "a body waits, because leases cannot be renewed");
+                    tracing::warn!(target: "aether::run", run = %self.id, %error, "a body waits, because leases cannot be renewed");
                     shared.environment.sleep(RENEWAL_RETRY.min(shared.leases.lease)).await;
                 }
             }

@@ -141,7 +141,7 @@ impl Run {
         class: EffectClass,
         found: Option<RecordedResult>,
     ) -> T {
-        tracing::error!(run = %self.id, %command, ?found, "recorded answer is of another kind");
+        tracing::error!(target: "aether::run", run = %self.id, %command, ?found, "recorded answer is of another kind");
         let side = CommandSummary { command: command.clone(), class, digest: None, site: None };
         self.diverged(Some(side.clone()), Some(side)).await
     }

@@ -92,7 +92,7 @@ pub(crate) fn refuse(
     reason: impl std::fmt::Display,
     consumed: Vec<Taken>,
 ) {
-    tracing::warn!(run = %run.id, %command, actor, %reason, "a reply was refused; the wait continues");
+    tracing::warn!(target: "aether::run", run = %run.id, %command, actor, %reason, "a reply was refused; the wait continues");
     let (command, reason) = (command.clone(), reason.to_string());
     let refused = AnswerRefused { command, reason, actor: actor.into() };
     run.append(vec![refused.into()], AppendExtras { consumed, ..AppendExtras::default() });

@@ -249,11 +249,11 @@ impl StepCx {
         let recorded = match Payload::encode(&progress) {
             Ok(progress) if progress.as_str().len() <= limit => Some(progress),
             Ok(_) => {
-                tracing::warn!(step = %self.scope.given.command, limit, "progress over `Limits::payload` is not kept");
+                tracing::warn!(target: "aether::step", step = %self.scope.given.command, limit, "progress over `Limits::payload` is not kept");
                 None
             }
             Err(error) => {
-                tracing::warn!(step = %self.scope.given.command, %error, "progress is not kept");
+                tracing::warn!(target: "aether::step", step = %self.scope.given.command, %error, "progress is not kept");
                 None
             }
         };
@@ -320,7 +320,7 @@ impl StepCx {
     pub fn changed(&self, resource: &str, id: &str, operation: &str) -> Changed<'_> {
         let declared = self.scope.given.options.changes;
         if !declared.is_empty() && !declared.contains(&resource) {
-            tracing::warn!(run = %self.scope.given.run, command = %self.scope.given.command, resource, id,
+            tracing::warn!(target: "aether::step", run = %self.scope.given.run, command = %self.scope.given.command, resource, id,
                 "a step changed a resource of a kind that it does not declare: no verifier will inspect it");
         }
         Changed {

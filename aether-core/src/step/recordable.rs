@@ -55,7 +55,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the recorded error of a step or workflow",
     label = "not a recordable error",
-    note = "use `aether::Result<T>`, or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`"
+    note = "use `aether::Result<T>`, into whose error `?` turns any other one, also `anyhow::Error` and `eyre::Report`; or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`"
 )]
 pub trait RecordableError: Recordable + Debug + Display + Sync {}
 

@@ -234,6 +234,8 @@ pub struct ClaimRequest {
 pub struct Lease {
     /// The run as it was when it was claimed, with the new owner and epoch.
     pub run: RunRecord,
+    /// The silent worker that it was taken from; `None` for a run that no worker held.
+    pub taken_from: Option<WorkerId>,
 }
 
 /// A message to a run: a signal, an operator's decision, a request to cancel.

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::view::run::{RunView, StepView};
-use crate::view::text::{OneLine, error_text};
+use crate::view::text::OneLine;
+use crate::vocabulary::error_text::error_text;
 use crate::vocabulary::id::CommandId;
 
 /// A step that is being tried again. Displays as one line:

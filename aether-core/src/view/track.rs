@@ -8,8 +8,8 @@ use crate::inbox::decisions::ApprovalOutcome;
 use crate::journal::event::{Event, InvocationDecision};
 use crate::view::execution::{CALLBACK, CLOCK, EventTime, Execution, Lifecycle, Purpose};
 use crate::view::run::RunView;
-use crate::view::text::error_text;
 use crate::vocabulary::contract::{Constraints, Status, Trigger};
+use crate::vocabulary::error_text::error_text;
 use crate::vocabulary::id::{CommandId, InvocationId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 

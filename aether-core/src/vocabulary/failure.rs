@@ -2,6 +2,7 @@
 //!
 //! Promise: an error is recorded and decoded like any other value, so a replay sees the error that the first run saw.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use crate::vocabulary::payload::Payload;
 /// Result of workflows and steps that use the recordable [`Failure`].
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// A recordable error: message, source chain and class. Every [`std::error::Error`] converts into it with `?`.
+/// A recordable error: message, source chain and class. Every [`std::error::Error`] converts into it with `?`, and so do
+/// `anyhow::Error`, `eyre::Report` and text.
 ///
 /// ```
 /// use aether_core::failure::Failure;
@@ -199,12 +201,33 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// Any error becomes a `Failure`. A `StepError` and a [`KnownError`] keep their class and minimum wait, also as the
-/// source of another error.
-impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
+/// Any error becomes a `Failure`: one that implements [`std::error::Error`], and what turns into a boxed one, such as
+/// `anyhow::Error`, `eyre::Report` and text. A `StepError` and a [`KnownError`] keep their class and minimum wait, also as
+/// the source of another error.
+///
+/// ```
+/// use aether_core::failure::Failure;
+/// use aether_core::outcome::FailureClass;
+/// let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+/// let failure = Failure::from(anyhow::Error::new(lost).context("ask the bank"));
+/// assert_eq!(failure.to_string(), "ask the bank: connection reset");
+/// assert_eq!(failure.class(), FailureClass::Retryable);
+/// ```
+impl<E: Into<Box<dyn StdError + Send + Sync>> + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
+        // Looked for first: as a boxed error, a report hides the type of the error in it, and with it the class.
+        match in_report(&error) {
+            Some(error) => Self::of(error),
+            None => Self::of(&*error.into()),
+        }
+    }
+}
+
+impl Failure {
+    /// The failure that records `error`, with its sources.
+    fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut sources = Vec::new();
-        let mut known = known(&error);
+        let mut known = known(error);
         let mut next = error.source();
         while let Some(source) = next {
             sources.push(source.to_string());
@@ -258,6 +281,46 @@ impl ErrorHints {
 pub struct KnownError(pub fn(&(dyn StdError + 'static)) -> Option<ErrorHints>);
 
 inventory::collect!(KnownError);
+
+/// Finds the error in a report: a type that holds any error and is none itself. `?` works on every report; one that is
+/// registered keeps the class of the error that it was made of directly, too. `anyhow::Error` is known without this.
+///
+/// ```standalone_crate
+/// use aether_core::failure::{Failure, KnownReport};
+/// use aether_core::outcome::FailureClass;
+/// # mod inventory { pub use ::inventory::submit; }
+/// # mod eyre {
+/// #     use std::error::Error;
+/// #     pub struct Report(pub Box<dyn Error + Send + Sync>);
+/// #     impl std::ops::Deref for Report {
+/// #         type Target = dyn Error + Send + Sync;
+/// #         fn deref(&self) -> &Self::Target { &*self.0 }
+/// #     }
+/// #     impl From<Report> for Box<dyn Error + Send + Sync> {
+/// #         fn from(report: Report) -> Self { report.0.to_string().into() }
+/// #     }
+/// # }
+/// inventory::submit! {
+///     KnownReport(|any| any.downcast_ref::<eyre::Report>().map(|report| &**report as _))
+/// }
+///
+/// # fn main() {
+/// # let lost = eyre::Report(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
+/// assert_eq!(Failure::from(lost).class(), FailureClass::Retryable);
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct KnownReport(pub fn(&dyn Any) -> Option<&(dyn StdError + 'static)>);
+
+inventory::collect!(KnownReport);
+
+/// The error in a report, if `any` is one.
+fn in_report(any: &dyn Any) -> Option<&(dyn StdError + 'static)> {
+    if let Some(report) = any.downcast_ref::<anyhow::Error>() {
+        return Some(&**report);
+    }
+    inventory::iter::<KnownReport>.into_iter().find_map(|known| known.0(any))
+}
 
 /// The hints for one error, if its type gives any.
 fn known(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
@@ -410,23 +473,24 @@ impl<E: fmt::Display> fmt::Display for StepError<E> {
 
 impl<E: fmt::Debug + fmt::Display> StdError for StepError<E> {}
 
-/// Adds context to a failing result, in the manner of the `anyhow` crate.
+/// Adds context to a failing result. The method has a name of its own, so that a file may import this trait and that of
+/// `anyhow` or `eyre`.
 ///
 /// ```
-/// use aether_core::failure::{Context, Result};
-/// fn port(text: &str) -> Result<u16> { text.parse::<u16>().context("read the port") }
+/// use aether_core::failure::{InContext, Result};
+/// fn port(text: &str) -> Result<u16> { text.parse::<u16>().in_context("read the port") }
 /// assert_eq!(port("x").unwrap_err().to_string(), "read the port: invalid digit found in string");
 /// ```
-pub trait Context<T> {
+pub trait InContext<T> {
     /// Puts `context` in front of the error's message.
     ///
     /// # Errors
     /// The failure, with its context.
-    fn context(self, context: impl fmt::Display) -> Result<T>;
+    fn in_context(self, context: impl fmt::Display) -> Result<T>;
 }
 
-impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
-    fn context(self, context: impl fmt::Display) -> Result<T> {
+impl<T, E: Into<Failure>> InContext<T> for std::result::Result<T, E> {
+    fn in_context(self, context: impl fmt::Display) -> Result<T> {
         self.map_err(|e| e.into().context(context))
     }
 }
@@ -464,6 +528,31 @@ mod tests {
         let class = |kind: std::io::ErrorKind| Failure::from(std::io::Error::from(kind)).class();
         assert_eq!(class(std::io::ErrorKind::ConnectionRefused), FailureClass::Retryable);
         assert_eq!(class(std::io::ErrorKind::NotFound), FailureClass::Unclassified);
+    }
+
+    #[test]
+    fn a_report_keeps_the_class_of_the_error_in_it() {
+        let lost = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let report = |error: anyhow::Error| Failure::from(error);
+        let bare = report(lost().into());
+        assert_eq!((bare.class(), bare.to_string()), (FailureClass::Retryable, "connection reset".into()));
+        let deep = report(anyhow::Error::new(lost()).context("read").context("ask"));
+        assert_eq!(
+            (deep.class(), deep.to_string()),
+            (FailureClass::Retryable, "ask: read: connection reset".into())
+        );
+        let step = report(anyhow::Error::new(StepError::App(Failure::permanent("no"))).context("call"));
+        assert_eq!(step.class(), FailureClass::Permanent);
+        assert_eq!(report(anyhow::anyhow!("no class")).class(), FailureClass::Unclassified);
+    }
+
+    #[test]
+    fn a_boxed_error_and_text_become_failures() {
+        let boxed: Box<dyn StdError + Send + Sync> =
+            Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset));
+        assert_eq!(Failure::from(boxed).class(), FailureClass::Retryable);
+        assert_eq!(Failure::from("no such user").message(), "no such user");
+        assert_eq!(Failure::from(format!("no user {}", 7)).message(), "no user 7");
     }
 
     #[test]

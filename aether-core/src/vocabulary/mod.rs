@@ -6,6 +6,7 @@ pub(crate) mod callback_token;
 pub mod contract;
 pub mod deps;
 pub mod environment;
+pub(crate) mod error_text;
 pub mod failure;
 pub mod id;
 pub mod labels;

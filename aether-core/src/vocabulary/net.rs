@@ -45,7 +45,7 @@ impl<F> Drop for Netted<F> {
             return drop(future);
         }
         if let Err(message) = in_net(|| drop(future)) {
-            tracing::error!(run = %self.run, message, "a destructor panicked while the run's code was dropped");
+            tracing::error!(target: "aether::run", run = %self.run, message, "a destructor panicked while the run's code was dropped");
         }
     }
 }

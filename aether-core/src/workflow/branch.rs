@@ -83,7 +83,7 @@ macro_rules! tuples {
                 $(
                     let mut cx = fork.branch('b', $number);
                     let branch = self.$number;
-                    let mut $branch = pin!(maybe_done(WorkflowCode::new(async move { branch(&mut cx).await })));
+                    let mut $branch = pin!(maybe_done(WorkflowCode::of(cx.log_scope(), async move { branch(&mut cx).await })));
                 )+
                 poll_fn(|w| {
                     let mut done = true;
@@ -112,7 +112,7 @@ macro_rules! tuples {
                 $(
                     let mut cx = fork.branch('b', $number);
                     let branch = self.$number;
-                    let mut $branch = pin!(WorkflowCode::new(async move { branch(&mut cx).await }));
+                    let mut $branch = pin!(WorkflowCode::of(cx.log_scope(), async move { branch(&mut cx).await }));
                 )+
                 poll_fn(|w| {
                     $(
@@ -239,7 +239,7 @@ impl Cx {
             let mut waiting = items.into_iter().enumerate().map(|(number, item)| {
                 let mut cx = fork.branch('i', number);
                 let body = body.clone();
-                WorkflowCode::new(async move { (number, body(&mut cx, item).await) })
+                WorkflowCode::of(cx.log_scope(), async move { (number, body(&mut cx, item).await) })
             });
             let limit = chosen.load(Ordering::Relaxed).max(1);
             let mut running: FuturesUnordered<_> = waiting.by_ref().take(limit).collect();

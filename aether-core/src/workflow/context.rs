@@ -20,6 +20,7 @@ use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::run::matcher::Matched;
 use crate::run::program::Children;
+use crate::run::replayed_log::LogScope;
 use crate::step::body::{Body, Step, StepBody};
 use crate::step::tool::Tool;
 use crate::store::schedules::tick_of_run;
@@ -183,6 +184,11 @@ impl Cx {
     pub fn retry(&mut self, retry: Retry) -> &mut Self {
         self.next_marks.retry = Some(retry);
         self
+    }
+
+    /// This scope, as far as its log is concerned.
+    pub(crate) fn log_scope(&self) -> Option<Arc<LogScope>> {
+        LogScope::of(&self.run, &self.path)
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -534,7 +540,7 @@ where
     let scope = cx.scope(path, def, marks);
     let too_deep = scope.depth() > scope.run.shared.limits.depth;
     let run = Arc::clone(&scope.run);
-    let body = WorkflowCode::new(body(scope));
+    let body = WorkflowCode::of(scope.log_scope(), body(scope));
     let (command, children) = (CommandId::new("", ""), &cx.children);
     let mut ticket =
         Ticket { run, command, marks: Marks::default(), children, def: cx.def, state: &mut cx.state };

@@ -15,6 +15,7 @@ use crate::step::recordable::{Recordable, RecordableError};
 use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::workflow::context::Cx;
+use crate::workflow::gate::WorkflowCode;
 
 /// A workflow function. Implemented by `#[workflow]` for the type named like the function.
 pub trait Workflow: Sized + Send + Sync + 'static {
@@ -48,7 +49,9 @@ pub(crate) fn run_erased<W: Workflow>(
     children: Option<Arc<dyn Children>>,
     input: &Payload,
 ) -> Result<BoxFuture<'static, Completion>, PayloadError> {
-    let body = W::run(Cx::root(run, children), W::decode(input)?);
+    let cx = Cx::root(run, children);
+    let scope = cx.log_scope();
+    let body = WorkflowCode::of(scope, W::run(cx, W::decode(input)?));
     Ok(Box::pin(async move {
         Ok(match body.await {
             Ok(value) => Ok(Payload::encode(&value)?),

@@ -7,8 +7,10 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::run::replayed_log::{EnteredScope, LogScope, entered};
 use crate::vocabulary::id::RunId;
 
 mod sealed {
@@ -194,7 +196,10 @@ struct Entered {
 
 impl Entered {
     fn new(phase: Phase, state: Option<u16>) -> Self {
-        Self { phase: PHASE.with(|p| p.replace(phase)), state: STATE.with(|s| s.replace(state)) }
+        let former =
+            Self { phase: PHASE.with(|p| p.replace(phase)), state: STATE.with(|s| s.replace(state)) };
+        entered(phase == Phase::Workflow);
+        former
     }
 }
 
@@ -202,23 +207,35 @@ impl Drop for Entered {
     fn drop(&mut self) {
         PHASE.with(|p| p.set(self.phase));
         STATE.with(|s| s.set(self.state));
+        entered(self.phase == Phase::Workflow);
     }
 }
 
 /// Workflow code: polled in [`Phase::Workflow`].
 #[derive(Debug)]
-pub(crate) struct WorkflowCode<F>(Pin<Box<F>>);
+pub(crate) struct WorkflowCode<F> {
+    future: Pin<Box<F>>,
+    /// The scope it is the code of, where its log depends on that. `None` is the scope of the code around it.
+    scope: Option<Arc<LogScope>>,
+}
 
 impl<F: Future> WorkflowCode<F> {
     pub(crate) fn new(future: F) -> Self {
-        Self(Box::pin(future))
+        Self { future: Box::pin(future), scope: None }
+    }
+
+    /// The code of a scope of its own.
+    pub(crate) fn of(scope: Option<Arc<LogScope>>, future: F) -> Self {
+        Self { future: Box::pin(future), scope }
     }
 }
 
 impl<F: Future> Future for WorkflowCode<F> {
     type Output = F::Output;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // Dropped after `_entered`, which looks at the scope.
+        let _scope = self.scope.as_ref().map(EnteredScope::new);
         let _entered = Entered::new(Phase::Workflow, None);
-        self.0.as_mut().poll(cx)
+        self.future.as_mut().poll(cx)
     }
 }

@@ -59,7 +59,7 @@ impl Cx {
             }
             fork.check().await;
             let mut cx = fork.branch('p', 0);
-            let plan = WorkflowCode::new(async move { planner(&mut cx).await }).await?;
+            let plan = WorkflowCode::of(cx.log_scope(), async move { planner(&mut cx).await }).await?;
             run.wait_for_frontier(&command).await;
             if run.mode == Mode::Verify {
                 let requested = Box::new(CommandSummary { command, class, digest: None, site });

@@ -18,18 +18,35 @@ pub const RECORD: &str = "AETHER_RECORD";
 /// Replays every recording whose file fits the pattern against the workflows of this program, and panics where one of
 /// them does not fit: with what was recorded, what today's code asks for, and where in the source both stand.
 ///
-/// The pattern is relative to the package's folder; its last part may hold `*` and `?`. Yields a [`Report`], which is
-/// also printed.
+/// The pattern is relative to the package's folder; its last part may hold `*` and `?`. Outside of functions, with a name,
+/// it is a test. Inside of a function, with the pattern alone, it yields a [`Report`], which is also printed.
 ///
 /// ```no_run
 /// # // In a test of the program that holds the workflows:
-/// let report = aether_testing::verify_recordings!("fixtures/*.json");
-/// assert!(report.recorded() > 100);
+/// aether_testing::verify_recordings!(fn recorded_runs_fit_the_code, "fixtures/*.json");
+///
+/// #[test]
+/// fn there_are_enough_recordings() {
+///     let report = aether_testing::verify_recordings!("fixtures/*.json");
+///     assert!(report.recorded() > 100);
+/// }
 /// ```
 #[macro_export]
 macro_rules! verify_recordings {
-    ($pattern:literal) => {
+    ($pattern:literal $(,)?) => {
         $crate::recordings::assert_all(concat!(env!("CARGO_MANIFEST_DIR"), "/", $pattern))
+    };
+    ($(#[$attribute:meta])* fn $name:ident, $pattern:literal $(,)?) => {
+        $(#[$attribute])*
+        #[test]
+        fn $name() {
+            let _printed = $crate::verify_recordings!($pattern);
+        }
+    };
+    ($($other:tt)*) => {
+        ::core::compile_error!(
+            "write `verify_recordings!(\"recordings/*.json\")` in a function, or `verify_recordings!(fn name_of_the_test, \"recordings/*.json\");` outside of one"
+        );
     };
 }
 

@@ -50,10 +50,14 @@ impl Live {
         self.world.sleep_until(until).await;
     }
 
+    /// How much virtual time is left until `due`.
+    pub(crate) fn left_until(&self, due: Timestamp) -> Duration {
+        Duration::try_from(due.duration_since(self.world.now())).unwrap_or_default()
+    }
+
     /// How much is left of this much virtual time since the simulation began.
     pub(crate) fn until(&self, after: Duration) -> Duration {
-        let until = self.begun.saturating_add(after).unwrap_or(Timestamp::MAX);
-        Duration::try_from(until.duration_since(self.world.now())).unwrap_or_default()
+        self.left_until(self.begun.saturating_add(after).unwrap_or(Timestamp::MAX))
     }
 
     /// Asks the run to cancel itself, for `reason` and on behalf of `actor`.

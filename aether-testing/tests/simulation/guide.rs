@@ -151,6 +151,21 @@ async fn servers_answer_by_method_and_url(sim: Sim<ordered>) {
     assert_eq!(sim.run(()).await.assert_completed(), &201);
 }
 
+#[aether::test]
+async fn an_order_is_asked_for_while_it_is_open(sim: Sim<triage>) {
+    let sim = answered(sim).meanwhile(|live| async move {
+        live.sleep_until(Duration::from_secs(3600)).await;
+        let view = live.engine().view(live.run_id()).await.unwrap();
+        assert_eq!(view.steps.last().unwrap().command.name(), "sleep");
+        live.cancel("closed by the customer", "ann").await.unwrap();
+    });
+
+    let report = sim.run("login".into()).await;
+
+    assert!(report.assert_failed().to_string().contains("closed by the customer"));
+    report.assert_effects(&["search", "sleep"]);
+}
+
 /// What stands in the guide's Rust blocks, and nothing else, is code of this file.
 #[test]
 fn every_block_of_the_guide_is_in_this_file() {

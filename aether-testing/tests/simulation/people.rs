@@ -148,3 +148,57 @@ async fn other_systems_report_outcomes_later() {
         Sim::new::<rendering>().reports_after::<render>(hour, |_| Err(Failure::permanent("no light")));
     assert!(failing.run(()).await.assert_failed().to_string().contains("no light"));
 }
+
+/// A person has two days, and takes thirty hours of them.
+#[workflow]
+async fn slow_approval(cx: &mut Cx) -> Result<bool> {
+    let asked = cx.approval("a new desk").expires(2 * DAY);
+    Ok(matches!(asked.await?, Decision::Approved { .. }))
+}
+
+#[tokio::test]
+async fn a_person_who_was_asked_before_a_crash_does_not_begin_anew() {
+    let thirty_hours = Duration::from_secs(30 * 3600);
+    let sim = Sim::new::<slow_approval>().grants("a new desk", "ann").people_take(thirty_hours);
+    // A crash comes after half of the time limit: a person who began anew would be too late.
+    let report = sim.crash_at_every_boundary(()).await;
+    assert!(report.crashes() > 3, "{report}");
+}
+
+/// Wire money.
+#[step(effect = "tool", on_unknown = "ask")]
+async fn wire(_cx: &mut StepCx, cents: u32) -> Result<String> {
+    not_stubbed(cents)
+}
+
+#[workflow]
+async fn wiring(cx: &mut Cx, cents: u32) -> Result<String> {
+    Ok(wire(cx, cents).await?)
+}
+
+#[tokio::test]
+async fn an_operator_says_what_became_of_a_call_in_doubt() {
+    let sim = Sim::new::<wiring>().in_doubt::<wire>().people_take(DAY);
+    let happened = sim.clone().resolves::<wire>(|cents| Probe::Happened(format!("receipt for {cents}")));
+    let report = happened.run(5).await;
+    assert_eq!(report.assert_completed(), "receipt for 5");
+    report.assert_took(DAY);
+    report.assert_calls::<wire>(1);
+
+    let abandoned = sim.clone().resolves::<wire>(|_| Probe::Unknown).run(5).await;
+    abandoned.assert_failed();
+    abandoned.assert_in_doubt::<wire>(1);
+
+    let error = sim.clone().try_run(5).await.unwrap_err().to_string();
+    assert!(error.contains(".resolves::<wire>(|args| Probe::Happened(its_value))"), "{error}");
+
+    let error = sim.resolves::<wire>(|_| Probe::DidNotHappen).try_run(5).await.unwrap_err().to_string();
+    assert!(error.contains("100 attempts were in doubt"), "{error}");
+}
+
+#[tokio::test]
+async fn an_operator_resolves_what_a_crash_left_in_doubt() {
+    let sim = Sim::new::<wiring>().stub::<wire>(|cents| Ok(format!("receipt for {cents}")));
+    let sim = sim.resolves::<wire>(|cents| Probe::Happened(format!("receipt for {cents}")));
+    assert!(sim.crash_at_every_boundary(5).await.crashes() > 3);
+}

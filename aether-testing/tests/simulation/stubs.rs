@@ -280,3 +280,33 @@ async fn servers_fail_answer_in_order_and_take_their_time() {
     let error = Sim::new::<ordering>().try_run(()).await.unwrap_err().to_string();
     assert!(error.contains(&format!(".http(\"GET\", \"{SHOP}/items/7/stock\", |call|")), "{error}");
 }
+
+/// Count words.
+#[step(effect = "pure")]
+async fn total(words: std::collections::HashMap<String, u32>) -> Result<u32> {
+    Ok(words.get("bell").copied().unwrap_or(0))
+}
+
+/// Look a word up.
+#[step(effect = "read")]
+async fn count(_cx: &mut StepCx, word: &str) -> Result<u32> {
+    not_stubbed(word)
+}
+
+#[workflow]
+async fn counting(cx: &mut Cx) -> Result<u32> {
+    let (one, two) = cx
+        .join((async |cx: &mut Cx| count(cx, "bell").await, async |cx: &mut Cx| count(cx, "sea").await))
+        .await;
+    let words = [("bell", one?), ("sea", two?), ("key", 1), ("net", 1)];
+    Ok(total(cx, words.map(|(word, count)| (word.to_owned(), count)).into()).await?)
+}
+
+#[tokio::test]
+async fn the_order_of_a_map_in_an_argument_is_no_order_of_the_run() {
+    let sim = Sim::new::<counting>().stub::<count>(|word| Ok(u32::try_from(word.len())?));
+    // Each map has an order of its own: with four entries, two runs rarely agree.
+    for _ in 0..4 {
+        assert!(sim.every_interleaving(10, ()).await.exhaustive);
+    }
+}

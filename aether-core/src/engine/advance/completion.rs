@@ -19,6 +19,7 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
+use crate::run::log;
 use crate::run::program::{Children, Completion};
 use crate::run::taken::Taken;
 use crate::sched::mutated;
@@ -211,7 +212,7 @@ fn status_of(event: &Event) -> Status {
 fn with_uncompensated(mut event: Event, run: &Run) -> Event {
     let left = run.with_obligations(|obligations| obligations.uncompensated());
     for one in &left {
-        tracing::error!(run = %run.id, %one, "a step could not be undone");
+        tracing::error!(target: "aether::engine", run = %run.id, %one, "a step could not be undone");
     }
     match &mut event {
         Event::RunCompleted(e) => e.uncompensated = left,
@@ -232,7 +233,9 @@ pub(crate) async fn suspend(
     let seen = if mutated("seen-is-read-late") { run.seen() } else { seen };
     let status = StatusChange { status: Status::Waiting, wake_at: until, release: true, seen, notify: None };
     let extras = AppendExtras { status: Some(status), ..AppendExtras::default() };
-    durable_or_fault(run, vec![RunWaiting { until, on }.into()], extras).await
+    durable_or_fault(run, vec![RunWaiting { until, on: on.clone() }.into()], extras).await?;
+    log::suspended(&run.id, &on, until);
+    Ok(())
 }
 
 /// An append while nothing is driven: a fault ends the wait.

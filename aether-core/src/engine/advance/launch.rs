@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
+use tracing::{Instrument as _, debug, error, warn};
 
 use crate::engine::advance::completion::{RunCompletion, suspend};
 use crate::engine::advance::drive::{DriveEnd, drive};
@@ -18,6 +19,7 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
+use crate::run::log;
 use crate::sched::{mutated, spawn};
 use crate::store::api::{Lease, StatusChange};
 use crate::store::error::{AppendError, StoreError};
@@ -40,16 +42,18 @@ pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
     if inner.is_stopping() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
     }
+    if let Some(from) = &lease.taken_from {
+        warn!(target: log::RUN, run = %id, epoch, %from,
+            "run taken over: the worker that held it does not renew its lease");
+    }
     let loaded = AssertUnwindSafe(load(inner, lease))
         .catch_unwind()
         .await
         .unwrap_or_else(|panic| Err(Fault::Panicked { run: id.clone(), message: panic_message(&*panic) }));
     match loaded {
         Ok(launch) => {
-            let events = launch.origin.next;
-            match launch_run(inner, launch) {
-                Some(run) => tracing::debug!(run = %run.id, events, "run resumed"),
-                None => release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await,
+            if launch_run(inner, launch).is_none() {
+                release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
             }
         }
         Err(fault) => release_run(inner, &id, epoch, fault).await,
@@ -59,7 +63,7 @@ pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
 /// Begins to advance a run in a task of its own. `None` where a shutdown has begun: the caller releases the run.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
     let Launch { origin, workflow, input, parent, unwinding } = launch;
-    let is_takeover = origin.epoch > 1;
+    let (is_takeover, events) = (origin.epoch > 1, origin.next);
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
     // In one piece with the look at the shutdown, which takes all active runs with their tasks under this lock. Active
@@ -73,9 +77,11 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     if is_takeover {
         note_takeover(&run);
     }
+    let span = log::run_span(&run);
     let task = spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
-        async move {
+        let advanced = async move {
+            log::begun(&run, events);
             let children = Some(Arc::clone(&inner.children));
             let body = || workflow.run(Arc::clone(&run), children, &input);
             let advanced = async {
@@ -107,7 +113,8 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
             if let Some(end) = end {
                 cell.set(Some(end));
             }
-        }
+        };
+        advanced.instrument(span)
     });
     active.insert(run.id.clone(), Active { run: Arc::clone(&run), task: Some(task) });
     Some(run)
@@ -154,6 +161,7 @@ async fn conclude(
             if let Some(parent) = parent_id {
                 notify_run(inner, &parent).await;
             }
+            log::ended(&run.id, &end);
             return Some(end);
         }
         Err(DriveEnd::Suspended { until, on, seen }) => match suspend(run, until, on, seen).await {
@@ -185,15 +193,17 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
         _ => later(now, AFTER_DIVERGENCE),
     };
     match &fault {
-        Fault::ShutDown { .. } | Fault::Append(AppendError::AskedToEnd { .. }) => {}
-        fault => tracing::error!(%run, %fault, "run stopped; nothing of it was lost"),
+        Fault::ShutDown { .. } | Fault::Append(AppendError::AskedToEnd { .. }) => {
+            debug!(target: log::RUN, %run, "run released; its next claim resumes it");
+        }
+        fault => error!(target: log::RUN, %run, %fault, "run stopped; nothing of it was lost"),
     }
     // Before the release: after it the run may be claimed at once, and that claim clears the cell.
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
     if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await
         && !mutated("released-once")
     {
-        tracing::warn!(%run, %error, "cannot release a run yet");
+        warn!(target: log::RUN, %run, %error, "cannot release a run yet");
         spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
     }
 }

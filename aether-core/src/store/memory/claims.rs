@@ -38,11 +38,11 @@ impl Content {
         let former = LostRun { run: id.clone(), epoch: run.record.epoch };
         run.record.epoch += 1;
         let owner = run.record.owner.replace(request.worker.clone());
-        let lease = Lease { run: run.record.clone() };
-        if let Some(owner) = owner {
-            self.workers.take_from(&owner, former);
+        let run = run.record.clone();
+        if let Some(owner) = &owner {
+            self.workers.take_from(owner, former);
         }
-        Some(lease)
+        Some(Lease { run, taken_from: owner })
     }
 
     pub(super) fn holders(&self) -> Vec<WorkerRecord> {

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::definition::def::{OnUnknown, Probe};
+use aether_core::inbox::Resolution;
 use aether_core::payload::Payload;
 use aether_core::policy::Approvals;
 use aether_core::step::Step;
@@ -14,7 +16,9 @@ use serde_json::Value;
 
 use super::sim::Sim;
 use crate::sim::script::behaviour::Behaviour;
-use crate::sim::script::people::{AnswerFn, PeoplePlan, PlannedCancel, PlannedDecision, PlannedSignal};
+use crate::sim::script::people::{
+    AnswerFn, PeoplePlan, PlannedCancel, PlannedDecision, PlannedSignal, ResolveFn,
+};
 
 /// People and other systems.
 impl<W: Workflow> Sim<W> {
@@ -164,7 +168,59 @@ impl<W: Workflow> Sim<W> {
         self.people(|people| people.answers.push(answer))
     }
 
-    /// How long everybody who is asked takes, in virtual time. Default none.
+    /// An operator looks what became of a call of `S` whose outcome is unknown and whose step has `on_unknown = "ask"`:
+    /// it happened, with this value; it did not, and the step makes another attempt; or it stays unknown, and the step
+    /// fails as in doubt.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::Sim;
+    /// #[step(effect = "tool", on_unknown = "ask")]
+    /// async fn transfer(cx: &mut StepCx, cents: u32) -> Result<String> {
+    ///     unreachable!("a simulation calls the stub")
+    /// }
+    ///
+    /// # #[workflow] async fn pay(cx: &mut Cx) -> Result<String> { Ok(transfer(cx, 500).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let doubt = Sim::new::<pay>().in_doubt::<transfer>();
+    /// let happened = doubt.clone().resolves::<transfer>(|cents| Probe::Happened(format!("receipt for {cents}")));
+    /// assert_eq!(happened.run(()).await.assert_completed(), "receipt for 500");
+    ///
+    /// let abandoned = doubt.resolves::<transfer>(|_| Probe::Unknown).run(()).await;
+    /// abandoned.assert_failed();
+    /// abandoned.assert_in_doubt::<transfer>(1);
+    ///
+    /// let again = Sim::new::<pay>()
+    ///     .stub_seq::<transfer>(vec![Err(Failure::unknown("the bank hung up")), Ok("receipt 2".into())])
+    ///     .resolves::<transfer>(|_| Probe::DidNotHappen);
+    /// let report = again.run(()).await;
+    /// assert_eq!(report.assert_completed(), "receipt 2");
+    /// report.assert_calls::<transfer>(2);
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When the step does not ask.
+    #[track_caller]
+    pub fn resolves<S: Step>(
+        self,
+        found: impl Fn(S::Args) -> Probe<S::Output> + Send + Sync + 'static,
+    ) -> Self {
+        let name = S::DEF.name;
+        let asks = S::DEF.options.on_unknown == OnUnknown::Ask;
+        assert!(asks, "step `{name}` asks no operator: add `on_unknown = \"ask\"` to its `#[step]`");
+        let resolve: ResolveFn = Arc::new(move |args| {
+            Ok(match found(S::decode(args)?) {
+                Probe::Happened(value) => Resolution::Happened(Payload::encode(&value)?),
+                Probe::DidNotHappen => Resolution::DidNotHappen,
+                Probe::Unknown => Resolution::Abandon,
+            })
+        });
+        self.people(|people| drop(people.resolutions.insert(name.into(), resolve)))
+    }
+
+    /// How long everybody who is asked takes, in virtual time, from the moment at which they were asked: a crash in
+    /// between does not make them begin anew. Default none.
     ///
     /// ```
     /// # use aether::prelude::*;

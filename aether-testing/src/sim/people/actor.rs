@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::engine::DecideError;
-use aether_core::id::{CommandId, RunId};
-use aether_core::journal::event::Event;
+use aether_core::id::{CommandId, InvocationId, RunId};
+use aether_core::journal::event::{Event, InvocationDecision};
 use aether_core::payload::Payload;
 use aether_core::view::pending::{Pending, Waiting};
+use jiff::Timestamp;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::sim::dispatch::dispatcher::StubDispatcher;
@@ -25,8 +26,13 @@ use crate::sim::script::people::{PeoplePlan, PlannedDecision};
 const REVIEWER: &str = "reviewer";
 /// How often a request is looked for that was announced and is not durable yet, a virtual millisecond apart.
 const LOOKS: u32 = 1_000;
+/// Doubts about one command after which a simulation ends.
+const MOST_DOUBTS: usize = 100;
 /// The longest time between two looks for requests that were not heard of.
 const RARELY: Duration = Duration::from_secs(24 * 3600);
+
+/// Requests that were responded to: the run, the command, and the invocation where the request is about a doubt.
+type Handled = BTreeSet<(RunId, CommandId, Option<InvocationId>)>;
 
 /// Everybody who is asked something in a simulation: one actor for each process.
 #[derive(Clone)]
@@ -84,16 +90,24 @@ impl PeopleActor {
     }
 
     /// Responds to what was asked before this actor ran: by a process that died.
-    async fn handle_pending(&self, handled: &mut BTreeSet<(RunId, CommandId)>) {
+    async fn handle_pending(&self, handled: &mut Handled) {
         match self.live.engine().all_pending().await {
-            Ok(all) => all.into_iter().for_each(|open| self.respond_once(handled, &open.run, &open.command)),
+            Ok(all) => {
+                for open in all {
+                    let doubt = open.invocation.as_ref().filter(|_| open.waiting == Waiting::Resolution);
+                    self.respond_once(handled, &open.run, &open.command, doubt);
+                }
+            }
             Err(error) => self.dispatcher.give_up(error.into()),
         }
     }
 
-    fn observe(&self, handled: &mut BTreeSet<(RunId, CommandId)>, run: &RunId, event: &Event) {
+    fn observe(&self, handled: &mut Handled, run: &RunId, event: &Event) {
         match event {
-            Event::ApprovalRequested(asked) => self.respond_once(handled, run, &asked.command),
+            Event::ApprovalRequested(asked) => self.respond_once(handled, run, &asked.command, None),
+            Event::InvocationResolved(asked) if asked.decision == InvocationDecision::Ask => {
+                self.respond_once(handled, run, &asked.command, Some(&asked.invocation));
+            }
             Event::AnswerRefused(refused) => {
                 let (command, reason) = (refused.command.clone(), refused.reason.clone());
                 self.dispatcher.give_up(SimError::Refused { run: run.clone(), command, reason });
@@ -102,25 +116,49 @@ impl PeopleActor {
         }
     }
 
-    fn respond_once(&self, handled: &mut BTreeSet<(RunId, CommandId)>, run: &RunId, command: &CommandId) {
-        if handled.insert((run.clone(), command.clone())) {
-            let (actor, run, command) = (self.clone(), run.clone(), command.clone());
-            tokio::spawn(async move { actor.respond(&run, &command).await });
+    fn respond_once(
+        &self,
+        handled: &mut Handled,
+        run: &RunId,
+        command: &CommandId,
+        doubt: Option<&InvocationId>,
+    ) {
+        if !handled.insert((run.clone(), command.clone(), doubt.cloned())) {
+            return;
         }
+        // A person who says of every attempt that it did not happen would keep the run busy for ever.
+        if handled.iter().filter(|(of, known, _)| of == run && known == command).count() > MOST_DOUBTS {
+            let reason = format!("{MOST_DOUBTS} attempts were in doubt, and each was resolved");
+            let (run, command) = (run.clone(), command.clone());
+            return self.dispatcher.give_up(SimError::Refused { run, command, reason });
+        }
+        let (actor, run, command) = (self.clone(), run.clone(), command.clone());
+        tokio::spawn(async move { actor.respond(&run, &command).await });
+    }
+
+    /// How long people still take, who were asked when the request became durable: perhaps of a process that has died.
+    async fn delay(&self, run: &RunId, command: &CommandId) -> Option<Duration> {
+        if self.plan.delay.is_zero() {
+            return Some(Duration::ZERO);
+        }
+        let asked = self.open(run, command).await?.since;
+        Some(self.live.left_until(asked.saturating_add(self.plan.delay).unwrap_or(Timestamp::MAX)))
     }
 
     async fn respond(&self, run: &RunId, command: &CommandId) {
+        let Some(delay) = self.delay(run, command).await else { return };
         match &self.pace {
             Some(pace) => {
                 let message = Message { kind: MessageKind::Reply, number: pace.reply_number(run, command) };
-                pace.arrives(message, &format!("the reply to {command}"), self.plan.delay).await;
+                pace.arrives(message, &format!("the reply to {command}"), delay).await;
             }
-            None => self.live.sleep(self.plan.delay).await,
+            None => self.live.sleep(delay).await,
         }
         let Some(pending) = self.open(run, command).await else { return };
         let decided = match pending.waiting {
             Waiting::Approval => self.decide(&pending).await,
             Waiting::Question => self.answer(&pending).await,
+            Waiting::Resolution => self.resolve(&pending).await,
             _ => return,
         };
         match decided {
@@ -190,6 +228,17 @@ impl PeopleActor {
                 Ok(true)
             }
             None => Ok(false),
+        }
+    }
+
+    /// Whether anybody knew what became of a call in doubt.
+    async fn resolve(&self, pending: &Pending) -> Result<bool, DecideError> {
+        match (self.plan.resolution(pending), &pending.invocation) {
+            (Some(resolution), Some(invocation)) => {
+                self.live.engine().resolve(&pending.run, invocation, resolution?, REVIEWER).await?;
+                Ok(true)
+            }
+            _ => Ok(false),
         }
     }
 }

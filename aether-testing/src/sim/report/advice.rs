@@ -95,6 +95,9 @@ pub(crate) fn for_wait(pending: &Pending) -> String {
         (Waiting::Callback, ..) => {
             format!("`.reports_after::<{name}>(Duration::from_secs(60), |args| Ok(its_outcome))`")
         }
+        (Waiting::Resolution, ..) => format!(
+            "`.resolves::<{name}>(|args| Probe::Happened(its_value))`, or in it `Probe::DidNotHappen` or `Probe::Unknown`"
+        ),
         _ => "`.meanwhile(|live| ..)`, and in it what it waits for".into(),
     };
     format!("command `{command}` of run `{run}` waits for {}: add {add}", pending.waiting)

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::inbox::Resolution;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::policy::Approvals;
 use aether_core::view::pending::Pending;
@@ -16,6 +17,9 @@ use serde_json::Value;
 pub(crate) type EditFn = Arc<dyn Fn(&Payload) -> Result<Payload, PayloadError> + Send + Sync>;
 /// Answers a question, or leaves it to the next closure.
 pub(crate) type AnswerFn = Arc<dyn Fn(&Value) -> Option<Result<Payload, PayloadError>> + Send + Sync>;
+
+/// What an operator finds out about a call of unknown outcome, by its arguments.
+pub(crate) type ResolveFn = Arc<dyn Fn(&Payload) -> Result<Resolution, PayloadError> + Send + Sync>;
 
 /// What a person decides about a request.
 #[derive(Clone)]
@@ -52,6 +56,8 @@ pub(crate) struct PeoplePlan {
     /// Decisions about what a workflow asks to approve, by its text.
     pub(crate) by_text: BTreeMap<String, PlannedDecision>,
     pub(crate) answers: Vec<AnswerFn>,
+    /// What operators find out about calls in doubt, by the steps' names.
+    pub(crate) resolutions: BTreeMap<String, ResolveFn>,
     pub(crate) signals: Vec<PlannedSignal>,
     pub(crate) cancels: Vec<PlannedCancel>,
     /// How long everybody who is asked takes.
@@ -62,7 +68,10 @@ pub(crate) struct PeoplePlan {
 impl PeoplePlan {
     /// Whether anybody decides or answers anything.
     pub(crate) fn is_asked(&self) -> bool {
-        !(self.by_step.is_empty() && self.by_text.is_empty() && self.answers.is_empty())
+        !(self.by_step.is_empty()
+            && self.by_text.is_empty()
+            && self.answers.is_empty()
+            && self.resolutions.is_empty())
     }
 
     /// What is decided about a request for approval.
@@ -71,6 +80,12 @@ impl PeoplePlan {
         let text = |field: &str| question.get(field).and_then(Value::as_str);
         let of_step = text("step").and_then(|step| self.by_step.get(step));
         of_step.or_else(|| self.by_text.get(text("what")?))
+    }
+
+    /// What an operator says about a call in doubt.
+    pub(crate) fn resolution(&self, pending: &Pending) -> Option<Result<Resolution, PayloadError>> {
+        let resolve = self.resolutions.get(pending.command.name())?;
+        Some(resolve(pending.args.as_ref().unwrap_or(&Payload::null())))
     }
 
     /// What a question is answered with.

@@ -10,6 +10,7 @@ use aether_core::id::{CommandId, RunId};
 use aether_core::journal::event::Event;
 use aether_core::workflow::Workflow;
 
+use super::canonical::{canonical, canonical_result};
 use super::races::races;
 use crate::sim::processes::doubts::Doubt;
 use crate::sim::processes::simulate::Simulated;
@@ -111,7 +112,7 @@ pub(super) fn same<W: Workflow>(reference: &SimReport<W>, crashed: &SimReport<W>
 
 /// How a run ended.
 pub(super) fn end<W: Workflow>(report: &SimReport<W>) -> String {
-    format!("{} with {:?}", report.view.status, report.view.result)
+    format!("{} with {:?}", report.view.status, canonical_result(report.view.result.as_ref()))
 }
 
 /// What a journal says about each command, without what a crash may leave in it: which process resumed the run, how often an
@@ -122,7 +123,11 @@ pub(super) fn commands<W: Workflow>(report: &SimReport<W>) -> BTreeMap<CommandId
         .map(|step| {
             let line = format!(
                 "{} {} {:?} with {:?}: {:?}",
-                step.class, step.status, step.outcome, step.input, step.result
+                step.class,
+                step.status,
+                step.outcome,
+                step.input.as_ref().map(canonical),
+                canonical_result(step.result.as_ref())
             );
             (step.command.clone(), line)
         })

@@ -2,6 +2,7 @@
 //!
 //! Promise: a sweep that fails says how to see that one simulation again. It imports `processes` and what stands below it.
 
+mod canonical;
 pub(crate) mod crashes;
 mod digests;
 pub(crate) mod double_run;

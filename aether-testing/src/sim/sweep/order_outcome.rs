@@ -8,6 +8,7 @@ use aether_core::id::CommandId;
 use aether_core::journal::event::Event;
 use aether_core::workflow::Workflow;
 
+use super::canonical::canonical;
 use super::guarantees::{commands, end};
 use super::races::{is_lost, races};
 use crate::sim::report::sim_report::SimReport;
@@ -77,7 +78,7 @@ impl OrderOutcome {
             ended: end(report),
             commands: commands(report).into_iter().filter(|(command, _)| counts(command)).collect(),
             scopes,
-            calls: calls.map(|call| format!("{} of {:?}", call.key, call.args)).collect(),
+            calls: calls.map(|call| format!("{} of {:?}", call.key, canonical(&call.args))).collect(),
         }
     }
 
