@@ -29,7 +29,7 @@ impl Calls {
 }
 
 /// Ends as it is told, after it wrote a row.
-#[step(effect = "transaction", timeout = "300ms")]
+#[step(effect = "transaction", timeout = "1500ms")]
 async fn write(cx: &mut StepCx, how: String) -> Result<i64> {
     Calls::count(cx)?;
     cx.sql(|db| db.execute("INSERT INTO notes(text) VALUES(?1)", [&how]))?;
@@ -193,7 +193,8 @@ async fn a_body_that_fails_panics_or_waits_leaves_nothing() {
     let bank = Bank::new();
     let engine = bank.engine().await;
     assert_eq!(bank.error(&engine, "fail").await, "no");
-    assert!(bank.error(&engine, "panic").await.contains("a broken body"));
+    let said = bank.error(&engine, "panic").await;
+    assert!(said.contains("a broken body"), "{said}");
     let waited = bank.error(&engine, "wait").await;
     assert!(waited.contains("awaited something that was not ready"), "{waited}");
     assert_eq!(bank.notes(), [""; 0]);
