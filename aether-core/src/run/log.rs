@@ -21,8 +21,9 @@ pub(crate) const STEP: &str = "aether::step";
 pub(crate) const STORE: &str = "aether::store";
 
 /// The span around everything that a claim of a run does. At the level of errors, so that it is there wherever a line is.
+/// Without a parent: a run outlives the request that starts it.
 pub(crate) fn run_span(run: &Run) -> Span {
-    tracing::error_span!(target: RUN, "run", run = %run.id, workflow = run.def.name, epoch = run.epoch)
+    tracing::error_span!(target: RUN, parent: None, "run", run = %run.id, workflow = run.def.name, epoch = run.epoch)
 }
 
 /// The span around a step call, from its first attempt in this process to its outcome.

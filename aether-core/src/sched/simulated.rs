@@ -220,6 +220,12 @@ impl<T> OnceLock<T> {
         self.0.get()
     }
 
+    /// As [`std::sync::OnceLock::get_or_init`].
+    pub fn get_or_init(&self, init: impl FnOnce() -> T) -> &T {
+        point("get_or_init");
+        self.0.get_or_init(init)
+    }
+
     /// As [`std::sync::OnceLock::set`].
     ///
     /// # Errors

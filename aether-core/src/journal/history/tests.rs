@@ -8,9 +8,9 @@ use super::*;
 use crate::journal::event::{
     AnswerRefused, ApprovalDecided, ApprovalRequested, CallbackAwaited, ChildStarted, CommandCommitted,
     CommandEmitted, HttpRecorded, InvocationResolved, NodeFinished, NodeStarted, PlanGenerated, RaceDecided,
-    RandomRecorded, RunRequeued, StateChanged, StepCommitted, StepRetried, TimeRecorded, TimerFired,
-    TimerScheduled, ToolInvocationFinished, ToolInvocationRefused, ToolInvocationStarted, UuidRecorded,
-    WaitCompleted, WaitStarted,
+    RandomRecorded, RunRequeued, RunWaiting, StateChanged, StepCommitted, StepRetried, TimeRecorded,
+    TimerFired, TimerScheduled, ToolInvocationFinished, ToolInvocationRefused, ToolInvocationStarted,
+    UuidRecorded, WaitCompleted, WaitStarted,
 };
 use crate::sched::AtomicUsize;
 use crate::vocabulary::contract::Constraints;
@@ -530,4 +530,35 @@ fn of_lost_branches_only_what_was_asked_for_is_kept() {
     for kept in ["0.b0.6", "0.b2.0", "1"] {
         assert!(history.request(kept).is_some(), "{kept}");
     }
+}
+
+#[test]
+fn code_counts_as_replayed_for_as_long_as_the_journal_shows_that_it_ran() {
+    let waiting = || -> Event { RunWaiting { until: None, on: vec![command("1:sleep")] }.into() };
+    let timer = |id: &str| -> Event { TimerScheduled { command: command(id), due: second(9) }.into() };
+    let waker = Waker::noop();
+    let mut history = History::fold([committed("0:look", Some("1"), None), timer("1.b0.0:sleep")]);
+    assert!(!history.is_empty());
+    let replays = |history: &History| ["", "1", "1.b0", "1.b1"].map(|scope| history.replays(scope));
+    assert_eq!(replays(&history), [true; 4], "an answer is left");
+    history.request("0");
+    assert!(history.take_delivery("0", waker).is_some());
+    assert_eq!(replays(&history), [true, true, true, false], "a command below was begun");
+    history.request("1.b0.0");
+    history.request("1.b0.0");
+    assert_eq!(replays(&history), [false; 4], "all of it was asked for");
+
+    let mut history = History::fold([timer("1.b0.0:sleep"), waiting()]);
+    assert_eq!(replays(&history), [true; 4]);
+    history.request("1.b0.0");
+    assert_eq!(replays(&history), [true; 4], "all code up to the suspension ran");
+    history.proceed();
+    assert_eq!(replays(&history), [false; 4], "something new was recorded");
+
+    let mut history = History::fold([waiting(), timer("1.b0.0:sleep"), timer("1.b1.0:sleep")]);
+    assert_eq!(replays(&history), [true; 4]);
+    history.request("1.b0.0");
+    history.forget(&["1.b1".into()]);
+    assert_eq!(replays(&history), [false; 4], "the branch that lost is not waited for");
+    assert!(History::fold([]).is_empty());
 }
