@@ -13,13 +13,14 @@ use aether_core::store::StoreError;
 
 use crate::base::TABLES;
 use crate::error::OpError;
+use crate::waits::TABLES as WAITS;
 
 /// Marked a file as ours up to version 6: `AETH`.
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
 const MIGRATIONS: &[&[&str]] =
-    &[&[FIRST], &[EFFECTS], &[PROGRESS], &[TOMBSTONES], &[WORKERS], &[UNREAD], &[NAMES, PARTS]];
+    &[&[FIRST], &[EFFECTS], &[PROGRESS], &[TOMBSTONES], &[WORKERS], &[UNREAD], &[NAMES, PARTS], &[WAITS]];
 
 /// What a new file begins with, in place of the first seven: a table of the user's may have a name that the engine's
 /// tables had in between.

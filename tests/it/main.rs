@@ -17,6 +17,7 @@ mod kill_sweep;
 mod limits;
 mod locks;
 mod names;
+mod open_waits;
 mod patience;
 mod recordings;
 mod retries;

@@ -219,6 +219,7 @@ mod tests {
                 ledger,
                 status: None,
                 consumed: Vec::new(),
+                waits: Vec::new(),
                 unless_asked_to_end: false,
                 ack,
             });

@@ -8,8 +8,10 @@ pub(crate) mod error;
 pub(crate) mod intent;
 pub mod ledger;
 pub mod memory;
+pub(crate) mod open_waits;
 pub(crate) mod purge;
 pub mod read;
+pub(crate) mod waits;
 pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
@@ -19,5 +21,7 @@ pub use api::{
 };
 pub use error::{AppendError, StoreError};
 pub use intent::{DurableIntent, LedgerAnswer};
+pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
+pub use waits::{ListedWait, OpenWait, WaitChange, WaitFilter, WaitPlace};
 pub use workers::{LostRun, SilentWorker, WorkerRecord};

@@ -47,5 +47,6 @@ pub mod ledger;
 pub mod purge;
 pub mod runs;
 mod suite;
+pub mod waits;
 
 pub use suite::{Fixture, check};

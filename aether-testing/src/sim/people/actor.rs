@@ -11,6 +11,7 @@ use aether_core::engine::DecideError;
 use aether_core::id::{CommandId, RunId};
 use aether_core::journal::event::Event;
 use aether_core::payload::Payload;
+use aether_core::store::WaitFilter;
 use aether_core::view::pending::{Pending, Waiting};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -85,8 +86,11 @@ impl PeopleActor {
 
     /// Responds to what was asked before this actor ran: by a process that died.
     async fn handle_pending(&self, handled: &mut BTreeSet<(RunId, CommandId)>) {
-        match self.live.engine().all_pending().await {
-            Ok(all) => all.into_iter().for_each(|open| self.respond_once(handled, &open.run, &open.command)),
+        let kinds = vec![Waiting::Approval, Waiting::Question];
+        match self.live.engine().all_pending(WaitFilter { kinds, ..WaitFilter::default() }).await {
+            Ok(page) => {
+                page.waits.into_iter().for_each(|open| self.respond_once(handled, &open.run, &open.command))
+            }
             Err(error) => self.dispatcher.give_up(error.into()),
         }
     }
