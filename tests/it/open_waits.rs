@@ -333,7 +333,7 @@ fn a_command_id_is_read_from_its_text() {
 }
 
 /// Take a while, whatever is asked.
-#[step(effect = "read")]
+#[step(effect = "tool")]
 async fn dawdle(_cx: &mut StepCx) -> Result<u32> {
     tokio::time::sleep(Duration::from_secs(600)).await;
     Ok(1)
