@@ -50,7 +50,7 @@ async fn main() -> Result<()> {
     println!("The history, in SQL:");
     let db = Connection::open(&file)?;
     let mut query =
-        db.prepare("SELECT position, kind, substr(event, 1, 60) FROM history WHERE run = 'travel-1'")?;
+        db.prepare("SELECT position, kind, substr(event, 1, 60) FROM aether_history WHERE run = 'travel-1'")?;
     let mut rows = query.query(())?;
     while let Some(row) = rows.next()? {
         println!(

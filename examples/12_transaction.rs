@@ -65,9 +65,8 @@ async fn main() -> Result<()> {
 }
 
 async fn run_here(file: &Path, parts: u32, dies: bool) -> Result<()> {
-    let engine = Engine::builder().sqlite(file).provide(DiesInTheBody(dies));
+    let engine = Engine::builder().sqlite(file).prepare(open_accounts).provide(DiesInTheBody(dies));
     let engine = engine.lease(Duration::from_millis(500)).start().await?;
-    open_accounts(file)?;
     let run = engine.start::<pay_back>(parts).id("debt").await?;
     println!("left: {}", run.result().await?);
     engine.shutdown().await?;
@@ -75,17 +74,15 @@ async fn run_here(file: &Path, parts: u32, dies: bool) -> Result<()> {
     Ok(())
 }
 
-/// The tables are the program's own, beside those of the engine.
-fn open_accounts(file: &Path) -> SqlResult<()> {
-    let db = Connection::open(file)?;
-    db.busy_timeout(Duration::from_secs(10))?;
-    db.execute_batch(
-        "BEGIN IMMEDIATE;
-         CREATE TABLE IF NOT EXISTS accounts(name TEXT PRIMARY KEY, cents INTEGER NOT NULL);
+/// The tables are the program's own, beside those of the engine. Called before any run is resumed.
+fn open_accounts(db: &mut Connection) -> SqlResult<()> {
+    let changes = db.transaction()?;
+    changes.execute_batch(
+        "CREATE TABLE IF NOT EXISTS accounts(name TEXT PRIMARY KEY, cents INTEGER NOT NULL);
          CREATE TABLE IF NOT EXISTS transfers(no INTEGER PRIMARY KEY, cents INTEGER NOT NULL);
-         INSERT OR IGNORE INTO accounts VALUES('ada', 100000), ('grace', 0);
-         COMMIT",
-    )
+         INSERT OR IGNORE INTO accounts VALUES('ada', 100000), ('grace', 0);",
+    )?;
+    changes.commit()
 }
 
 fn accounts(file: &Path) -> SqlResult<String> {

@@ -34,6 +34,7 @@ mod front_page {}
 pages! {
     contents = "README"
     acceptance = "acceptance"
+    backup = "backup"
     determinism = "determinism"
     diagnostics = "diagnostics"
     errors = "errors"
@@ -42,6 +43,7 @@ pages! {
     history_format = "history-format"
     operating = "operating"
     people = "people"
+    sql = "sql"
     sweeps = "sweeps"
     transactions = "transactions"
 }

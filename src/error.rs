@@ -9,6 +9,7 @@ pub use aether_core::deps::MissingDep;
 pub use aether_core::engine::{BuildError, PrepareError, RunError, StartError, VerifyError};
 pub use aether_core::failure::{Context, ErrorHints, KeyHolder, KnownError, Unconfirmed};
 pub use aether_core::inbox::SendError;
+pub use aether_core::labels::LabelError;
 pub use aether_core::limits::OverLimit;
 pub use aether_core::outcome::{Classify, FailureClass};
 pub use aether_core::run::{CommandSummary, Divergence, Fault};

@@ -50,6 +50,7 @@ pub mod view;
 pub use aether_core::engine::{Engine, RunHandle};
 pub use aether_core::failure::{Failure, Result, StepError};
 pub use aether_core::id;
+pub use aether_core::labels;
 pub use aether_core::recording;
 pub use aether_core::step::StepCx;
 pub use aether_core::workflow::Cx;

@@ -148,6 +148,7 @@ impl Store for JudgedStore {
         fn last_frame(&self, run: &RunId) -> Result<Option<StoredFrame>, StoreError>;
         fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError>;
         fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError>;
+        fn count(&self, filter: RunFilter) -> Result<u64, StoreError>;
         fn claim(&self, request: ClaimRequest) -> Result<Vec<Lease>, StoreError>;
         fn renew(&self, worker: &WorkerId, lease: Duration, noticed: Vec<LostRun>) -> Result<Vec<LostRun>, StoreError>;
         fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Result<(), StoreError>;

@@ -289,6 +289,10 @@ impl Store for SimStore {
         self.read(move |memory| now(memory.runs(filter)))
     }
 
+    fn count(&self, filter: RunFilter) -> BoxFuture<'_, Answer<u64>> {
+        self.read(move |memory| now(memory.count(filter)))
+    }
+
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Answer<Vec<Lease>>> {
         self.write(move |memory| now(memory.claim(request)))
     }

@@ -125,6 +125,7 @@ async fn run(store: Arc<SqliteStore>, id: String, class: String, steps: usize) -
         version: 1,
         digest: digest.clone(),
         parent: None,
+        labels: Default::default(),
         frame: frame(&CommandId::new("0", "create"), "run_created", 200),
         at,
         owner: Some("bench".to_owned().into()),

@@ -59,11 +59,13 @@ impl Batch<'_> {
         };
         let next = u64::from(new.frame.count);
         let at = new.at.as_microsecond();
+        let labels = (!new.labels.is_empty()).then(|| serde_json::to_string(&new.labels)).transpose();
+        let labels = labels.map_err(|error| OpError::Row(format!("labels: {error}")))?;
         self.conn
             .prepare_cached(
                 "INSERT INTO aether_runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
-                     chain, epoch, owner, wake_at)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7)",
+                     chain, epoch, owner, wake_at, labels)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7, ?12)",
             )?
             .execute(params![
                 new.id.as_str(),
@@ -77,9 +79,16 @@ impl Batch<'_> {
                 &hash[..],
                 i64::from(owned),
                 new.owner.as_ref().map(WorkerId::as_str),
+                labels,
             ])?;
+        let no = self.conn.last_insert_rowid();
+        for (key, value) in new.labels.iter() {
+            self.conn
+                .prepare_cached("INSERT INTO aether_labels(key, value, run_no) VALUES(?1, ?2, ?3)")?
+                .execute(params![key, value, no])?;
+        }
         let mut head = Head {
-            no: self.conn.last_insert_rowid(),
+            no,
             next: 0,
             saved: next,
             chain: hash,

@@ -22,6 +22,7 @@ mod engine;
 mod error;
 mod identity;
 mod leases;
+mod list;
 mod open;
 mod options;
 mod prepare;

@@ -32,6 +32,7 @@ impl Batch<'_> {
             "aether_effects WHERE run_no",
             "aether_progress WHERE run_no",
             "aether_lost WHERE run_no",
+            "aether_labels WHERE run_no",
             "aether_waits WHERE run_no",
             "aether_unlisted WHERE run_no",
             "aether_runs WHERE no",

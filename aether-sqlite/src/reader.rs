@@ -16,9 +16,7 @@ use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
-use aether_core::store::{
-    EndedRuns, Message, RunFilter, RunRecord, Snapshot, StoreError, Unread, WorkerRecord,
-};
+use aether_core::store::{EndedRuns, Message, RunRecord, Snapshot, StoreError, Unread, WorkerRecord};
 use jiff::Timestamp;
 
 use crate::error::{OpError, gone, opening};
@@ -182,18 +180,6 @@ pub(crate) fn run(conn: &Connection, run: &RunId) -> Result<Option<RunRecord>, O
     first(conn, &format!("SELECT {} FROM aether_runs WHERE id = ?1", row::RUN), [run.as_str()], row::run)
 }
 
-/// Runs, newest first.
-pub(crate) fn runs(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>, OpError> {
-    let sql = format!(
-        "SELECT {} FROM aether_runs WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR workflow = ?2) \
-         ORDER BY no DESC LIMIT ?3",
-        row::RUN
-    );
-    let limit = if filter.limit == 0 { -1 } else { row::int(filter.limit as u64) };
-    let params = params![filter.status.map(|status| status.as_str()), filter.workflow, limit];
-    list(conn, &sql, params, row::run)
-}
-
 /// The earliest time at which a run that no worker holds is due.
 pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError> {
     let sql = "SELECT min(wake_at) FROM aether_runs WHERE owner IS NULL AND wake_at IS NOT NULL";
@@ -300,7 +286,10 @@ pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, Ru
         before(Status::Cancelled),
         row::int(query.limit as u64),
     ];
-    list(conn, &sql, params, |row| Ok((row::nat(row.get(12)?, "run number")?, row::run(row)?)))
+    list(conn, &sql, params, |row| {
+        let run: RunRecord = row::run(row)?;
+        Ok((run.place.number(), run))
+    })
 }
 
 /// The ledger rows of a run: their keys all start with `aether:<run>:`, so the key's index finds them.

@@ -11,16 +11,17 @@ use rusqlite::Row;
 use aether_core::contract::Status;
 use aether_core::id::{IdempotencyKey, InvocationId, RunId, WorkerId};
 use aether_core::journal::{ChainHash, Frame, StoredFrame};
+use aether_core::labels::Labels;
 use aether_core::payload::{Digest, Payload};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
-use aether_core::store::{Message, RunRecord};
+use aether_core::store::{Cursor, Message, RunRecord};
 
 use crate::error::OpError;
 
 /// Columns of a [`RunRecord`], in the order [`run`] reads them.
 pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
-     owner, wake_at, no";
+     owner, wake_at, no, labels";
 
 /// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
 pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
@@ -85,6 +86,10 @@ fn digest<E>(text: String) -> Result<Digest, OpError<E>> {
     serde_json::from_value(serde_json::Value::String(text)).map_err(|e| OpError::Row(e.to_string()))
 }
 
+fn labels<E>(text: String) -> Result<Labels, OpError<E>> {
+    serde_json::from_str(&text).map_err(|e| OpError::Row(format!("labels: {e}")))
+}
+
 /// A payload as it was stored.
 pub(crate) fn payload<E>(text: String) -> Result<Payload, OpError<E>> {
     Payload::from_text(text).map_err(|e| OpError::Row(e.to_string()))
@@ -105,6 +110,8 @@ pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, OpError<E>> {
         epoch: nat(row.get(9)?, "epoch")?,
         owner: row.get::<_, Option<String>>(10)?.map(WorkerId::from),
         wake_at: row.get::<_, Option<i64>>(11)?.map(time).transpose()?,
+        place: Cursor::new(nat(row.get(12)?, "run number")?),
+        labels: row.get::<_, Option<String>>(13)?.map_or_else(|| Ok(Labels::default()), labels)?,
     })
 }
 

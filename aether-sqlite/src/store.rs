@@ -33,7 +33,7 @@ use crate::request::{Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
-use crate::{open, prepare, reader, waits, writer};
+use crate::{list, open, prepare, reader, waits, writer};
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
 #[derive(Debug)]
@@ -278,7 +278,11 @@ impl Store for SqliteStore {
     }
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
-        Box::pin(self.readers.ask(move |conn| reader::runs(conn, &filter)))
+        Box::pin(self.readers.ask(move |conn| list::runs(conn, &filter)))
+    }
+
+    fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| list::count(conn, &filter)))
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {

@@ -159,8 +159,7 @@ async fn stores_that_race_for_runs_and_keys_share_them_out() {
         total = (total.0 + claimed, total.1 + granted);
     }
     assert_eq!(total, (40, 5));
-    let runs =
-        stores[3].runs(RunFilter { status: Some(Status::Pending), ..RunFilter::default() }).await.unwrap();
+    let runs = stores[3].runs(RunFilter::new().status(Status::Pending)).await.unwrap();
     assert!(runs.iter().all(|run| run.epoch == 1));
 }
 

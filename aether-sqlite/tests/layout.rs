@@ -8,10 +8,10 @@ use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
     &["sched"],
-    &["error", "identity", "options", "stuck", "worker_locks"],
+    &["base", "error", "identity", "options", "stuck", "worker_locks"],
     &["row", "schema"],
-    &["open", "reader", "statements"],
-    &["batch"],
+    &["list", "open", "reader", "statements"],
+    &["batch", "prepare"],
     &["calls", "leases", "purge", "request", "step_connection"],
     &["sql", "writer"],
     &["store"],

@@ -126,6 +126,9 @@ impl Store for CrashingStore {
     fn runs(&self, filter: RunFilter) -> Answer<'_, Vec<RunRecord>> {
         self.inner.runs(filter)
     }
+    fn count(&self, filter: RunFilter) -> Answer<'_, u64> {
+        self.inner.count(filter)
+    }
     fn claim(&self, request: ClaimRequest) -> Answer<'_, Vec<Lease>> {
         self.inner.claim(request)
     }

@@ -101,14 +101,14 @@ impl Place {
 
     /// Environment-changing calls that were begun and of which the journal does not know the end.
     fn open_intents(&self) -> i64 {
-        let events = |kind| self.count(&format!("SELECT count(*) FROM history WHERE kind = '{kind}'"));
+        let events = |kind| self.count(&format!("SELECT count(*) FROM aether_history WHERE kind = '{kind}'"));
         events("tool_invocation_started")
             - events("tool_invocation_finished")
             - self.count(
-                "SELECT count(*) FROM history WHERE kind = 'invocation_resolved' \
+                "SELECT count(*) FROM aether_history AS resolved WHERE kind = 'invocation_resolved' \
              AND json_extract(event, '$.decision') IN ('happened', 'did_not_happen') \
-             AND NOT EXISTS (SELECT 1 FROM history AS later WHERE later.kind = 'tool_invocation_finished' \
-             AND json_extract(later.event, '$.invocation') = json_extract(history.event, '$.invocation'))",
+             AND NOT EXISTS (SELECT 1 FROM aether_history AS later WHERE later.kind = 'tool_invocation_finished' \
+             AND json_extract(later.event, '$.invocation') = json_extract(resolved.event, '$.invocation'))",
             )
     }
 
@@ -119,7 +119,7 @@ impl Place {
         let calls = fs::read_to_string(self.path("calls.log")).unwrap_or_default();
         let db = Connection::open(self.path("run.db")).unwrap();
         let query =
-            "SELECT json_extract(event, '$.decision') FROM history WHERE kind = 'invocation_resolved'";
+            "SELECT json_extract(event, '$.decision') FROM aether_history WHERE kind = 'invocation_resolved'";
         let mut query = db.prepare(query).unwrap();
         let decisions = query.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         Remains {
@@ -291,9 +291,9 @@ fn a_killed_agent_goes_on_and_writes_its_report_once() {
     assert!(again.status.success() && String::from_utf8_lossy(&again.stdout).contains("finished"));
     assert_eq!(undisturbed.remains(), expected, "a finished run does nothing");
 
-    let appends = u64::try_from(undisturbed.count("SELECT count(*) FROM journal")).unwrap();
-    let intent = "SELECT count(*) FROM journal WHERE position <= \
-        (SELECT min(position) FROM history WHERE kind = 'tool_invocation_started')";
+    let appends = u64::try_from(undisturbed.count("SELECT count(*) FROM aether_journal")).unwrap();
+    let intent = "SELECT count(*) FROM aether_journal WHERE position <= \
+        (SELECT min(position) FROM aether_history WHERE kind = 'tool_invocation_started')";
     let intent = u64::try_from(undisturbed.count(intent)).unwrap();
     assert!(intent > 1 && intent < appends);
     let kills = if full {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod backups;
 mod bad_input;
 mod built;
 mod cancel;
@@ -15,9 +16,11 @@ mod heartbeats;
 mod hostile;
 mod kill_sweep;
 mod limits;
+mod lists;
 mod locks;
 mod names;
 mod open_waits;
+mod own_tables;
 mod patience;
 mod recordings;
 mod retries;

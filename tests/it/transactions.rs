@@ -98,7 +98,7 @@ async fn steal(cx: &mut StepCx) -> Result<usize> {
 fn steal_run(file: &Path) -> aether::sqlite::rusqlite::Result<usize> {
     let db = Connection::open(file)?;
     db.busy_timeout(Duration::from_secs(10))?;
-    db.execute("UPDATE runs SET epoch = epoch + 1, owner = 'another'", [])
+    db.execute("UPDATE aether_runs SET epoch = epoch + 1, owner = 'another'", [])
 }
 
 #[workflow]
@@ -160,7 +160,8 @@ impl Bank {
 
     fn kinds(&self, run: &str) -> Vec<String> {
         let db = self.db();
-        let mut kinds = db.prepare("SELECT kind FROM history WHERE run = ?1 ORDER BY position").unwrap();
+        let mut kinds =
+            db.prepare("SELECT kind FROM aether_history WHERE run = ?1 ORDER BY position").unwrap();
         kinds.query_map([run], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
@@ -220,21 +221,27 @@ async fn sql_that_could_harm_the_store_is_refused_and_undone() {
         ("ATTACH ':memory:' AS other", "attach or detach"),
         ("PRAGMA synchronous = OFF", "use `PRAGMA synchronous`"),
         ("PRAGMA writable_schema = ON", "use `PRAGMA writable_schema`"),
-        ("UPDATE runs SET status = 'failed'", "change `runs`, which belongs to the store"),
-        ("DELETE FROM journal", "change `journal`"),
-        ("DELETE FROM snapshots", "change `snapshots`"),
-        ("INSERT INTO main.Inbox(run_no, id, topic, payload, at) VALUES(1, '', '', '', 1)", "change `inbox`"),
-        ("DROP TABLE ledger", "change `ledger`"),
-        ("ALTER TABLE ledger RENAME TO x", "change `ledger`"),
-        ("CREATE TRIGGER t AFTER INSERT ON journal BEGIN DELETE FROM notes; END", "change `journal`"),
-        ("CREATE INDEX i ON runs(status)", "change `runs`"),
+        ("UPDATE aether_runs SET status = 'failed'", "change `aether_runs`, which belongs to the engine"),
+        ("DELETE FROM aether_journal", "change `aether_journal`"),
+        ("DELETE FROM aether_snapshots", "change `aether_snapshots`"),
         (
-            "CREATE TRIGGER t AFTER INSERT ON notes BEGIN DELETE FROM journal; END; INSERT INTO notes(text) VALUES('x')",
-            "change `journal`",
+            "INSERT INTO main.Aether_Inbox(run_no, id, topic, payload, at) VALUES(1, '', '', '', 1)",
+            "change `aether_inbox`",
         ),
-        ("CREATE TEMP TABLE journal(x)", "temporary objects"),
-        ("CREATE TABLE aether_mine(x)", "kept for the store"),
-        ("ALTER TABLE once RENAME TO Aether_Mine", "kept for the store"),
+        ("DROP TABLE aether_ledger", "change `aether_ledger`"),
+        ("ALTER TABLE aether_ledger RENAME TO x", "change `aether_ledger`"),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON aether_journal BEGIN DELETE FROM notes; END",
+            "change `aether_journal`",
+        ),
+        ("CREATE INDEX i ON aether_runs(status)", "change `aether_runs`"),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON notes BEGIN DELETE FROM aether_journal; END; INSERT INTO notes(text) VALUES('x')",
+            "change `aether_journal`",
+        ),
+        ("CREATE TEMP TABLE aether_journal(x)", "temporary objects"),
+        ("CREATE TABLE aether_mine(x)", "kept for the engine"),
+        ("ALTER TABLE once RENAME TO Aether_Mine", "kept for the engine"),
         ("CREATE VIRTUAL TABLE v USING fts5(x)", "virtual tables"),
         ("SELECT load_extension('x')", "load an extension"),
         ("ANALYZE", "do this"),
@@ -246,13 +253,13 @@ async fn sql_that_could_harm_the_store_is_refused_and_undone() {
         assert_eq!(bank.notes(), [""; 0], "{sql}");
     }
     let own = "SQL:CREATE TABLE mine(x CHECK (x > 0)); INSERT INTO mine VALUES(1); CREATE INDEX i ON mine(x);
-        ALTER TABLE mine ADD COLUMN y CHECK (y > 0); SELECT count(*) FROM journal; DROP TABLE mine";
+        ALTER TABLE mine ADD COLUMN y CHECK (y > 0); SELECT count(*) FROM aether_journal; DROP TABLE mine";
     let run = engine.start::<writing>(own.to_owned()).await.unwrap();
     assert_eq!(in_time(run.result()).await.unwrap(), 1, "its own tables are its own");
     assert_eq!(bank.notes().len(), 2);
-    let same = "DELETE FROM snapshots";
+    let same = "DELETE FROM aether_snapshots";
     engine.store().delete_snapshots().await.unwrap();
-    assert!(bank.error(&engine, &format!("SQL:{same}")).await.contains("change `snapshots`"));
+    assert!(bank.error(&engine, &format!("SQL:{same}")).await.contains("change `aether_snapshots`"));
 }
 
 #[tokio::test]
@@ -429,6 +436,6 @@ async fn a_killed_process_leaves_each_transfer_exactly_once() {
 /// Transfers in the user's table, and outcomes in the journal.
 fn counts(db: &Connection) -> (i64, i64) {
     let count = "SELECT (SELECT count(*) FROM transfers),
-        (SELECT count(*) FROM history WHERE kind = 'transaction_finished')";
+        (SELECT count(*) FROM aether_history WHERE kind = 'transaction_finished')";
     db.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
 }

@@ -66,6 +66,7 @@ async fn store_with(brief: &Brief) -> Arc<dyn Store> {
         digest: digest.clone(),
         seed: "00".repeat(16),
         parent: None,
+        labels: Default::default(),
     }
     .into();
     let at = jiff::Timestamp::UNIX_EPOCH;
@@ -76,6 +77,7 @@ async fn store_with(brief: &Brief) -> Arc<dyn Store> {
         version: 1,
         digest,
         parent: None,
+        labels: Default::default(),
         frame: Frame::encode(&[created]).unwrap(),
         at,
         owner: None,

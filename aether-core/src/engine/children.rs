@@ -19,6 +19,7 @@ use crate::sched::mutated;
 use crate::store::api::Created;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{Epoch, RunId};
+use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload};
 
 /// Starts and follows child runs. It holds its engine weakly, so that an engine whose tasks were dropped with their
@@ -41,6 +42,7 @@ impl Children for ChildRuns {
         child: RunId,
         workflow: RegisteredWorkflow,
         input: Payload,
+        labels: Labels,
         start_guard: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>> {
         let inner = self.engine();
@@ -56,6 +58,7 @@ impl Children for ChildRuns {
                 id: child,
                 input,
                 parent: Some(parent.clone()),
+                labels,
                 parent_epoch: (!mutated("children-are-not-fenced")).then_some(epoch),
                 unique: false,
             };

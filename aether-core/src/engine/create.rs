@@ -23,6 +23,7 @@ use crate::store::api::{Created, NewRun};
 use crate::store::error::StoreError;
 use crate::store::open_waits::OpenWaits;
 use crate::vocabulary::id::{Epoch, RunId};
+use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload, PayloadError, hex};
 
 /// A run to be created.
@@ -31,6 +32,7 @@ pub(crate) struct NewRunOf {
     pub(super) id: RunId,
     pub(super) input: Payload,
     pub(super) parent: Option<RunId>,
+    pub(super) labels: Labels,
     /// The epoch at which this worker holds the parent.
     pub(super) parent_epoch: Option<Epoch>,
     /// Whether the run's id was generated for it, so that no other run can have it.
@@ -63,7 +65,7 @@ pub(crate) async fn create_run(
 }
 
 async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
-    let NewRunOf { workflow, id, input, parent, parent_epoch, unique } = new;
+    let NewRunOf { workflow, id, input, parent, labels, parent_epoch, unique } = new;
     // Until the run is launched or released: a shutdown waits for it.
     let _admission = Arc::clone(&inner.admission).read_owned().await;
     let def = workflow.def;
@@ -85,6 +87,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         digest: digest.clone(),
         seed: seed.clone(),
         parent: parent.clone(),
+        labels: labels.clone(),
     };
     let (at, run) = (now(inner), id.clone());
     let created: crate::journal::event::Event = created.into();
@@ -100,6 +103,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         version: def.version,
         digest,
         parent: parent.clone(),
+        labels,
         frame,
         at,
         owner: Some(shared.worker.clone()),

@@ -15,8 +15,9 @@ use crate::inbox::replies::signal;
 use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::recording::masking::Masking;
 use crate::recording::recorded::{Recording, RecordingError};
-use crate::store::api::{Message, RunFilter, RunRecord, Sent};
+use crate::store::api::{Message, RunRecord, Sent};
 use crate::store::error::StoreError;
+use crate::store::filter::RunFilter;
 use crate::store::ledger::LedgerEntry;
 use crate::store::read::complete;
 use crate::view::levels::Trace;
@@ -33,12 +34,17 @@ impl Engine {
     /// ```
     /// # use aether_core::engine::Engine;
     /// # use aether_core::id::RunId;
-    /// # use aether_core::contract::Status;
-    /// # use aether_core::store::RunFilter;
+    /// use aether_core::contract::Status;
+    /// use aether_core::store::RunFilter;
     /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
-    /// let failed = RunFilter { status: Some(Status::Failed), limit: 20, ..RunFilter::default() };
-    /// for run in engine.runs(failed).await? {
-    ///     println!("{} of {}", run.id, run.workflow);
+    /// let failed = RunFilter::new().status(Status::Failed).label("customer", "acme").limit(20);
+    /// let mut page = engine.runs(failed.clone()).await?;
+    /// while let Some(last) = page.last() {
+    ///     let next = failed.clone().after(last.place);
+    ///     for run in page {
+    ///         println!("{} of {}", run.id, run.workflow);
+    ///     }
+    ///     page = engine.runs(next).await?;
     /// }
     /// # Ok(()) }
     /// ```
@@ -47,6 +53,22 @@ impl Engine {
     /// [`StoreError`] when the store fails.
     pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
         self.inner.shared.store.runs(filter).await
+    }
+
+    /// How many runs in the store `filter` lets through, whatever its `after` and `limit`.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::store::RunFilter;
+    /// # async fn example(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
+    /// println!("{} runs are open", engine.count(RunFilter::new().open()).await?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub async fn count(&self, filter: RunFilter) -> Result<u64, StoreError> {
+        self.inner.shared.store.count(filter).await
     }
 
     /// The view of one run: its status, steps, effects and results, folded from its journal. Executes nothing.

@@ -15,6 +15,7 @@ use crate::run::program::RegisteredWorkflow;
 use crate::store::api::{Created, RunRecord};
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{RunId, RunIdError};
+use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::payload::{Digest, Payload, PayloadError};
 use crate::workflow::definition::Workflow;
 
@@ -36,7 +37,13 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     pub fn start<W: Workflow>(&self, input: W::Input) -> StartRun<'_, W> {
-        StartRun { engine: self, input: W::encode(&input), id: None, workflow: PhantomData }
+        StartRun {
+            engine: self,
+            input: W::encode(&input),
+            id: None,
+            labels: Ok(Labels::default()),
+            workflow: PhantomData,
+        }
     }
 
     /// A handle to an existing run of any workflow: for its status and its end, not for a typed result.
@@ -121,6 +128,15 @@ pub enum StartError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// A label is not usable.
+    #[error("a run of workflow `{workflow}` cannot be started: {error}")]
+    Label {
+        /// Name of the workflow.
+        workflow: &'static str,
+        /// What is wrong with the label.
+        #[source]
+        error: LabelError,
+    },
     /// The id belongs to another run.
     #[error(
         "run `{run}` exists, of workflow `{workflow}` and with {difference}; use another id, or the same workflow and input to get that run"
@@ -151,6 +167,7 @@ pub struct StartRun<'e, W: Workflow> {
     engine: &'e Engine,
     input: Result<Payload, PayloadError>,
     id: Option<Result<RunId, RunIdError>>,
+    labels: Result<Labels, LabelError>,
     workflow: PhantomData<fn() -> W>,
 }
 
@@ -174,6 +191,30 @@ impl<W: Workflow> StartRun<'_, W> {
         self.id = Some(RunId::new(id));
         self
     }
+
+    /// Gives the run a label, by which [`RunFilter::label`](crate::store::RunFilter::label) finds it: at most
+    /// [`MAX_LABELS`](crate::vocabulary::labels::MAX_LABELS) of them, with one value for each key. They are part of the
+    /// run's first event and never change. A run that exists keeps its own: labels of a repeated start are dropped.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::workflow::Workflow;
+    /// use aether_core::store::RunFilter;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<greet>(engine: &Engine) -> Result<(), Box<dyn std::error::Error>>
+    /// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+    /// engine.start::<greet>("Ada".to_owned()).label("customer", "acme").await?;
+    /// let runs = engine.runs(RunFilter::new().label("customer", "acme").limit(50)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels = self.labels.and_then(|mut labels| {
+            labels.insert(key, value)?;
+            Ok(labels)
+        });
+        self
+    }
 }
 
 impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
@@ -189,6 +230,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             if size > limit {
                 return Err(StartError::TooLarge { workflow, size, limit });
             }
+            let labels = self.labels.map_err(|error| StartError::Label { workflow, error })?;
             let unique = self.id.is_none();
             let id = match self.id {
                 Some(id) => id?,
@@ -205,6 +247,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
                 id: id.clone(),
                 input,
                 parent: None,
+                labels,
                 parent_epoch: None,
                 unique,
             };

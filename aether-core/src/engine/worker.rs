@@ -16,8 +16,9 @@ use crate::engine::keeper::Keeper;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
-use crate::store::api::{ClaimRequest, RunFilter};
+use crate::store::api::ClaimRequest;
 use crate::store::error::StoreError;
+use crate::store::filter::RunFilter;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::{Environment, later};
 use crate::vocabulary::id::RunId;
@@ -95,7 +96,7 @@ async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
 /// Warns of open runs whose workflow is not linked into this program.
 async fn warn_of_unlinked(inner: &Inner) {
     for status in [Status::Pending, Status::Running, Status::Waiting] {
-        let filter = RunFilter { status: Some(status), limit: 1_000, ..RunFilter::default() };
+        let filter = RunFilter::new().status(status).limit(1_000);
         for run in inner.shared.store.runs(filter).await.unwrap_or_default() {
             if !inner.is_linked(&run.workflow) {
                 let fault = not_linked(inner, &run.id, &run.workflow);

@@ -17,6 +17,7 @@ use crate::journal::event::define::{LargeField as _, command_of, events, marked}
 
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
+use crate::vocabulary::labels::Labels;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Digest, Payload};
 
@@ -41,6 +42,9 @@ events! {
         /// The run that started this one as a child.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<RunId>,
+        /// Its labels, given at its start.
+        #[serde(default, skip_serializing_if = "Labels::is_empty")]
+        labels: Labels,
     }
     /// The run is suspended and lives only in the store.
     2 RunWaiting {

@@ -66,6 +66,7 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
         version: created.version,
         digest: created.digest.clone(),
         parent: created.parent.clone(),
+        labels: created.labels.clone(),
         frame: first.stored(),
         at: first.at,
         owner: Some(importer.clone()),

@@ -15,6 +15,7 @@ use crate::run::claim::Run;
 use crate::step::body::BodyError;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{Epoch, RunId};
+use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// What a workflow returned, encoded: its value, or its error. The outer error says that encoding failed.
@@ -99,6 +100,7 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
         child: RunId,
         workflow: RegisteredWorkflow,
         input: Payload,
+        labels: Labels,
         held: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>>;
 

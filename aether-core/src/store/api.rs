@@ -13,9 +13,11 @@ use jiff::Timestamp;
 use crate::journal::frame::{Frame, StoredFrame};
 use crate::journal::large_values::LargeValue;
 use crate::store::error::{AppendError, StoreError};
+use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload};
 
 use crate::store::purge::{EndedRuns, Purged};
@@ -137,6 +139,8 @@ pub struct NewRun {
     pub digest: Digest,
     /// The run that started it; `None` for a run that a program started.
     pub parent: Option<RunId>,
+    /// Its labels.
+    pub labels: Labels,
     /// Its first frame, at position 0.
     pub frame: Frame,
     /// Time of creation by the worker's clock. The run is due from then on.
@@ -186,6 +190,27 @@ pub struct RunRecord {
     pub owner: Option<WorkerId>,
     /// When the run becomes due; `None` once it has ended, and while only a message can wake it.
     pub wake_at: Option<Timestamp>,
+    /// The labels that it was created with.
+    pub labels: Labels,
+    /// Its place in the order in which the runs of the store were created. A list continues behind it with
+    /// [`RunFilter::after`].
+    pub place: Cursor,
+}
+
+impl RunFilter {
+    /// For stores: whether a run is one of those that are asked for, apart from [`after`](Self::after) and
+    /// [`limit`](Self::limit).
+    pub fn admits(&self, run: &RunRecord) -> bool {
+        (self.statuses.is_empty() || self.statuses.contains(&run.status))
+            && self.workflow.as_ref().is_none_or(|workflow| run.workflow == *workflow)
+            && self.version.is_none_or(|version| run.version == version)
+            && self.labels.iter().all(|(key, value)| run.labels.get(key) == Some(value))
+            && self.id_prefix.as_ref().is_none_or(|prefix| run.id.as_str().starts_with(&**prefix))
+            && self.id_contains.as_ref().is_none_or(|text| run.id.as_str().contains(&**text))
+            && self.parent.as_ref().is_none_or(|parent| run.parent.as_ref() == Some(parent))
+            && self.created_after.is_none_or(|time| run.created_at >= time)
+            && self.created_before.is_none_or(|time| run.created_at < time)
+    }
 }
 
 /// A worker's request for due runs that no other worker holds.
@@ -264,17 +289,6 @@ pub enum Sent {
     RunEnded(Status),
 }
 
-/// Which runs to list. The default lists all.
-#[derive(Clone, Debug, Default)]
-pub struct RunFilter {
-    /// Only runs of this status; `None` for any.
-    pub status: Option<Status>,
-    /// Only runs of this workflow; `None` for any.
-    pub workflow: Option<String>,
-    /// The most runs to return, newest first; 0 for all.
-    pub limit: usize,
-}
-
 /// A saved state of a fold over a journal: a cache, never the truth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -313,6 +327,7 @@ pub struct Snapshot {
 /// use aether_core::id::{CommandId, RunId, WorkerId};
 /// use aether_core::journal::Frame;
 /// use aether_core::journal::event::NodeFinished;
+/// use aether_core::labels::Labels;
 /// use aether_core::payload::{Digest, Payload};
 /// use aether_core::store::memory::MemoryStore;
 /// use aether_core::store::{Ack, Append, DurableWatermark, NewRun, Store};
@@ -327,7 +342,7 @@ pub struct Snapshot {
 /// store
 ///     .create(NewRun {
 ///         id: run.clone(), workflow: "triage".into(), version: 1, digest: Digest::of(&Payload::null())?,
-///         parent: None, frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), parent_epoch: None,
+///         parent: None, labels: Labels::default(), frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), parent_epoch: None,
 ///     })
 ///     .await?;
 ///
@@ -446,8 +461,16 @@ pub trait Store: Any + Send + Sync + Debug {
     /// One run; `None` for an unknown one.
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
 
-    /// The runs that `filter` lets through, newest first.
+    /// The runs that `filter` lets through, newest first: in the order of [`RunRecord::place`], from the highest. A run
+    /// that was created later than another has a higher place than it, as long as either is there.
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
+
+    /// How many runs `filter` lets through, whatever its `after` and `limit`. The default lists them; a store that can
+    /// count without that should.
+    fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {
+        let all = self.runs(RunFilter { after: None, limit: 0, ..filter });
+        Box::pin(async move { Ok(all.await?.len() as u64) })
+    }
 
     /// Claims due runs that no worker holds, the longest due first. A run is due when it has not ended and its `wake_at`
     /// is not after `now`. Nobody holds a run without an owner, and one whose owner is among `silent` and has the number
@@ -510,7 +533,7 @@ pub trait Store: Any + Send + Sync + Debug {
     /// default reads the inbox of every waiting run; a store that can list them without that should.
     fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
         Box::pin(async move {
-            let waiting = RunFilter { status: Some(Status::Waiting), ..RunFilter::default() };
+            let waiting = RunFilter::new().status(Status::Waiting);
             let mut found = Vec::new();
             for record in self.runs(waiting).await? {
                 if record.owner.is_none()

@@ -190,6 +190,7 @@ mod tests {
                 digest: digest(),
                 seed: String::new(),
                 parent: None,
+                labels: Default::default(),
             };
             let new = NewRun {
                 id: run(),
@@ -197,6 +198,7 @@ mod tests {
                 version: 1,
                 digest: digest(),
                 parent: None,
+                labels: Default::default(),
                 frame: Frame::encode(&[created.into()]).unwrap(),
                 at: Timestamp::UNIX_EPOCH,
                 owner: Some("worker".to_owned().into()),

@@ -4,6 +4,7 @@
 //! share their content, so that a test can restart an engine on what the last one left.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,10 +16,11 @@ use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::journal::large_values::LargeValue;
 use crate::sched::{HashMap, Mutex};
 use crate::store::api::{
-    Append, ClaimRequest, Created, Durability, END_REQUESTS, Lease, Message, NewRun, RunFilter, RunRecord,
-    Sent, Snapshot, StatusChange, Store, StoredEffect, Unread,
+    Append, ClaimRequest, Created, Durability, END_REQUESTS, Lease, Message, NewRun, RunRecord, Sent,
+    Snapshot, StatusChange, Store, StoredEffect, Unread,
 };
 use crate::store::error::{AppendError, StoreError};
+use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::memory::inbox::Inbox;
 use crate::store::memory::waits::Waits;
@@ -172,6 +174,8 @@ impl Content {
             epoch: Epoch::from(owned),
             owner: new.owner,
             wake_at: Some(new.at),
+            labels: new.labels,
+            place: Cursor::new(self.creations + 1),
         };
         let mut run = Run {
             record,
@@ -387,11 +391,10 @@ impl Store for MemoryStore {
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         self.answer(|content| {
-            let newest = content.created.values().rev().filter_map(|id| content.runs.get(id));
-            let wanted = newest
-                .map(|run| &run.record)
-                .filter(|record| filter.status.is_none_or(|status| record.status == status))
-                .filter(|record| filter.workflow.as_ref().is_none_or(|name| record.workflow == *name));
+            let before = filter.after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.number()));
+            let newest = content.created.range((Bound::Unbounded, before)).rev();
+            let newest = newest.filter_map(|(_, id)| content.runs.get(id)).map(|run| &run.record);
+            let wanted = newest.filter(|record| filter.admits(record));
             let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
             Ok(wanted.take(limit).cloned().collect())
         })

@@ -5,6 +5,7 @@
 pub(crate) mod ack;
 pub(crate) mod api;
 pub(crate) mod error;
+pub(crate) mod filter;
 pub(crate) mod intent;
 pub mod ledger;
 pub mod memory;
@@ -16,10 +17,11 @@ pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
 pub use api::{
-    Append, ClaimRequest, Created, Durability, END_REQUESTS, Lease, Message, NewRun, Rollback, RunFilter,
-    RunRecord, Sent, Snapshot, StatusChange, Store, StoredEffect, Unread, Work,
+    Append, ClaimRequest, Created, Durability, END_REQUESTS, Lease, Message, NewRun, Rollback, RunRecord,
+    Sent, Snapshot, StatusChange, Store, StoredEffect, Unread, Work,
 };
 pub use error::{AppendError, StoreError};
+pub use filter::{Cursor, CursorError, RunFilter};
 pub use intent::{DurableIntent, LedgerAnswer};
 pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};

@@ -8,6 +8,7 @@ pub mod deps;
 pub mod environment;
 pub mod failure;
 pub mod id;
+pub mod labels;
 pub mod limits;
 pub(crate) mod net;
 pub mod outcome;

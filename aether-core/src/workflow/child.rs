@@ -27,6 +27,7 @@ use crate::step::recordable::{Recordable, RecordableError};
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId, RunIdError};
+use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 use crate::workflow::context::Cx;
@@ -38,6 +39,7 @@ use crate::workflow::ticket::Ticket;
 #[derive(Debug, Default)]
 struct ChildOptions {
     id: Option<String>,
+    labels: Vec<(String, String)>,
     detached: bool,
 }
 
@@ -67,6 +69,24 @@ impl<F> Child<F> {
         self
     }
 
+    /// Gives the child a label, by which lists find it; see
+    /// [`StartRun::label`](crate::engine::StartRun::label). A child has no labels of its parent's. With a label that is
+    /// over a limit, the step error is `Unrecordable`.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let letters = cx.child::<chapter>(text).label("book", "moby-dick").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn label(self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        lock(&self.options).labels.push((key.into(), value.into()));
+        self
+    }
+
     /// Lets the child continue when its parent ends. Otherwise it is then cancelled, or terminated with a terminated
     /// parent.
     ///
@@ -83,6 +103,13 @@ impl<F> Child<F> {
         lock(&self.options).detached = true;
         self
     }
+}
+
+fn labeled(labels: Vec<(String, String)>) -> Result<Labels, LabelError> {
+    labels.into_iter().try_fold(Labels::default(), |mut all, (key, value)| {
+        all.insert(key, value)?;
+        Ok(all)
+    })
 }
 
 fn lock(options: &Mutex<ChildOptions>) -> std::sync::MutexGuard<'_, ChildOptions> {
@@ -203,10 +230,12 @@ impl Cx {
                 return Err(StepError::Unrecordable(run.failure(&command, reason)));
             }
             let digest = Digest::of(&input).map_err(unrecordable)?;
-            let ChildOptions { id, detached } = std::mem::take(&mut *lock(&chosen));
+            let ChildOptions { id, labels, detached } = std::mem::take(&mut *lock(&chosen));
             let id = RunId::new(id.unwrap_or_else(|| format!("{}/{command}", run.id)));
             let child =
                 id.map_err(|error: RunIdError| StepError::Unrecordable(run.failure(&command, error)))?;
+            let labels =
+                labeled(labels).map_err(|error| StepError::Unrecordable(run.failure(&command, error)))?;
             let workflow = RegisteredWorkflow::of::<W>();
             let (run, command, children) = (&run, &command, ticket.children.as_deref());
             let call = ChildCall {
@@ -217,6 +246,7 @@ impl Cx {
                 child,
                 digest,
                 input,
+                labels,
                 site,
                 unawaited,
                 detached,
@@ -346,6 +376,7 @@ struct ChildCall<'a> {
     child: RunId,
     digest: Digest,
     input: Payload,
+    labels: Labels,
     site: Option<String>,
     unawaited: bool,
     detached: bool,
@@ -420,10 +451,12 @@ impl ChildCall<'_> {
         }
         // Until the child exists or is known not to: this run does not end meanwhile, because its end must reach the child.
         let start = || {
-            let (child, input) = (self.child.clone(), self.input.clone());
+            let (child, input, labels) = (self.child.clone(), self.input.clone(), self.labels.clone());
             async move {
                 let start_guard = run.start_of_child().await;
-                children.start(run.id.clone(), run.epoch, child, self.workflow, input, start_guard).await
+                children
+                    .start(run.id.clone(), run.epoch, child, self.workflow, input, labels, start_guard)
+                    .await
             }
             .boxed()
         };

@@ -224,6 +224,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
         version: record.version,
         digest: record.digest,
         parent: None,
+        labels: Default::default(),
         frame: frame(&kept[0]),
         at: kept[0].at,
         owner: Some(WorkerId::from("worker-dead".to_owned())),

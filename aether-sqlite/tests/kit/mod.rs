@@ -31,6 +31,7 @@ pub(crate) fn new_run(name: &str) -> NewRun {
         version: 1,
         digest: Digest::of(&Payload::null()).unwrap(),
         parent: None,
+        labels: Default::default(),
         frame: frame("created"),
         at: at(0),
         owner: Some(WorkerId::from("first".to_owned())),

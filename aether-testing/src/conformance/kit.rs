@@ -54,6 +54,7 @@ pub(super) fn new_run(name: &str) -> NewRun {
         version: 3,
         digest: digest(name),
         parent: None,
+        labels: Default::default(),
         frame: frame(&["created"]),
         at: at(0),
         owner: Some(worker("first")),

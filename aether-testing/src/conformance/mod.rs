@@ -44,6 +44,7 @@ pub mod kept;
 mod kit;
 pub mod leases;
 pub mod ledger;
+pub mod lists;
 pub mod purge;
 pub mod runs;
 mod suite;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use aether_core::contract::Status;
 use aether_core::journal::read_verified;
+use aether_core::labels::Labels;
 use aether_core::store::{Created, NewRun, RunFilter, RunRecord, Store};
 
 use super::kit::{Hand, at, becomes, digest, frame, new_run, run_id, worker};
@@ -13,6 +14,7 @@ pub async fn created_with_an_owner(store: &Arc<dyn Store>) {
     let mut new = new_run("a");
     new.parent = Some(run_id("parent"));
     assert_eq!(store.create(new).await, Ok(Created::New));
+    let found = store.run(&run_id("a")).await.unwrap().unwrap();
     let expected = RunRecord {
         id: run_id("a"),
         workflow: "flow".into(),
@@ -26,8 +28,10 @@ pub async fn created_with_an_owner(store: &Arc<dyn Store>) {
         epoch: 1,
         owner: Some(worker("first")),
         wake_at: Some(at(0)),
+        labels: Labels::default(),
+        place: found.place,
     };
-    assert_eq!(store.run(&run_id("a")).await, Ok(Some(expected)));
+    assert_eq!(found, expected);
     let frames = store.load(&run_id("a"), 0).await.unwrap();
     assert_eq!(frames.len(), 1);
     assert_eq!((frames[0].position, frames[0].at, frames[0].epoch), (0, at(0), 1));
@@ -85,24 +89,4 @@ pub async fn unknown_runs_are_absent(store: &Arc<dyn Store>) {
     assert_eq!(store.snapshot(&id).await, Ok(None));
     assert_eq!(store.runs(RunFilter::default()).await, Ok(Vec::new()));
     assert_eq!(store.next_wake().await, Ok(None));
-}
-
-/// Listing filters by status and workflow, newest first, up to a limit.
-pub async fn runs_are_filtered_newest_first(store: &Arc<dyn Store>) {
-    for name in ["a", "b", "c", "d"] {
-        let mut new = new_run(name);
-        new.workflow = if name == "b" { "other".into() } else { "flow".into() };
-        store.create(new).await.unwrap();
-    }
-    Hand::of(store, "c", 1, 1).status(becomes(Status::Completed, None, true)).await;
-    let list = async |filter: RunFilter| {
-        let found = store.runs(filter).await.unwrap();
-        found.iter().map(|run| run.id.to_string()).collect::<Vec<_>>().join("")
-    };
-    let (status, workflow) = (Some(Status::Running), Some("flow".to_owned()));
-    assert_eq!(list(RunFilter::default()).await, "dcba");
-    assert_eq!(list(RunFilter { limit: 2, ..RunFilter::default() }).await, "dc");
-    assert_eq!(list(RunFilter { workflow: workflow.clone(), ..RunFilter::default() }).await, "dca");
-    assert_eq!(list(RunFilter { status, ..RunFilter::default() }).await, "dba");
-    assert_eq!(list(RunFilter { status, workflow, limit: 9 }).await, "da");
 }

@@ -69,7 +69,9 @@ macro_rules! store_suite {
     ($name:ident, $factory:expr) => {
         $crate::store_suite! { @rules $name, $factory,
             runs: created_with_an_owner, created_without_an_owner, creating_twice_answers_existing,
-                a_child_needs_its_parent, unknown_runs_are_absent, runs_are_filtered_newest_first;
+                a_child_needs_its_parent, unknown_runs_are_absent;
+            lists: every_part_of_a_filter_counts, the_parts_of_a_filter_hold_together, pages_hold_each_run_once,
+                labels_are_those_of_the_creation;
             appends: frames_are_ordered_and_chained, a_frame_is_kept_byte_for_byte, a_wrong_position_is_refused,
                 a_stale_epoch_is_refused, nothing_follows_a_terminal_status, an_unknown_run_is_refused,
                 a_refused_append_leaves_its_batch_alone, nothing_follows_a_refused_append,

@@ -251,6 +251,10 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Read, || self.inner.runs(filter))
     }
 
+    fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.count(filter))
+    }
+
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
         self.call(StoreCall::Claim, || self.inner.claim(request))
     }

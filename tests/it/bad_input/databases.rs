@@ -41,7 +41,7 @@ fn patient(path: &Path, options: SqliteOptions) -> Arc<dyn Store> {
 async fn a_database_that_cannot_be_used_is_refused_at_the_start_and_says_why() {
     let (_folder, path) = database();
     drop(SqliteStore::open(&path).unwrap());
-    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    Connection::open(&path).unwrap().execute("UPDATE aether_schema SET version = 99", []).unwrap();
     assert!(matches!(refused(&path).await, StoreError::NewerSchema { found: 99, .. }));
 
     std::fs::write(&path, "this is a letter to my grandmother, ".repeat(100)).unwrap();
@@ -123,8 +123,7 @@ async fn an_altered_row_stops_its_run_and_no_other() {
     let store = patient(&path, SqliteOptions::default());
     Journal::record::<bad_fine>("altered", 1).await.open().plant(&store, Rows::Follow).await;
     let conn = Connection::open(&path).unwrap();
-    let change =
-        "UPDATE journal SET events = replace(events, 'bad_fine_step', 'bad_evil_step') WHERE position = 2";
+    let change = "UPDATE aether_journal SET events = replace(events, 'bad_fine_step', 'bad_evil_step') WHERE position = 2";
     assert_eq!(conn.execute(change, []).unwrap(), 1);
     let engine = on(&store).start().await.unwrap();
     let run = engine.handle::<bad_fine>("altered").await.unwrap();
@@ -132,7 +131,7 @@ async fn an_altered_row_stops_its_run_and_no_other() {
     assert_eq!(stopped(in_time(run.result()).await), altered);
     assert_eq!(engine.verify(run.id()).await, Err(VerifyError::Fault(altered.clone())));
     assert!(altered.to_string().contains("run `altered`") && altered.to_string().contains("position 2"));
-    let kept: i64 = conn.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).unwrap();
+    let kept: i64 = conn.query_row("SELECT count(*) FROM aether_journal", [], |row| row.get(0)).unwrap();
     assert_eq!(kept, 7, "nothing is repaired, nothing is removed, nothing is added");
     serves_another(&engine).await;
 }
@@ -146,7 +145,7 @@ async fn a_damaged_row_of_one_run_does_not_keep_another_from_being_taken_up() {
         journal.first(1).plant(&store, Rows::Follow).await;
     }
     let conn = Connection::open(&path).unwrap();
-    conn.execute("UPDATE runs SET status = 'dancing' WHERE id = 'damaged'", []).unwrap();
+    conn.execute("UPDATE aether_runs SET status = 'dancing' WHERE id = 'damaged'", []).unwrap();
     let engine = on(&store).start().await.unwrap();
     let run = engine.handle::<bad_fine>("left").await.unwrap();
     assert_eq!(in_time(run.result()).await.unwrap(), 2);

@@ -212,7 +212,7 @@ impl Driver {
         self.look_after_workers();
         self.give_orders();
         // A file that is locked by nobody but this reader's look is open again with the next tick.
-        let open = "SELECT count(*) FROM runs WHERE status IN ('pending', 'running', 'waiting')";
+        let open = "SELECT count(*) FROM aether_runs WHERE status IN ('pending', 'running', 'waiting')";
         if let Ok(open) = self.reader.query_row(open, [], |row| row.get(0)) {
             self.open = open;
         }

@@ -58,7 +58,7 @@ fn calls(lines: &[Line]) -> BTreeMap<String, Vec<Line>> {
 
 fn messages(driver: &Driver) -> Messages {
     let conn = Connection::open(driver.disk.database()).unwrap();
-    let sql = "SELECT runs.id, inbox.id, topic, consumed FROM inbox JOIN runs ON runs.no = run_no";
+    let sql = "SELECT runs.id, inbox.id, topic, consumed FROM aether_inbox AS inbox JOIN aether_runs AS runs ON runs.no = run_no";
     let mut rows = conn.prepare(sql).unwrap();
     let rows = rows.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?))));
     rows.unwrap().map(Result::unwrap).collect()

@@ -117,7 +117,7 @@ async fn a_hook_that_panics_keeps_its_run_and_purging_goes_on() {
 async fn in_refer(cx: &mut StepCx) -> Result<()> {
     cx.sql(|db| {
         db.execute_batch(
-            "CREATE TABLE links(run INTEGER REFERENCES runs(no)); INSERT INTO links SELECT no FROM runs",
+            "CREATE TABLE links(run INTEGER REFERENCES aether_runs(no)); INSERT INTO links SELECT no FROM aether_runs",
         )
     })?;
     Ok(())
@@ -163,16 +163,16 @@ async fn rows_that_are_not_text_are_damage_of_their_run_alone() {
     engine.shutdown().await.unwrap();
 
     let db = Connection::open(&path).unwrap();
-    let no = "(SELECT no FROM runs WHERE id = ?1)";
+    let no = "(SELECT no FROM aether_runs WHERE id = ?1)";
     let spoil = |sql: String, run: &str| assert!(db.execute(&sql, [run]).unwrap() > 0, "{sql}");
     spoil(
         format!(
-            "UPDATE journal SET events = CAST(x'5bff00fe5d' AS TEXT) WHERE run_no = {no} AND position > 0"
+            "UPDATE aether_journal SET events = CAST(x'5bff00fe5d' AS TEXT) WHERE run_no = {no} AND position > 0"
         ),
         "journal",
     );
     let deep = "'[' || replace(hex(zeroblob(50000)), '00', '[[') || '1'";
-    spoil(format!("UPDATE inbox SET payload = {deep} WHERE run_no = {no}"), "inbox");
+    spoil(format!("UPDATE aether_inbox SET payload = {deep} WHERE run_no = {no}"), "inbox");
     let engine = on_file().start().await.unwrap();
     let open = engine.all_pending(WaitFilter::default()).await.unwrap().waits;
     let runs: Vec<_> = open.iter().map(|open| open.run.as_str()).collect();

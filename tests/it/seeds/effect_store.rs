@@ -285,10 +285,10 @@ async fn equal_values_are_kept_once() {
         rusqlite::Connection::open(&path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
     };
     // The arguments of `make_much` are an object around the value; its result is the value.
-    assert_eq!(count("SELECT count(*) FROM blobs"), 2);
+    assert_eq!(count("SELECT count(*) FROM aether_blobs"), 2);
     assert_eq!(count("SELECT count(*) FROM aether_effects"), 3);
-    assert!(count("SELECT max(length(events)) FROM journal") < 2_000, "the journal is small");
-    assert_eq!(count("SELECT count(*) FROM ledger WHERE result IS NOT NULL"), 0);
+    assert!(count("SELECT max(length(events)) FROM aether_journal") < 2_000, "the journal is small");
+    assert_eq!(count("SELECT count(*) FROM aether_ledger WHERE result IS NOT NULL"), 0);
 }
 
 /// Copies the frames of a run up to its end, and not what they refer to.

@@ -325,6 +325,7 @@ impl Hand {
             version: e.version,
             digest: e.digest.clone(),
             parent: e.parent.clone(),
+            labels: e.labels.clone(),
             frame: Frame::encode(std::slice::from_ref(created)).unwrap(),
             at: past(),
             owner: Some(WorkerId::from("hand".to_owned())),
@@ -419,6 +420,7 @@ pub(crate) fn created(workflow: &str, input: &str) -> Event {
         digest,
         seed: "00".repeat(16),
         parent: None,
+        labels: Default::default(),
     }
     .into()
 }

@@ -226,6 +226,7 @@ impl Stage {
             digest: digest.clone(),
             seed: String::new(),
             parent: None,
+            labels: Default::default(),
         };
         let new = NewRun {
             id: run_id(),
@@ -233,6 +234,7 @@ impl Stage {
             version: 1,
             digest,
             parent: None,
+            labels: Default::default(),
             frame: Frame::encode(&[created.into()]).unwrap(),
             at: Timestamp::UNIX_EPOCH,
             owner: None,

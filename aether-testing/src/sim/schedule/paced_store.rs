@@ -166,6 +166,10 @@ impl Store for PacedStore {
         self.read("runs", self.inner.runs(filter))
     }
 
+    fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {
+        self.read("count", self.inner.count(filter))
+    }
+
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
         self.write("claim", move |inner| Box::pin(async move { inner.claim(request).await }))
     }

@@ -1,0 +1,193 @@
+//! Listing and counting runs.
+//!
+//! Promise: one index finds the runs, and the other conditions are checked on what it finds. A list in the order of its
+//! index reads no more than its limit needs; only id prefixes and times of creation need sorting. Without any of these,
+//! a list reads the runs from the newest on.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use aether_core::contract::Status;
+use aether_core::store::{RunFilter, RunRecord};
+
+use crate::error::OpError;
+use crate::row;
+
+/// Runs, newest first.
+pub(crate) fn runs(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>, OpError> {
+    let query = Query::new(filter, true);
+    let mut statement = conn.prepare_cached(&query.list(filter.limit))?;
+    let mut rows = statement.query(params_from_iter(query.values))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(row::run(row)?);
+    }
+    Ok(found)
+}
+
+/// How many runs there are.
+pub(crate) fn count(conn: &Connection, filter: &RunFilter) -> Result<u64, OpError> {
+    let query = Query::new(filter, false);
+    let mut statement = conn.prepare_cached(&query.count())?;
+    let count = statement.query_row(params_from_iter(query.values), |row| row.get(0))?;
+    row::nat(count, "number of runs")
+}
+
+/// What stands behind `SELECT`: several arms where the filter names several statuses. SQLite merges them in order; with
+/// `IN` it would sort everything they hold.
+struct Query {
+    arms: Vec<String>,
+    /// Column of the run's number, in the index that finds the runs.
+    order: &'static str,
+    values: Vec<Value>,
+}
+
+impl Query {
+    fn new(filter: &RunFilter, is_paged: bool) -> Self {
+        let source = source(filter);
+        let order = if source == Source::Label { "label.run_no" } else { "no" };
+        let mut query = Self { arms: Vec::new(), order, values: Vec::new() };
+        let mut conditions = query.conditions(filter, is_paged);
+        // What one index does not order by is one condition like the others.
+        if source.is_by_status() && filter.statuses.len() > 1 {
+            for status in &filter.statuses {
+                let status = query.bind(status.as_str().to_owned());
+                let arm = conditions.iter().cloned().chain([format!("runs.status = {status}")]);
+                query.arms.push(source.arm(arm));
+            }
+            return query;
+        }
+        if !filter.statuses.is_empty() {
+            let bound = filter.statuses.iter().map(|status: &Status| query.bind(status.as_str().to_owned()));
+            let bound = bound.collect::<Vec<_>>();
+            conditions.push(match &*bound {
+                [status] => format!("runs.status = {status}"),
+                several => format!("runs.status IN ({})", several.join(", ")),
+            });
+        }
+        query.arms.push(source.arm(conditions.into_iter()));
+        query
+    }
+
+    /// Everything but the statuses.
+    fn conditions(&mut self, filter: &RunFilter, is_paged: bool) -> Vec<String> {
+        let mut conditions = Vec::new();
+        for (n, (key, value)) in filter.labels.iter().enumerate() {
+            let (key, value) = (self.bind(key.clone()), self.bind(value.clone()));
+            conditions.push(match n {
+                0 => format!("label.key = {key} AND label.value = {value}"),
+                _ => format!(
+                    "EXISTS(SELECT 1 FROM aether_labels WHERE key = {key} AND value = {value} AND run_no = runs.no)"
+                ),
+            });
+        }
+        if let Some(prefix) = &filter.id_prefix {
+            let from = self.bind(prefix.clone());
+            conditions.push(format!("runs.id >= {from}"));
+            if let Some(end) = end_of_prefix(prefix) {
+                let to = self.bind(end);
+                conditions.push(format!("runs.id < {to}"));
+            }
+        }
+        let mut all = |condition: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                let place = self.bind(value);
+                conditions.push(condition.replace('?', &place));
+            }
+        };
+        all("instr(runs.id, ?) > 0", filter.id_contains.clone().map(Value::from));
+        all("runs.parent = ?", filter.parent.as_ref().map(|parent| parent.as_str().to_owned().into()));
+        all("runs.workflow = ?", filter.workflow.clone().map(Value::from));
+        all("runs.version = ?", filter.version.map(Value::from));
+        all("runs.created_at >= ?", filter.created_after.map(|time| time.as_microsecond().into()));
+        all("runs.created_at < ?", filter.created_before.map(|time| time.as_microsecond().into()));
+        let after = filter.after.filter(|_| is_paged).map(|after| row::int(after.number()).into());
+        let place = if filter.labels.is_empty() { "runs.no < ?" } else { "label.run_no < ?" };
+        all(place, after);
+        conditions
+    }
+
+    /// Binds a value and says where it stands.
+    fn bind(&mut self, value: impl Into<Value>) -> String {
+        self.values.push(value.into());
+        format!("?{}", self.values.len())
+    }
+
+    fn list(&self, limit: usize) -> String {
+        let columns = row::RUN.split(", ").map(|name| format!("runs.{}", name.trim()));
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        let arms = self.arms.iter().map(|arm| format!("SELECT {columns} {arm}")).collect::<Vec<_>>();
+        let limit = if limit == 0 { -1 } else { row::int(limit as u64) };
+        format!("{} ORDER BY {} DESC LIMIT {limit}", arms.join(" UNION ALL "), self.order)
+    }
+
+    fn count(&self) -> String {
+        let arms = self.arms.iter().map(|arm| format!("(SELECT count(*) {arm})")).collect::<Vec<_>>();
+        format!("SELECT {}", arms.join(" + "))
+    }
+}
+
+/// What finds the runs: the narrowest that the filter has an index for.
+#[derive(Clone, Copy, PartialEq)]
+enum Source {
+    Label,
+    Index(&'static str),
+    Newest,
+}
+
+fn source(filter: &RunFilter) -> Source {
+    let is_named = filter.workflow.is_some();
+    match filter {
+        _ if !filter.labels.is_empty() => Source::Label,
+        _ if filter.parent.is_some() => Source::Index("aether_runs_parent"),
+        // An empty prefix is every id.
+        _ if filter.id_prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) => {
+            Source::Index("sqlite_autoindex_aether_runs_1")
+        }
+        _ if is_named && !filter.statuses.is_empty() => Source::Index(BY_WORKFLOW_AND_STATUS),
+        _ if !filter.statuses.is_empty() => Source::Index(BY_STATUS),
+        _ if is_named => Source::Index("aether_runs_workflow"),
+        _ if filter.created_after.is_some() || filter.created_before.is_some() => {
+            Source::Index("aether_runs_created")
+        }
+        _ => Source::Newest,
+    }
+}
+
+const BY_STATUS: &str = "aether_runs_status";
+const BY_WORKFLOW_AND_STATUS: &str = "aether_runs_workflow_status";
+
+impl Source {
+    fn is_by_status(self) -> bool {
+        matches!(self, Self::Index(BY_STATUS | BY_WORKFLOW_AND_STATUS))
+    }
+
+    fn arm(self, conditions: impl Iterator<Item = String>) -> String {
+        let from = match self {
+            // The order of a cross join is the one that is written.
+            Self::Label => {
+                "aether_labels AS label CROSS JOIN aether_runs AS runs ON runs.no = label.run_no".into()
+            }
+            Self::Index(index) => format!("aether_runs AS runs INDEXED BY {index}"),
+            Self::Newest => "aether_runs AS runs".to_owned(),
+        };
+        let conditions = conditions.collect::<Vec<_>>().join(" AND ");
+        if conditions.is_empty() { format!("FROM {from}") } else { format!("FROM {from} WHERE {conditions}") }
+    }
+}
+
+/// The first text, in the order of SQLite, that is behind all texts with this prefix. `None` where there is none.
+fn end_of_prefix(prefix: &str) -> Option<String> {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        // The step over the surrogates included.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            end.push(next);
+            return Some(end);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;
