@@ -46,10 +46,10 @@ pub(super) fn find(
         }
     }
     // Whoever was second is told who was first.
-    let decided = states.commands.iter().filter(|(_, state)| {
+    let mut decided = states.commands.iter().filter(|(_, state)| {
         state.newest.as_ref().is_some_and(|(waiting, name)| *waiting == wanted && name == text)
     });
-    match decided.last() {
+    match decided.next_back() {
         Some((command, _)) => Ok(command.clone()),
         None => {
             let open = open.iter().map(NamedWait::from).collect();

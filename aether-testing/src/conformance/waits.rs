@@ -16,8 +16,8 @@ fn wait(place: u32, waiting: Waiting, name: &str) -> OpenWait {
         waiting,
         name: name.into(),
         since: at(u64::from(place)),
-        until: (place % 2 == 0).then(|| at(900)),
-        site: (place % 2 == 1).then(|| "src/flow.rs:7".into()),
+        until: place.is_multiple_of(2).then(|| at(900)),
+        site: (!place.is_multiple_of(2)).then(|| "src/flow.rs:7".into()),
         detail: Payload::from_text(format!("{{\"place\":{place}}}")).unwrap(),
     }
 }
