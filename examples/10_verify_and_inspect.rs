@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
     for row in engine.ledger(run.id()).await? {
         println!("  {:<30} {}", row.key.as_str(), row.status.as_str());
     }
-    println!("The verification, a replay that may call nothing:\n  {:?}", engine.verify(run.id()).await?);
+    println!("The verification, a replay that may call nothing:\n  {}", engine.verify(run.id()).await?);
     engine.shutdown().await?;
 
     println!("The history, in SQL:");

@@ -2,7 +2,7 @@
 //! tests that bring a clock or a replay policy of their own.
 
 pub use aether_core::deps::Deps;
-pub use aether_core::engine::{AnyWorkflow, Defaults, EngineBuilder, StartRun, Verified};
+pub use aether_core::engine::{AnyWorkflow, Defaults, EngineBuilder, Fit, StartRun, Verified};
 pub use aether_core::environment::Environment;
 pub use aether_core::limits::Limits;
 pub use aether_core::policy::{Consulted, DefaultPolicy, Mode, ReplayPolicy, Verdict};

@@ -10,7 +10,11 @@ use aether_core::contract::Status;
 use aether_core::id::{CommandId, RunId, WorkerId};
 use aether_core::journal::event::Event;
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{Created, Message, NewRun, Sent, StatusChange, Store as _, StoreError};
+use aether_core::store::{
+    Created, Message, NewRun, OpenWait, Sent, StatusChange, Store as _, StoreError, WaitFilter,
+    waits_in_journal,
+};
+use futures_util::FutureExt as _;
 
 use crate::sim;
 use crate::store::now;
@@ -302,6 +306,19 @@ pub fn changed(memory: &MemoryStore, run: &RunId, change: &StatusChange) {
     };
     if let Some(topic) = read.iter().find(|topic| is_wanted(topic)) {
         violated("suspended-on-unread", format!("{run} counts {topic} as seen"));
+    }
+}
+
+/// An append has taken effect: what the store lists of the run's open waits is what the run's journal says.
+pub fn listed(memory: &MemoryStore, run: &RunId) {
+    let read = (waits_in_journal(memory, run).now_or_never(), now(memory.waits(WaitFilter::default())));
+    let (Some(Ok(mut journal)), Ok(rows)) = read else { return };
+    let rows = rows.into_iter().filter(|row| row.run == *run);
+    let mut listed: Vec<OpenWait> = rows.map(|row| row.wait).collect();
+    journal.sort_by(|a, b| a.command.cmp(&b.command));
+    listed.sort_by(|a, b| a.command.cmp(&b.command));
+    if listed != journal {
+        violated("list-of-waits", format!("{run}: {listed:?} are listed, the journal says {journal:?}"));
     }
 }
 

@@ -12,9 +12,9 @@ use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun,
-    Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect,
-    WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, ListedWait, LostRun, Message,
+    NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
+    StoredEffect, WaitFilter, WorkerRecord,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use futures_util::FutureExt as _;
@@ -117,6 +117,16 @@ impl Store for JudgedStore {
         self.store.append(append);
     }
 
+    fn list_waits<'s>(
+        &'s self,
+        run: &RunId,
+        next: Position,
+        waits: Vec<OpenWait>,
+    ) -> BoxFuture<'s, Result<bool, StoreError>> {
+        sim::point("list_waits");
+        self.store.list_waits(run, next, waits)
+    }
+
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
         sim::point("send");
         let (id, note) = (run.clone(), message.clone());
@@ -148,6 +158,8 @@ impl Store for JudgedStore {
         fn entries(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError>;
         fn inbox(&self, run: &RunId, after: u64) -> Result<Vec<Message>, StoreError>;
         fn unread_waiting(&self) -> Result<Vec<(RunRecord, u64)>, StoreError>;
+        fn waits(&self, filter: WaitFilter) -> Result<Vec<ListedWait>, StoreError>;
+        fn unlisted_waits(&self) -> Result<Vec<RunId>, StoreError>;
         fn unread_held(&self, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, StoreError>;
         fn save_progress(&self, run: &RunId, epoch: Epoch, command: &CommandId, progress: Payload) -> Result<(), StoreError>;
         fn progress(&self, run: &RunId, command: &CommandId) -> Result<Option<Payload>, StoreError>;

@@ -15,7 +15,7 @@ use aether_core::limits::Limits;
 use aether_core::payload::Payload;
 use aether_core::run::RunEnd;
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{Message, Store, StoreError};
+use aether_core::store::{Message, Store, StoreError, WaitFilter};
 use aether_core::view::pending::Waiting;
 use aether_sqlite::rusqlite::Connection;
 use futures_util::FutureExt as _;
@@ -375,7 +375,8 @@ impl Stage {
                         judge::with(|facts| facts.callbacks.retain(|(open, _)| *open != token));
                     }
                 }
-                for wait in up.engine.all_pending().await.unwrap_or_default() {
+                let listed = up.engine.all_pending(WaitFilter::for_reply()).await;
+                for wait in listed.map(|page| page.waits).unwrap_or_default() {
                     if wait.waiting == Waiting::Approval {
                         let approved = up.engine.approve(&wait.run, &wait.command, "ann").await;
                         sim::say(|| format!("approval of {} in {}: {approved:?}", wait.command, wait.run));

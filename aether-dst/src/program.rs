@@ -188,7 +188,7 @@ fn of_signal(received: Result<String, StepError>) -> Got {
             Some(number) => Got::Signal(number),
             None => Got::Error(format!("a signal nobody sent: {value}")),
         },
-        Err(StepError::Cancelled(_)) => Got::Expired,
+        Err(StepError::TimedOut(_)) => Got::Expired,
         Err(error) => Got::Error(error.to_string()),
     }
 }

@@ -15,9 +15,9 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun,
-    Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread,
-    WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, ListedWait, LostRun,
+    Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -218,6 +218,7 @@ fn append(mut append: Append, memory: Result<&MemoryStore, StoreError>) -> Reply
     let ack = std::mem::replace(&mut append.ack, own);
     let (run, status) = (append.run.clone(), append.status.clone());
     memory.append(append);
+    judge::listed(memory, &run);
     match reply.now_or_never() {
         Some(Ok(Ok(receipt))) => {
             if let Some(status) = status {
@@ -347,6 +348,24 @@ impl Store for SimStore {
 
     fn unread_waiting(&self) -> BoxFuture<'_, Answer<Vec<(RunRecord, u64)>>> {
         self.read(|memory| now(memory.unread_waiting()))
+    }
+
+    fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Answer<Vec<ListedWait>>> {
+        self.read(move |memory| now(memory.waits(filter)))
+    }
+
+    fn unlisted_waits(&self) -> BoxFuture<'_, Answer<Vec<RunId>>> {
+        self.read(|memory| now(memory.unlisted_waits()))
+    }
+
+    fn list_waits<'s>(
+        &'s self,
+        run: &RunId,
+        next: Position,
+        waits: Vec<OpenWait>,
+    ) -> BoxFuture<'s, Answer<bool>> {
+        let run = run.clone();
+        self.write(move |memory| now(memory.list_waits(&run, next, waits)))
     }
 
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Answer<Vec<(RunId, u64)>>> {

@@ -372,6 +372,10 @@ fn told(tool: &Tool, error: StepError<Payload>) -> Result<String, StepError<Fail
     let error = match error {
         StepError::App(error) => StepError::App(failure(&error)),
         StepError::Exhausted(error) => StepError::Exhausted(failure(&error)),
+        // No one approved the call in time: what the run does then is not for the model to decide.
+        StepError::TimedOut(failure) if failure.time_limit().is_some_and(|it| it.waiting.is_some()) => {
+            return Err(StepError::TimedOut(failure));
+        }
         StepError::TimedOut(failure) => StepError::TimedOut(failure),
         StepError::Rejected(failure) => StepError::Rejected(failure),
         StepError::Taken(holder) => StepError::Taken(holder),

@@ -49,6 +49,7 @@ impl Run {
             ledger: Vec::new(),
             status: None,
             consumed: Vec::new(),
+            waits: Vec::new(),
             unless_asked_to_end: false,
             ack: ack.unwrap_or_else(|| Ack::silent(self.id.clone(), next, self.tail.clone())),
         }

@@ -215,6 +215,9 @@ impl<'c> Batch<'c> {
         for seq in &append.consumed {
             self.statements.consume(head.no, *seq, append.expected)?;
         }
+        for change in &append.waits {
+            self.statements.waits.change(head.no, change)?;
+        }
         if frame.count > 0 {
             let hash = chain(&head.chain, head.next, append.at, &frame.text);
             self.statements.frame(head, frame, append.at, &hash)?;

@@ -7,14 +7,15 @@
 use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, Epoch, RunId, WorkerId};
+use aether_core::id::{CommandId, Epoch, Position, RunId, WorkerId};
 use aether_core::journal::LargeValue;
 use aether_core::journal::{CHAIN_START, chain};
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerStatus;
 use aether_core::store::{
-    AppendError, ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, StoreError,
+    AppendError, ClaimRequest, Created, Lease, Message, NewRun, OpenWait, RunRecord, Sent, Snapshot,
+    StoreError,
 };
 use jiff::Timestamp;
 
@@ -22,6 +23,7 @@ use crate::batch::Batch;
 use crate::error::OpError;
 use crate::row;
 use crate::statements::Head;
+use crate::waits;
 
 const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
 
@@ -289,6 +291,21 @@ impl Batch<'_> {
             )?
             .execute(params![head.no, row::int(snapshot.position), snapshot.state.as_str()])?;
         Ok(())
+    }
+
+    /// Replaces what is listed of a run, unless its journal is not at `next` any more.
+    pub(crate) fn list_waits(
+        &mut self,
+        run: &RunId,
+        next: Position,
+        waits: &[OpenWait],
+    ) -> Result<bool, OpError> {
+        let head = self.known(run)?;
+        if head.next != next {
+            return Ok(false);
+        }
+        waits::replace(self.conn, head.no, waits)?;
+        Ok(true)
     }
 
     /// Keeps how far a body has come.

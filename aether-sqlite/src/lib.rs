@@ -42,6 +42,7 @@ mod statements;
 mod step_connection;
 mod store;
 mod stuck;
+mod waits;
 mod worker_locks;
 mod writer;
 

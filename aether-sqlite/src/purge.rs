@@ -33,6 +33,8 @@ impl Batch<'_> {
             "aether_progress WHERE run_no",
             "aether_lost WHERE run_no",
             "aether_labels WHERE run_no",
+            "aether_waits WHERE run_no",
+            "aether_unlisted WHERE run_no",
             "aether_runs WHERE no",
         ] {
             self.conn.prepare_cached(&format!("DELETE FROM {table} = ?1"))?.execute([head.no])?;

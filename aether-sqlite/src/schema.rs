@@ -18,8 +18,17 @@ use crate::error::OpError;
 const APPLICATION: i64 = 0x4145_5448;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&[&str]] =
-    &[&[FIRST], &[EFFECTS], &[PROGRESS], &[TOMBSTONES], &[WORKERS], &[UNREAD], &[NAMES, PARTS], &[SCHEDULES]];
+const MIGRATIONS: &[&[&str]] = &[
+    &[FIRST],
+    &[EFFECTS],
+    &[PROGRESS],
+    &[TOMBSTONES],
+    &[WORKERS],
+    &[UNREAD],
+    &[NAMES, PARTS],
+    &[WAITS],
+    &[SCHEDULES],
+];
 
 /// What a new file begins with, in place of the first seven: a table of the user's may have a name that the engine's
 /// tables had in between.
@@ -251,6 +260,26 @@ FROM aether_journal AS journal
 JOIN aether_runs AS runs ON runs.no = journal.run_no
 JOIN json_each(journal.events) AS entry
 JOIN json_each(entry.value) AS field;
+";
+
+/// Open waits. A wait keeps its number until it is closed, so that pages follow each other. `aether_unlisted` has the runs
+/// that were open when the table was made.
+const WAITS: &str = "
+CREATE TABLE aether_waits(
+    seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_no  INTEGER NOT NULL,
+    command TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    since   INTEGER NOT NULL,
+    until   INTEGER,
+    site    TEXT,
+    detail  TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX aether_waits_of ON aether_waits(run_no, command);
+CREATE TABLE aether_unlisted(run_no INTEGER PRIMARY KEY) STRICT;
+INSERT INTO aether_unlisted
+SELECT no FROM aether_runs WHERE status NOT IN ('completed', 'failed', 'rejected', 'cancelled');
 ";
 
 /// Schedules, with what a worker looks for beside the whole record.

@@ -15,6 +15,7 @@ use aether_core::store::{END_REQUESTS, StatusChange};
 
 use crate::error::OpError;
 use crate::row;
+use crate::waits::WaitStatements;
 
 /// What the writer knows of a run's row.
 #[derive(Debug)]
@@ -59,6 +60,7 @@ pub(crate) struct Statements<'c> {
     consume: Statement<'c>,
     notify: Statement<'c>,
     forget_progress: Statement<'c>,
+    pub(crate) waits: WaitStatements<'c>,
 }
 
 /// Waiting runs stay due while something came in that this append did not see; see [`Statements::status`].
@@ -121,6 +123,7 @@ impl<'c> Statements<'c> {
                      business_key = CASE WHEN ?7 THEN NULL ELSE business_key END
                  WHERE key = ?1",
             )?,
+            waits: WaitStatements::prepare(conn)?,
             forget_progress: conn.prepare("DELETE FROM aether_progress WHERE run_no = ?1")?,
             asked_to_end: conn.prepare(
                 "SELECT 1 FROM aether_inbox WHERE run_no = ?1 AND consumed IS NULL AND topic IN (?2, ?3)",

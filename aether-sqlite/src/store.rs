@@ -18,8 +18,9 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, LostRun, Message, NewRun,
-    Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, ListedWait, LostRun, Message,
+    NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
+    Unread, WaitFilter, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -32,7 +33,7 @@ use crate::request::{Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
-use crate::{list, open, prepare, reader, schedules, writer};
+use crate::{list, open, prepare, reader, schedules, waits, writer};
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
 #[derive(Debug)]
@@ -189,6 +190,24 @@ impl Store for SqliteStore {
             }
             registered
         })
+    }
+
+    fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| waits::waits(conn, &filter)))
+    }
+
+    fn unlisted_waits(&self) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
+        Box::pin(self.readers.ask(waits::unlisted))
+    }
+
+    fn list_waits<'s>(
+        &'s self,
+        run: &RunId,
+        next: Position,
+        waits: Vec<OpenWait>,
+    ) -> BoxFuture<'s, Result<bool, StoreError>> {
+        let run = run.clone();
+        self.write(move |batch| batch.list_waits(&run, next, &waits))
     }
 
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {

@@ -17,6 +17,7 @@ pub use sim::{
     Comparison, CrashReport, EverySchedule, FaultReport, Live, OrderReport, Reply, ScheduleReport, Sim,
     SimEnvironment, SimError, SimReport, call_named, call_tool, delayed, say,
 };
+pub use stores::agreeing::{AgreeingStore, lists_what_its_journal_says};
 pub use stores::crash::{Boundary, CrashPoint, CrashStore};
 pub use stores::failing::FailingStore;
 pub use stores::faulty::{FaultyStore, StoreFault};

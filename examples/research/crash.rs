@@ -12,9 +12,9 @@ use aether::store::journal::LargeValue;
 use aether::store::journal::StoredFrame;
 use aether::store::ledger::LedgerEntry;
 use aether::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun,
-    Message, NewRun, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
-    WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease,
+    ListedWait, LostRun, Message, NewRun, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot,
+    Store, StoreError, WaitFilter, WorkerRecord,
 };
 use jiff::Timestamp;
 
@@ -98,6 +98,9 @@ impl Store for CrashingStore {
     }
     fn register(&self, worker: &WorkerId, lease: Duration) -> Answer<'_, bool> {
         self.inner.register(worker, lease)
+    }
+    fn waits(&self, filter: WaitFilter) -> Answer<'_, Vec<ListedWait>> {
+        self.inner.waits(filter)
     }
     fn unread_held(&self, worker: &WorkerId) -> Answer<'_, Vec<(RunId, u64)>> {
         self.inner.unread_held(worker)

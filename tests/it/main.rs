@@ -21,6 +21,7 @@ mod lists;
 mod locks;
 mod logs;
 mod names;
+mod open_waits;
 mod own_tables;
 mod patience;
 mod recordings;

@@ -21,6 +21,7 @@ use crate::run::fault::Fault;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::api::{Created, NewRun};
 use crate::store::error::StoreError;
+use crate::store::open_waits::OpenWaits;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload, PayloadError, hex};
@@ -118,6 +119,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             next: 1,
             history: History::default(),
             obligations: Obligations::default(),
+            open_waits: OpenWaits::default(),
             inbox: Vec::new(),
             effects: Vec::new(),
         };

@@ -1,10 +1,11 @@
-//! Replies to a run that waits: approvals, answers, callbacks, operators' decisions; and the list of what waits.
+//! Replies to a run that waits: approvals, answers, callbacks, operators' decisions.
 //!
 //! Promise: a reply to something that does not wait is a typed error and changes nothing; of two replies to one wait
 //! exactly one is accepted, across processes; an accepted reply survives a crash at any instant.
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::addressed::{Addressed, find};
 use crate::engine::decide_error::DecideError;
 use crate::engine::inner::{Engine, notify_run, now};
 use crate::inbox::decisions::{ApprovalOutcome, ConfirmationReply, Resolution, Resolved};
@@ -16,13 +17,13 @@ use crate::perform::call::ask_in_net;
 use crate::step::body::Body;
 use crate::store::api::{Message, RunRecord, Sent};
 use crate::store::error::StoreError;
-use crate::store::filter::RunFilter;
-use crate::view::pending::{Pending, WaitState, WaitStates, Waiting};
+use crate::view::pending::{Pending, WaitState, WaitStates};
+use crate::view::wait_ref::WaitRef;
 use crate::vocabulary::callback_token::CallbackToken;
-use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::waiting::Waiting;
 
 /// A reply to one wait.
 struct OperatorReply<'a> {
@@ -30,7 +31,6 @@ struct OperatorReply<'a> {
     command: &'a CommandId,
     waiting: Waiting,
     topic: String,
-    actor: &'a str,
     payload: Payload,
 }
 /// What every reply in an inbox has: who sent it, and whether it is the time limit's.
@@ -41,62 +41,8 @@ struct ReplyHeader {
     reply: Option<Reply>,
 }
 impl Engine {
-    /// What waits for a person or another system in `run`, oldest first.
-    ///
-    /// ```
-    /// # use aether_core::engine::Engine;
-    /// # use aether_core::id::RunId;
-    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
-    /// for wait in engine.pending(run).await? {
-    ///     println!("{} waits for {}", wait.command, wait.waiting);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`StoreError`] when there is no such run or its journal is unreadable.
-    pub async fn pending(&self, run: &RunId) -> Result<Vec<Pending>, StoreError> {
-        let (record, states) = self.wait_states(run).await?;
-        Ok(if record.status.is_terminal() { Vec::new() } else { states.into_open() })
-    }
-
-    /// What waits for a person or another system in any run of the store, oldest first. Reads the journal of every open
-    /// run. A damaged one is left out with a warning, so that it does not hide what waits in the others.
-    ///
-    /// ```
-    /// # use aether_core::engine::Engine;
-    /// # use aether_core::id::RunId;
-    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
-    /// for wait in engine.all_pending().await? {
-    ///     println!("{} {} waits for {}", wait.run, wait.command, wait.waiting);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store fails.
-    pub async fn all_pending(&self) -> Result<Vec<Pending>, StoreError> {
-        let mut all = Vec::new();
-        for status in [Status::Pending, Status::Running, Status::Waiting] {
-            for run in self.runs(RunFilter::new().status(status)).await? {
-                match self.pending(&run.id).await {
-                    Ok(mut pending) => all.append(&mut pending),
-                    // The run ended and was purged since it was listed.
-                    Err(StoreError::UnknownRun { .. }) => {}
-                    Err(error @ StoreError::Corrupt { .. }) => {
-                        tracing::warn!(target: "aether::engine", run = %run.id, %error, "what waits in a damaged run cannot be listed");
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        // A run whose status changed between two listings is in both.
-        all.sort_by(|a, b| (a.since, &a.run, &a.command).cmp(&(b.since, &b.run, &b.command)));
-        all.dedup_by(|a, b| (&a.run, &a.command) == (&b.run, &b.command));
-        Ok(all)
-    }
-
-    /// Approves what `command` of `run` asks a person for. `actor` is recorded.
+    /// Approves what `wait` of `run` asks a person for. `actor` is recorded. `wait` is a command, the name of the wait, or
+    /// the wait itself as it was listed; a listed wait is tied to what it showed, see [`WaitRef`].
     ///
     /// ```
     /// # use aether_core::engine::Engine;
@@ -105,17 +51,24 @@ impl Engine {
     /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
     /// for wait in engine.pending(run).await? {
     ///     if wait.waiting == Waiting::Approval {
-    ///         engine.approve(run, &wait.command, "ann@example.com").await?;
+    ///         engine.approve(run, &wait, "ann@example.com").await?;
     ///     }
     /// }
+    /// engine.approve(run, "refund", "ann@example.com").await?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     /// [`DecideError`] when `actor` is blank, there is no such run or command, it does not wait for an approval (or not
-    /// yet), another reply was first, or the wait or the run has ended.
-    pub async fn approve(&self, run: &RunId, command: &CommandId, actor: &str) -> Result<(), DecideError> {
-        self.submit_ruling(run, command, ApprovalOutcome::Approved, actor).await
+    /// yet), no wait or more than one has the name, the wait is not the one that was shown, another reply was first, or
+    /// the wait or the run has ended.
+    pub async fn approve(
+        &self,
+        run: &RunId,
+        wait: impl Into<WaitRef>,
+        actor: &str,
+    ) -> Result<(), DecideError> {
+        self.submit_ruling(run, &wait.into(), ApprovalOutcome::Approved, actor).await
     }
 
     /// Approves a step's call with other arguments: an object with one field per argument. The original arguments stay
@@ -144,22 +97,22 @@ impl Engine {
     pub async fn approve_with(
         &self,
         run: &RunId,
-        command: &CommandId,
+        wait: impl Into<WaitRef>,
         edited: &(impl Serialize + ?Sized),
         actor: &str,
     ) -> Result<(), DecideError> {
-        self.submit_ruling(run, command, ApprovalOutcome::ApprovedWith(Payload::encode(edited)?), actor).await
+        self.submit_ruling(run, &wait.into(), ApprovalOutcome::ApprovedWith(Payload::encode(edited)?), actor)
+            .await
     }
 
-    /// Rejects what `command` of `run` asks a person for. A step's call is then not made: its step error is
+    /// Rejects what `wait` of `run` asks a person for. A step's call is then not made: its step error is
     /// [`StepError::Rejected`](crate::vocabulary::failure::StepError::Rejected). `reason` and `actor` are recorded.
     ///
     /// ```
     /// # use aether_core::engine::Engine;
     /// # use aether_core::id::RunId;
-    /// # use aether_core::id::CommandId;
-    /// # async fn example(engine: &Engine, run: &RunId, command: &CommandId) -> Result<(), Box<dyn std::error::Error>> {
-    /// engine.reject(run, command, "the amount is wrong", "ann@example.com").await?;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// engine.reject(run, "refund", "the amount is wrong", "ann@example.com").await?;
     /// # Ok(()) }
     /// ```
     ///
@@ -168,12 +121,12 @@ impl Engine {
     pub async fn reject(
         &self,
         run: &RunId,
-        command: &CommandId,
+        wait: impl Into<WaitRef>,
         reason: &str,
         actor: &str,
     ) -> Result<(), DecideError> {
         self.inner.shared.limits.check_text("reason", reason).map_err(SendError::from)?;
-        self.submit_ruling(run, command, ApprovalOutcome::Rejected(reason.into()), actor).await
+        self.submit_ruling(run, &wait.into(), ApprovalOutcome::Rejected(reason.into()), actor).await
     }
 
     /// Answers a question that `cx.ask` asks a person. `actor` is recorded. An answer of another type than the workflow
@@ -182,9 +135,8 @@ impl Engine {
     /// ```
     /// # use aether_core::engine::Engine;
     /// # use aether_core::id::RunId;
-    /// # use aether_core::id::CommandId;
-    /// # async fn example(engine: &Engine, run: &RunId, question: &CommandId) -> Result<(), Box<dyn std::error::Error>> {
-    /// engine.answer(run, question, &4, "ann@example.com").await?;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// engine.answer(run, "How many are you?", &4, "ann@example.com").await?;
     /// # Ok(()) }
     /// ```
     ///
@@ -193,15 +145,16 @@ impl Engine {
     pub async fn answer<T: Serialize + ?Sized>(
         &self,
         run: &RunId,
-        question: &CommandId,
+        question: impl Into<WaitRef>,
         value: &T,
         actor: &str,
     ) -> Result<(), DecideError> {
         let message = ExternalReply { reply: Reply::Value(Payload::encode(value)?), actor: actor.into() };
-        let (payload, topic) = (Payload::encode(&message)?, answer_topic(question));
-        let reply =
-            OperatorReply { run, command: question, waiting: Waiting::Question, topic, actor, payload };
-        self.submit(&reply, |_| Ok(())).await
+        let payload = Payload::encode(&message)?;
+        let found = self.addressed(run, &question.into(), Waiting::Question, actor).await?;
+        let (topic, waiting, command) = (answer_topic(&found.command), Waiting::Question, &found.command);
+        let reply = OperatorReply { run, command, waiting, topic, payload };
+        self.submit(&reply, &found, |_| Ok(())).await
     }
 
     /// Reports what happened to an invocation in doubt, where the step declares `on_unknown = "ask"` and the run waits for
@@ -234,8 +187,9 @@ impl Engine {
         let resolved = Resolved { resolution, actor: actor.into() };
         let (payload, topic) = (Payload::encode(&resolved)?, resolution_topic(invocation));
         let command = &invocation.command();
-        let reply = OperatorReply { run, command, waiting: Waiting::Resolution, topic, actor, payload };
-        self.submit(&reply, |open| match (&open.invocation, &resolved.resolution) {
+        let found = self.addressed(run, &command.into(), Waiting::Resolution, actor).await?;
+        let reply = OperatorReply { run, command, waiting: Waiting::Resolution, topic, payload };
+        self.submit(&reply, &found, |open| match (&open.invocation, &resolved.resolution) {
             (Some(asked), _) if asked != invocation => {
                 Err(reply.about_another(format_args!("invocation `{asked}`")))
             }
@@ -245,7 +199,7 @@ impl Engine {
         .await
     }
 
-    /// Decides about a resource that has changed since step `command` changed it, where the step declares
+    /// Decides about a resource that has changed since step `wait` changed it, where the step declares
     /// `confirm = "ask"` and the run waits for the decision. `actor` is recorded.
     ///
     /// ```
@@ -264,16 +218,17 @@ impl Engine {
     pub async fn confirm(
         &self,
         run: &RunId,
-        command: &CommandId,
+        wait: impl Into<WaitRef>,
         resource: &str,
         id: &str,
         decision: ConfirmationDecision,
         actor: &str,
     ) -> Result<(), DecideError> {
         let payload = Payload::encode(&ConfirmationReply { decision, actor: actor.into() })?;
-        let topic = confirm_topic(command, resource, id);
-        let reply = OperatorReply { run, command, waiting: Waiting::Confirmation, topic, actor, payload };
-        self.submit(&reply, |open| {
+        let found = self.addressed(run, &wait.into(), Waiting::Confirmation, actor).await?;
+        let (topic, command) = (confirm_topic(&found.command, resource, id), &found.command);
+        let reply = OperatorReply { run, command, waiting: Waiting::Confirmation, topic, payload };
+        self.submit(&reply, &found, |open| {
             let asked = open.question.as_ref().and_then(|question| question.decode::<StateConfirmed>().ok());
             match asked {
                 Some(asked) if asked.resource != resource || asked.id != id => {
@@ -333,14 +288,16 @@ impl Engine {
     async fn submit_ruling(
         &self,
         run: &RunId,
-        command: &CommandId,
+        wait: &WaitRef,
         ruling: ApprovalOutcome,
         actor: &str,
     ) -> Result<(), DecideError> {
         let message = ExternalReply { reply: Reply::Value(Payload::encode(&ruling)?), actor: actor.into() };
-        let (payload, topic) = (Payload::encode(&message)?, approval_topic(command));
-        let reply = OperatorReply { run, command, waiting: Waiting::Approval, topic, actor, payload };
-        self.submit(&reply, |open| match &ruling {
+        let payload = Payload::encode(&message)?;
+        let found = self.addressed(run, wait, Waiting::Approval, actor).await?;
+        let (topic, command) = (approval_topic(&found.command), &found.command);
+        let reply = OperatorReply { run, command, waiting: Waiting::Approval, topic, payload };
+        self.submit(&reply, &found, |open| match &ruling {
             ApprovalOutcome::ApprovedWith(_) if open.class == EffectClass::Human => {
                 Err(DecideError::NothingToEdit { run: run.clone(), command: command.clone() })
             }
@@ -350,25 +307,41 @@ impl Engine {
         .await
     }
 
+    /// Finds the command that a reply is for.
+    async fn addressed(
+        &self,
+        run: &RunId,
+        wait: &WaitRef,
+        wanted: Waiting,
+        actor: &str,
+    ) -> Result<Addressed, DecideError> {
+        self.inner.shared.limits.check_text("actor", actor).map_err(SendError::from)?;
+        if actor.trim().is_empty() {
+            return Err(DecideError::NoActor { run: run.clone(), wait: wait.to_string() });
+        }
+        let (record, states) = self.wait_states(run).await?;
+        if record.status.is_terminal() {
+            return Err(DecideError::RunEnded { run: run.clone(), status: record.status });
+        }
+        let command = find(run, &states, wait, wanted)?;
+        Ok(Addressed { states, command, shown: wait.shown.clone() })
+    }
+
     /// Sends a reply to a wait that is open.
     async fn submit(
         &self,
         reply: &OperatorReply<'_>,
+        found: &Addressed,
         check: impl Fn(&Pending) -> Result<(), DecideError>,
     ) -> Result<(), DecideError> {
         let (run, command) = (reply.run.clone(), reply.command.clone());
-        self.inner.shared.limits.check_text("actor", reply.actor).map_err(SendError::from)?;
-        if reply.actor.trim().is_empty() {
-            return Err(DecideError::NoActor { run, command });
-        }
-        let (record, states) = self.wait_states(&run).await?;
-        if record.status.is_terminal() {
-            return Err(DecideError::RunEnded { run, status: record.status });
-        }
-        let Some(state) = states.commands.get(&command) else {
+        let Some(state) = found.states.commands.get(&command) else {
             return Err(DecideError::UnknownCommand { run, command });
         };
-        let open = reply.open(state)?;
+        let open = &reply.open(found.states.open(&command), state)?;
+        if found.shown.as_ref().is_some_and(|shown| *shown != open.shown()) {
+            return Err(DecideError::Changed { run, command });
+        }
         self.check_deadline(open)?;
         check(open)?;
         // What was read above may have changed since. The id decides: all replies to one round of a wait share it, the
@@ -439,7 +412,8 @@ impl Engine {
                 return Err(DecideError::NotWaiting { run, command, wanted: Waiting::Callback, found });
             }
         }
-        state.open.as_ref().map_or(Ok(()), |open| self.check_deadline(open))?;
+        let open = states.open(&command);
+        open.as_ref().map_or(Ok(()), |open| self.check_deadline(open))?;
         if let Reply::Error(error) = &reply {
             self.inner
                 .shared
@@ -454,7 +428,7 @@ impl Engine {
         })?;
         let report = ExternalReply { reply, actor: "callback".into() };
         let mut message = report.message(&callback_topic(&invocation), state.round, now(&self.inner))?;
-        if state.open.as_ref().is_some_and(|open| open.waiting == Waiting::Resolution) {
+        if open.is_some_and(|open| open.waiting == Waiting::Resolution) {
             // The time limit may have used the first id. An operator is asked now, and a report is still welcome.
             message.id.push('+');
         }
@@ -508,9 +482,9 @@ impl Engine {
 }
 impl OperatorReply<'_> {
     /// The wait that this reply is for.
-    fn open<'c>(&self, state: &'c WaitState) -> Result<&'c Pending, DecideError> {
+    fn open(&self, open: Option<Pending>, state: &WaitState) -> Result<Pending, DecideError> {
         let (run, command, wanted) = (self.run.clone(), self.command.clone(), self.waiting);
-        match (&state.open, self.decided(state)) {
+        match (open, self.decided(state)) {
             (Some(open), _) if open.waiting == wanted => Ok(open),
             (Some(open), _) => {
                 let found = format!("but for {}", open.waiting);
@@ -528,7 +502,7 @@ impl OperatorReply<'_> {
     fn decided(&self, state: &WaitState) -> Option<String> {
         match self.waiting {
             Waiting::Resolution | Waiting::Confirmation => state.settled.get(&self.waiting).cloned(),
-            Waiting::Approval | Waiting::Question | Waiting::Callback => state.decided.clone(),
+            _ => state.decided.clone(),
         }
     }
 

@@ -4,22 +4,49 @@
 
 use crate::inbox::error::SendError;
 use crate::store::error::StoreError;
-use crate::view::pending::Waiting;
+use crate::view::pending::Pending;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::payload::PayloadError;
+use crate::vocabulary::waiting::Waiting;
+
+/// An open wait, as an error lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedWait {
+    /// The command that waits.
+    pub command: CommandId,
+    /// What it waits for.
+    pub waiting: Waiting,
+    /// Its name.
+    pub name: String,
+}
+
+impl From<&Pending> for NamedWait {
+    fn from(wait: &Pending) -> Self {
+        Self { command: wait.command.clone(), waiting: wait.waiting, name: wait.name.clone() }
+    }
+}
+
+/// The waits as the end of a sentence.
+fn listed(open: &[NamedWait]) -> String {
+    let line = |wait: &NamedWait| format!("{} `{}` ({})", wait.waiting.as_str(), wait.name, wait.command);
+    match open {
+        [] => "none".into(),
+        open => open.iter().map(line).collect::<Vec<_>>().join(", "),
+    }
+}
 
 /// Why a reply to a run was not accepted. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecideError {
     /// The actor is blank.
-    #[error("run `{run}`, command `{command}`: say who decides; the actor is recorded and must not be empty")]
+    #[error("run `{run}`, wait `{wait}`: say who decides; the actor is recorded and must not be empty")]
     NoActor {
         /// The run that was named.
         run: RunId,
-        /// The command that was named.
-        command: CommandId,
+        /// The wait that was named.
+        wait: String,
     },
     /// The run has not made such a command, or not yet.
     #[error("run `{run}` has no command `{command}`; `Engine::pending` lists what waits")]
@@ -42,6 +69,38 @@ pub enum DecideError {
         wanted: Waiting,
         /// What the command waits for instead, as the end of a sentence.
         found: String,
+    },
+    /// Nothing of this name waits for such a reply.
+    #[error("run `{run}`: nothing named `{name}` waits for {wanted}; open are: {}", listed(open))]
+    UnknownWait {
+        /// The run that was named.
+        run: RunId,
+        /// The name that was given.
+        name: String,
+        /// What this reply is for.
+        wanted: Waiting,
+        /// What the run waits for.
+        open: Vec<NamedWait>,
+    },
+    /// Several waits have this name: the reply must name the command.
+    #[error("run `{run}`: several waits are named `{name}`; name one of these commands: {}", listed(open))]
+    AmbiguousWait {
+        /// The run that was named.
+        run: RunId,
+        /// The name that was given.
+        name: String,
+        /// The waits of this name.
+        open: Vec<NamedWait>,
+    },
+    /// The run waits for something else than what was shown.
+    #[error(
+        "run `{run}`: command `{command}` waits for something else than what was shown; show the wait as it is now"
+    )]
+    Changed {
+        /// The run that was named.
+        run: RunId,
+        /// The command that was found.
+        command: CommandId,
     },
     /// Another reply was first.
     #[error("run `{run}`: command `{command}` was decided already, by {by}")]

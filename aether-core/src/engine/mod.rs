@@ -12,6 +12,8 @@ mod handle;
 
 mod operate;
 
+mod waits;
+
 mod decide;
 
 mod verify;
@@ -22,6 +24,7 @@ mod retention;
 
 mod inner;
 
+mod addressed;
 mod advance;
 mod build_error;
 mod children;
@@ -37,11 +40,11 @@ mod worker;
 
 pub use build_error::{BuildError, PrepareError};
 pub use builder::EngineBuilder;
-pub use decide_error::DecideError;
+pub use decide_error::{DecideError, NamedWait};
 pub use defaults::Defaults;
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use schedules::{NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};
-pub use verify::{Verified, VerifyError};
+pub use verify::{Fit, Verified, VerifyError};

@@ -16,20 +16,48 @@ use crate::journal::history::History;
 use crate::policy::replay::Mode;
 use crate::run::claim::{Origin, Run};
 use crate::run::end::RunEnd;
-use crate::run::fault::{Divergence, Fault};
+use crate::run::fault::{CommandSummary, Divergence, Fault};
 use crate::run::program::Completion;
 use crate::store::error::StoreError;
+use crate::store::open_waits::OpenWaits;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::net::in_net;
 
-/// Result of [`Engine::verify`]: a replay that matched its history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Result of [`Engine::verify`]: a replay that fits its history. One that does not is a [`VerifyError`].
+#[derive(Clone, Debug, PartialEq)]
 pub struct Verified {
     /// Number of recorded results in history.
     pub recorded: u64,
     /// Number of recorded results that the code asked for.
     pub matched: u64,
+    /// How far the run has come.
+    pub fit: Fit,
+}
+
+/// How far a run has come whose code and history fit.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fit {
+    /// The run has ended, and the code leads to the recorded end.
+    ToItsEnd,
+    /// The run waits or is being advanced, and the code fits all that is recorded so far.
+    SoFar {
+        /// Where it stands: the first command without a recorded result. `None` where only the run's end is missing.
+        at: Option<Box<CommandSummary>>,
+    },
+}
+
+impl std::fmt::Display for Verified {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { recorded, matched, fit } = self;
+        write!(f, "{matched} of {recorded} recorded results match, ")?;
+        match fit {
+            Fit::ToItsEnd => f.write_str("to the run's end"),
+            Fit::SoFar { at: Some(at) } => write!(f, "so far; the run stands at {at}"),
+            Fit::SoFar { at: None } => f.write_str("so far; only the run's end is not recorded"),
+        }
+    }
 }
 
 /// Why a run could not be verified.
@@ -49,28 +77,61 @@ pub enum VerifyError {
     },
 }
 
-impl Engine {
-    /// Replays a run in verify mode: no model, tool, HTTP, clock or random call is made, and nothing is written. Use it to
-    /// check that changed code still fits the runs that are open.
+impl VerifyError {
+    /// Both places where code and history differ, if that is why.
     ///
     /// ```
     /// # use aether_core::engine::Engine;
     /// # use aether_core::id::RunId;
+    /// # async fn example(engine: &Engine, run: &RunId) {
+    /// if let Err(error) = engine.verify(run).await
+    ///     && let Some(differs) = error.divergence()
+    /// {
+    ///     println!("history: {:?}, code: {:?}", differs.recorded, differs.requested);
+    /// }
+    /// # }
+    /// ```
+    pub fn divergence(&self) -> Option<&Divergence> {
+        match self {
+            Self::Fault(Fault::Diverged(divergence)) => Some(divergence),
+            _ => None,
+        }
+    }
+}
+
+impl Engine {
+    /// Replays a run in verify mode: no model, tool, HTTP, clock or random call is made, and nothing is written. Use it to
+    /// check that changed code still fits the runs that are open: a run that waits, or is being advanced, is compared as
+    /// far as it has come.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Engine, Fit};
+    /// # use aether_core::id::RunId;
     /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
     /// let verified = engine.verify(run).await?;
     /// assert_eq!(verified.matched, verified.recorded);
+    /// if let Fit::SoFar { at: Some(at) } = &verified.fit {
+    ///     println!("fits so far; the run stands at {at}");
+    /// }
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect.
+    /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect of a run
+    /// that has ended.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
         let Replayed { run: replayed, drive_end, unwinding, end } = replay(&self.inner, run).await?;
         // The event with which the workflow ended; where steps were undone, the run's own end came later.
         let workflow_end = unwinding.as_ref().map(|(workflow_end, _)| workflow_end).or(end.as_ref());
         let cut_off = workflow_end.is_some_and(cuts_off);
+        let mut at = None;
         let produced = match drive_end {
             DriveEnd::Done(completion) => Some(terminal(&replayed, completion)),
+            // All of history was delivered, and the run continues from there.
+            DriveEnd::Fault(Fault::Unrecorded { requested, .. }) if workflow_end.is_none() => {
+                at = Some(requested);
+                None
+            }
             // History ends at a cancellation or a termination; the code continues beyond it.
             DriveEnd::Fault(Fault::Unrecorded { .. }) if cut_off => None,
             DriveEnd::Fault(fault) => return Err(fault.into()),
@@ -96,26 +157,35 @@ impl Engine {
         let undone = match unwinding {
             Some((_, unwound)) => {
                 replayed.hand_over_undos(&unwound);
-                verify_unwinding(&unwound, end.as_ref()).await?
+                let (undone, stands) = verify_unwinding(&unwound, end.as_ref()).await?;
+                at = stands;
+                undone
             }
             None => (0, 0),
         };
-        Ok(Verified { recorded: workflow.0 + undone.0, matched: workflow.1 + undone.1 })
+        let fit = if end.is_some() { Fit::ToItsEnd } else { Fit::SoFar { at } };
+        Ok(Verified { recorded: workflow.0 + undone.0, matched: workflow.1 + undone.1, fit })
     }
 }
 
-/// Replays the undoing of a run's steps; returns the numbers of recorded and of matched answers.
-async fn verify_unwinding(run: &Arc<Run>, end: Option<&Event>) -> Result<(u64, u64), VerifyError> {
+/// Replays the undoing of a run's steps; returns the numbers of recorded and of matched answers, and where the run stands
+/// that has not ended.
+async fn verify_unwinding(
+    run: &Arc<Run>,
+    end: Option<&Event>,
+) -> Result<((u64, u64), Option<Box<CommandSummary>>), VerifyError> {
+    let mut at = None;
     match drive(run, Box::pin(unwind(Arc::clone(run)))).await {
         // History ends at a termination, in the middle of the compensations.
         DriveEnd::Fault(Fault::Unrecorded { .. }) if matches!(end, Some(Event::RunTerminated(_))) => {}
+        DriveEnd::Fault(Fault::Unrecorded { requested, .. }) if end.is_none() => at = Some(requested),
         DriveEnd::Fault(fault) => return Err(fault.into()),
         DriveEnd::Panicked(message) => return Err(VerifyError::Panicked { run: run.id.clone(), message }),
         _ => {}
     }
     match run.leftover() {
         Some(fault) => Err(fault.into()),
-        None => Ok(run.counts()),
+        None => Ok((run.counts(), at)),
     }
 }
 
@@ -158,7 +228,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     if frames.is_empty() {
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
-    let Read { created, next, history, obligations, unwinding, end } =
+    let Read { created, next, history, obligations, unwinding, end, .. } =
         read(&*inner.shared.store, id, &frames).await?;
     let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
         return Err(not_linked(inner, id, &created.workflow));
@@ -173,6 +243,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
             next,
             history,
             obligations: obligations.clone(),
+            open_waits: OpenWaits::default(),
             inbox: Vec::new(),
             effects: Vec::new(),
         };

@@ -13,6 +13,7 @@ use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::waiting::{TimeLimit, Waiting};
 
 /// A person's decision about a call, as it is recorded in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ impl ApprovalOutcome {
 /// ```
 #[must_use = "a rejection is not a success: look at the decision, or use `.granted()?`"]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", from = "AnyDecision")]
 pub enum Decision {
     /// A person approved it.
     Approved {
@@ -65,7 +66,56 @@ pub enum Decision {
         reason: String,
     },
     /// No decision came before the time limit.
+    Expired(Expiry),
+}
+
+/// How long an approval was open that expired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expiry {
+    /// The limit that passed; `None` where an older build recorded it and did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<TimeLimit>,
+}
+
+impl Expiry {
+    /// The expiry of the approval about `what`.
+    pub(crate) fn of(what: String, limit_ms: Option<u64>) -> Self {
+        let waiting = Some(Waiting::Approval);
+        Self { limit: limit_ms.map(|limit_ms| TimeLimit { waiting, name: what, limit_ms }) }
+    }
+}
+
+/// A decision as it is read: an older build wrote an expiry as a text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyDecision {
+    Older(OlderDecision),
+    Now(DecisionNow),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum OlderDecision {
     Expired,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DecisionNow {
+    Approved { by: String },
+    Rejected { by: String, reason: String },
+    Expired(Expiry),
+}
+
+impl From<AnyDecision> for Decision {
+    fn from(read: AnyDecision) -> Self {
+        match read {
+            AnyDecision::Older(OlderDecision::Expired) => Self::Expired(Expiry { limit: None }),
+            AnyDecision::Now(DecisionNow::Approved { by }) => Self::Approved { by },
+            AnyDecision::Now(DecisionNow::Rejected { by, reason }) => Self::Rejected { by, reason },
+            AnyDecision::Now(DecisionNow::Expired(expiry)) => Self::Expired(expiry),
+        }
+    }
 }
 
 impl Decision {
@@ -73,7 +123,7 @@ impl Decision {
         match outcome {
             ApprovalOutcome::Approved | ApprovalOutcome::ApprovedWith(_) => Self::Approved { by: by.into() },
             ApprovalOutcome::Rejected(reason) => Self::Rejected { by: by.into(), reason },
-            ApprovalOutcome::Expired => Self::Expired,
+            ApprovalOutcome::Expired => Self::Expired(Expiry { limit: None }),
         }
     }
 
@@ -85,14 +135,21 @@ impl Decision {
     /// Who approved it; with `?`, a workflow continues only after an approval.
     ///
     /// # Errors
-    /// [`StepError::Rejected`] with person and reason, or [`StepError::Cancelled`] when no decision came in time.
+    /// [`StepError::Rejected`] with person and reason, or [`StepError::TimedOut`] when no decision came in time
+    /// ([`StepError::Cancelled`] in runs that an older build recorded).
     pub fn granted(self) -> Result<String, StepError<Failure>> {
         match self {
             Self::Approved { by } => Ok(by),
             Self::Rejected { by, reason } => {
                 Err(StepError::Rejected(Failure::permanent(format_args!("{by} said no: {reason}"))))
             }
-            Self::Expired => Err(StepError::Cancelled(Failure::permanent("no decision came in time"))),
+            Self::Expired(Expiry { limit }) => {
+                let why = Failure::permanent("no decision came in time");
+                Err(match limit {
+                    Some(limit) => StepError::TimedOut(why.because_of(limit)),
+                    None => StepError::Cancelled(why),
+                })
+            }
         }
     }
 }

@@ -7,5 +7,5 @@ pub(crate) mod error;
 pub(crate) mod replies;
 pub(crate) mod topics;
 
-pub use decisions::{Decision, Resolution};
+pub use decisions::{Decision, Expiry, Resolution};
 pub use error::SendError;

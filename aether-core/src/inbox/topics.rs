@@ -27,7 +27,7 @@ pub(crate) fn replies_to(topic: &str, command: &CommandId) -> bool {
 }
 
 /// Name of the command that `cx.approval` issues.
-pub(crate) const APPROVAL: &str = "approval";
+pub(crate) const APPROVAL: &str = crate::store::open_waits::APPROVAL;
 
 /// Topic of the inbox under which a question is answered.
 pub(crate) fn answer_topic(command: &CommandId) -> String {

@@ -263,6 +263,9 @@ events! {
         command: CommandId,
         /// When it is due.
         due: Timestamp,
+        /// Where in the source it was awaited, `file:line`. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        site: Option<String>,
     }
     /// A durable timer fired.
     32 TimerFired {
@@ -323,6 +326,9 @@ events! {
         /// When the wait expires.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
+        /// Where in the source it was awaited, `file:line`. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        site: Option<String>,
     }
     /// A wait ended.
     42 WaitCompleted {
@@ -331,6 +337,10 @@ events! {
         /// The value that ended it; absent where it expired.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         @large value: Option<Payload>,
+        /// The time limit that it expired under, in milliseconds: the wait ends as timed out. In older journals the limit is
+        /// absent, and a wait that expired ends as cancelled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit_ms: Option<u64>,
     }
     /// A message was taken from the inbox.
     43 SignalReceived {
@@ -350,6 +360,12 @@ events! {
         /// When the request expires.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
+        /// The name under which it is answered, where the workflow gave it one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// Where in the source it was awaited, `file:line`. Absent where `node_started` holds it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        site: Option<String>,
     }
     /// A person decided.
     45 ApprovalDecided {

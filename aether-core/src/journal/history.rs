@@ -4,6 +4,7 @@
 //! handed out in the order in which the workflow saw them first; no wildcard decides a match.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -13,9 +14,11 @@ use crate::journal::event::{
 };
 use crate::journal::resources::Resources;
 use crate::sched::HashMap;
+use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Digest, Payload};
+use crate::vocabulary::waiting::{TimeLimit, Waiting, millis};
 
 /// The answer a journal holds for a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +36,33 @@ pub enum RecordedResult {
     /// A race was won by the branch of this scope.
     Race(String),
     /// A wait ended with a value, or expired.
-    Wait(Option<Payload>),
+    Wait(Result<Payload, Expired>),
+}
+
+/// A wait whose time limit passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// The limit in milliseconds, which makes it a wait that timed out. Older journals do not say; their waits end as
+    /// cancelled, as they did then.
+    pub limit_ms: Option<u64>,
+}
+
+impl Expired {
+    /// A wait that expired under `limit`.
+    pub(crate) fn under(limit: Option<Duration>) -> Self {
+        Self { limit_ms: Some(millis(limit.unwrap_or_default())) }
+    }
+
+    /// The step error of the wait.
+    pub(crate) fn error(self, why: Failure, waiting: Waiting, name: &str) -> StepError<Failure> {
+        match self.limit_ms {
+            Some(limit) => {
+                let limit = TimeLimit::of_wait(waiting, name, Duration::from_millis(limit));
+                StepError::TimedOut(why.because_of(limit))
+            }
+            None => StepError::Cancelled(why),
+        }
+    }
 }
 
 /// The newest attempt at a world-changing step.
@@ -124,7 +153,10 @@ impl CommandRecord {
             Event::RandomRecorded(e) => return Some(RecordedResult::Random(e.value)),
             Event::TimerFired(_) => return Some(RecordedResult::Timer),
             Event::RaceDecided(e) => return Some(RecordedResult::Race(e.winner)),
-            Event::WaitCompleted(e) => return Some(RecordedResult::Wait(e.value)),
+            Event::WaitCompleted(e) => {
+                let expired = Expired { limit_ms: e.limit_ms };
+                return Some(RecordedResult::Wait(e.value.ok_or(expired)));
+            }
             Event::PlanGenerated(e) => return Some(RecordedResult::Step(Ok(e.plan))),
             Event::NodeStarted(e) => self.start(e),
             Event::NodeFinished(_) => self.finished = true,
@@ -142,11 +174,14 @@ impl CommandRecord {
             Event::TransactionFinished(e) => self.transaction = Some(e),
             Event::TimerScheduled(e) => {
                 self.class = Some(EffectClass::Time);
-                self.due = Some(e.due);
+                (self.due, self.site) = (Some(e.due), e.site);
             }
-            Event::WaitStarted(e) => self.due = e.until,
+            Event::WaitStarted(e) => (self.due, self.site) = (e.until, e.site),
             Event::ChildStarted(e) => self.child = Some(e.child),
-            Event::ApprovalRequested(e) => self.asked = Some(Asked { until: e.until, decided: None }),
+            Event::ApprovalRequested(e) => {
+                self.asked = Some(Asked { until: e.until, decided: None });
+                self.site = self.site.take().or(e.site);
+            }
             Event::ApprovalDecided(e) => {
                 if let Some(asked) = &mut self.asked {
                     asked.decided = Some((e.decision, e.actor));

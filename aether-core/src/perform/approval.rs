@@ -21,6 +21,7 @@ use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload};
+use crate::vocabulary::waiting::{TimeLimit, Waiting};
 
 /// What a person sees of a call, beside its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +61,10 @@ impl StepCall {
             }
             ApprovalOutcome::Expired => {
                 let why = format!("no one approved the call of `{}` in time", self.name);
-                Err(self.close(StepError::Cancelled(self.run.failure(&self.command, why))).await)
+                let limit = self.run.shared.approvals.limit().unwrap_or_default();
+                let limit = TimeLimit::of_wait(Waiting::Approval, &*self.name, limit);
+                let failure = self.run.failure(&self.command, why).because_of(limit);
+                Err(self.close(StepError::TimedOut(failure)).await)
             }
         }
     }
@@ -98,7 +102,10 @@ impl StepCall {
         };
         let until = self.run.shared.approvals.limit().map(|limit| later(self.run.now(), limit));
         let mut events = self.start_events();
-        events.push(ApprovalRequested { command: self.command.clone(), request, until }.into());
+        events.push(
+            ApprovalRequested { command: self.command.clone(), request, until, name: None, site: None }
+                .into(),
+        );
         self.run.append_large_durably(events).await;
         Ok(until)
     }

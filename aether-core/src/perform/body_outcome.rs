@@ -10,6 +10,7 @@ use crate::step::body::{BodyError, BodyResult};
 use crate::vocabulary::failure::{StepError, panic_message};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::waiting::TimeLimit;
 
 /// How a body ended.
 pub(crate) enum BodyOutcome {
@@ -40,10 +41,14 @@ pub(crate) fn error_of(
     match ended {
         BodyOutcome::Error(error) if exhausted => StepError::Exhausted(error.error),
         BodyOutcome::Error(error) => StepError::App(error.error),
-        BodyOutcome::HeartbeatLost => StepError::TimedOut(failure(no_heartbeat(options))),
+        BodyOutcome::HeartbeatLost => {
+            let limit = TimeLimit::of_body(command.name(), options.heartbeat.unwrap_or_default());
+            StepError::TimedOut(failure(no_heartbeat(options)).because_of(limit))
+        }
         BodyOutcome::TimedOut => {
             let limit = options.timeout.unwrap_or_default();
-            StepError::TimedOut(failure(format!("no answer within {limit:?}")))
+            let passed = TimeLimit::of_body(command.name(), limit);
+            StepError::TimedOut(failure(format!("no answer within {limit:?}")).because_of(passed))
         }
         BodyOutcome::Panicked(message) => StepError::Panicked(failure(message)),
         BodyOutcome::Refused(reason) => StepError::Rejected(failure(reason)),

@@ -206,7 +206,6 @@ impl StepCall {
         }
         let last_event = LastEvent::default();
         let head = self.start_events();
-        let count = u32::try_from(head.len() + 1).unwrap_or(u32::MAX);
         let attempt = Attempt {
             run: Arc::clone(&self.run),
             command: self.command.clone(),
@@ -224,7 +223,7 @@ impl StepCall {
         };
         // The count is fixed before the body runs, because positions are given out before the store answers: whatever
         // the outcome is, it is one event.
-        let _receipt = self.run.append_work(Box::new(attempt), count).await;
+        let _receipt = self.run.append_work(Box::new(attempt), &self.command, &head).await;
         // After the acknowledgement: before it, the store may still roll back and replace the event.
         let event = last_event.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut events = head;

@@ -14,6 +14,8 @@ use crate::store::ack::{Ack, DurableWatermark};
 use crate::store::api::{Append, Created, NewRun, StatusChange, Store};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::open_waits::OpenWaits;
+use crate::store::waits::WaitChange;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{Position, RunId, WorkerId};
 
@@ -73,7 +75,8 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
     if store.create(new).await? != Created::New {
         return Err(exists(store, &run.run));
     }
-    let mut loading = Loading { store, run, next: Position::from(first.stored().count), at: first.at };
+    let mut loading =
+        Loading { store, run, next: Position::from(first.stored().count), at: first.at, waits: Vec::new() };
     for frame in later {
         loading.frame(frame).await?;
     }
@@ -102,6 +105,8 @@ struct Loading<'a> {
     run: &'a RecordedRun,
     next: Position,
     at: Timestamp,
+    /// Goes into the next append.
+    waits: Vec<WaitChange>,
 }
 
 impl Loading<'_> {
@@ -137,6 +142,13 @@ impl Loading<'_> {
 
     async fn finish(&mut self, status: Status) -> Result<(), RecordingError> {
         let change = StatusChange { status, wake_at: None, release: true, seen: 0, notify: None };
+        // Read back, because only the store has the values that the frames refer to.
+        self.waits = match OpenWaits::load(self.store, &self.run.run).await {
+            Ok((_, open)) => open.rows().into_iter().map(|row| WaitChange::Opened(Box::new(row))).collect(),
+            // The run itself will say so when it is resumed.
+            Err(StoreError::Corrupt { .. }) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
         self.append(nothing(), None, Some(change)).await
     }
 
@@ -160,7 +172,7 @@ impl Loading<'_> {
         let (run, expected) = (self.run.run.clone(), self.next);
         self.next += Position::from(frame.count);
         let (ack, reply) = Ack::awaited(run.clone(), self.next, Arc::new(DurableWatermark::default()));
-        let consumed = Vec::new();
+        let (consumed, waits) = (Vec::new(), std::mem::take(&mut self.waits));
         self.store.append(Append {
             run,
             epoch: 1,
@@ -172,6 +184,7 @@ impl Loading<'_> {
             ledger,
             status,
             consumed,
+            waits,
             unless_asked_to_end: false,
             ack,
         });

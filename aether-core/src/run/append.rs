@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use crate::journal::event::Event;
 use crate::journal::frame::Frame;
 use crate::journal::large_values::{LargeValue, has_large, large};
@@ -16,7 +18,9 @@ use crate::store::ack::{Ack, AppendReply};
 use crate::store::api::{Append, StatusChange, Work};
 use crate::store::error::StoreError;
 use crate::store::ledger::{Acquire, LedgerUpdate};
-use crate::vocabulary::id::Position;
+use crate::store::open_waits::OpenWaits;
+use crate::store::waits::WaitChange;
+use crate::vocabulary::id::{CommandId, Position};
 use crate::vocabulary::payload::Payload;
 
 impl Run {
@@ -39,15 +43,27 @@ impl Run {
         }
     }
 
-    /// Executes `work` in the transaction of an append of `count` events, and waits until it is durable.
-    pub(crate) async fn append_work(&self, work: Box<dyn Work>, count: u32) -> crate::store::ack::Receipt {
+    /// Executes `work`, an attempt at `command`, in the transaction of an append of `head` and one event more, and waits
+    /// until it is durable.
+    pub(crate) async fn append_work(
+        &self,
+        work: Box<dyn Work>,
+        command: &CommandId,
+        head: &[Event],
+    ) -> crate::store::ack::Receipt {
         let _in_flight = self.in_flight_here();
         if self.is_halted() {
             return self.halted().await;
         }
         self.lock().history.proceed();
+        let count = u32::try_from(head.len() + 1).unwrap_or(u32::MAX);
         let frame = Frame { count, text: String::new() };
-        match self.queue(frame, Some(work), None, AppendExtras::default(), true) {
+        let waits = |open: &mut OpenWaits, at| {
+            let mut changes = open.append(at, head);
+            changes.append(&mut open.attempted(command));
+            changes
+        };
+        match self.queue(frame, waits, Some(work), None, AppendExtras::default(), true) {
             Some(reply) => self.receipt(reply).await,
             None => self.halted().await,
         }
@@ -93,7 +109,8 @@ impl Run {
             }
         };
         self.note_appended(&events);
-        let reply = self.queue(frame, None, acquire, extras, awaited);
+        let waits = |open: &mut OpenWaits, at| open.append(at, &events);
+        let reply = self.queue(frame, waits, None, acquire, extras, awaited);
         log::appended(&self.id, &events);
         self.shared.observe(&self.id, self.now(), events);
         reply
@@ -113,6 +130,7 @@ impl Run {
     fn queue(
         &self,
         frame: Frame,
+        waits: impl FnOnce(&mut OpenWaits, Timestamp) -> Vec<WaitChange>,
         work: Option<Box<dyn Work>>,
         acquire: Option<Acquire>,
         extras: AppendExtras,
@@ -124,6 +142,8 @@ impl Run {
         let mut state = self.lock();
         let expected = state.next;
         state.next += Position::from(count);
+        // Under the lock, too: the list of waits changes in the order of the journal.
+        let waits = waits(&mut state.open_waits, at);
         let (ack, reply) = if awaited {
             let (ack, reply) = Ack::awaited(self.id.clone(), state.next, Arc::clone(&self.watermark));
             (ack, Some(reply))
@@ -144,6 +164,7 @@ impl Run {
             ledger: extras.ledger,
             status: extras.status,
             consumed,
+            waits,
             unless_asked_to_end: extras.unless_asked_to_end,
             ack,
         });

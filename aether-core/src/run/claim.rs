@@ -22,6 +22,7 @@ use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
 use crate::store::api::{Message, StoredEffect};
 use crate::store::ledger::{LedgerStatus, LedgerUpdate};
+use crate::store::open_waits::OpenWaits;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::payload::Payload;
@@ -68,6 +69,8 @@ pub(super) struct State {
     pub(super) unwinding: bool,
     pub(super) cancellation: Arc<Cancellation>,
     pub(super) obligations: Obligations,
+    /// What the store lists of its open waits, and what the next appends may change of it.
+    pub(super) open_waits: OpenWaits,
     /// Undoing calls that this process knows, by the command they would undo.
     pub(super) undos: HashMap<CommandId, Undo>,
     /// Durable waits, each with its time limit.
@@ -94,6 +97,7 @@ pub(crate) struct Origin {
     pub(crate) next: Position,
     pub(crate) history: History,
     pub(crate) obligations: Obligations,
+    pub(crate) open_waits: OpenWaits,
     pub(crate) inbox: Vec<Message>,
     pub(crate) effects: Vec<StoredEffect>,
 }
@@ -112,6 +116,7 @@ impl Run {
                 next: origin.next,
                 history: origin.history,
                 obligations: origin.obligations,
+                open_waits: origin.open_waits,
                 seen: origin.inbox.last().map_or(0, |message| message.seq),
                 inbox: origin.inbox.into(),
                 effects: origin.effects.into_iter().map(|effect| (effect.key.clone(), effect)).collect(),

@@ -22,6 +22,7 @@ use crate::vocabulary::payload::{Digest, Payload};
 
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::schedules::ScheduleRecord;
+use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
 use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
 
 /// What an acknowledged append survives. Ordered: a greater value survives more.
@@ -117,6 +118,8 @@ pub struct Append {
     pub status: Option<StatusChange>,
     /// Numbers of the inbox messages that this append consumes. Unknown numbers are ignored.
     pub consumed: Vec<u64>,
+    /// Changes of the list of open waits, in order; also made where `acquire` finds its key taken.
+    pub waits: Vec<WaitChange>,
     /// The append is refused if the inbox holds an unread message of a topic in [`END_REQUESTS`]: a request to end the run
     /// that was acknowledged, and that its worker has not seen or not obeyed.
     pub unless_asked_to_end: bool,
@@ -350,7 +353,8 @@ pub struct Snapshot {
 /// let (ack, reply) = Ack::awaited(run.clone(), 2, Arc::clone(&watermark));
 /// store.append(Append {
 ///     run: run.clone(), epoch: 1, expected: 1, at, frame, work: None, acquire: None,
-///     ledger: Vec::new(), status: None, consumed: Vec::new(), unless_asked_to_end: false, ack,
+///     ledger: Vec::new(), status: None, consumed: Vec::new(), waits: Vec::new(),
+///     unless_asked_to_end: false, ack,
 /// });
 /// assert_eq!(reply.await??.next, 2);
 /// assert_eq!(watermark.durable(), 2);
@@ -413,7 +417,7 @@ pub trait Store: Any + Send + Sync + Debug {
     ///
     /// In one transaction: check epoch, status, position and ledger rows; acquire the ledger row, or append
     /// [`Acquire::otherwise`] in place of the frame if its key is taken; append the frame; change ledger rows; mark
-    /// messages as consumed; write the status and make the run to be notified due.
+    /// messages as consumed; change the list of open waits; write the status and make the run to be notified due.
     ///
     /// Answers with [`Ack::failed`], and changes nothing, with
     /// [`AppendError::StaleEpoch`](crate::store::error::AppendError::StaleEpoch) when another worker has claimed the
@@ -543,6 +547,26 @@ pub trait Store: Any + Send + Sync + Debug {
             }
             Ok(found)
         })
+    }
+
+    /// The open waits that `filter` lets through, in the order in which they were opened. Reads no journal.
+    fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>>;
+
+    /// Runs whose open waits are not listed: those that an older build left open in a store that had no such list. The
+    /// default says that there are none.
+    fn unlisted_waits(&self) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Replaces the list of a run's open waits by `waits`, which were read from its journal up to position `next`, and
+    /// counts it as listed. Does nothing, and answers `false`, where the journal has become longer meanwhile.
+    fn list_waits<'s>(
+        &'s self,
+        _run: &RunId,
+        _next: Position,
+        _waits: Vec<OpenWait>,
+    ) -> BoxFuture<'s, Result<bool, StoreError>> {
+        Box::pin(std::future::ready(Ok(true)))
     }
 
     /// The runs that `worker` holds and whose inbox is not empty, each with the number of its newest unread message.

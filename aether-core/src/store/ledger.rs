@@ -221,6 +221,7 @@ mod tests {
                 ledger,
                 status: None,
                 consumed: Vec::new(),
+                waits: Vec::new(),
                 unless_asked_to_end: false,
                 ack,
             });

@@ -24,9 +24,11 @@ use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::memory::inbox::Inbox;
 use crate::store::memory::schedules::Schedules;
+use crate::store::memory::waits::Waits;
 use crate::store::memory::workers::Workers;
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::schedules::ScheduleRecord;
+use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
 use crate::store::workers::{LostRun, WorkerRecord};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
@@ -37,6 +39,7 @@ mod inbox;
 mod purge;
 mod schedules;
 mod tampering;
+mod waits;
 mod workers;
 
 /// A store that lives and dies with its process. Cheap to clone; clones share their content.
@@ -67,6 +70,7 @@ struct Content {
     blobs: HashMap<String, Vec<u8>>,
     workers: Workers,
     schedules: Schedules,
+    waits: Waits,
 }
 
 #[derive(Debug)]
@@ -239,6 +243,8 @@ impl Content {
         run.push(frame, append.at);
         run.record.updated_at = append.at;
         append.consumed.iter().for_each(|seq| run.inbox.consume(*seq));
+        self.waits.change(&append.run, &append.waits);
+        let run = self.known(&append.run)?;
         if let Some(change) = &append.status {
             run.change(change, append.at);
             if let Some(other) = change.notify.as_ref().and_then(|other| self.runs.get_mut(other)) {
@@ -400,6 +406,32 @@ impl Store for MemoryStore {
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
         self.answer(|content| Ok(content.claim(&request)))
+    }
+
+    fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>> {
+        self.answer(|content| {
+            let workflow_of = |run: &RunId| content.runs.get(run).map(|run| &*run.record.workflow);
+            Ok(content.waits.listed(&filter, workflow_of))
+        })
+    }
+
+    fn unlisted_waits(&self) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
+        self.answer(|content| Ok(content.waits.unlisted()))
+    }
+
+    fn list_waits<'s>(
+        &'s self,
+        run: &RunId,
+        next: Position,
+        waits: Vec<OpenWait>,
+    ) -> BoxFuture<'s, Result<bool, StoreError>> {
+        self.answer(|content| {
+            let current = content.known(run)?.record.next == next;
+            if current {
+                content.waits.list(run, &waits);
+            }
+            Ok(current)
+        })
     }
 
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {

@@ -9,9 +9,11 @@ pub(crate) mod filter;
 pub(crate) mod intent;
 pub mod ledger;
 pub mod memory;
+pub(crate) mod open_waits;
 pub(crate) mod purge;
 pub mod read;
 pub(crate) mod schedules;
+pub(crate) mod waits;
 pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
@@ -22,8 +24,10 @@ pub use api::{
 pub use error::{AppendError, StoreError};
 pub use filter::{Cursor, CursorError, RunFilter};
 pub use intent::{DurableIntent, LedgerAnswer};
+pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
 pub use schedules::{
     CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };
+pub use waits::{ListedWait, OpenWait, WaitChange, WaitFilter, WaitPlace};
 pub use workers::{LostRun, SilentWorker, WorkerRecord};

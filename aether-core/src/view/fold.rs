@@ -3,6 +3,7 @@
 //! Promise: reading executes nothing; folding one journal twice gives equal views; a snapshot only shortens the fold.
 //! Every transition of a run's and of an execution's status is kept with from, to, trigger, actor and time.
 
+use crate::view::ending::Ending;
 use crate::view::execution::{ENGINE, EventTime, Lifecycle, TimedEvent};
 use crate::view::run::{EffectRecord, LastFailure, RunView, StepView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,7 @@ impl RunView {
             version: 0,
             input: None,
             status: Status::Pending,
+            ending: None,
             lifecycle: Lifecycle::new(EventTime { position: 0, at: Timestamp::UNIX_EPOCH }),
             steps: Vec::new(),
             effects: Vec::new(),
@@ -100,6 +102,9 @@ impl RunView {
             && let Ok(state) = Payload::encode(&view)
         {
             store.save_snapshot(run, Snapshot { position: view.position, state }).await?;
+        }
+        if view.ending.is_none() && !view.status.is_terminal() {
+            view.ending = Ending::requested(store, run).await?;
         }
         Ok(view)
     }
@@ -280,7 +285,11 @@ impl RunView {
             Event::RunTerminated(e) => actor.clone_from(&e.actor),
             _ => {}
         }
+        if let Event::RunUnwinding(e) = event {
+            self.ending = Ending::of(&e.end, now.at).or(self.ending.take());
+        }
         if event.is_terminal() {
+            self.ending = None;
             self.close(|_| true, &actor, now);
         }
         match RunEnd::of(event) {
@@ -420,6 +429,10 @@ fn ending(outcome: Outcome, result: &Result<Payload, Payload>) -> Trigger {
     match result.as_ref().err().and_then(|error| error.decode::<StepError<Payload>>().ok()) {
         Some(StepError::Rejected(_) | StepError::Taken(_)) => Trigger::Reject,
         Some(StepError::Cancelled(_)) => Trigger::Cancel,
+        // An approval that no one gave in time: the call was not made.
+        Some(error @ StepError::TimedOut(_)) if error.time_limit().is_some_and(|it| it.waiting.is_some()) => {
+            Trigger::Cancel
+        }
         _ => Trigger::Fail,
     }
 }

@@ -4,6 +4,7 @@
 //! Every transition of a run's and of an execution's status is kept with from, to, trigger, actor and time. Imports `run` and
 //! below.
 
+pub(crate) mod ending;
 pub(crate) mod execution;
 mod fold;
 pub(crate) mod levels;
@@ -13,7 +14,9 @@ pub(crate) mod retrying;
 pub(crate) mod run;
 mod text;
 mod track;
+pub(crate) mod wait_ref;
 
+pub use ending::Ending;
 pub use execution::{
     CALLBACK, CLOCK, ENGINE, EventTime, Execution, HISTORY_CAP, Lifecycle, Purpose, TimedEvent, Transition,
 };
@@ -21,3 +24,4 @@ pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
 pub use people::{PeopleStep, PeopleView};
 pub use retrying::Retrying;
 pub use run::{EffectRecord, LastFailure, RunView, StepView};
+pub use wait_ref::WaitRef;

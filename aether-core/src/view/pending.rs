@@ -1,59 +1,38 @@
-//! What waits for a person or another system: approvals, questions, callbacks, and invocations in doubt. Folded from a
-//! journal.
+//! What a run waits for: approvals, questions, callbacks, signals, timers, children, retries. From the list of open
+//! waits, or folded from a journal.
 //!
 //! Promise: reading executes nothing; what is listed as open was open when the journal's last event was written.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
 
-use crate::inbox::decisions::is_question;
 use crate::journal::event::{Event, InvocationDecision};
 use crate::store::api::Store;
 use crate::store::error::StoreError;
+use crate::store::open_waits::{Open, OpenWaits, WaitDetail};
+use crate::store::waits::{ListedWait, WaitPlace};
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
 use crate::vocabulary::outcome::EffectClass;
-use crate::vocabulary::payload::Payload;
+use crate::vocabulary::payload::{Payload, hex};
 
-/// What kind of reply a command waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Waiting {
-    /// Consent to a step's call, or a decision that a workflow asked for: `Engine::approve` and `Engine::reject`.
-    Approval,
-    /// An answer to a question: `Engine::answer`.
-    Question,
-    /// A report of an outcome: `Engine::complete_callback` and `Engine::fail_callback`.
-    Callback,
-    /// A decision about an invocation in doubt: `Engine::resolve`.
-    Resolution,
-    /// A decision about a resource that changed since the run changed it: `Engine::confirm`. The question names it.
-    Confirmation,
-}
+pub use crate::vocabulary::waiting::Waiting;
 
-impl std::fmt::Display for Waiting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Approval => "an approval (`approve`, `reject`)",
-            Self::Question => "an answer (`answer`)",
-            Self::Callback => "a callback (`complete_callback`, `fail_callback`)",
-            Self::Resolution => "a resolution (`resolve`)",
-            Self::Confirmation => "a confirmation (`confirm`)",
-        })
-    }
-}
-
-/// One wait for a person or another system.
+/// One open wait of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending {
     /// The run that waits.
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
-    /// The command that waits.
+    /// The command that waits. It may change with the workflow's code; the name stays.
     pub command: CommandId,
-    /// The kind of reply it waits for.
+    /// What it waits for.
     pub waiting: Waiting,
+    /// Its name: of the signal; of the step, for approvals of its call, callbacks and retries; of the matter, for
+    /// `cx.approval`; for a question the name that the workflow gave it, or its text.
+    pub name: String,
     /// What is shown to the person who decides, where there is one.
     pub question: Option<Payload>,
     /// The arguments of the call in question, where there is one.
@@ -62,18 +41,101 @@ pub struct Pending {
     pub class: EffectClass,
     /// The invocation in question, for callbacks and resolutions.
     pub invocation: Option<InvocationId>,
+    /// The child run, where its end is waited for.
+    pub child: Option<RunId>,
+    /// The next attempt, from 0, and the error of the last one, for retries.
+    pub retry: Option<(u32, Payload)>,
     /// When the wait began.
     pub since: Timestamp,
-    /// When the wait expires, where it has a limit.
+    /// When the wait expires, the timer fires, or the next attempt is due. An attempt whose time has come is being made.
     pub until: Option<Timestamp>,
+    /// Where in the source it is awaited, `file:line`. Waits that an older build began do not say.
+    pub site: Option<String>,
     /// Replies that did not fit, oldest first: the actor, and why it was refused.
     pub refused: Vec<(String, String)>,
+}
+
+/// A page of the open waits of all runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingPage {
+    /// The waits, in the order in which they were opened.
+    pub waits: Vec<Pending>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<WaitPlace>,
+}
+
+impl Pending {
+    /// What ties a reply to this very wait, for a form that is loaded now and sent later: a short text that no other wait
+    /// has, also not one of the same name with other arguments. See [`WaitRef::shown`](crate::view::wait_ref::WaitRef::shown).
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # use aether_core::view::WaitRef;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// // The form holds both texts ..
+    /// let wait = engine.pending(run).await?.remove(0);
+    /// let (name, shown) = (wait.name.clone(), wait.shown());
+    /// // .. and sends them back.
+    /// engine.approve(run, WaitRef::from(name).shown(shown), "ann@example.com").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn shown(&self) -> String {
+        let mut hash = Sha256::new();
+        let texts = [self.question.as_ref(), self.args.as_ref()].map(|text| text.map_or("", Payload::as_str));
+        let since = self.since.as_microsecond().to_string();
+        for part in [self.command.as_str(), self.waiting.as_str(), &since, texts[0], texts[1]] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        let digest = hex(&hash.finalize());
+        digest.get(..24).unwrap_or(&digest).to_owned()
+    }
+
+    fn of(run: &RunId, workflow: &str, open: &Open) -> Self {
+        let Open { command, waiting, name, since, until, site, detail } = open.clone();
+        let WaitDetail { class, question, args, invocation, child, attempt, error, refused, cut: _ } = detail;
+        Self {
+            run: run.clone(),
+            workflow: workflow.to_owned(),
+            command,
+            waiting,
+            name,
+            question,
+            args,
+            class,
+            invocation,
+            child,
+            retry: attempt.zip(error),
+            since,
+            until,
+            site,
+            refused,
+        }
+    }
+
+    /// A row of the list; `None` where the list does not hold all of it, and the journal does.
+    pub(crate) fn listed(row: &ListedWait) -> Option<Self> {
+        let detail: WaitDetail = row.wait.detail.decode().ok()?;
+        let wait = &row.wait;
+        let open = Open {
+            command: wait.command.clone(),
+            waiting: wait.waiting,
+            name: wait.name.clone(),
+            since: wait.since,
+            until: wait.until,
+            site: wait.site.clone(),
+            detail,
+        };
+        (!open.detail.cut).then(|| Self::of(&row.run, &row.workflow, &open))
+    }
 }
 
 /// What a reply to one command must know of it.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitState {
-    pub(crate) open: Option<Pending>,
+    /// Its newest wait for a reply, open or not.
+    pub(crate) newest: Option<(Waiting, String)>,
     /// Who decided, where it was decided.
     pub(crate) decided: Option<String>,
     /// Who decided last about an invocation in doubt, and about a resource that has changed.
@@ -85,8 +147,6 @@ pub(crate) struct WaitState {
     pub(crate) invocation: Option<(InvocationId, bool)>,
     /// The newest outcome was reported by a callback.
     pub(crate) called_back: bool,
-    class: EffectClass,
-    args: Option<Payload>,
 }
 
 /// The wait states of all commands of one run.
@@ -96,6 +156,7 @@ pub(crate) struct WaitStates {
     workflow: String,
     pub(crate) seed: String,
     pub(crate) commands: BTreeMap<CommandId, WaitState>,
+    open: OpenWaits,
 }
 
 impl WaitStates {
@@ -105,123 +166,73 @@ impl WaitStates {
     /// [`StoreError`] when a frame is unreadable, or a value of the effect store is missing or was altered.
     pub(crate) async fn load(store: &dyn Store, run: &RunId) -> Result<Self, StoreError> {
         let (workflow, seed) = (String::new(), String::new());
-        let mut states = Self { run: run.clone(), workflow, seed, commands: BTreeMap::new() };
+        let (commands, open) = (BTreeMap::new(), OpenWaits::default());
+        let mut states = Self { run: run.clone(), workflow, seed, commands, open };
         for frame in store.load(run, 0).await? {
-            for event in crate::store::read::events(store, run, std::slice::from_ref(&frame)).await? {
-                states.apply(frame.at, event);
-            }
+            let events = crate::store::read::events(store, run, std::slice::from_ref(&frame)).await?;
+            let _the_sum_counts = states.open.append(frame.at, &events);
+            events.into_iter().for_each(|event| states.apply(event));
         }
         Ok(states)
     }
 
     /// The open waits, oldest first.
-    pub(crate) fn into_open(self) -> Vec<Pending> {
-        let mut open: Vec<_> = self.commands.into_values().filter_map(|state| state.open).collect();
+    pub(crate) fn pending(&self) -> Vec<Pending> {
+        let mut open: Vec<_> = self.open.iter().map(|open| self.shown(open)).collect();
         open.sort_by_key(|pending| pending.since);
         open
     }
 
-    fn apply(&mut self, at: Timestamp, event: Event) {
-        match &event {
-            Event::RunCreated(e) => {
-                (self.workflow, self.seed) = (e.workflow.clone(), e.seed.clone());
-                return;
-            }
-            // The losers of a race no longer wait.
-            Event::RaceDecided(e) => {
-                let lost = |id: &CommandId| id.is_within(e.command.place()) && !id.is_within(&e.winner);
-                self.commands.iter_mut().filter(|(id, _)| lost(id)).for_each(|(_, c)| c.open = None);
-                return;
-            }
-            event if event.is_terminal() => {
-                self.commands.values_mut().for_each(|state| state.open = None);
-                return;
-            }
-            _ => {}
+    /// The open wait of a command.
+    pub(crate) fn open(&self, command: &CommandId) -> Option<Pending> {
+        self.open.of(command).map(|open| self.shown(open))
+    }
+
+    fn shown(&self, open: &Open) -> Pending {
+        Pending::of(&self.run, &self.workflow, open)
+    }
+
+    fn apply(&mut self, event: Event) {
+        if let Event::RunCreated(e) = &event {
+            (self.workflow, self.seed) = (e.workflow.clone(), e.seed.clone());
         }
         let Some(command) = event.command().cloned() else { return };
-        let about = Pending {
-            run: self.run.clone(),
-            workflow: self.workflow.clone(),
-            command: command.clone(),
-            waiting: Waiting::Question,
-            question: None,
-            args: None,
-            class: EffectClass::Human,
-            invocation: None,
-            since: at,
-            until: None,
-            refused: Vec::new(),
-        };
-        self.commands.entry(command).or_insert_with(WaitState::new).apply(event, about);
+        let state = self.commands.entry(command.clone()).or_insert_with(WaitState::new);
+        state.apply(event);
+        if let Some(open) = self.open.of(&command).filter(|open| open.waiting.is_for_reply()) {
+            state.newest = Some((open.waiting, open.name.clone()));
+        }
     }
 }
 
 impl WaitState {
     fn new() -> Self {
         Self {
-            open: None,
+            newest: None,
             decided: None,
             settled: BTreeMap::new(),
             round: 0,
             handed_over: false,
             invocation: None,
             called_back: false,
-            class: EffectClass::Human,
-            args: None,
         }
     }
 
-    fn apply(&mut self, event: Event, about: Pending) {
-        let about = Pending { class: self.class, args: self.args.clone(), ..about };
+    fn apply(&mut self, event: Event) {
         match event {
-            Event::NodeStarted(e) => {
-                self.class = e.class;
-                self.args = e.input.or(self.args.take());
-            }
-            Event::CommandEmitted(e) => self.args = e.input.or(self.args.take()),
-            Event::ApprovalRequested(e) => {
-                let question = is_question(&e.command, self.class);
-                let waiting = if question { Waiting::Question } else { Waiting::Approval };
-                self.open = Some(Pending { waiting, question: Some(e.request), until: e.until, ..about });
-            }
-            Event::ApprovalDecided(e) => {
-                self.open = None;
-                self.decided = Some(e.actor);
-            }
-            Event::WaitCompleted(_) => {
-                self.open = None;
-                self.decided.get_or_insert_with(|| "time limit".into());
-            }
-            Event::AnswerRefused(e) => {
-                self.round += 1;
-                self.open.iter_mut().for_each(|open| open.refused.push((e.actor.clone(), e.reason.clone())));
-            }
+            Event::ApprovalDecided(e) => self.decided = Some(e.actor),
+            Event::WaitCompleted(_) => drop(self.decided.get_or_insert_with(|| "time limit".into())),
+            Event::AnswerRefused(_) => self.round += 1,
             Event::ToolInvocationStarted(e) => {
                 self.invocation = Some((e.invocation, true));
                 self.called_back = false;
             }
-            Event::CallbackAwaited(e) => {
+            Event::CallbackAwaited(_) => {
                 self.round += u32::from(std::mem::replace(&mut self.handed_over, true));
-                let invocation = Some(e.invocation);
-                self.open = Some(Pending { waiting: Waiting::Callback, invocation, until: e.until, ..about });
             }
-            Event::CallbackReceived(_) => (self.open, self.called_back) = (None, true),
-            Event::StateConfirmed(e) if e.asks => {
-                let question = Payload::encode(&e).ok();
-                self.open = Some(Pending { waiting: Waiting::Confirmation, question, ..about });
-            }
-            Event::StateConfirmed(_) => self.open = None,
-            Event::ConfirmationDecided(e) => {
-                self.open = None;
-                self.settled.insert(Waiting::Confirmation, e.actor);
-            }
-            Event::InvocationResolved(e) if e.decision == InvocationDecision::Ask => {
-                let invocation = Some(e.invocation);
-                self.open = Some(Pending { waiting: Waiting::Resolution, invocation, ..about });
-            }
-            Event::InvocationResolved(e) => {
-                self.open = None;
+            Event::CallbackReceived(_) => self.called_back = true,
+            Event::ConfirmationDecided(e) => drop(self.settled.insert(Waiting::Confirmation, e.actor)),
+            Event::InvocationResolved(e) if e.decision != InvocationDecision::Ask => {
                 if e.decision != InvocationDecision::Retry {
                     self.close_invocation();
                 }
@@ -230,10 +241,7 @@ impl WaitState {
             Event::ToolInvocationFinished(_)
             | Event::InvocationAbandoned(_)
             | Event::StepRetried(_)
-            | Event::CommandCommitted(_) => {
-                self.open = None;
-                self.close_invocation();
-            }
+            | Event::CommandCommitted(_) => self.close_invocation(),
             _ => {}
         }
     }

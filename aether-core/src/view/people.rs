@@ -38,6 +38,9 @@ pub struct PeopleView {
     pub workflow: String,
     /// Its current status.
     pub status: Status,
+    /// Since when it is being ended at somebody's request, while it is still open.
+    #[serde(default)]
+    pub ending_since: Option<Timestamp>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When its status last changed.
@@ -102,6 +105,7 @@ impl RunView {
             run: self.run.clone(),
             workflow: self.workflow.clone(),
             status: self.status,
+            ending_since: self.ending.as_ref().map(|ending| ending.since),
             created_at: self.lifecycle.created.at,
             updated_at: self.lifecycle.updated_at,
             input: shown(self.input.clone().map(Ok).as_ref(), &keys).0,

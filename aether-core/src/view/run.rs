@@ -1,5 +1,6 @@
 //! The view of one run: plain values, folded from its journal.
 
+use crate::view::ending::Ending;
 use crate::view::execution::{Execution, Lifecycle};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +27,9 @@ pub struct RunView {
     pub input: Option<Payload>,
     /// Its current status.
     pub status: Status,
+    /// Who asked it to end, while it is still open: it is in its grace period, or its steps are being undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
     /// The history of its status.
     pub lifecycle: Lifecycle,
     /// Its steps and other commands, in the order in which they first appear.

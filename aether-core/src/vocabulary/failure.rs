@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::outcome::{Classify, FailureClass};
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::waiting::TimeLimit;
 
 /// Result of workflows and steps that use the recordable [`Failure`].
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -39,6 +40,8 @@ pub struct Failure {
     retry_after_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unconfirmed: Option<Box<Unconfirmed>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    time_limit: Option<Box<TimeLimit>>,
 }
 
 /// A resource that differs from the state in which a step of the run left it. The reason why a resumed run failed for
@@ -104,6 +107,7 @@ impl Failure {
             class,
             retry_after_ms: None,
             unconfirmed: None,
+            time_limit: None,
         }
     }
 
@@ -115,6 +119,28 @@ impl Failure {
     /// The resource that could not be confirmed, if that is why the run failed.
     pub fn unconfirmed(&self) -> Option<&Unconfirmed> {
         self.unconfirmed.as_deref()
+    }
+
+    /// The same failure, because a time limit has passed.
+    #[must_use]
+    pub fn because_of(mut self, limit: TimeLimit) -> Self {
+        self.time_limit = Some(Box::new(limit));
+        self
+    }
+
+    /// The time limit that has passed, if that is why: what timed out, and after how long.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use aether_core::failure::{Failure, StepError};
+    /// use aether_core::waiting::{TimeLimit, Waiting};
+    /// let limit = TimeLimit::of_wait(Waiting::Signal, "paid", Duration::from_secs(3600));
+    /// let error = StepError::<Failure>::TimedOut(Failure::permanent("not paid").because_of(limit));
+    /// let limit = error.time_limit().map(|limit| (limit.waiting, limit.limit()));
+    /// assert_eq!(limit, Some((Some(Waiting::Signal), Duration::from_secs(3600))));
+    /// ```
+    pub fn time_limit(&self) -> Option<&TimeLimit> {
+        self.time_limit.as_deref()
     }
 
     /// The same failure with another class.
@@ -376,7 +402,8 @@ pub enum StepError<E = Failure> {
     App(E),
     /// The body failed in every attempt its retry policy allowed; this is the last error.
     Exhausted(E),
-    /// The body took longer than the step's timeout and is known to have changed nothing.
+    /// A wait reached its time limit; or the body took longer than the step's timeout and is known to have changed
+    /// nothing. [`StepError::time_limit`] says what timed out, and after how long.
     TimedOut(Failure),
     /// A person rejected the call, or the store refused what a transaction step did.
     Rejected(Failure),
@@ -384,7 +411,8 @@ pub enum StepError<E = Failure> {
     Taken(KeyHolder),
     /// The body was started, and it is not known whether it changed the world.
     InDoubt(Failure),
-    /// The run was cancelled, or no one approved the call in time.
+    /// The run, or the child that was waited for, was cancelled. In runs that an older build began, also a wait that
+    /// expired.
     Cancelled(Failure),
     /// The body panicked; the failure holds the panic's message.
     Panicked(Failure),
@@ -426,6 +454,14 @@ impl<E> StepError<E> {
         }
     }
 
+    /// The time limit that has passed, if that is why there is no value.
+    pub fn time_limit(&self) -> Option<&TimeLimit> {
+        match self {
+            Self::TimedOut(failure) | Self::InDoubt(failure) => failure.time_limit(),
+            _ => None,
+        }
+    }
+
     /// Whether the outcome of the step is unknown.
     pub fn is_in_doubt(&self) -> bool {
         matches!(self, Self::InDoubt(_))
@@ -436,6 +472,10 @@ impl<E: Classify> Classify for StepError<E> {
     fn class(&self) -> FailureClass {
         match self {
             Self::App(e) => e.class(),
+            // To wait once more is for the workflow to decide.
+            Self::TimedOut(e) if e.time_limit().is_some_and(|limit| limit.waiting.is_some()) => {
+                FailureClass::Permanent
+            }
             Self::TimedOut(_) => FailureClass::Retryable,
             Self::InDoubt(_) => FailureClass::Unknown,
             Self::Exhausted(_)

@@ -161,6 +161,36 @@ impl CommandId {
     }
 }
 
+/// Why a text is not a command id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a command id: expected a place, a colon and a name, such as `3.b0.1:search`")]
+pub struct CommandIdError {
+    text: String,
+}
+
+impl std::str::FromStr for CommandId {
+    type Err = CommandIdError;
+
+    /// Reads what [`CommandId::as_str`] gives. The place is numbers and scopes, joined by dots.
+    ///
+    /// ```
+    /// use aether_core::id::CommandId;
+    /// let id: CommandId = "3.b0.1:search".parse()?;
+    /// assert_eq!((id.place(), id.name()), ("3.b0.1", "search"));
+    /// let error = "search".parse::<CommandId>().unwrap_err();
+    /// assert!(error.to_string().contains("such as `3.b0.1:search`"));
+    /// # Ok::<(), aether_core::id::CommandIdError>(())
+    /// ```
+    fn from_str(text: &str) -> Result<Self, CommandIdError> {
+        let part =
+            |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        match text.split_once(':') {
+            Some((place, name)) if place.split('.').all(part) && !name.is_empty() => Ok(Self(text.into())),
+            _ => Err(CommandIdError { text: text.chars().take(64).collect() }),
+        }
+    }
+}
+
 impl From<String> for CommandId {
     fn from(text: String) -> Self {
         Self(text.into())

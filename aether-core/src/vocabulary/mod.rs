@@ -14,3 +14,4 @@ pub mod limits;
 pub(crate) mod net;
 pub mod outcome;
 pub mod payload;
+pub mod waiting;

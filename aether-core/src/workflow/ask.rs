@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::inbox::decisions::{ApprovalOutcome, Decision};
+use crate::inbox::decisions::{ApprovalOutcome, Decision, Expiry};
 use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::{APPROVAL, answer_topic, approval_topic};
 use crate::journal::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
-use crate::journal::history::RecordedResult;
+use crate::journal::history::{Expired, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
@@ -24,6 +24,7 @@ use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::waiting::Waiting;
 use crate::workflow::context::Cx;
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
@@ -36,7 +37,21 @@ pub struct Question<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
 awaitable!(Question<T>: Result<T, StepError<Failure>>);
 
 impl<T> Question<'_, T> {
-    /// Closes the question after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the question
+    /// Names the question: it is then answered by this name, whatever its text says. Without it a text is its own name,
+    /// and any other question has the name `ask`.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
+    /// let seats: u32 = cx.ask("How many are you?").named("seats").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.0.terms.name = Some(name.into());
+        self
+    }
+
+    /// Closes the question after `limit`, durably; the step error is then [`StepError::TimedOut`]. Without it the question
     /// stays open until it is answered.
     ///
     /// ```
@@ -83,7 +98,7 @@ impl ApprovalRequest<'_> {
     /// # use std::time::Duration;
     /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
     /// let week = Duration::from_secs(7 * 24 * 60 * 60);
-    /// if let Decision::Expired = cx.approval("refund over limit").expires(week).await? {
+    /// if let Decision::Expired(_) = cx.approval("refund over limit").expires(week).await? {
     ///     println!("no decision for a week");
     /// }
     /// # Ok(()) }
@@ -106,7 +121,7 @@ impl Cx {
     /// Asks a person, and waits durably for the answer, which arrives through `Engine::answer`. `question` is recorded and
     /// shown. An answer that is not a `T` is refused, and the question stays open.
     ///
-    /// The step error is `Cancelled` when the question expired.
+    /// The step error is `TimedOut` when the question expired.
     ///
     /// ```
     /// # use aether_core::workflow::Cx;
@@ -121,16 +136,21 @@ impl Cx {
         Question(Wait::new(move |terms| {
             Box::pin(async move {
                 let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
-                let asked = Asking { ticket, request, topic, limit: terms.limit };
+                let name = terms.name.clone().or_else(|| request.as_ref().ok()?.decode().ok());
+                let asked = Asking { ticket, request, topic, limit: terms.limit, name: terms.name };
                 let answer = asked.answer(|reply| match &reply.reply {
                     Reply::Value(value) => value.decode::<T>().map(|_| value.clone()),
                     Reply::Error(_) | Reply::Expired => Ok(Payload::null()),
                 });
                 match answer.await? {
-                    Some(value) => {
+                    Ok(value) => {
                         value.decode().map_err(|e| StepError::Unrecordable(run.failure(&command, e)))
                     }
-                    None => Err(StepError::Cancelled(run.failure(&command, "no answer came in time"))),
+                    Err(expired) => {
+                        let why = run.failure(&command, "no answer came in time");
+                        let name = name.unwrap_or_else(|| command.name().to_owned());
+                        Err(expired.error(why, Waiting::Question, &name))
+                    }
                 }
             })
         }))
@@ -157,17 +177,18 @@ impl Cx {
         ApprovalRequest(Wait::new(move |terms| {
             Box::pin(async move {
                 let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
+                let name = what.clone();
                 let request =
                     terms.details.transpose().and_then(|details| Payload::encode(&Shown { what, details }));
-                let asked = Asking { ticket, request, topic, limit: terms.limit };
+                let asked = Asking { ticket, request, topic, limit: terms.limit, name: None };
                 let answer = asked.answer(|reply| {
                     Payload::encode(&Decision::of(ApprovalOutcome::of(reply)?, &reply.actor))
                 });
                 match answer.await? {
-                    Some(value) => {
+                    Ok(value) => {
                         value.decode().map_err(|e| StepError::Unrecordable(run.failure(&command, e)))
                     }
-                    None => Ok(Decision::Expired),
+                    Err(Expired { limit_ms }) => Ok(Decision::Expired(Expiry::of(name, limit_ms))),
                 }
             })
         }))
@@ -180,6 +201,7 @@ struct Asking<'c> {
     request: Result<Payload, PayloadError>,
     topic: String,
     limit: Option<Duration>,
+    name: Option<String>,
 }
 
 impl Asking<'_> {
@@ -187,11 +209,11 @@ impl Asking<'_> {
     async fn answer(
         mut self,
         accept: impl Fn(&ExternalReply) -> Result<Payload, PayloadError>,
-    ) -> Result<Option<Payload>, StepError<Failure>> {
+    ) -> Result<Result<Payload, Expired>, StepError<Failure>> {
         let site = self.ticket.enter().await;
         let (run, command) = (Arc::clone(&self.ticket.run), self.ticket.command.clone());
         let class = EffectClass::Human;
-        let (until, round) = match run.request(&command, class, None, site).await {
+        let (until, round) = match run.request(&command, class, None, site.clone()).await {
             Matched::Answered => {
                 return match run.next_delivery(&command).await.answer {
                     Some(RecordedResult::Wait(value)) => Ok(value),
@@ -205,7 +227,7 @@ impl Asking<'_> {
                 if let Some((decision, actor)) = asked.decided {
                     let reply = ExternalReply { reply: Reply::Value(decision), actor };
                     if let Ok(value) = accept(&reply) {
-                        return Ok(complete(&run, &command, None, Some(value), Vec::new()).await);
+                        return Ok(complete(&run, &command, None, Ok(value), Vec::new()).await);
                     }
                 }
                 (asked.until, record.round)
@@ -221,7 +243,8 @@ impl Asking<'_> {
                     return Err(StepError::Unrecordable(run.failure(&command, reason)));
                 }
                 let until = self.limit.map(|limit| later(run.now(), limit));
-                let asked = ApprovalRequested { command: command.clone(), request, until };
+                let name = self.name;
+                let asked = ApprovalRequested { command: command.clone(), request, until, name, site };
                 run.append_large_durably(vec![asked.into()]).await;
                 (until, 0)
             }
@@ -233,7 +256,10 @@ impl Asking<'_> {
         loop {
             let Received { reply, consumed } = receiver.next_reply().await;
             match (accept(&reply), &reply.reply) {
-                (_, Reply::Expired) => return Ok(complete(&run, &command, None, None, consumed).await),
+                (_, Reply::Expired) => {
+                    let expired = Err(Expired::under(self.limit));
+                    return Ok(complete(&run, &command, None, expired, consumed).await);
+                }
                 (Ok(value), Reply::Value(decision)) => {
                     let command_id = command.clone();
                     let decided = ApprovalDecided {
@@ -241,7 +267,7 @@ impl Asking<'_> {
                         decision: decision.clone(),
                         actor: reply.actor,
                     };
-                    return Ok(complete(&run, &command, Some(decided), Some(value), consumed).await);
+                    return Ok(complete(&run, &command, Some(decided), Ok(value), consumed).await);
                 }
                 (Ok(_), Reply::Error(_)) => receiver.refuse(&reply.actor, "an answer is a value", consumed),
                 (Err(error), _) => receiver.refuse(&reply.actor, error, consumed),
@@ -255,10 +281,11 @@ async fn complete(
     run: &Run,
     command: &CommandId,
     decided: Option<ApprovalDecided>,
-    value: Option<Payload>,
+    value: Result<Payload, Expired>,
     consumed: Vec<Taken>,
-) -> Option<Payload> {
-    let completed = WaitCompleted { command: command.clone(), value: value.clone() };
+) -> Result<Payload, Expired> {
+    let limit_ms = value.as_ref().err().and_then(|expired| expired.limit_ms);
+    let completed = WaitCompleted { command: command.clone(), value: value.clone().ok(), limit_ms };
     let events = decided.map(Into::into).into_iter().chain([completed.into()]).collect();
     run.append_large(events, AppendExtras { consumed, ..AppendExtras::default() }).await;
     value

@@ -336,7 +336,7 @@ impl Cx {
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let (run, command) = (&ticket.run, &ticket.command);
-            let due = match run.request(command, EffectClass::Time, None, site).await {
+            let due = match run.request(command, EffectClass::Time, None, site.clone()).await {
                 Matched::Answered => {
                     let answer = run.next_delivery(command).await.answer;
                     return match answer {
@@ -352,7 +352,7 @@ impl Cx {
                     run.wait_for_frontier(command).await;
                     run.apply_backpressure().await;
                     let due = due(run.now());
-                    let scheduled = TimerScheduled { command: command.clone(), due };
+                    let scheduled = TimerScheduled { command: command.clone(), due, site };
                     run.append(vec![scheduled.into()], AppendExtras::default());
                     due
                 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::inbox::topics::signal_topic;
 use crate::journal::event::{Event, SignalReceived, WaitCompleted, WaitStarted};
-use crate::journal::history::RecordedResult;
+use crate::journal::history::{Expired, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
@@ -21,6 +21,7 @@ use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::waiting::Waiting;
 use crate::workflow::context::Cx;
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
@@ -33,7 +34,7 @@ pub struct Signal<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
 awaitable!(Signal<T>: Result<T, StepError<Failure>>);
 
 impl<T> Signal<'_, T> {
-    /// Ends the wait after `limit`, durably; the step error is then [`StepError::Cancelled`]. Without it the wait has no
+    /// Ends the wait after `limit`, durably; the step error is then [`StepError::TimedOut`]. Without it the wait has no
     /// limit.
     ///
     /// ```
@@ -44,7 +45,7 @@ impl<T> Signal<'_, T> {
     /// let hour = Duration::from_secs(3600);
     /// match cx.signal::<u32>("paid").timeout(hour).await {
     ///     Ok(amount) => println!("{amount} paid"),
-    ///     Err(StepError::Cancelled(_)) => println!("not paid in time"),
+    ///     Err(StepError::TimedOut(_)) => println!("not paid in time"),
     ///     Err(error) => println!("{error}"),
     /// }
     /// # }
@@ -59,7 +60,7 @@ impl Cx {
     /// Waits for a signal of this name, durably. Signals that were sent before are kept and received in the order in which
     /// they were sent; each ends one wait.
     ///
-    /// The step error is `Unrecordable` when the signal's value is not a `T`, and `Cancelled` when the time limit
+    /// The step error is `Unrecordable` when the signal's value is not a `T`, and `TimedOut` when the time limit
     /// has passed.
     ///
     /// ```
@@ -86,29 +87,29 @@ async fn receive<T: Recordable>(
         return Err(StepError::Unrecordable(run.failure(&command, over)));
     }
     let class = EffectClass::Human;
-    let value = match run.request(&command, class, None, site).await {
+    let value = match run.request(&command, class, None, site.clone()).await {
         Matched::Answered => match run.next_delivery(&command).await.answer {
             Some(RecordedResult::Wait(value)) => value,
             answer => return run.mismatched(&command, class, answer).await,
         },
         Matched::Begun(record) => {
             run.wait_for_frontier(&command).await;
-            receive_or_expire(&run, &command, &name, record.due).await
+            receive_or_expire(&run, &command, &name, (record.due, limit)).await
         }
         Matched::New => {
             run.wait_for_frontier(&command).await;
             run.apply_backpressure().await;
             let until = limit.map(|limit| later(run.now(), limit));
-            let started = WaitStarted { command: command.clone(), name: name.clone(), until };
+            let started = WaitStarted { command: command.clone(), name: name.clone(), until, site };
             run.append(vec![started.into()], AppendExtras::default());
-            receive_or_expire(&run, &command, &name, until).await
+            receive_or_expire(&run, &command, &name, (until, limit)).await
         }
     };
     match value {
-        Some(value) => value.decode().map_err(|error| StepError::Unrecordable(run.failure(&command, error))),
-        None => {
-            let why = format!("no signal `{name}` came in time");
-            Err(StepError::Cancelled(run.failure(&command, why)))
+        Ok(value) => value.decode().map_err(|error| StepError::Unrecordable(run.failure(&command, error))),
+        Err(expired) => {
+            let why = run.failure(&command, format!("no signal `{name}` came in time"));
+            Err(expired.error(why, Waiting::Signal, &name))
         }
     }
 }
@@ -118,8 +119,8 @@ async fn receive_or_expire(
     run: &Arc<Run>,
     command: &CommandId,
     name: &str,
-    until: Option<Timestamp>,
-) -> Option<Payload> {
+    (until, limit): (Option<Timestamp>, Option<Duration>),
+) -> Result<Payload, Expired> {
     let topic = signal_topic(name);
     let message = match message_before(run, command, &topic, until).await {
         Some(message) => Some(message),
@@ -139,7 +140,9 @@ async fn receive_or_expire(
         extras.consumed.push(message);
         value
     });
-    events.push(WaitCompleted { command: command.clone(), value: value.clone() }.into());
+    let expired = Expired::under(limit);
+    let limit_ms = expired.limit_ms.filter(|_| value.is_none());
+    events.push(WaitCompleted { command: command.clone(), value: value.clone(), limit_ms }.into());
     run.append_large(events, extras).await;
-    value
+    value.ok_or(expired)
 }

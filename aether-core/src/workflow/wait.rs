@@ -22,6 +22,7 @@ pub(crate) struct Wait<'c, T> {
 #[derive(Debug, Default)]
 pub(crate) struct Terms {
     pub(crate) limit: Option<Duration>,
+    pub(crate) name: Option<String>,
     pub(crate) details: Option<Result<Payload, PayloadError>>,
 }
 

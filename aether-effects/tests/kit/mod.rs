@@ -244,6 +244,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
             ledger: Vec::new(),
             status: None,
             consumed: Vec::new(),
+            waits: Vec::new(),
             unless_asked_to_end: false,
             ack,
         });

@@ -52,6 +52,7 @@ pub(crate) fn append(name: &str, epoch: u64, expected: u64, frame: Frame) -> App
         ledger: Vec::new(),
         status: None,
         consumed: Vec::new(),
+        waits: Vec::new(),
         unless_asked_to_end: false,
         ack: Ack::silent(id(name), expected + 1, Arc::default()),
     }

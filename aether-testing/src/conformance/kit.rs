@@ -159,6 +159,7 @@ impl Hand {
             ledger: Vec::new(),
             status: None,
             consumed: Vec::new(),
+            waits: Vec::new(),
             unless_asked_to_end: false,
             ack: Ack::silent(self.run.clone(), expected, Arc::default()),
         };

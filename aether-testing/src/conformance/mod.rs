@@ -49,5 +49,6 @@ pub mod purge;
 pub mod runs;
 pub mod schedules;
 mod suite;
+pub mod waits;
 
 pub use suite::{Fixture, check};

@@ -77,6 +77,8 @@ macro_rules! store_suite {
                 a_refused_append_leaves_its_batch_alone, nothing_follows_a_refused_append,
                 a_refused_append_leaves_nothing_behind, loading_starts_at_a_position, pages_make_up_the_journal, the_last_frame_is_the_newest,
                 an_append_without_events_changes_the_rest, silent_appends_move_the_tail;
+            waits: waits_are_listed_until_they_are_closed, a_wait_keeps_its_place, a_refused_append_lists_nothing,
+                waits_are_filtered_and_paged, a_purged_run_is_not_listed, a_list_is_made_for_a_position;
             ledger: a_key_is_granted_once, a_business_key_is_held_against_other_keys,
                 only_a_definite_failure_frees_a_business_key, concurrent_acquires_grant_one,
                 rows_round_trip, updates_ride_with_appends, an_outcome_is_written_literally,

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::engine::{Engine, EngineBuilder, Verified, VerifyError};
-use aether_core::journal::event::Event;
-use aether_core::journal::history::History;
-use aether_core::recording::{RecordedRun, Recording, RecordingError};
+use aether_core::recording::{RecordedRun, Recording};
 use aether_core::run::Fault;
 use aether_core::store::memory::MemoryStore;
 use jiff::Timestamp;
@@ -51,12 +49,9 @@ async fn replay(
             Ok(verified) => verified,
             Err(_) => Err(hung(run)),
         };
-        let Verified { recorded, matched } = match verified {
+        let Verified { recorded, matched, .. } = match verified {
             Ok(verified) => verified,
-            Err(error) => match open_end(run, &error)? {
-                Some(verified) => verified,
-                None => return Err(failure(&engine, run, &error)),
-            },
+            Err(error) => return Err(failure(&engine, run, &error)),
         };
         counts.runs += 1;
         counts.recorded += recorded;
@@ -67,18 +62,6 @@ async fn replay(
 
 fn hung(run: &RecordedRun) -> VerifyError {
     VerifyError::Panicked { run: run.run.clone(), message: "the replay hangs".into() }
-}
-
-/// A run that had not ended: its code continues where history stops, after it asked for everything in it.
-fn open_end(run: &RecordedRun, error: &VerifyError) -> Result<Option<Verified>, RecordingError> {
-    let events = run.events()?;
-    if events.last().is_some_and(Event::is_terminal)
-        || !matches!(error, VerifyError::Fault(Fault::Unrecorded { .. }))
-    {
-        return Ok(None);
-    }
-    let recorded = History::fold(events).progress().1 as u64;
-    Ok(Some(Verified { recorded, matched: recorded }))
 }
 
 fn failure(engine: &Engine, run: &RecordedRun, error: &VerifyError) -> RecordingFailure {

@@ -14,9 +14,9 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease, LostRun,
-    Message, NewRun, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread,
-    WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease,
+    ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent,
+    Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -173,6 +173,23 @@ impl<G: Gate> Store for Gated<G> {
 
     fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.inner.register(worker, lease)
+    }
+
+    fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.waits(filter))
+    }
+
+    fn unlisted_waits(&self) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.unlisted_waits())
+    }
+
+    fn list_waits<'s>(
+        &'s self,
+        run: &RunId,
+        next: Position,
+        waits: Vec<OpenWait>,
+    ) -> BoxFuture<'s, Result<bool, StoreError>> {
+        self.inner.list_waits(run, next, waits)
     }
 
     /// Let through: it only tells an engine where to look.

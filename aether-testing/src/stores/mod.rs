@@ -2,6 +2,7 @@
 //!
 //! Promise: what a store lets pass reaches the store behind it unchanged. It imports no other folder of this crate.
 
+pub(crate) mod agreeing;
 pub mod crash;
 pub(crate) mod crash_point;
 pub mod failing;

@@ -76,6 +76,7 @@ impl Gate for Torn {
             ledger: std::mem::take(&mut append.ledger),
             status: None,
             consumed: Vec::new(),
+            waits: Vec::new(),
             unless_asked_to_end: false,
             ack: Ack::silent(append.run.clone(), middle, Arc::new(DurableWatermark::default())),
         };

@@ -19,7 +19,7 @@ async fn pay(_cx: &mut StepCx, to: &str, cents: u32) -> Result<String> {
 async fn payment(cx: &mut Cx, cents: u32) -> Result<String> {
     match pay(cx, "eve", cents).await {
         Err(StepError::Rejected(why)) => Ok(why.to_string()),
-        Err(StepError::Cancelled(why)) => Ok(why.to_string()),
+        Err(StepError::TimedOut(why)) => Ok(why.to_string()),
         paid => Ok(paid?),
     }
 }
@@ -81,7 +81,7 @@ async fn party(cx: &mut Cx) -> Result<String> {
     let by = match decision {
         Decision::Approved { by } => by,
         Decision::Rejected { reason, .. } => reason,
-        Decision::Expired => "nobody".into(),
+        Decision::Expired(_) => "nobody".into(),
     };
     Ok(format!("{seats} for {name}, {by}"))
 }

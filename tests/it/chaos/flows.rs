@@ -174,7 +174,7 @@ async fn chaos_listen(cx: &mut Cx, n: u32) -> Result<Vec<String>> {
     let limited: std::result::Result<Letter, _> = cx.signal("a").timeout(Duration::from_millis(60)).await;
     let letter = match limited {
         Ok(letter) => letter,
-        Err(StepError::Cancelled(_)) => cx.signal("a").await?,
+        Err(StepError::TimedOut(_)) => cx.signal("a").await?,
         Err(other) => return Err(other.into()),
     };
     words.push(letter.word());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether::id::RunId;
-use aether::people::{Pending, Resolution, Waiting};
+use aether::people::{Pending, Resolution, WaitFilter, Waiting};
 use aether::prelude::*;
 use aether::sqlite::{SqliteOptions, SqliteStore};
 use aether::store::Sent;
@@ -217,7 +217,7 @@ fn sent(sent: Sent) -> String {
 
 /// Decides what waits for people. Until the time `until` no body can be on its way of which nobody knows.
 async fn people(engine: &Engine, world: &World, until: u64) -> Answer {
-    let pending = engine.all_pending().await?;
+    let pending = engine.all_pending(WaitFilter::for_reply()).await?.waits;
     let sure = monotonic() < until;
     let mut decided = 0;
     for pending in pending {

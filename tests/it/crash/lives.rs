@@ -17,11 +17,11 @@ use aether::sqlite::{SqliteStore, rusqlite};
 use aether::store::event::{Event, InvocationDecision};
 use aether::store::journal::read_verified;
 use aether::store::ledger::LedgerEntry;
-use aether::store::{MemoryStore, read};
+use aether::store::{MemoryStore, WaitFilter, read, waits_in_journal};
 use aether::store::{RunFilter, Store};
 use aether::view::RunView;
 use aether_core::environment::Environment as _;
-use aether_testing::{CrashPoint, CrashStore, SimEnvironment};
+use aether_testing::{AgreeingStore, CrashPoint, CrashStore, SimEnvironment};
 use jiff::Timestamp;
 
 use super::interpret::interpret;
@@ -78,7 +78,7 @@ pub(crate) struct Lived {
 /// Executes the program of `case`, in processes that die as told.
 pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::result::Result<Lived, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let memory = Arc::new(MemoryStore::new());
+    let memory = Arc::new(AgreeingStore::new(MemoryStore::new()));
     let (stage, mut cut) = (Stage::default(), BTreeSet::new());
     let mut at = Timestamp::from_second(1_767_225_600).map_err(|error| error.to_string())?;
     for number in 0..=deaths.len() {
@@ -99,6 +99,9 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
                 let mut deeds = stage.deeds();
                 if keeping == Keeping::Sqlite {
                     book_keeping(&folder.path().join("case.db"), &mut deeds)?;
+                }
+                if let Some(differs) = memory.disagreement() {
+                    return Err(format!("the list of open waits differs: {differs}"));
                 }
                 return Ok(Lived {
                     deeds,
@@ -335,6 +338,14 @@ pub(crate) async fn left(
     for (run, events) in &journals {
         let run = RunId::new(run.as_str()).map_err(|error| error.to_string())?;
         ledger.extend(engine.ledger(&run).await.map_err(|error| error.to_string())?);
+        let listed = store.waits(WaitFilter::default()).await.map_err(|error| error.to_string())?;
+        let mut listed: Vec<_> =
+            listed.into_iter().filter(|row| row.run == run).map(|row| row.wait).collect();
+        listed.sort_by(|a, b| (a.since, &a.command).cmp(&(b.since, &b.command)));
+        let journal = waits_in_journal(&**store, &run).await.map_err(|error| error.to_string())?;
+        if listed != journal {
+            faults.push(format!("{run}: {listed:?} are listed, the journal says {journal:?}"));
+        }
         let view = RunView::fold(run.clone(), events.iter().cloned());
         faults.extend(view.illegal.iter().map(|illegal| format!("{run}: {illegal}")));
         if events.last().is_some_and(Event::is_terminal)

@@ -187,7 +187,7 @@ async fn a_clock_that_leaps_years_ahead_costs_no_body_its_lease_and_ends_what_is
         let late = engine.approve(&due.run, &due.command, "ann").await;
         let late = matches!(late, Err(DecideError::Expired { .. } | DecideError::RunEnded { .. }));
         assert!(late || expiring.status().await.unwrap().is_terminal());
-        assert_eq!(in_time(expiring.result()).await.unwrap(), "Expired");
+        assert!(in_time(expiring.result()).await.unwrap().starts_with("Expired"));
         assert_eq!(in_time(sleeping.result()).await.unwrap(), 1);
         assert_eq!(in_time(beating.result()).await.unwrap(), 60);
         assert_eq!(seen.0.load(Ordering::SeqCst), 60, "one call");

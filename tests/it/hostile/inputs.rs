@@ -12,7 +12,7 @@ use aether::engine::{EngineBuilder, Limits};
 use aether::error::SendError;
 use aether::error::{RunError, StartError, VerifyError};
 use aether::id::{CommandId, InvocationId, RunId};
-use aether::people::{DecideError, Pending, Resolution, Waiting};
+use aether::people::{DecideError, Pending, Resolution, WaitFilter, Waiting};
 use aether::prelude::*;
 use aether::resource::{Inspection, Verifier};
 use aether::store::event::ConfirmationDecision;
@@ -424,7 +424,7 @@ async fn nothing_can_be_said_to_a_finished_run() {
         }
         assert_eq!(engine.complete_callback(&token.get().await, &4).await, Ok(Sent::Duplicate));
         assert_eq!(journals(&place).await, before);
-        assert!(engine.all_pending().await.unwrap().is_empty());
+        assert!(engine.all_pending(WaitFilter::default()).await.unwrap().waits.is_empty());
         serves_another(&engine).await;
     }
 }

@@ -124,6 +124,7 @@ async fn lose(store: &Arc<dyn Store>, run: &RunId, message: Message) {
         ledger: Vec::new(),
         status: Some(status),
         consumed: Vec::new(),
+        waits: Vec::new(),
         unless_asked_to_end: false,
         ack,
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aether::effect::EffectClass;
 use aether::engine::RunEnd;
 use aether::id::RunId;
-use aether::people::{Approvals, DecideError, Waiting};
+use aether::people::{Approvals, DecideError, WaitFilter, Waiting};
 use aether::prelude::*;
 use aether::store::event::Event;
 use aether::view::Status;
@@ -43,7 +43,8 @@ async fn s092_no_call_before_a_person_agrees_and_one_after() {
         assert!(waits.question.as_ref().unwrap().as_str().contains(r#""irreversible":true"#), "{waits:?}");
         let view = engine.view(run.id()).await.unwrap();
         assert_eq!(view.steps[0].status, Status::Waiting);
-        assert_eq!(engine.all_pending().await.unwrap(), std::slice::from_ref(&waits));
+        let listed = engine.all_pending(WaitFilter::default()).await.unwrap();
+        assert_eq!(listed.waits, std::slice::from_ref(&waits));
 
         engine.approve(run.id(), &waits.command, "ann").await.unwrap();
         assert_eq!(in_time(run.result()).await.unwrap(), "paid 500 to bob; 1");
@@ -54,7 +55,7 @@ async fn s092_no_call_before_a_person_agrees_and_one_after() {
         assert!(matches!(decided, Event::ApprovalDecided(e) if e.actor == "ann"));
         let view = engine.view(run.id()).await.unwrap();
         assert_eq!((view.steps[0].status, view.illegal.len()), (Status::Completed, 0), "{:?}", view.illegal);
-        assert!(engine.all_pending().await.unwrap().is_empty());
+        assert!(engine.all_pending(WaitFilter::default()).await.unwrap().waits.is_empty());
         engine.verify(run.id()).await.unwrap();
     }
 }
@@ -252,7 +253,7 @@ async fn s092_cancelling_a_run_closes_what_waits() {
             assert!(matches!(in_time(run.end()).await, Ok(RunEnd::Cancelled { .. })));
             let late = engine.approve(run.id(), &command, "ann").await;
             assert!(matches!(late, Err(DecideError::RunEnded { status: Status::Cancelled, .. })), "{late:?}");
-            assert!(engine.all_pending().await.unwrap().is_empty());
+            assert!(engine.all_pending(WaitFilter::default()).await.unwrap().waits.is_empty());
             let view = engine.view(run.id()).await.unwrap();
             assert!(view.executions.iter().all(|e| e.lifecycle.status == Status::Cancelled), "{view:?}");
             assert_eq!((calls.all(), view.illegal.len()), (0, 0), "{:?}", view.illegal);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aether::effect::EffectClass;
 use aether::engine::{Environment, RunEnd, SystemEnvironment};
 use aether::id::{CommandId, RunId};
-use aether::people::{Approvals, DecideError, Waiting};
+use aether::people::{Approvals, DecideError, WaitFilter, Waiting};
 use aether::prelude::*;
 use aether::store::{Message, Sent};
 use aether::view::{Status, Trigger};
@@ -459,7 +459,7 @@ async fn s088_in_one_process_a_message_wakes_the_run_without_polling() {
             let token = tokens.newest(1).await;
             engine.complete_callback(&token, &3).await.unwrap();
             assert_eq!(in_time(run.result()).await.unwrap(), "1 2 bob 3");
-            assert!(engine.all_pending().await.unwrap().is_empty());
+            assert!(engine.all_pending(WaitFilter::default()).await.unwrap().waits.is_empty());
         }
     }
 }

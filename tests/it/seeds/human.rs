@@ -52,6 +52,7 @@ fn told<T: ToString>(result: std::result::Result<T, StepError>) -> String {
     match result {
         Ok(value) => value.to_string(),
         Err(StepError::Rejected(why)) => format!("rejected: {why}"),
+        Err(StepError::TimedOut(why)) => format!("timed out: {why}"),
         Err(StepError::Cancelled(why)) => format!("cancelled: {why}"),
         Err(other) => format!("other: {other}"),
     }
@@ -90,7 +91,7 @@ pub(super) async fn seed_decide(cx: &mut Cx, limit_ms: Option<u64>) -> Result<St
     Ok(match decision {
         Decision::Approved { by } => format!("yes from {by}; {granted}"),
         Decision::Rejected { by, reason } => format!("no from {by}, {reason}; {granted}"),
-        Decision::Expired => format!("expired; {granted}"),
+        Decision::Expired(_) => format!("expired; {granted}"),
     })
 }
 
@@ -337,11 +338,11 @@ async fn s097_what_expires_is_cancelled_and_waits_have_no_limit_of_their_own() {
         let paid = engine.start::<seed_paid>(20).id("signal").await.unwrap();
         let endless = engine.start::<seed_decide>(None).id("endless").await.unwrap();
         let said = in_time(remitted.result()).await.unwrap();
-        assert!(said.starts_with("cancelled: no one approved the call of `remit` in time"), "{said}");
-        assert_eq!(in_time(decided.result()).await.unwrap(), "expired; cancelled: no decision came in time");
-        assert!(in_time(asked.result()).await.unwrap().starts_with("cancelled: no answer came in time"));
+        assert!(said.starts_with("timed out: no one approved the call of `remit` in time"), "{said}");
+        assert_eq!(in_time(decided.result()).await.unwrap(), "expired; timed out: no decision came in time");
+        assert!(in_time(asked.result()).await.unwrap().starts_with("timed out: no answer came in time"));
         assert!(
-            in_time(paid.result()).await.unwrap().starts_with("cancelled: no signal `paid` came in time")
+            in_time(paid.result()).await.unwrap().starts_with("timed out: no signal `paid` came in time")
         );
         assert_eq!(calls.of("remit"), 0);
         for run in ["step", "decision", "question", "signal"].map(run_id) {

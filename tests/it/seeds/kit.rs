@@ -382,6 +382,7 @@ impl Hand {
             ledger,
             status,
             consumed,
+            waits: Vec::new(),
             work: None,
             unless_asked_to_end: false,
             ack,

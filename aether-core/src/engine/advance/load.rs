@@ -17,6 +17,7 @@ use crate::run::fault::Fault;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::api::{Lease, Store};
 use crate::store::error::StoreError;
+use crate::store::open_waits::OpenWaits;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
 
@@ -64,6 +65,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             next: recovered.next,
             history: recovered.history,
             obligations: recovered.obligations,
+            open_waits: recovered.open_waits,
             inbox,
             effects,
         },
@@ -85,6 +87,7 @@ pub(crate) struct Read {
     pub(crate) next: u64,
     pub(crate) history: History,
     pub(crate) obligations: Obligations,
+    pub(crate) open_waits: OpenWaits,
     pub(crate) unwinding: Option<Unwinding>,
     pub(crate) end: Option<Event>,
 }
@@ -103,6 +106,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
     let mut events = read_verified(frames).map_err(journal)?;
     crate::store::read::fill(store, run, frames, &mut events).await?;
     let next = events.len() as u64;
+    let open_waits = OpenWaits::fold(frames, &events);
     let end = events.pop_if(|event| event.is_terminal());
     let obligations = Obligations::fold(&events);
     let begun = events.iter().position(|event| matches!(event, Event::RunUnwinding(_)));
@@ -127,5 +131,5 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
         };
         return Err(journal(error));
     };
-    Ok(Read { created, next, history: History::fold(events), obligations, unwinding, end })
+    Ok(Read { created, next, history: History::fold(events), obligations, open_waits, unwinding, end })
 }

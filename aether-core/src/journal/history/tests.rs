@@ -276,10 +276,11 @@ fn only_a_denial_ends_an_invocation_of_unknown_outcome() {
 
 #[test]
 fn what_a_command_waits_for_is_known() {
-    let timer = record([TimerScheduled { command: command("0:sleep"), due: second(9) }.into()], "0");
+    let timer =
+        record([TimerScheduled { command: command("0:sleep"), due: second(9), site: None }.into()], "0");
     assert_eq!((timer.class, timer.due), (Some(EffectClass::Time), Some(second(9))));
     let until = Some(second(8));
-    let wait = WaitStarted { command: command("0:signal"), name: "go".into(), until };
+    let wait = WaitStarted { command: command("0:signal"), name: "go".into(), until, site: None };
     assert_eq!(record([wait.into()], "0").due, until);
     let child = RunId::new("ticket-42.1").unwrap();
     let begun =
@@ -290,7 +291,16 @@ fn what_a_command_waits_for_is_known() {
 #[test]
 fn a_decision_belongs_to_the_request_before_it() {
     let id = || command("0:refund");
-    let asks = || ApprovalRequested { command: id(), request: json("{}"), until: Some(second(9)) }.into();
+    let asks = || {
+        ApprovalRequested {
+            command: id(),
+            request: json("{}"),
+            until: Some(second(9)),
+            name: None,
+            site: None,
+        }
+        .into()
+    };
     let says =
         || ApprovalDecided { command: id(), decision: json("\"approve\""), actor: "ada".into() }.into();
     let decided = Some((json("\"approve\""), "ada".to_owned()));
@@ -331,8 +341,8 @@ fn every_recorded_effect_is_an_answer_of_its_class() {
             Some(EffectClass::Random),
         ),
         (
-            WaitCompleted { command: id(), value: None }.into(),
-            RecordedResult::Wait(None),
+            WaitCompleted { command: id(), value: None, limit_ms: Some(7) }.into(),
+            RecordedResult::Wait(Err(Expired { limit_ms: Some(7) })),
             Some(EffectClass::Human),
         ),
         (race("0:effect", "0.b1"), RecordedResult::Race("0.b1".into()), None),
@@ -535,7 +545,8 @@ fn of_lost_branches_only_what_was_asked_for_is_kept() {
 #[test]
 fn code_counts_as_replayed_for_as_long_as_the_journal_shows_that_it_ran() {
     let waiting = || -> Event { RunWaiting { until: None, on: vec![command("1:sleep")] }.into() };
-    let timer = |id: &str| -> Event { TimerScheduled { command: command(id), due: second(9) }.into() };
+    let timer =
+        |id: &str| -> Event { TimerScheduled { command: command(id), due: second(9), site: None }.into() };
     let waker = Waker::noop();
     let mut history = History::fold([committed("0:look", Some("1"), None), timer("1.b0.0:sleep")]);
     assert!(!history.is_empty());

@@ -31,6 +31,7 @@ use crate::step::context::StepCx;
 use crate::store::api::{ClaimRequest, Message, NewRun, Store};
 use crate::store::ledger::LedgerEntry;
 use crate::store::memory::MemoryStore;
+use crate::store::open_waits::OpenWaits;
 use crate::store::workers::SilentWorker;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::failure::{Failure, StepError};
@@ -320,6 +321,7 @@ impl Stage {
             seed: String::new(),
             next: events.len() as u64,
             obligations: Obligations::fold(&events),
+            open_waits: OpenWaits::default(),
             history: History::fold(events),
             inbox: now(self.store.inbox(&run_id(), 0)).unwrap(),
             effects: now(self.store.effects(&run_id())).unwrap(),

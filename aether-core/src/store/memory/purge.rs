@@ -31,6 +31,7 @@ impl Content {
         }
         self.created.retain(|_, id| id != run);
         self.runs.remove(run);
+        self.waits.remove(run);
         Purged::Deleted
     }
 

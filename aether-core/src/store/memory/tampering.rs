@@ -32,6 +32,7 @@ impl MemoryStore {
     /// cuts before that frame. Returns the run's next position afterwards; `None` for an unknown run.
     pub fn truncate(&self, run: &RunId, position: Position) -> Option<Position> {
         let mut content = self.content();
+        content.waits.unlist(run);
         let run = content.runs.get_mut(run)?;
         let mut ends = run.frames.iter().skip(1).map(|frame| frame.position).collect::<Vec<_>>();
         ends.push(run.record.next);

@@ -11,6 +11,7 @@ use aether_core::engine::DecideError;
 use aether_core::id::{CommandId, InvocationId, RunId};
 use aether_core::journal::event::{Event, InvocationDecision};
 use aether_core::payload::Payload;
+use aether_core::store::WaitFilter;
 use aether_core::view::pending::{Pending, Waiting};
 use jiff::Timestamp;
 use tokio::sync::broadcast::error::RecvError;
@@ -91,9 +92,10 @@ impl PeopleActor {
 
     /// Responds to what was asked before this actor ran: by a process that died.
     async fn handle_pending(&self, handled: &mut Handled) {
-        match self.live.engine().all_pending().await {
-            Ok(all) => {
-                for open in all {
+        let kinds = vec![Waiting::Approval, Waiting::Question, Waiting::Resolution];
+        match self.live.engine().all_pending(WaitFilter { kinds, ..WaitFilter::default() }).await {
+            Ok(page) => {
+                for open in page.waits {
                     let doubt = open.invocation.as_ref().filter(|_| open.waiting == Waiting::Resolution);
                     self.respond_once(handled, &open.run, &open.command, doubt);
                 }

@@ -14,6 +14,8 @@ use aether_core::id::RunId;
 use aether_core::payload::Payload;
 use aether_core::run::Fault;
 use aether_core::store::Store;
+use aether_core::store::WaitFilter;
+use aether_core::waiting::Waiting;
 use aether_core::workflow::Workflow;
 use jiff::Timestamp;
 
@@ -221,7 +223,10 @@ impl<W: Workflow> Process<'_, W> {
         let view = engine.view(handle.id()).await?;
         let open = view.steps.iter().filter(|step| step.outcome.is_none()).map(|step| step.command.clone());
         let waiting = open.collect();
-        let mut help: Vec<_> = engine.all_pending().await?.iter().map(for_wait).collect();
+        let page = engine.all_pending(WaitFilter::for_reply()).await?;
+        // Of signals, the journal says more.
+        let waits = page.waits.iter().filter(|wait| wait.waiting != Waiting::Signal);
+        let mut help: Vec<_> = waits.map(for_wait).collect();
         let events = journal_of(&**engine.store(), handle.id()).await?;
         help.extend(for_signals(&events));
         Ok(SimError::Unfinished { within: self.settings.within, status, waiting, help })
