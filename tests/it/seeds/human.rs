@@ -132,7 +132,9 @@ pub(super) fn prompt(place: &Place, calls: &Calls) -> aether::engine::EngineBuil
 pub(super) async fn pending(engine: &Engine, run: &RunId) -> Pending {
     in_time(async {
         loop {
-            if let Some(pending) = engine.pending(run).await.unwrap().pop() {
+            let mut open = engine.pending(run).await.unwrap();
+            open.retain(|wait| wait.waiting.is_for_reply() && wait.waiting != Waiting::Signal);
+            if let Some(pending) = open.pop() {
                 return pending;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -219,7 +221,7 @@ async fn s086_what_lost_a_race_waits_for_nobody() {
         let waits = pending(&engine, run.id()).await;
         engine.signal(run.id(), "word", "w", &"go").await.unwrap();
         in_time(async {
-            while !engine.pending(run.id()).await.unwrap().is_empty() {
+            while engine.pending(run.id()).await.unwrap().iter().any(|wait| wait.command == waits.command) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         })
