@@ -48,7 +48,7 @@ impl Query {
         let order = if source == Source::Label { "label.run_no" } else { "no" };
         let mut query = Self { arms: Vec::new(), order, values: Vec::new() };
         let mut conditions = query.conditions(filter, is_paged);
-        // What one index does not order by is one condition like the others.
+        // Where another index finds the runs, their statuses are a condition like the others, below.
         if source.is_by_status() && filter.statuses.len() > 1 {
             for status in &filter.statuses {
                 let status = query.bind(status.as_str().to_owned());

@@ -26,7 +26,7 @@ fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connecti
     let conn = Connection::open(path)?;
     conn.busy_timeout(options.busy_timeout)?;
     conn.set_prepared_statement_cache_capacity(64);
-    schema::version(&conn, store)?;
+    schema::look(&conn, store)?;
     if conn.is_readonly("main")? {
         let reason = "the file can be read but not written: check its permissions and its file system".into();
         return Err(OpError::Refused(StoreError::ReadOnly { store: store.into(), reason }));

@@ -41,12 +41,8 @@ pub(crate) async fn run(
     let (reply, answer) = oneshot::channel();
     let (path, store, options) = (path.to_owned(), Arc::clone(store), options.clone());
     let work = move || {
-        let mut reply = Some(reply);
-        let is_wanted = |reply: &Option<oneshot::Sender<_>>| reply.as_ref().is_some_and(|r| !r.is_closed());
-        let done = open_and_prepare(&path, &store, &options, prepare, &|| is_wanted(&reply));
-        if let Some(reply) = reply.take() {
-            let _asker_gone = reply.send(done);
-        }
+        let done = open_and_prepare(&path, &store, &options, prepare, &|| !reply.is_closed());
+        let _asker_gone = reply.send(done);
     };
     spawn("aether-sqlite-prepare", work).map_err(PrepareError::new)?;
     answer
@@ -78,11 +74,14 @@ fn open_and_prepare(
     let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&mut conn)))
         .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_text(&*panic)).into()));
     let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
-    match (refused, prepared) {
+    let done = match (refused, prepared) {
         (Some(what), prepared) => Err(Refused { what, error: prepared.err() }.into()),
         (None, Err(error)) => Err(error),
         (None, Ok(())) => what_is_left(&conn, store),
-    }
+    };
+    // Before the lock is released: what the closure left open must not be in the next process's way.
+    drop(conn);
+    done
 }
 
 /// What would be in the engine's way: a transaction that is open, or a table that was renamed to a name of the engine's.
@@ -90,7 +89,7 @@ fn what_is_left(conn: &Connection, store: &str) -> Result<(), BoxError> {
     if !conn.is_autocommit() {
         return Err("it left a transaction open, which was rolled back: commit it".into());
     }
-    schema::version(conn, store).map(drop).map_err(|error| error.into_store_error(store).into())
+    schema::look(conn, store).map(drop).map_err(|error| error.into_store_error(store).into())
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

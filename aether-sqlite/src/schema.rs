@@ -329,8 +329,16 @@ fn missing(found: usize) -> impl Iterator<Item = &'static str> {
     base.iter().chain(MIGRATIONS.iter().skip(done).copied().flatten()).copied()
 }
 
-/// The file's version, 0 where the engine has no tables in it; refuses what this build must not touch.
-pub(crate) fn version(conn: &Connection, store: &str) -> Result<u32, OpError> {
+/// As [`version`], without the write lock: what it reads is one state of the file, and not half of what another process
+/// is about to commit.
+pub(crate) fn look(conn: &Connection, store: &str) -> Result<u32, OpError> {
+    let _snapshot = conn.unchecked_transaction()?;
+    version(conn, store)
+}
+
+/// The file's version, 0 where the engine has no tables in it; refuses what this build must not touch. To be called in a
+/// transaction.
+fn version(conn: &Connection, store: &str) -> Result<u32, OpError> {
     let found = recorded(conn, store)?;
     if found > SUPPORTED {
         let newer = StoreError::NewerSchema { store: store.into(), found, supported: SUPPORTED };

@@ -270,6 +270,18 @@ async fn tables_of_others_in_the_engines_names_are_refused_untouched() {
     assert!(matches!(refused(&path), StoreError::Open { reason, .. } if reason.contains("`aether_mine`")));
 }
 
+#[test]
+fn many_that_open_a_new_file_at_once_all_can() {
+    for _ in 0..10 {
+        let (_folder, path) = place();
+        std::thread::scope(|scope| {
+            let opened =
+                (0..8).map(|_| scope.spawn(|| SqliteStore::open(&path).map(drop))).collect::<Vec<_>>();
+            opened.into_iter().for_each(|opened| opened.join().unwrap().unwrap());
+        });
+    }
+}
+
 #[tokio::test]
 async fn a_database_of_the_users_is_accepted_as_it_is() {
     const NAMES: [&str; 7] = ["runs", "journal", "ledger", "inbox", "blobs", "snapshots", "history"];

@@ -217,6 +217,13 @@ impl EngineBuilder {
 
     /// Does something to the store when the engine starts, before any run is resumed: for crates that add a builder
     /// method for their store, such as `.prepare(..)` of SQLite. Several calls run in their order.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Engine, PrepareError};
+    /// let builder = Engine::builder().prepare_with(|store| {
+    ///     Box::pin(async move { store.delete_snapshots().await.map_err(PrepareError::new) })
+    /// });
+    /// ```
     pub fn prepare_with(
         mut self,
         prepare: impl FnOnce(Arc<dyn Store>) -> BoxFuture<'static, Result<(), PrepareError>> + Send + 'static,

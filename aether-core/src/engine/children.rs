@@ -14,13 +14,12 @@ use crate::engine::operate::send_end_request;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::run::end::RunEnd;
-use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
+use crate::run::program::{ChildEnd, ChildStart, Children, NewChild};
 use crate::sched::mutated;
 use crate::store::api::Created;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{Epoch, RunId};
-use crate::vocabulary::labels::Labels;
-use crate::vocabulary::payload::{Digest, Payload};
+use crate::vocabulary::payload::Digest;
 
 /// Starts and follows child runs. It holds its engine weakly, so that an engine whose tasks were dropped with their
 /// runtime is dropped too, and releases its store.
@@ -39,12 +38,10 @@ impl Children for ChildRuns {
         &self,
         parent: RunId,
         epoch: Epoch,
-        child: RunId,
-        workflow: RegisteredWorkflow,
-        input: Payload,
-        labels: Labels,
+        child: NewChild,
         start_guard: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>> {
+        let NewChild { id: child, workflow, input, labels } = child;
         let inner = self.engine();
         Box::pin(async move {
             let inner = inner?;

@@ -89,6 +89,15 @@ pub(crate) enum ChildStart {
     ParentLost,
 }
 
+/// A child to be started.
+#[derive(Clone, Debug)]
+pub(crate) struct NewChild {
+    pub(crate) id: RunId,
+    pub(crate) workflow: RegisteredWorkflow,
+    pub(crate) input: Payload,
+    pub(crate) labels: Labels,
+}
+
 /// What a run needs to have children.
 pub(crate) trait Children: Send + Sync + Debug + 'static {
     /// Starts `child` unless it exists; the parent is held at `epoch`. `held` is released when the child exists, even if the returned future was
@@ -97,10 +106,7 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
         &self,
         parent: RunId,
         epoch: Epoch,
-        child: RunId,
-        workflow: RegisteredWorkflow,
-        input: Payload,
-        labels: Labels,
+        child: NewChild,
         held: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>>;
 

@@ -8,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod filter;
 pub(crate) mod intent;
 pub mod ledger;
+mod matching;
 pub mod memory;
 pub(crate) mod open_waits;
 pub(crate) mod purge;

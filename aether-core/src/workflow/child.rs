@@ -21,7 +21,7 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
-use crate::run::program::{ChildEnd, ChildStart, Children, RegisteredWorkflow};
+use crate::run::program::{ChildEnd, ChildStart, Children, NewChild, RegisteredWorkflow};
 use crate::sched::Mutex;
 use crate::step::recordable::{Recordable, RecordableError};
 use crate::vocabulary::contract::Constraints;
@@ -451,12 +451,15 @@ impl ChildCall<'_> {
         }
         // Until the child exists or is known not to: this run does not end meanwhile, because its end must reach the child.
         let start = || {
-            let (child, input, labels) = (self.child.clone(), self.input.clone(), self.labels.clone());
+            let child = NewChild {
+                id: self.child.clone(),
+                workflow: self.workflow,
+                input: self.input.clone(),
+                labels: self.labels.clone(),
+            };
             async move {
                 let start_guard = run.start_of_child().await;
-                children
-                    .start(run.id.clone(), run.epoch, child, self.workflow, input, labels, start_guard)
-                    .await
+                children.start(run.id.clone(), run.epoch, child, start_guard).await
             }
             .boxed()
         };

@@ -53,6 +53,7 @@ fn old_file(path: &Path, version: u32) {
          INSERT INTO snapshots VALUES(1, 1, '{}');
          CREATE TABLE notes(run INTEGER REFERENCES runs(no), text);
          INSERT INTO notes VALUES(1, 'mine');
+         CREATE VIEW kinds AS SELECT kind FROM history;
          CREATE VIEW open_runs AS SELECT id FROM runs WHERE status = 'waiting'",
     )
     .unwrap();
