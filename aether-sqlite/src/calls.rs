@@ -7,14 +7,15 @@
 use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, Epoch, RunId, WorkerId};
+use aether_core::id::{CommandId, Epoch, Position, RunId, WorkerId};
 use aether_core::journal::LargeValue;
 use aether_core::journal::{CHAIN_START, chain};
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerStatus;
 use aether_core::store::{
-    AppendError, ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, StoreError,
+    AppendError, ClaimRequest, Created, Lease, Message, NewRun, OpenWait, RunRecord, Sent, Snapshot,
+    StoreError,
 };
 use jiff::Timestamp;
 
@@ -22,6 +23,7 @@ use crate::batch::Batch;
 use crate::error::OpError;
 use crate::row;
 use crate::statements::Head;
+use crate::waits;
 
 const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
 
@@ -38,6 +40,24 @@ WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?4)) AND wake_
 ORDER BY wake_at, no LIMIT ?3";
 
 impl Batch<'_> {
+    /// Replaces what is listed of a run's open waits, unless its journal is not at `next` any more.
+    pub(crate) fn list_waits(
+        &mut self,
+        run: &RunId,
+        next: Position,
+        open: &[OpenWait],
+    ) -> Result<bool, OpError> {
+        let Some(head) = self.statements.head(run)? else {
+            return Err(OpError::Refused(StoreError::UnknownRun { run: run.clone() }));
+        };
+        let is_current = head.next == next;
+        if is_current {
+            waits::forget(self.conn, head.no)?;
+            waits::insert(self.conn, head.no, open)?;
+        }
+        Ok(is_current)
+    }
+
     /// Creates a run unless its id is taken.
     pub(crate) fn create(&mut self, new: &NewRun) -> Result<Created, OpError> {
         if let Some(record) = self.record(&new.id)? {

@@ -13,7 +13,6 @@ use aether_core::store::StoreError;
 
 use crate::base::TABLES;
 use crate::error::OpError;
-use crate::waits::TABLES as WAITS;
 
 /// Marked a file as ours up to version 6: `AETH`.
 const APPLICATION: i64 = 0x4145_5448;
@@ -252,6 +251,26 @@ FROM aether_journal AS journal
 JOIN aether_runs AS runs ON runs.no = journal.run_no
 JOIN json_each(journal.events) AS entry
 JOIN json_each(entry.value) AS field;
+";
+
+/// The list of open waits. A wait keeps its number until it is closed, so that pages follow each other. `aether_unlisted` has the runs
+/// that were open when the table was made.
+const WAITS: &str = "
+CREATE TABLE aether_waits(
+    seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_no  INTEGER NOT NULL,
+    command TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    since   INTEGER NOT NULL,
+    until   INTEGER,
+    site    TEXT,
+    detail  TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX aether_waits_of ON aether_waits(run_no, command);
+CREATE TABLE aether_unlisted(run_no INTEGER PRIMARY KEY) STRICT;
+INSERT INTO aether_unlisted
+SELECT no FROM aether_runs WHERE status NOT IN ('completed', 'failed', 'rejected', 'cancelled');
 ";
 
 /// The newest version this build can read.

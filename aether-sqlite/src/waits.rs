@@ -1,4 +1,4 @@
-//! The list of open waits: its table, its changes by appends, and reading it.
+//! The list of open waits: its changes by appends, and reading it.
 //!
 //! Promise: a row is written in the transaction of the append that opens or closes its wait; an append without waits
 //! costs no statement. Runs that an older build left open are kept apart until they are listed.
@@ -6,33 +6,12 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, Statement, params};
 
-use aether_core::id::{CommandId, Position, RunId};
+use aether_core::id::{CommandId, RunId};
 use aether_core::store::{ListedWait, OpenWait, WaitChange, WaitFilter, WaitPlace};
 use aether_core::waiting::Waiting;
 
-use crate::batch::Batch;
 use crate::error::OpError;
 use crate::row;
-
-/// Version 8. A wait keeps its number until it is closed, so that pages follow each other. `aether_unlisted` has the runs
-/// that were open when the table was made.
-pub(crate) const TABLES: &str = "
-CREATE TABLE aether_waits(
-    seq     INTEGER PRIMARY KEY AUTOINCREMENT,
-    run_no  INTEGER NOT NULL,
-    command TEXT NOT NULL,
-    kind    TEXT NOT NULL,
-    name    TEXT NOT NULL,
-    since   INTEGER NOT NULL,
-    until   INTEGER,
-    site    TEXT,
-    detail  TEXT NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX aether_waits_of ON aether_waits(run_no, command);
-CREATE TABLE aether_unlisted(run_no INTEGER PRIMARY KEY) STRICT;
-INSERT INTO aether_unlisted
-SELECT no FROM aether_runs WHERE status NOT IN ('completed', 'failed', 'rejected', 'cancelled');
-";
 
 const OPEN: &str = "
 INSERT INTO aether_waits(run_no, command, kind, name, since, until, site, detail)
@@ -76,25 +55,10 @@ fn open(statement: &mut Statement<'_>, run_no: i64, wait: &OpenWait) -> rusqlite
     written.map(drop)
 }
 
-impl Batch<'_> {
-    /// Replaces what is listed of a run, unless its journal is not at `next` any more.
-    pub(crate) fn list_waits(
-        &mut self,
-        run: &RunId,
-        next: Position,
-        waits: &[OpenWait],
-    ) -> Result<bool, OpError> {
-        let Some(head) = self.statements.head(run)? else {
-            return Err(OpError::Refused(aether_core::store::StoreError::UnknownRun { run: run.clone() }));
-        };
-        if head.next != next {
-            return Ok(false);
-        }
-        forget(self.conn, head.no)?;
-        let mut statement = self.conn.prepare_cached(OPEN)?;
-        waits.iter().try_for_each(|wait| open(&mut statement, head.no, wait))?;
-        Ok(true)
-    }
+/// Puts waits into the list of a run.
+pub(crate) fn insert(conn: &Connection, run_no: i64, waits: &[OpenWait]) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare_cached(OPEN)?;
+    waits.iter().try_for_each(|wait| open(&mut statement, run_no, wait))
 }
 
 /// Deletes everything that is listed of a run.

@@ -10,6 +10,7 @@ const FLOORS: &[&[&str]] = &[
     &["sched"],
     &["base", "error", "identity", "options", "stuck", "worker_locks"],
     &["row", "schema"],
+    &["waits"],
     &["list", "open", "reader", "statements"],
     &["batch", "prepare"],
     &["calls", "leases", "purge", "request", "step_connection"],
