@@ -40,6 +40,24 @@ WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?4)) AND wake_
 ORDER BY wake_at, no LIMIT ?3";
 
 impl Batch<'_> {
+    /// Replaces what is listed of a run's open waits, unless its journal is not at `next` any more.
+    pub(crate) fn list_waits(
+        &mut self,
+        run: &RunId,
+        next: Position,
+        open: &[OpenWait],
+    ) -> Result<bool, OpError> {
+        let Some(head) = self.statements.head(run)? else {
+            return Err(OpError::Refused(StoreError::UnknownRun { run: run.clone() }));
+        };
+        let is_current = head.next == next;
+        if is_current {
+            waits::forget(self.conn, head.no)?;
+            waits::insert(self.conn, head.no, open)?;
+        }
+        Ok(is_current)
+    }
+
     /// Creates a run unless its id is taken.
     pub(crate) fn create(&mut self, new: &NewRun) -> Result<Created, OpError> {
         if let Some(record) = self.record(&new.id)? {
@@ -291,21 +309,6 @@ impl Batch<'_> {
             )?
             .execute(params![head.no, row::int(snapshot.position), snapshot.state.as_str()])?;
         Ok(())
-    }
-
-    /// Replaces what is listed of a run, unless its journal is not at `next` any more.
-    pub(crate) fn list_waits(
-        &mut self,
-        run: &RunId,
-        next: Position,
-        waits: &[OpenWait],
-    ) -> Result<bool, OpError> {
-        let head = self.known(run)?;
-        if head.next != next {
-            return Ok(false);
-        }
-        waits::replace(self.conn, head.no, waits)?;
-        Ok(true)
     }
 
     /// Keeps how far a body has come.

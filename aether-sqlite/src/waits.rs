@@ -55,9 +55,8 @@ fn open(statement: &mut Statement<'_>, run_no: i64, wait: &OpenWait) -> rusqlite
     written.map(drop)
 }
 
-/// Replaces what is listed of a run.
-pub(crate) fn replace(conn: &Connection, run_no: i64, waits: &[OpenWait]) -> rusqlite::Result<()> {
-    forget(conn, run_no)?;
+/// Puts waits into the list of a run.
+pub(crate) fn insert(conn: &Connection, run_no: i64, waits: &[OpenWait]) -> rusqlite::Result<()> {
     let mut statement = conn.prepare_cached(OPEN)?;
     waits.iter().try_for_each(|wait| open(&mut statement, run_no, wait))
 }
