@@ -135,6 +135,8 @@ pub(crate) struct StepOptions {
     pub(crate) confirm: Option<Confirm>,
     /// In milliseconds.
     pub(crate) heartbeat: Option<u64>,
+    /// Types of values that the body takes from the program: declared, and seen in it.
+    pub(crate) needs: Vec<Type>,
 }
 
 /// Contact with the world.

@@ -1,7 +1,7 @@
 //! Building an engine: its store, what step bodies are given, and its settings.
 //!
-//! Promise: an engine that starts has checked its program first: workflow names are unique, and every kind of resource
-//! that a step declares has a verifier.
+//! Promise: an engine that starts has checked its program first: workflow names are unique, every kind of resource
+//! that a step declares has a verifier, and every value that a step declares is provided.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -14,6 +14,7 @@ use crate::engine::build_error::BuildError;
 use crate::engine::children::ChildRuns;
 use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
+use crate::engine::needs::NeedsCheck;
 use crate::engine::retention::Retention;
 use crate::engine::{retention, worker};
 use crate::policy::approvals::Approvals;
@@ -71,6 +72,7 @@ pub struct EngineBuilder {
     cancel_grace: Duration,
     production: bool,
     retention: Option<Retention>,
+    pub(super) needs: NeedsCheck,
 }
 /// Opens a store when the engine starts.
 type OpenStore = Box<dyn FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send>;
@@ -150,6 +152,7 @@ impl EngineBuilder {
             cancel_grace: Duration::from_secs(5),
             production: false,
             retention: None,
+            needs: NeedsCheck::default(),
         }
     }
 
@@ -500,7 +503,7 @@ impl EngineBuilder {
     ///
     /// # Errors
     /// [`BuildError`] when no store was given, two workflows of one module share a name, a step declares a kind of
-    /// resource without a verifier, or the store cannot be used.
+    /// resource without a verifier or takes a value that is not provided, or the store cannot be used.
     pub async fn start(self) -> Result<Engine, BuildError> {
         let environment = self.environment.ok_or(BuildError::NoEnvironment)?;
         let store = self.store.ok_or(BuildError::NoStore)?()?;
@@ -508,8 +511,13 @@ impl EngineBuilder {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
         let registry = registry(&self.workflows)?;
-        let linked = inventory::iter::<RegisteredStep>.into_iter().copied();
-        let steps = linked.chain(self.steps).map(|step| (step.def.path, step)).collect::<HashMap<_, _>>();
+        let steps: Vec<_> =
+            inventory::iter::<RegisteredStep>.into_iter().copied().chain(self.steps).collect();
+        let missing = self.needs.check(steps.iter(), registry.values().flatten(), &self.deps);
+        if !missing.is_empty() {
+            return Err(BuildError::MissingDeps { missing, provided: self.deps.names() });
+        }
+        let steps = steps.into_iter().map(|step| (step.def.path, step)).collect::<HashMap<_, _>>();
         let mut verifiers = self.verifiers;
         steps.values().for_each(|step| verifiers.know(step.def));
         if let Some((step, kind)) = verifiers.lacking() {

@@ -41,7 +41,7 @@ struct ChildOptions {
     detached: bool,
 }
 
-/// The effect of [`Cx::child`] and [`Cx::start_child`].
+/// The effect of [`Cx::child`], and of [`Cx::start_child`] for a detached child.
 #[must_use = "an effect does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Child<F> {
@@ -76,12 +76,58 @@ impl<F> Child<F> {
     /// # #[allow(non_camel_case_types)]
     /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
     /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
-    /// let report = cx.start_child::<chapter>(text).detached().await?;
+    /// let letters = cx.child::<chapter>(text).detached().await?;
     /// # Ok(()) }
     /// ```
     pub fn detached(self) -> Self {
         lock(&self.options).detached = true;
         self
+    }
+}
+
+/// The effect of [`Cx::start_child`].
+#[must_use = "an effect does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct StartedChild<F> {
+    child: Child<F>,
+}
+
+impl<F> StartedChild<F> {
+    /// Names the child, as [`Child::id`] does.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let child = cx.start_child::<chapter>(text).id("book-1-chapter-1").await?;
+    /// let letters = child.result(cx).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { child: self.child.id(id) }
+    }
+}
+
+impl<F, W, E> StartedChild<F>
+where
+    F: Future<Output = Result<ChildRun<W>, E>>,
+{
+    /// Lets the child continue when its parent ends. Nobody has to wait for it: its handle may be dropped.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// cx.start_child::<chapter>(text).detached().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn detached(self) -> Child<impl Future<Output = Result<DetachedRun<W>, E>>> {
+        let Child { effect, options } = self.child.detached();
+        Child { effect: effect.converted(|started| started.map(DetachedRun)), options }
     }
 }
 
@@ -97,6 +143,15 @@ impl<F: Future> Future for Child<F> {
 }
 
 recorded_wrapper!(Child<F>, effect);
+
+impl<F: Future> Future for StartedChild<F> {
+    type Output = F::Output;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(&mut self.child).poll(cx)
+    }
+}
+
+recorded_wrapper!(StartedChild<F>, child);
 
 /// A child run that was started and is not waited for; comes from [`Cx::start_child`]. When the handle is dropped the child
 /// continues until its parent ends.
@@ -121,6 +176,61 @@ impl<W> ChildRun<W> {
     /// ```
     pub fn id(&self) -> &RunId {
         &self.id
+    }
+}
+
+/// A child run that was started and continues when its parent ends; comes from [`StartedChild::detached`].
+pub struct DetachedRun<W>(ChildRun<W>);
+
+impl<W> Clone for DetachedRun<W> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<W> Debug for DetachedRun<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DetachedRun({})", self.0.id)
+    }
+}
+
+impl<W> DetachedRun<W> {
+    /// The child's id.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<String>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let child = cx.start_child::<chapter>(text).detached().await?;
+    /// Ok(format!("started {}", child.id()))
+    /// # }
+    /// ```
+    pub fn id(&self) -> &RunId {
+        self.0.id()
+    }
+
+    /// The handle of a child that is waited for.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let child = cx.start_child::<chapter>(text).detached().await?;
+    /// let letters: usize = child.awaited().result(cx).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn awaited(self) -> ChildRun<W> {
+        self.0
+    }
+}
+
+impl<W> Clone for ChildRun<W> {
+    fn clone(&self) -> Self {
+        Self { id: self.id.clone(), workflow: PhantomData }
     }
 }
 
@@ -172,12 +282,12 @@ impl Cx {
     pub fn start_child<W: Workflow>(
         &mut self,
         input: W::Input,
-    ) -> Child<impl Future<Output = Result<ChildRun<W>, StepError<W::Error>>>>
+    ) -> StartedChild<impl Future<Output = Result<ChildRun<W>, StepError<W::Error>>>>
     where
         W::Error: RecordableError,
     {
         let handle = |value: &Payload| value.decode().map(|id| ChildRun { id, workflow: PhantomData });
-        self.child_effect::<W, _, _>(input, true, handle)
+        StartedChild { child: self.child_effect::<W, _, _>(input, true, handle) }
     }
 
     fn child_effect<W: Workflow, T: Send, R>(

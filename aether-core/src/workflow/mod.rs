@@ -24,8 +24,8 @@ pub(crate) mod ticket;
 pub(crate) mod wait;
 
 pub use ask::{ApprovalRequest, Question};
-pub use branch::{Branches, Each, Fork, Racers};
-pub use child::{Child, ChildRun};
+pub use branch::{Branches, Each, Fork, Racer, Racers};
+pub use child::{Child, ChildRun, DetachedRun, StartedChild};
 pub use context::{Cx, call_step, inline_workflow, workflow_code};
 pub use definition::Workflow;
 #[cfg(aether_dst)]
