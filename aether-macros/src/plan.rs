@@ -250,6 +250,8 @@ pub(crate) struct WorkflowPlan {
     pub(crate) fingerprint: String,
     pub(crate) states: Vec<State>,
     pub(crate) edges: Vec<Edge>,
+    /// Types of values that the body takes from the program.
+    pub(crate) needs: Vec<Type>,
     /// The body with every await behind the gate.
     pub(crate) body: Block,
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::definition::def::StateKind;
 use crate::run::program::RegisteredWorkflow;
 use crate::step::body::RegisteredStep;
-use crate::vocabulary::deps::{Deps, MissingDepsAllowed, Need, NeedKind};
+use crate::vocabulary::deps::{Deps, MissingDepsAllowed, Need};
 
 /// What an effect on the context of a workflow needs from the program. A crate that adds such an effect submits it with
 /// `inventory::submit!`.
@@ -102,10 +102,7 @@ struct Missing<'a> {
 
 impl Missing<'_> {
     fn look(&mut self, need: &Need, remedy: Option<&str>, taker: &str) {
-        let given = match need.kind {
-            NeedKind::Provided => self.deps.has(need),
-        };
-        if given {
+        if self.deps.has(need) {
             return;
         }
         let wanted = need.type_name();

@@ -38,24 +38,14 @@ pub struct MissingDep {
 /// The type of a value that a step or workflow takes from its program, as its definition declares it.
 #[derive(Clone, Copy)]
 pub struct Need {
-    /// Where the value comes from.
-    pub kind: NeedKind,
     id: fn() -> TypeId,
     name: fn() -> &'static str,
-}
-
-/// Where a needed value comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NeedKind {
-    /// `.provide(..)` on the engine's builder.
-    Provided,
 }
 
 impl Need {
     /// A value of type `T` that the program provides.
     pub const fn provided<T: 'static>() -> Self {
-        Self { kind: NeedKind::Provided, id: TypeId::of::<T>, name: type_name::<T> }
+        Self { id: TypeId::of::<T>, name: type_name::<T> }
     }
 
     /// Name of the type.
@@ -66,7 +56,7 @@ impl Need {
 
 impl fmt::Debug for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Need({:?}, {})", self.kind, self.type_name())
+        write!(f, "Need({})", self.type_name())
     }
 }
 

@@ -56,7 +56,7 @@ fn step(
         Some(mut options) if diagnostics.is_empty() => {
             let context = shape.context.as_ref().map(|context| &context.ident);
             let declared = std::mem::take(&mut options.needs);
-            options.needs = needs::of(&function.block, context, shape.owner.as_ref(), declared);
+            options.needs = needs::of_step(&function.block, context, shape.owner.as_ref(), declared);
             if matches!(options.effect, Effect::Pure | Effect::Transaction) {
                 ask_for_order(&mut function, &shape);
             }
@@ -83,6 +83,7 @@ fn workflow(
     shape.warnings = diagnostics.take_warnings();
     let fingerprint = fingerprint(&function);
     let cx = shape.context.as_ref().map(|context| context.ident.clone());
+    let needs = needs::of_workflow(&function.block, cx.as_ref(), shape.owner.as_ref());
     let states = gate::insert_gates(&mut function.block, &shape.krate, cx, &macros, &mut diagnostics);
     if states.len() >= usize::from(u16::MAX - 2) {
         diagnostics.report(
@@ -102,6 +103,7 @@ fn workflow(
         fingerprint,
         states,
         edges,
+        needs,
         body: *function.block,
     })))
 }

@@ -12,7 +12,7 @@ use super::arguments::{
 use super::body::{body_call, body_function, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
 use super::declarations::{registration_item, trait_impl, type_item, warning_items};
-use super::definition::{step_def, step_options_literal};
+use super::definition::{needs_const, step_def, step_options_literal};
 use super::names::{GeneratedNames, private_path, self_type};
 use crate::parse::item::Owner;
 use crate::plan::{Approval, Arg, ArgumentClosure, Shape, StepPlan};
@@ -67,7 +67,7 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     };
     let probe = plan.options.probe.as_ref().map(|path| probe_fn(shape, path));
     let compensation = plan.options.compensate.as_ref().map(|path| compensation_fn(shape, path));
-    let needs = needs_const(plan);
+    let needs = needs_const(shape, &plan.options.needs);
     let classes = class_fns(shape);
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
@@ -98,14 +98,6 @@ fn class_fns(shape: &Shape) -> TokenStream {
         }
     };
     placed_at(functions, shape.ret.span())
-}
-
-/// The types of the values that the body takes from the program.
-fn needs_const(plan: &StepPlan) -> Option<TokenStream> {
-    let p = private_path(&plan.shape);
-    let needs = &plan.options.needs;
-    (!needs.is_empty())
-        .then(|| quote!(const NEEDS: &'static [#p::Need] = &[#(#p::Need::provided::<#needs>()),*];))
 }
 
 /// `Box::pin` of a future that owns `cx` and the arguments under their names.

@@ -1,4 +1,4 @@
-//! The values that a step's body takes from its program: `cx.dep::<T>()?`, by the type.
+//! The values that a body takes from its program, by the type: `cx.dep::<T>()?` in a step, `cx.config::<T>()` in a workflow.
 //!
 //! Promise: only what the body cannot do without is found, and only where the type means the same beside the body as in
 //! it; what is not found here is still reported when the body runs.
@@ -10,35 +10,50 @@ use syn::ext::IdentExt as _;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Block, Expr, ExprBlock, ExprMethodCall, ExprTry, GenericArgument, Ident, Item, Local, Macro,
-    Pat, PathArguments, Type, TypePath, UseTree,
+    Attribute, Block, Expr, ExprBlock, ExprClosure, ExprMethodCall, ExprTry, GenericArgument, Ident, Item,
+    Local, Macro, Pat, PathArguments, Type, TypePath, UseTree,
 };
 
+use super::linear::bound;
 use super::places;
+use crate::flow::gate;
 use crate::parse::item::Owner;
 use crate::syntax::arguments::{Arguments, statements};
 
-/// The types of the values that a body takes, those that are `declared` first.
-pub(crate) fn of(
+/// The types of the values that a step takes, those that are `declared` first.
+pub(crate) fn of_step(
     body: &Block,
     context: Option<&Ident>,
     owner: Option<&Owner>,
     declared: Vec<Type>,
 ) -> Vec<Type> {
-    let mut found = Taken { context, types: declared, own: Own::of(body) };
+    let contexts = context.into_iter().cloned().collect();
+    of(body, Taken { method: "dep", contexts, types: declared, own: Own::of(body) }, owner)
+}
+
+/// The types of the values that a workflow takes.
+pub(crate) fn of_workflow(body: &Block, context: Option<&Ident>, owner: Option<&Owner>) -> Vec<Type> {
+    let contexts = context.into_iter().cloned().collect();
+    of(body, Taken { method: "config", contexts, types: Vec::new(), own: Own::of(body) }, owner)
+}
+
+fn of(body: &Block, mut found: Taken, owner: Option<&Owner>) -> Vec<Type> {
     found.visit_block(body);
     let mut seen = BTreeSet::new();
     let types = found.types.into_iter().filter_map(|ty| beside(ty, owner));
     types.filter(|ty| seen.insert(ty.to_token_stream().to_string())).collect()
 }
 
-struct Taken<'a> {
-    context: Option<&'a Ident>,
+struct Taken {
+    /// The method of the context that takes a value.
+    method: &'static str,
+    /// The names of the context, in the body and in its branches.
+    contexts: Vec<Ident>,
     types: Vec<Type>,
     own: Own,
 }
 
-impl<'ast> Visit<'ast> for Taken<'_> {
+impl<'ast> Visit<'ast> for Taken {
     fn visit_expr_try(&mut self, expr: &'ast ExprTry) {
         self.take(&expr.expr, None);
         visit::visit_expr_try(self, expr);
@@ -51,6 +66,11 @@ impl<'ast> Visit<'ast> for Taken<'_> {
         visit::visit_expr_method_call(self, call);
     }
 
+    fn visit_expr_closure(&mut self, closure: &'ast ExprClosure) {
+        self.contexts.extend(closure.inputs.first().filter(|_| gate::is_branch(closure)).and_then(bound));
+        visit::visit_expr_closure(self, closure);
+    }
+
     fn visit_local(&mut self, local: &'ast Local) {
         if conditional(&local.attrs) {
             return;
@@ -58,7 +78,8 @@ impl<'ast> Visit<'ast> for Taken<'_> {
         if let (Pat::Type(typed), Some(init)) = (&local.pat, &local.init)
             && let Expr::Try(tried) = &*init.expr
         {
-            self.take(&tried.expr, shared(&typed.ty));
+            let wanted = if self.method == "dep" { shared(&typed.ty) } else { Some(&*typed.ty) };
+            self.take(&tried.expr, wanted);
         }
         visit::visit_local(self, local);
     }
@@ -81,16 +102,20 @@ impl<'ast> Visit<'ast> for Taken<'_> {
     fn visit_item(&mut self, _: &'ast Item) {}
 }
 
-impl Taken<'_> {
+impl Taken {
     /// Adds the type that `expr` takes, where it is `cx.dep::<T>()`, or `cx.dep()` of a value whose type is `wanted`.
     fn take(&mut self, expr: &Expr, wanted: Option<&Type>) {
-        let Expr::MethodCall(call) = expr else { return };
+        let call = match expr {
+            Expr::Await(awaited) => return self.take(&awaited.base, wanted),
+            Expr::MethodCall(call) => call,
+            _ => return,
+        };
         if call.method == "map_err" {
             return self.take(&call.receiver, wanted);
         }
         let Expr::Path(receiver) = places::place(&call.receiver) else { return };
-        let on_context = receiver.path.get_ident().is_some() && receiver.path.get_ident() == self.context;
-        if call.method != "dep" || !call.args.is_empty() || !on_context {
+        let on_context = receiver.path.get_ident().is_some_and(|name| self.contexts.contains(name));
+        if call.method != self.method || !call.args.is_empty() || !on_context {
             return;
         }
         let written = call.turbofish.as_ref().and_then(|turbofish| match turbofish.args.first() {
