@@ -82,16 +82,26 @@ impl NeedsCheck {
             return Vec::new();
         }
         let mut missing = Missing { deps, found: Vec::new() };
-        for step in steps.filter(|step| !self.without.contains(&step.def.path)) {
+        let known =
+            |step: &&RegisteredStep| !self.without.contains(&step.def.path) && !is_merged(step.def.path);
+        for step in steps.filter(known) {
             let taker = format!("step `{}` ({}:{})", step.def.path, step.def.file, step.def.line);
             step.needs.iter().for_each(|need| missing.look(need, None, &taker));
         }
-        workflows.for_each(|workflow| missing.look_for(workflow));
+        workflows
+            .filter(|workflow| !is_merged(workflow.def.module))
+            .for_each(|workflow| missing.look_for(workflow));
         let mut found = missing.found;
         found.sort_by_key(|need| need.wanted);
         found.iter_mut().for_each(|need| need.taken_by.sort());
         found
     }
+}
+
+/// Whether something stands in an example of documentation. The compiler merges examples that have nothing to do with each
+/// other into one program, so what one of them takes is no need of another.
+fn is_merged(path: &str) -> bool {
+    path.starts_with("doctest_bundle_")
 }
 
 /// What is missing so far.
