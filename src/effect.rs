@@ -5,4 +5,6 @@ pub use aether_core::payload::{Digest, Payload, PayloadError};
 pub use aether_core::step::{
     Body, BodyError, BodyResult, Callback, CallbackError, CallbackPending, ProbeResult, Tool,
 };
-pub use aether_core::workflow::{BoxEffect, Child, ChildRun, Each, Effect, Recorded, Signal};
+pub use aether_core::workflow::{
+    BoxEffect, Child, ChildRun, DetachedRun, Each, Effect, Racer, Recorded, Signal, StartedChild,
+};

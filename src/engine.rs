@@ -1,8 +1,10 @@
 //! The parts that an [`Engine`](crate::Engine) is built from, and the values it returns: for the program's `main`, and for
 //! tests that bring a clock or a replay policy of their own.
 
-pub use aether_core::deps::Deps;
-pub use aether_core::engine::{AnyWorkflow, Defaults, EngineBuilder, Fit, StartRun, Verified};
+pub use aether_core::deps::{Deps, Need};
+pub use aether_core::engine::{
+    AnyWorkflow, Defaults, EffectNeed, EngineBuilder, Fit, MissingNeed, StartRun, Verified,
+};
 pub use aether_core::environment::Environment;
 pub use aether_core::limits::Limits;
 pub use aether_core::policy::{Consulted, DefaultPolicy, Mode, ReplayPolicy, Verdict};

@@ -1,10 +1,13 @@
 //! What generated code calls. Not a public interface: it may change in any release.
 
+mod order;
+
 use std::time::Duration;
 
 pub use futures_util::future::BoxFuture;
 pub use inventory;
 
+pub use self::order::{GoneThrough, InAnyOrder, asked};
 pub use crate::definition::def::{
     Allow, Approval, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
     StepOptions, WorkflowDef,
@@ -14,13 +17,14 @@ pub use crate::step::body::{RegisteredStep, Step, Undo};
 pub use crate::step::context::StepCx;
 pub use crate::step::recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
 pub use crate::step::tool::{Tool, ToolSchema};
+pub use crate::vocabulary::deps::{MissingDepsAllowed, Need};
 pub use crate::vocabulary::failure::{Failure, StepError};
 pub use crate::vocabulary::outcome::{Classify, EffectClass, FailureClass};
 pub use crate::vocabulary::payload::{Payload, PayloadError};
 pub use crate::workflow::config::CONFIG_PATH;
 pub use crate::workflow::context::{Cx, call_step, inline_workflow, workflow_code};
 pub use crate::workflow::definition::Workflow;
-pub use crate::workflow::gate::{BoxEffect, gate};
+pub use crate::workflow::gate::{BoxEffect, gate, gate_call};
 
 /// Finds the class of an error: its own where it implements [`Classify`], else [`FailureClass::Unclassified`].
 /// Call as `(&&ClassOf(&error)).class_of()`.

@@ -235,7 +235,24 @@ impl Agent {
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
     async fn __body_run(cx: &mut Cx, agent: Agent) -> Result<u32> {
-        Ok(::aether::__private::gate(Self::look(cx, &agent), 0u16).await?)
+        #[allow(
+            non_camel_case_types,
+            dead_code,
+            unreachable_pub,
+            clippy::all,
+            clippy::pedantic,
+            clippy::nursery
+        )]
+        mod __called {
+            pub enum look {}
+        }
+        Ok(
+            ::aether::__private::gate_call::<
+                __called::look,
+                _,
+            >(Self::look(cx, &agent), 0u16)
+                .await?,
+        )
     }
     #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
     pub fn run<'__cx>(

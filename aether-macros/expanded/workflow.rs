@@ -201,7 +201,24 @@ impl triage {
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
     async fn __body(cx: &mut Cx, ticket: Ticket, note: &str) -> Result<Verdict> {
-        for hit in durable::__private::gate(search(cx, &ticket.text), 0u16).await? {
+        #[allow(
+            non_camel_case_types,
+            dead_code,
+            unreachable_pub,
+            clippy::all,
+            clippy::pedantic,
+            clippy::nursery
+        )]
+        mod __called {
+            pub enum rank {}
+            pub enum search {}
+        }
+        for hit in durable::__private::gate_call::<
+            __called::search,
+            _,
+        >(search(cx, &ticket.text), 0u16)
+            .await?
+        {
             if hit.spent.elapsed() > LIMIT {
                 break;
             }
@@ -213,7 +230,11 @@ impl triage {
                             durable::__private::gate(cx.now(), 1u16).await
                         },
                         async |cx: &mut Cx| {
-                            durable::__private::gate(rank(cx, note), 2u16).await
+                            durable::__private::gate_call::<
+                                __called::rank,
+                                _,
+                            >(rank(cx, note), 2u16)
+                                .await
                         },
                     )),
                 3u16,

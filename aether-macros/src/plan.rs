@@ -135,6 +135,8 @@ pub(crate) struct StepOptions {
     pub(crate) confirm: Option<Confirm>,
     /// In milliseconds.
     pub(crate) heartbeat: Option<u64>,
+    /// Types of values that the body takes from the program: declared, and seen in it.
+    pub(crate) needs: Vec<Type>,
 }
 
 /// Contact with the world.
@@ -248,6 +250,8 @@ pub(crate) struct WorkflowPlan {
     pub(crate) fingerprint: String,
     pub(crate) states: Vec<State>,
     pub(crate) edges: Vec<Edge>,
+    /// Types of values that the body takes from the program.
+    pub(crate) needs: Vec<Type>,
     /// The body with every await behind the gate.
     pub(crate) body: Block,
 }

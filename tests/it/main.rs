@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+aether::allow_missing_deps!("each test runs a few of the workflows that are linked here");
+
 mod backups;
 mod bad_input;
 mod built;

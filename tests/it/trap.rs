@@ -264,3 +264,27 @@ async fn a_double_run_names_both_sides() {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
+
+#[step(effect = "tool")]
+async fn file_claim(_cx: &mut StepCx, number: u64, tags: Vec<String>) -> Result<u64> {
+    Ok(number + tags.len() as u64)
+}
+
+/// The order of a hash map, which no lint sees in a helper.
+fn listed() -> Vec<String> {
+    let tags: std::collections::HashMap<String, u64> = (0..32).map(|n| (format!("tag {n}"), n)).collect();
+    tags.into_keys().collect()
+}
+
+#[workflow]
+async fn claim(cx: &mut Cx) -> Result<u64> {
+    Ok(file_claim(cx, 7, listed()).await?)
+}
+
+#[tokio::test]
+async fn the_double_run_names_the_field_whose_elements_have_another_order() {
+    let sim = Sim::new::<claim>().stub::<file_claim>(|(number, _)| Ok(number));
+    let Err(error) = sim.try_check_deterministic(()).await else { panic!("not found") };
+    let text = error.to_string();
+    assert!(text.contains("order:  `tags` holds the same in another order"), "{text}");
+}

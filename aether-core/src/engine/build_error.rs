@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::engine::needs::{MissingNeed, listed};
 use crate::store::error::StoreError;
 
 /// Why an engine cannot be started.
@@ -45,6 +46,17 @@ pub enum BuildError {
         place: String,
         /// The kind of resource that has no verifier.
         kind: &'static str,
+    },
+    /// Values that the linked steps and workflows take are not provided.
+    #[error(
+        "the program does not provide what its steps and workflows take:{}\nprovided are: {provided}; where this program links a step that it never runs, call `.without::<step>()`, or `.allow_missing_deps()` for all",
+        listed(.missing)
+    )]
+    MissingDeps {
+        /// What is missing, by the name of the type.
+        missing: Vec<MissingNeed>,
+        /// Names of the types that were provided.
+        provided: String,
     },
     /// No store was given.
     #[error("no store was given: call `.sqlite(path)`, `.memory()` or `.store(store)`")]

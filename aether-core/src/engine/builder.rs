@@ -1,7 +1,7 @@
 //! Building an engine: its store, what step bodies are given, and its settings.
 //!
-//! Promise: an engine that starts has checked its program first: workflow names are unique, and every kind of resource
-//! that a step declares has a verifier.
+//! Promise: an engine that starts has checked its program first: workflow names are unique, every kind of resource
+//! that a step declares has a verifier, and every value that a step declares is provided.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -15,6 +15,7 @@ use crate::engine::build_error::{BuildError, PrepareError};
 use crate::engine::children::ChildRuns;
 use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
+use crate::engine::needs::NeedsCheck;
 use crate::engine::prepare::{Preparation, prepare};
 use crate::engine::registry::registry;
 use crate::engine::retention::Retention;
@@ -76,6 +77,7 @@ pub struct EngineBuilder {
     cancel_grace: Duration,
     production: bool,
     retention: Option<Retention>,
+    pub(super) needs: NeedsCheck,
 }
 /// Opens a store when the engine starts.
 type OpenStore = Box<dyn FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send>;
@@ -156,6 +158,7 @@ impl EngineBuilder {
             cancel_grace: Duration::from_secs(5),
             production: false,
             retention: None,
+            needs: NeedsCheck::default(),
         }
     }
 
@@ -523,7 +526,8 @@ impl EngineBuilder {
     ///
     /// # Errors
     /// [`BuildError`] when no store was given, two workflows of one module share a name, a step declares a kind of
-    /// resource without a verifier, the store cannot be used, or its preparation fails.
+    /// resource without a verifier or takes a value that is not provided, the store cannot be used, or its preparation
+    /// fails.
     pub async fn start(self) -> Result<Engine, BuildError> {
         let environment = self.environment.ok_or(BuildError::NoEnvironment)?;
         let store = self.store.ok_or(BuildError::NoStore)?()?;
@@ -531,8 +535,13 @@ impl EngineBuilder {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
         let registry = registry(&self.workflows)?;
-        let linked = inventory::iter::<RegisteredStep>.into_iter().copied();
-        let steps = linked.chain(self.steps).map(|step| (step.def.path, step)).collect::<HashMap<_, _>>();
+        let steps: Vec<_> =
+            inventory::iter::<RegisteredStep>.into_iter().copied().chain(self.steps).collect();
+        let missing = self.needs.check(steps.iter(), registry.values().flatten(), &self.deps);
+        if !missing.is_empty() {
+            return Err(BuildError::MissingDeps { missing, provided: self.deps.names() });
+        }
+        let steps = steps.into_iter().map(|step| (step.def.path, step)).collect::<HashMap<_, _>>();
         let mut verifiers = self.verifiers;
         steps.values().for_each(|step| verifiers.know(step.def));
         if let Some((step, kind)) = verifiers.lacking() {

@@ -6,6 +6,8 @@
 // rustdoc lists the methods of `Engine` in the order of its files, so the files stand in the order of need.
 mod builder;
 
+mod unprovided;
+
 mod start;
 
 mod handle;
@@ -34,6 +36,7 @@ mod defaults;
 mod heal;
 mod keeper;
 mod lease_watch;
+pub(crate) mod needs;
 mod prepare;
 mod registry;
 mod worker;
@@ -44,6 +47,7 @@ pub use decide_error::{DecideError, NamedWait};
 pub use defaults::Defaults;
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
+pub use needs::{EffectNeed, MissingNeed};
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use schedules::{NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};

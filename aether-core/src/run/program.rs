@@ -14,6 +14,7 @@ use crate::inbox::error::SendError;
 use crate::run::claim::Run;
 use crate::step::body::BodyError;
 use crate::store::error::StoreError;
+use crate::vocabulary::deps::Need;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Payload, PayloadError};
@@ -29,6 +30,8 @@ type StartBody =
 pub struct RegisteredWorkflow {
     /// Its state machine, as the attribute derived it.
     pub def: &'static WorkflowDef,
+    /// The values that it takes from the program.
+    pub needs: &'static [Need],
     run: StartBody,
     type_id: fn() -> std::any::TypeId,
 }
@@ -39,10 +42,11 @@ impl RegisteredWorkflow {
     /// The erased form of the workflow that `type_id` names.
     pub(crate) const fn new(
         def: &'static WorkflowDef,
+        needs: &'static [Need],
         run: StartBody,
         type_id: fn() -> std::any::TypeId,
     ) -> Self {
-        Self { def, run, type_id }
+        Self { def, needs, run, type_id }
     }
 
     /// Whether both are the same workflow function.

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use crate::definition::def::{Probe, StepDef};
 use crate::step::context::StepCx;
 use crate::step::recordable::{Recordable, RecordableError};
+use crate::vocabulary::deps::Need;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::outcome::{Classify as _, FailureClass};
 use crate::vocabulary::payload::{Payload, PayloadError};
@@ -20,6 +21,8 @@ use crate::vocabulary::payload::{Payload, PayloadError};
 pub trait Step: Sized + Send + Sync + 'static {
     /// Name, options and source position, as the attribute declares them.
     const DEF: &'static StepDef;
+    /// The values that the body takes from its program.
+    const NEEDS: &'static [Need] = &[];
     /// The arguments, owned: `()`, the one argument, or a tuple.
     type Args: Send + 'static;
     /// The value that the function returns.
@@ -294,13 +297,15 @@ pub fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResul
 pub struct RegisteredStep {
     /// Definition of the step.
     pub def: &'static StepDef,
+    /// The values that its body takes from the program.
+    pub needs: &'static [Need],
     body: fn() -> Arc<dyn Body>,
 }
 
 impl RegisteredStep {
     /// The erased form of `S`.
     pub const fn of<S: Step>() -> Self {
-        Self { def: S::DEF, body: StepBody::<S>::shared }
+        Self { def: S::DEF, needs: S::NEEDS, body: StepBody::<S>::shared }
     }
 
     /// The step's function, type-erased.

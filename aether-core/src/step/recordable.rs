@@ -29,7 +29,8 @@ use crate::vocabulary::payload::{Payload, PayloadError, shallow_json};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be recorded, so it cannot be the argument or result of a step or workflow",
     label = "not recordable",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`",
+    note = "a service, such as a mailer or a client, is no argument: give it to the engine with `.provide(..)`, and take it in the step's body with `cx.dep::<T>()?`"
 )]
 pub trait Recordable: Serialize + DeserializeOwned + Send + 'static {}
 
@@ -55,7 +56,8 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> Recordable for T {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the recorded error of a step or workflow",
     label = "not a recordable error",
-    note = "use `aether::Result<T>`, into whose error `?` turns any other one, also `anyhow::Error` and `eyre::Report`; or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`"
+    note = "use `aether::Result<T>`, into whose error `?` turns any other one, also `anyhow::Error` and `eyre::Report`; or derive `serde::Serialize`, `serde::Deserialize` and `Debug` and implement `Display`",
+    note = "implement `aether::error::Classify` for it as well, to say which of its values are worth another attempt"
 )]
 pub trait RecordableError: Recordable + Debug + Display + Sync {}
 
@@ -88,7 +90,8 @@ impl<T: Recordable, E: RecordableError> Returns for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be recorded, so it cannot be the argument of a step or workflow",
     label = "the type of this argument is not recordable",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`"
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it and for what is in it, and let it own its data and be `Send`",
+    note = "a service, such as a mailer or a client, is no argument: give it to the engine with `.provide(..)`, and take it in the step's body with `cx.dep::<T>()?`"
 )]
 pub trait Argument: Sized {
     /// Adds the argument to the record.

@@ -35,6 +35,38 @@ pub struct MissingDep {
     pub provided: String,
 }
 
+/// The type of a value that a step or workflow takes from its program, as its definition declares it.
+#[derive(Clone, Copy)]
+pub struct Need {
+    id: fn() -> TypeId,
+    name: fn() -> &'static str,
+}
+
+impl Need {
+    /// A value of type `T` that the program provides.
+    pub const fn provided<T: 'static>() -> Self {
+        Self { id: TypeId::of::<T>, name: type_name::<T> }
+    }
+
+    /// Name of the type.
+    pub fn type_name(&self) -> &'static str {
+        (self.name)()
+    }
+}
+
+impl fmt::Debug for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Need({})", self.type_name())
+    }
+}
+
+/// Says that engines of this program start though values are missing; see [`allow_missing_deps`](crate::allow_missing_deps).
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+pub struct MissingDepsAllowed(pub &'static str);
+
+inventory::collect!(MissingDepsAllowed);
+
 impl Deps {
     /// Adds `value`; a second value of one type replaces the first.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
@@ -52,7 +84,12 @@ impl Deps {
             .ok_or_else(|| MissingDep { wanted: type_name::<T>(), provided: self.names() })
     }
 
-    fn names(&self) -> String {
+    /// Whether there is a value of the type that `need` names.
+    pub fn has(&self, need: &Need) -> bool {
+        self.values.contains_key(&(need.id)())
+    }
+
+    pub(crate) fn names(&self) -> String {
         let mut names: Vec<_> = self.values.values().map(|(name, _)| *name).collect();
         names.sort_unstable();
         if names.is_empty() { "nothing".into() } else { names.join(", ") }

@@ -57,6 +57,20 @@ pub trait Branches {
     fn run(self, fork: Fork) -> impl Future<Output = Self::Output>;
 }
 
+/// A branch of [`Cx::race`]: it borrows what it reads, and changes only what is its own. A replay polls the winner alone, so
+/// what a losing branch had changed outside of itself would be missing then. Implemented for every branch that is `Clone`: a
+/// closure that borrows a variable mutably is not.
+#[diagnostic::on_unimplemented(
+    message = "[AE0123] a branch of `cx.race` changes a variable that is not its own, or owns a value that is not `Clone`",
+    label = "not a branch of a race",
+    note = "a replay polls only the winner, and what a losing branch changed before it lost is missing then: return the value from the branch, and change the variable behind the await",
+    note = "a branch may own a value only if that is `Clone`: borrow it in the branch, or derive `Clone` for its type"
+)]
+pub trait Racer {}
+
+#[diagnostic::do_not_recommend]
+impl<F: Clone> Racer for F {}
+
 /// A tuple of two to eight branches with values of one type, of which the first to finish wins.
 #[diagnostic::on_unimplemented(
     message = "`cx.race` takes a tuple of two to eight branches with values of one type",
@@ -102,7 +116,7 @@ macro_rules! tuples {
         }
 
         impl<T, $($branch),+> Racers for ($($branch,)+)
-        where $($branch: AsyncFnOnce(&mut Cx) -> T),+
+        where $($branch: AsyncFnOnce(&mut Cx) -> T + Racer),+
         {
             type Output = T;
             const COUNT: usize = $count;

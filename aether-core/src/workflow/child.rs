@@ -43,7 +43,7 @@ struct ChildOptions {
     detached: bool,
 }
 
-/// The effect of [`Cx::child`] and [`Cx::start_child`].
+/// The effect of [`Cx::child`], and of [`Cx::start_child`] for a detached child.
 #[must_use = "an effect does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Child<F> {
@@ -96,7 +96,7 @@ impl<F> Child<F> {
     /// # #[allow(non_camel_case_types)]
     /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
     /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
-    /// let report = cx.start_child::<chapter>(text).detached().await?;
+    /// let letters = cx.child::<chapter>(text).detached().await?;
     /// # Ok(()) }
     /// ```
     pub fn detached(self) -> Self {
@@ -110,6 +110,14 @@ fn labeled(labels: Vec<(String, String)>) -> Result<Labels, LabelError> {
         all.insert(key, value)?;
         Ok(all)
     })
+}
+
+impl<F: Future> Child<F> {
+    /// The same child with the value of its effect in another form.
+    pub(super) fn converted<U>(self, convert: impl FnOnce(F::Output) -> U) -> Child<impl Future<Output = U>> {
+        let Self { effect, options } = self;
+        Child { effect: effect.converted(convert), options }
+    }
 }
 
 fn lock(options: &Mutex<ChildOptions>) -> std::sync::MutexGuard<'_, ChildOptions> {
@@ -134,6 +142,10 @@ pub struct ChildRun<W> {
 }
 
 impl<W> ChildRun<W> {
+    pub(super) fn of(id: RunId) -> Self {
+        Self { id, workflow: PhantomData }
+    }
+
     /// The child's id.
     ///
     /// ```
@@ -148,6 +160,12 @@ impl<W> ChildRun<W> {
     /// ```
     pub fn id(&self) -> &RunId {
         &self.id
+    }
+}
+
+impl<W> Clone for ChildRun<W> {
+    fn clone(&self) -> Self {
+        Self { id: self.id.clone(), workflow: PhantomData }
     }
 }
 
@@ -183,31 +201,7 @@ impl Cx {
         self.child_effect::<W, _, _>(input, false, |value| value.decode())
     }
 
-    /// Starts workflow `W` as a run of its own and does not wait for it. The child is cancelled when this run ends before
-    /// it, unless it was detached.
-    ///
-    /// ```
-    /// # use aether_core::workflow::Cx;
-    /// # use aether_core::failure::StepError;
-    /// # use aether_core::workflow::Workflow;
-    /// # async fn workflow<W: Workflow<Input = u32>>(cx: &mut Cx) -> Result<(), StepError<W::Error>> {
-    /// let child = cx.start_child::<W>(7).id("report-7").await?;
-    /// let opened = cx.now().await;
-    /// let report = child.result(cx).await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn start_child<W: Workflow>(
-        &mut self,
-        input: W::Input,
-    ) -> Child<impl Future<Output = Result<ChildRun<W>, StepError<W::Error>>>>
-    where
-        W::Error: RecordableError,
-    {
-        let handle = |value: &Payload| value.decode().map(|id| ChildRun { id, workflow: PhantomData });
-        self.child_effect::<W, _, _>(input, true, handle)
-    }
-
-    fn child_effect<W: Workflow, T: Send, R>(
+    pub(super) fn child_effect<W: Workflow, T: Send, R>(
         &mut self,
         input: W::Input,
         unawaited: bool,

@@ -12,6 +12,7 @@ use crate::run::claim::Run;
 use crate::run::program::{Children, Completion};
 use crate::step::body::BodyError;
 use crate::step::recordable::{Recordable, RecordableError};
+use crate::vocabulary::deps::Need;
 use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::workflow::context::Cx;
@@ -21,6 +22,8 @@ use crate::workflow::gate::WorkflowCode;
 pub trait Workflow: Sized + Send + Sync + 'static {
     /// Its name, place and state machine.
     const DEF: &'static WorkflowDef;
+    /// The values that it takes from its program.
+    const NEEDS: &'static [Need] = &[];
     /// Its input, owned: `()`, the one argument, or a tuple.
     type Input: Send + 'static;
     /// The value it returns.
@@ -68,6 +71,6 @@ pub(crate) fn run_erased<W: Workflow>(
 impl RegisteredWorkflow {
     /// The erased form of `W`.
     pub const fn of<W: Workflow>() -> Self {
-        Self::new(W::DEF, run_erased::<W>, std::any::TypeId::of::<W>)
+        Self::new(W::DEF, W::NEEDS, run_erased::<W>, std::any::TypeId::of::<W>)
     }
 }

@@ -45,6 +45,17 @@ impl<F> Effect<F> {
     }
 }
 
+impl<F: Future> Effect<F> {
+    /// The same effect with its value in another form.
+    pub(crate) fn converted<U>(
+        self,
+        convert: impl FnOnce(F::Output) -> U,
+    ) -> Effect<impl Future<Output = U>> {
+        let Self { state, future } = self;
+        Effect { state, future: Box::pin(async move { convert(future.await) }) }
+    }
+}
+
 impl<'c, T> BoxEffect<'c, T> {
     pub(crate) fn boxed(future: impl Future<Output = T> + Send + 'c) -> Self {
         Self { state: None, future: Box::pin(future) }
@@ -115,6 +126,23 @@ pub(crate) use sealed::Sealed;
 
 /// Lets a recorded effect pass; anything else is a compile error. `#[workflow]` writes it around every await.
 pub fn gate<R: Recorded>(effect: R, state: u16) -> R {
+    effect.at(state)
+}
+
+/// The effect of calling the function `Name`.
+#[diagnostic::on_unimplemented(
+    message = "`{Name}` is not a recorded effect, so a workflow may not await it",
+    label = "replay would not reproduce what this future does",
+    note = "if `{Name}` is your own: put `#[workflow]` on it where it awaits recorded effects, and `#[step(effect = \"read\")]` or `#[step(effect = \"tool\")]` where it does I/O; if it is another crate's, call it in a step",
+    note = "effects on the context are recorded: `cx.now()`, `cx.sleep(..)`, `cx.uuid()`, `cx.http()`, `cx.llm(..)`; for concurrency use `cx.join`, `cx.race` or `cx.each`"
+)]
+pub trait RecordedCall<Name>: Recorded {}
+
+#[diagnostic::do_not_recommend]
+impl<R: Recorded, Name> RecordedCall<Name> for R {}
+
+/// As [`gate`], for the call of a function by its name, which an error then tells.
+pub fn gate_call<Name, R: RecordedCall<Name>>(effect: R, state: u16) -> R {
     effect.at(state)
 }
 

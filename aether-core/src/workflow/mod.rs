@@ -14,6 +14,8 @@ pub(crate) mod ask;
 
 pub(crate) mod child;
 
+mod started_child;
+
 pub(crate) mod plan;
 
 mod compensate;
@@ -26,7 +28,7 @@ pub(crate) mod ticket;
 pub(crate) mod wait;
 
 pub use ask::{ApprovalRequest, Question};
-pub use branch::{Branches, Each, Fork, Racers};
+pub use branch::{Branches, Each, Fork, Racer, Racers};
 pub use child::{Child, ChildRun};
 pub use context::{Cx, call_step, inline_workflow, workflow_code};
 pub use definition::Workflow;
@@ -34,3 +36,4 @@ pub use definition::Workflow;
 pub use gate::Polled;
 pub use gate::{BoxEffect, Effect, Phase, Recorded, current_run, gate, phase};
 pub use signal::Signal;
+pub use started_child::{DetachedRun, StartedChild};

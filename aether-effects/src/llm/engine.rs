@@ -1,6 +1,9 @@
-//! `.model(client)` on the builder of an engine.
+//! `.model(client)` on the builder of an engine, and what needs it: an engine does not start without a model where a linked
+//! workflow calls one.
 
-use aether_core::engine::EngineBuilder;
+use aether_core::deps::Need;
+use aether_core::engine::{EffectNeed, EngineBuilder};
+use aether_core::private::inventory;
 
 use crate::model::client::{ModelClient, Models};
 
@@ -23,3 +26,6 @@ impl EngineModel for EngineBuilder {
         self.provide(Models::new(client))
     }
 }
+
+inventory::submit! { EffectNeed { effect: "llm", need: Need::provided::<Models>(), remedy: ".model(..)" } }
+inventory::submit! { EffectNeed { effect: "agent", need: Need::provided::<Models>(), remedy: ".model(..)" } }

@@ -6,7 +6,8 @@ use quote::quote;
 use syn::ItemFn;
 
 use super::body::context::BodyContext;
-use super::body::{linear, visit};
+use super::body::{captures, iteration, linear, needs, visit};
+use super::options::allow::allowed;
 use super::options::{read, rules};
 use super::signature::shape;
 use crate::diagnostics::code;
@@ -15,7 +16,7 @@ use crate::flow::{gate, walk};
 use crate::parse::item::{Owner, Parsed};
 use crate::parse::kind::Kind;
 use crate::parse::options::Opt;
-use crate::plan::{Plan, Rejected, Shape, StepPlan, Stub, WorkflowPlan};
+use crate::plan::{Effect, Plan, Rejected, Shape, StepPlan, Stub, WorkflowPlan};
 use crate::syntax::plain_text::fingerprint;
 
 /// Checks an item.
@@ -36,7 +37,7 @@ pub(crate) fn check(parsed: Parsed) -> Result<Plan, Rejected> {
 fn step(
     options: Vec<Opt>,
     readable: bool,
-    function: ItemFn,
+    mut function: ItemFn,
     owner: Option<Owner>,
     mut diagnostics: Diagnostics,
 ) -> Result<Plan, Rejected> {
@@ -52,7 +53,13 @@ fn step(
     visit::step(&function.block, effect, &context, &mut diagnostics);
     shape.warnings = diagnostics.take_warnings();
     match options {
-        Some(options) if diagnostics.is_empty() => {
+        Some(mut options) if diagnostics.is_empty() => {
+            let context = shape.context.as_ref().map(|context| &context.ident);
+            let declared = std::mem::take(&mut options.needs);
+            options.needs = needs::of_step(&function.block, context, shape.owner.as_ref(), declared);
+            if matches!(options.effect, Effect::Pure | Effect::Transaction) {
+                ask_for_order(&mut function, &shape);
+            }
             Ok(Plan::Step(Box::new(StepPlan { shape, options, body: *function.block })))
         }
         _ => Err(rejected(&function, shape, Kind::Step, diagnostics)),
@@ -71,10 +78,12 @@ fn workflow(
     let context =
         BodyContext { signature: &function.sig, allows: &shape.allows, macros: &macros, module: &module };
     visit::workflow(&function.block, &context, &mut diagnostics);
+    captures::workflow(&function.sig, &function.block, &mut diagnostics);
     linear::workflow(&function.sig, &function.block, &mut diagnostics);
     shape.warnings = diagnostics.take_warnings();
     let fingerprint = fingerprint(&function);
     let cx = shape.context.as_ref().map(|context| context.ident.clone());
+    let needs = needs::of_workflow(&function.block, cx.as_ref(), shape.owner.as_ref());
     let states = gate::insert_gates(&mut function.block, &shape.krate, cx, &macros, &mut diagnostics);
     if states.len() >= usize::from(u16::MAX - 2) {
         diagnostics.report(
@@ -86,6 +95,7 @@ fn workflow(
     if !diagnostics.is_empty() {
         return Err(rejected(&function, shape, Kind::Workflow, diagnostics));
     }
+    ask_for_order(&mut function, &shape);
     let edges = walk::edges(&function.block, states.len());
     Ok(Plan::Workflow(Box::new(WorkflowPlan {
         shape,
@@ -93,8 +103,16 @@ fn workflow(
         fingerprint,
         states,
         edges,
+        needs,
         body: *function.block,
     })))
+}
+
+/// Lets the types say what the body goes through, unless that was switched off.
+fn ask_for_order(function: &mut ItemFn, shape: &Shape) {
+    if !allowed(code::HASH_ORDER, &shape.allows) {
+        iteration::ask(&mut function.block, &shape.krate);
+    }
 }
 
 fn rejected(function: &ItemFn, shape: Shape, kind: Kind, diagnostics: Diagnostics) -> Rejected {

@@ -98,6 +98,9 @@ codes! {
     TEST = "AE0027",
         why: "the test runner calls a test by itself, with nothing but the simulation that the attribute can make",
         help: "write `async fn name()` or `async fn name(sim: Sim<my_workflow>)`: a free function without type parameters";
+    SERVICE = "AE0028",
+        why: "a step is called by its name and its recorded arguments, and a type that is in neither is not known to a replay",
+        help: "a service comes from the program: `.provide::<Box<dyn Mailer>>(Box::new(..))` on the engine's builder, and `cx.dep::<Box<dyn Mailer>>()?` in the body; for a kind of data, say so with the bound `Recordable`";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";
@@ -164,6 +167,9 @@ codes! {
     OUTER_CONTEXT = "AE0122",
         why: "branches run side by side, and each numbers its effects on a context of its own",
         help: "take the branch's context, `async |cx: &mut Cx| ..`, and use that one";
+    RACED_CHANGE = "AE0123",
+        why: "a replay polls only the winner of a race, without what the losers changed, and branches that share a value see it in the order in which they continue",
+        help: "return the value from the branch, `let found = cx.race((async |cx: &mut Cx| Some(look(cx).await), ..)).await`, and change the variable with it behind the await";
 }
 
 #[cfg(test)]

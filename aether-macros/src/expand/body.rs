@@ -86,12 +86,15 @@ pub(crate) fn call_function(
     let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
     let params: Vec<&GenericParam> = shape.generics.params.iter().collect();
     let bounds = &shape.generics.where_clause;
+    let at = shape.ret.span();
+    let effect = placed_at(quote!(#p::BoxEffect), at);
+    let effect = quote_spanned!(at=> #effect<#call, #output>);
     quote! {
         #(#cfgs)*
         #(#docs)*
         #(#called)*
         #[allow(clippy::all, clippy::pedantic, clippy::nursery)]
-        #vis fn #ident<#call, #(#params),*>(#cx: &#call mut impl #p::AsCx, #(#args),*) -> #p::BoxEffect<#call, #output>
+        #vis fn #ident<#call, #(#params),*>(#cx: &#call mut impl #p::AsCx, #(#args),*) -> #effect
         #bounds
         {
             let #cx = #p::AsCx::as_cx(#cx);

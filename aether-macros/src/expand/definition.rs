@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
+use syn::Type;
 
 use super::names::private_path;
 use crate::plan::{Allow, Approval, Edge, Retry, Shape, State, StepPlan, Timeout};
@@ -26,6 +27,13 @@ pub(crate) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> Toke
             allows: #allows,
         }
     }
+}
+
+/// The types of the values that a body takes from its program.
+pub(crate) fn needs_const(shape: &Shape, needs: &[Type]) -> Option<TokenStream> {
+    let p = private_path(shape);
+    let list = quote!(&[#(#p::Need::provided::<#needs>()),*]);
+    (!needs.is_empty()).then(|| quote!(const NEEDS: &'static [#p::Need] = #list;))
 }
 
 fn allows_literal(allows: &[Allow], p: &TokenStream) -> TokenStream {

@@ -12,10 +12,11 @@ use super::arguments::{
 use super::body::{body_call, body_function, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
 use super::declarations::{registration_item, trait_impl, type_item, warning_items};
-use super::definition::{step_def, step_options_literal};
+use super::definition::{needs_const, step_def, step_options_literal};
 use super::names::{GeneratedNames, private_path, self_type};
 use crate::parse::item::Owner;
 use crate::plan::{Approval, Arg, ArgumentClosure, Shape, StepPlan};
+use crate::syntax::span::placed_at;
 
 /// All code of a step.
 pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
@@ -52,7 +53,7 @@ pub(crate) fn step_stub(shape: &Shape) -> Expansion {
 fn step_impl(plan: &StepPlan) -> TokenStream {
     let shape = &plan.shape;
     let p = private_path(shape);
-    let GeneratedNames { cx, error, .. } = GeneratedNames::new();
+    let cx = GeneratedNames::new().cx;
     let def = step_def(shape, &step_options_literal(plan), &shape.name);
     let associated = associated_items(shape, &quote!(Args), &codec_fns(shape));
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
@@ -66,10 +67,27 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     };
     let probe = plan.options.probe.as_ref().map(|path| probe_fn(shape, path));
     let compensation = plan.options.compensate.as_ref().map(|path| compensation_fn(shape, path));
+    let needs = needs_const(shape, &plan.options.needs);
+    let classes = class_fns(shape);
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
+        #needs
         #associated
         #head { #called }
+        #classes
+        #key
+        #approval
+        #probe
+        #compensation
+    };
+    trait_impl(shape, "Step", &body)
+}
+
+/// What an error means for another attempt. An error about its type points at the return type.
+fn class_fns(shape: &Shape) -> TokenStream {
+    let p = private_path(shape);
+    let error = GeneratedNames::new().error;
+    let functions = quote! {
         fn classify(#error: &Self::Error) -> #p::FailureClass {
             use #p::{ClassOfKnown as _, ClassOfOther as _};
             (&&#p::ClassOf(#error)).class_of()
@@ -78,12 +96,8 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
             use #p::{ClassOfKnown as _, ClassOfOther as _};
             (&&#p::ClassOf(#error)).retry_after_of()
         }
-        #key
-        #approval
-        #probe
-        #compensation
     };
-    trait_impl(shape, "Step", &body)
+    placed_at(functions, shape.ret.span())
 }
 
 /// `Box::pin` of a future that owns `cx` and the arguments under their names.
@@ -248,10 +262,11 @@ fn recorded_call(shape: &Shape) -> TokenStream {
     let this = self_type(shape);
     let record = Ident::new("record", Span::mixed_site());
     let puts = shape.args.iter().map(|arg| record_argument(arg, &record, &p));
+    let call = placed_at(quote!(#p::call_step::<#this>), shape.ret.span());
     quote! {
         let #record = #p::ArgsEncoder::new();
         #(#puts)*
-        #p::call_step::<#this>(#cx, #record.finish())
+        #call(#cx, #record.finish())
     }
 }
 
@@ -271,9 +286,11 @@ fn record_argument(arg: &Arg, record: &Ident, p: &TokenStream) -> TokenStream {
 fn step_call_fn(shape: &Shape, body: &TokenStream) -> TokenStream {
     let p = private_path(shape);
     let ret = &shape.ret;
+    // An error about the result points at the return type here as in the implementation, and so is told once.
+    let p = placed_at(p, ret.span());
     let value = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Ok);
     let error = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Err);
-    let output = quote!(::core::result::Result<#value, #p::StepError<#error>>);
+    let output = quote_spanned!(ret.span()=> ::core::result::Result<#value, #p::StepError<#error>>);
     let args = shape.args.iter().map(|Arg { ident, ty, .. }| quote!(#ident: #ty)).collect();
     call_function(shape, args, &output, body)
 }

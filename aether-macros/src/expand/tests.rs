@@ -82,6 +82,29 @@ fn a_workflow() {
 }
 
 #[test]
+fn what_is_taken_is_declared() {
+    let step = expanded(
+        Kind::Step,
+        r#"effect = "tool", needs(Desk)"#,
+        "async fn send(cx: &mut StepCx) -> Result<()> { cx.dep::<Mailer>()?; cx.dep::<Desk>()?; Ok(()) }",
+    );
+    assert!(
+        step.contains("Need::provided::<Desk>()") && step.contains("Need::provided::<Mailer>()"),
+        "{step}"
+    );
+    let flow = r"async fn flow(cx: &mut Cx) -> Result<()> {
+        let rules: Rules = cx.config().await?;
+        cx.join((async |cx: &mut Cx| cx.config::<Prices>().await?, async |other: &mut Cx| rules)).await;
+        Ok(())
+    }";
+    let flow = expanded(Kind::Workflow, "", flow);
+    assert!(
+        flow.contains("Need::provided::<Rules>()") && flow.contains("Need::provided::<Prices>()"),
+        "{flow}"
+    );
+}
+
+#[test]
 fn an_impl_block() {
     let text = expanded(
         Kind::Workflow,

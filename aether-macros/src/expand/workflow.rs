@@ -10,7 +10,7 @@ use super::arguments::{
 use super::body::{body_call, body_function, body_path, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
 use super::declarations::{registration_item, trait_impl, type_item, warning_items};
-use super::definition::workflow_def;
+use super::definition::{needs_const, workflow_def};
 use super::names::{GeneratedNames, private_path, self_type};
 use crate::plan::{Arg, Shape, WorkflowPlan};
 
@@ -53,8 +53,10 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let params = context.into_iter().chain(body_arguments(shape));
     let tuple = argument_pattern(shape);
     let (head, called) = (engine_fn_signature(shape, "run", "Cx", "Input"), body_call(shape, params));
+    let needs = needs_const(shape, &plan.needs);
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
+        #needs
         #associated
         #head {
             ::std::boxed::Box::pin(#p::workflow_code(async move {

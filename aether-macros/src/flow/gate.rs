@@ -3,12 +3,14 @@
 //! Promise: no await that the source shows stays outside the gate; one that a macro hides is a mistake. Items nested
 //! in the body are functions of their own and stay as they are.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::{Literal, Span};
-use quote::{ToTokens as _, quote};
+use quote::{ToTokens as _, quote, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Block, Expr, ExprAsync, ExprAwait, ExprClosure, ExprMethodCall, Ident, Item, Lit, Macro, Pat, Path, Stmt,
-    parse_quote_spanned,
+    parse_quote, parse_quote_spanned,
 };
 
 use crate::diagnostics::code;
@@ -32,6 +34,7 @@ pub(crate) fn insert_gates(
         krate,
         contexts,
         states: Vec::new(),
+        called: BTreeSet::new(),
         branch: None,
         branches: 0,
         in_plain_closure: false,
@@ -39,7 +42,37 @@ pub(crate) fn insert_gates(
         diagnostics,
     };
     gates.visit_block_mut(body);
-    gates.states
+    let Gates { states, called, .. } = gates;
+    if !called.is_empty() {
+        body.stmts.insert(0, names_of(&called));
+    }
+    states
+}
+
+/// Types that are named like the functions that are called, so that an error about one can name it.
+fn names_of(called: &BTreeSet<Ident>) -> Stmt {
+    parse_quote! {
+        #[allow(non_camel_case_types, dead_code, unreachable_pub, clippy::all, clippy::pedantic, clippy::nursery)]
+        mod __called {
+            #(pub enum #called {})*
+        }
+    }
+}
+
+/// The name of the function that an expression calls.
+fn called_name(expr: &Expr) -> Option<Ident> {
+    match expr {
+        Expr::Paren(inner) => called_name(&inner.expr),
+        Expr::Group(inner) => called_name(&inner.expr),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => {
+                let name = path.path.segments.last()?.ident.clone();
+                (name != "Self").then_some(name)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Number and awaited expression of an await that went through [`insert_gates`].
@@ -61,6 +94,8 @@ struct Gates<'a> {
     /// Names under which a context is known, innermost last.
     contexts: Vec<Ident>,
     states: Vec<State>,
+    /// Names of the functions that are called.
+    called: BTreeSet<Ident>,
     branch: Option<u16>,
     branches: u16,
     /// In a closure that is not async itself: an async block in it belongs to it.
@@ -150,7 +185,17 @@ impl Gates<'_> {
         });
         let (krate, base, number) = (self.krate, &awaited.base, Literal::u16_suffixed(number));
         let span = Span::mixed_site().located_at(at);
-        let gate = placed_at(quote!(#krate::__private::gate), span);
+        let gate = match called_name(base) {
+            Some(mut name) => {
+                // An error about the effect's type points at the argument that stands for it: at the name.
+                let effect = quote_spanned!(Span::mixed_site().located_at(name.span())=> _);
+                name.set_span(span.resolved_at(Span::call_site()));
+                let path = placed_at(quote!(#krate::__private::gate_call), span);
+                self.called.insert(name.clone());
+                quote_spanned!(span=> #path::<__called::#name, #effect>)
+            }
+            None => placed_at(quote!(#krate::__private::gate), span),
+        };
         *awaited.base = parse_quote_spanned!(span=> #gate(#base, #number));
     }
 

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Ident, Item, Token, token};
+use syn::{Expr, Ident, Item, Token, Type, token};
 
 /// One option of an attribute.
 pub(crate) struct Opt {
@@ -20,9 +20,14 @@ pub(crate) enum Value {
     Is(Box<Expr>),
     /// `name(option, ..)`
     List(Vec<Opt>),
+    /// `needs(type, ..)`
+    Types(Vec<Type>),
     /// `name { item .. }`: what `#[workflow_mod]` passes on.
     Items(Vec<Item>),
 }
+
+/// The option whose list holds types.
+const TYPED: &str = "needs";
 
 /// Reads what stands in the parentheses of an attribute.
 pub(crate) fn read(options: TokenStream) -> syn::Result<Vec<Opt>> {
@@ -39,6 +44,10 @@ impl Parse for Opt {
         } else if input.peek(token::Paren) {
             let list;
             syn::parenthesized!(list in input);
+            if name == TYPED {
+                let types = Punctuated::<Type, Token![,]>::parse_terminated(&list)?;
+                return Ok(Self { name, value: Value::Types(types.into_iter().collect()) });
+            }
             Value::List(Punctuated::<Self, Token![,]>::parse_terminated(&list)?.into_iter().collect())
         } else if input.peek(token::Brace) {
             let items;

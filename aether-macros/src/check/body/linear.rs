@@ -29,7 +29,7 @@ pub(crate) fn parameter(param: &FnArg) -> Option<Ident> {
 }
 
 /// The one name that a pattern binds.
-fn bound(pat: &Pat) -> Option<Ident> {
+pub(crate) fn bound(pat: &Pat) -> Option<Ident> {
     match pat {
         Pat::Ident(pat) => Some(pat.ident.clone()),
         Pat::Type(typed) => bound(&typed.pat),

@@ -5,7 +5,9 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Expr, ExprCast, ExprPath, GenericArgument, Ident, Macro, Path, PathArguments, Type};
+use syn::{
+    Expr, ExprCast, ExprMethodCall, ExprPath, GenericArgument, Ident, Macro, Path, PathArguments, Type,
+};
 
 use super::context::BodyKind;
 use super::locals::Locals;
@@ -116,20 +118,37 @@ impl BodyLint<'_> {
         }
     }
 
-    /// A static that is read, locked or written.
-    pub(crate) fn report_static_use(
-        &mut self,
-        root: &Expr,
-        at: &dyn ToTokens,
-        method: &str,
-        arguments: usize,
-    ) {
-        let Some(name) = static_name(root) else { return };
+    /// A static that is read, locked or written by a call of a method.
+    pub(crate) fn report_static_use(&mut self, call: &ExprMethodCall) {
+        let (root, method, count) = (&call.receiver, call.method.to_string(), call.args.len());
+        let Some(name) = static_name(root) else { return self.report_shared_use(call, &method) };
         if self.names.is_changing_static(&name) || self.dereferenced_static(root).is_some() {
             return;
         }
-        if let Some(finding) = methods::judge_method_of_static(method, arguments) {
-            self.report(at.to_token_stream(), finding, &format!("{name}.{method}(..)"));
+        if let Some(finding) = methods::judge_method_of_static(&method, count) {
+            self.report(&call.method, finding, &format!("{name}.{method}(..)"));
+        }
+    }
+
+    /// The same of a name that does not look like a static, by methods that no constant has.
+    fn report_shared_use(&mut self, call: &ExprMethodCall, method: &str) {
+        let Some(path) = places::path_of_place(&call.receiver) else { return };
+        let written = segments(path);
+        let name = written.join("::");
+        let local = path.get_ident().is_some_and(|name| self.locals.may_bind(name));
+        if local || !places::may_be_static(&written) || self.names.is_changing_static(&name) {
+            return;
+        }
+        let ordered = call.args.iter().any(places::is_memory_order);
+        let with = method == "with" && matches!(call.args.first(), Some(Expr::Closure(_)));
+        let keyed = matches!((method, call.args.len()), ("set" | "replace", 1) | ("take" | "get", 0));
+        let finding = match methods::judge_method_of_shared(method, call.args.len(), ordered) {
+            None if with && call.args.len() == 1 => Some(Finding::Wrong(code::THREAD_LOCAL)),
+            None if keyed => Some(Finding::Suspicious(code::STATIC)),
+            found => found,
+        };
+        if let Some(finding) = finding {
+            self.report(&call.method, finding, &format!("{name}.{method}(..)"));
         }
     }
 
@@ -268,7 +287,15 @@ impl BodyLint<'_> {
 
     /// A name in capitals that is written to is a `static mut`.
     pub(crate) fn report_static_write(&mut self, place: &Expr) {
-        if let Some(name) = static_name(place).filter(|name| places::is_capital(name))
+        if self.unsafety
+            && let Some(path) = places::path_of_place(place)
+            && let Some(name) = path.get_ident()
+            && !places::is_capital(&name.to_string())
+            && !self.locals.may_bind(name)
+            && places::dereferenced(place).is_none()
+        {
+            self.report(place, Finding::Wrong(code::STATIC), &name.to_string());
+        } else if let Some(name) = static_name(place).filter(|name| places::is_capital(name))
             && !self.names.is_changing_static(&name)
             && self.dereferenced_static(place).is_none()
         {

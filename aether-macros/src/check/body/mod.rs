@@ -1,10 +1,13 @@
 //! The rules of bodies: what is recorded nowhere, and one effect at a time.
 
+pub(crate) mod captures;
 pub(crate) mod context;
+pub(crate) mod iteration;
 pub(crate) mod linear;
 pub(crate) mod lint;
 pub(crate) mod locals;
 pub(crate) mod names;
+pub(crate) mod needs;
 pub(crate) mod places;
 pub(crate) mod rules;
 pub(crate) mod visit;

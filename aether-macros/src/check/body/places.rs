@@ -31,6 +31,33 @@ pub(crate) fn static_name(expr: &Expr) -> Option<String> {
     }
 }
 
+/// The path that a place begins with.
+pub(crate) fn path_of_place(expr: &Expr) -> Option<&Path> {
+    match place(expr) {
+        Expr::Field(field) => path_of_place(&field.base),
+        Expr::Index(index) => path_of_place(&index.expr),
+        Expr::Path(path) if path.qself.is_none() => Some(&path.path),
+        _ => None,
+    }
+}
+
+/// Whether a path may be one of a static by the way it is written: not that of a unit struct, or of a variant or constant
+/// of a type.
+pub(crate) fn may_be_static(path: &[String]) -> bool {
+    let is_type = |name: &String| name.starts_with(char::is_uppercase);
+    let mut names = path.iter().rev();
+    names.next().is_some_and(|last| last.len() == 1 || !is_type(last)) && !names.any(is_type)
+}
+
+/// Whether an expression is an order of memory accesses, which only atomics take.
+pub(crate) fn is_memory_order(expr: &Expr) -> bool {
+    let Expr::Path(path) = place(expr) else { return false };
+    let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let last = names.next().unwrap_or_default();
+    matches!(last.as_str(), "Relaxed" | "Acquire" | "Release" | "AcqRel" | "SeqCst")
+        && names.next().is_none_or(|owner| owner == "Ordering")
+}
+
 /// Whether a name is written in capitals, as statics and constants are.
 pub(crate) fn is_capital(name: &str) -> bool {
     name.len() > 1

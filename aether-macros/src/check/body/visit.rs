@@ -102,7 +102,7 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
         if self.kind == BodyKind::Transaction && name == "http" && self.is_context(&call.receiver) {
             self.report(&call.method, Finding::Wrong(code::NETWORK), "cx.http()");
         }
-        self.report_static_use(&call.receiver, &call.method, &name, count);
+        self.report_static_use(call);
         visit::visit_expr_method_call(self, call);
     }
 

@@ -26,6 +26,7 @@ const STEP: &[&str] = &[
     "changes",
     "confirm",
     "heartbeat",
+    "needs",
     "name",
     "allow",
     "crate",
@@ -75,6 +76,7 @@ pub(crate) fn step(
             changes: written.changes.map(|(_, kinds)| kinds).unwrap_or_default(),
             confirm: written.confirm.and_then(|(_, confirm)| confirm),
             heartbeat: written.heartbeat.and_then(|(_, silence)| silence),
+            needs: written.needs.map(|(_, types)| types).unwrap_or_default(),
         }
     });
     (common, options)
@@ -151,6 +153,7 @@ fn one(name: Ident, value: Value, common: &mut Common, written: &mut Written, di
             written.confirm = Some(with(name, |name| values::word(name, &value, Confirm::ALL, d)));
         }
         "heartbeat" => written.heartbeat = Some(with(name, |name| values::heartbeat(name, &value, d))),
+        "needs" => written.needs = Some(with(name, |name| values::needs(name, value, d))),
         "scope" => written.scope = Some(with(name, |name| values::word(name, &value, KeyScope::ALL, d))),
         "approval" => written.approval = Some(with(name, |name| values::approval(name, value, d))),
         _ => {}

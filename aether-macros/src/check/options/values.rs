@@ -1,7 +1,7 @@
 //! What the options of an attribute say: literals, paths and closures, read or refused with the form they have.
 
 use quote::ToTokens;
-use syn::{Expr, ExprLit, Ident, Lit, Pat, Path};
+use syn::{Expr, ExprLit, Ident, Lit, Pat, Path, Type};
 
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
@@ -261,6 +261,18 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
+/// The types of values that a body takes through functions that it calls.
+pub(crate) fn needs(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Vec<Type> {
+    match value {
+        Value::Types(types) if !types.is_empty() => types,
+        value => {
+            let form = "the types that the functions take which the body calls, for example `needs(Mailer, Box<dyn Clock>)`";
+            bad(at(name, &value), "needs", form, diagnostics);
+            Vec::new()
+        }
+    }
+}
+
 /// A list of kinds of resources.
 pub(crate) fn changes(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Vec<String> {
     let kinds = match value {
@@ -363,7 +375,7 @@ fn closure(value: Value) -> Option<ArgumentClosure> {
     Some(ArgumentClosure { params, body: *closure.body })
 }
 
-fn param(pat: &Pat) -> Option<(Ident, Option<syn::Type>)> {
+fn param(pat: &Pat) -> Option<(Ident, Option<Type>)> {
     match pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.mutability.is_none() && pat.subpat.is_none() => {
             Some((pat.ident.clone(), None))

@@ -1,6 +1,6 @@
 //! The options of an attribute as they are written, before they are held against each other.
 
-use syn::{Ident, Item, Path, parse_quote};
+use syn::{Ident, Item, Path, Type, parse_quote};
 
 use crate::plan::{Allow, Approval, ArgumentClosure, Confirm, Effect, KeyScope, OnUnknown, Retry, Timeout};
 
@@ -44,5 +44,6 @@ pub(crate) struct Written {
     pub(crate) changes: Option<(Ident, Vec<String>)>,
     pub(crate) confirm: Option<(Ident, Option<Confirm>)>,
     pub(crate) heartbeat: Option<(Ident, Option<u64>)>,
+    pub(crate) needs: Option<(Ident, Vec<Type>)>,
     pub(crate) version: Option<u32>,
 }

@@ -5,4 +5,5 @@ pub(crate) mod attributes;
 pub(crate) mod context;
 pub(crate) mod owned;
 pub(crate) mod result;
+pub(crate) mod services;
 pub(crate) mod shape;

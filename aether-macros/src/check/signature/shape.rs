@@ -9,6 +9,7 @@ use super::attributes::attributes;
 use super::context::{Wanted, context};
 use super::owned;
 use super::result::result;
+use super::services;
 use crate::check::options::written::Common;
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
@@ -53,8 +54,9 @@ fn shape(
     let mut generics = generics(&sig.generics, d);
     let mut params = parameters(sig, d);
     let context = context(&mut params, wanted, sig, d);
+    let services = services::refuse(sig, d);
     let args = params.iter().enumerate().map(|(at, param)| argument(at, param, &mut generics, d)).collect();
-    bind(&mut generics, &common.krate);
+    bind(&mut generics, &common.krate, &services);
     Shape {
         vis: function.vis.clone(),
         name: common.name.unwrap_or_else(|| match &owner {
@@ -109,11 +111,15 @@ fn generics(generics: &Generics, d: &mut Diagnostics) -> Generics {
     kept
 }
 
-/// Every type parameter stands in a recorded value, so it is recordable.
-fn bind(generics: &mut Generics, krate: &Path) {
+/// Every type parameter stands in a recorded value, so it is recordable; those that were refused are not asked to be.
+fn bind(generics: &mut Generics, krate: &Path, refused: &[Ident]) {
     for param in generics.type_params_mut() {
         param.default = None;
-        param.bounds.push(parse_quote!(#krate::__private::Recordable));
+        let bound = match refused.contains(&param.ident) {
+            true => parse_quote!('static),
+            false => parse_quote!(#krate::__private::Recordable),
+        };
+        param.bounds.push(bound);
     }
 }
 

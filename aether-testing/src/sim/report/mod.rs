@@ -9,5 +9,6 @@ mod difference;
 pub(crate) mod divergence;
 pub(crate) mod error;
 pub(crate) mod journal;
+pub(crate) mod reordered;
 pub(crate) mod running;
 pub(crate) mod sim_report;

@@ -21,6 +21,7 @@ use crate::sim::processes::simulate::{arm, simulate};
 use crate::sim::report::divergence::{Comparison, described, end_of, sides};
 use crate::sim::report::error::SimError;
 use crate::sim::report::journal::journal_text;
+use crate::sim::report::reordered::{order_line, reordered};
 use crate::sim::report::sim_report::SimReport;
 use crate::sim::settings::Settings;
 use crate::sim::tape::Tape;
@@ -84,7 +85,8 @@ fn elsewhere<W: Workflow>(settings: &Settings, input: &Payload, first: &First<'_
         {
             Err(SimError::Nondeterministic { between: Comparison::SecondRun, first, second })
         }
-        (Err((between, error)), _) => Err(diverged(between, first.events, &error)),
+        // A replay has the digests of arguments; the second run has the arguments.
+        (Err((between, error)), live) => Err(diverged(between, first.events, &error, &order_of(&live))),
     }
 }
 
@@ -120,7 +122,17 @@ fn live_elsewhere<W: Workflow>(
     if same == first.events.len() && same == second.events.len() {
         return Ok(());
     }
-    Err(between(Comparison::SecondRun, described(first.events, same), described(&second.events, same)))
+    let (first, second) = (described(first.events, same), described(&second.events, same));
+    let order = reordered(&first, &second);
+    Err(between(Comparison::SecondRun, first, second + &order))
+}
+
+/// The line about an order that a second run ends with, if it does.
+fn order_of(live: &Result<(), SimError>) -> String {
+    match live {
+        Err(SimError::Nondeterministic { second, .. }) => order_line(second).to_owned(),
+        _ => String::new(),
+    }
 }
 
 fn between(between: Comparison, first: String, second: String) -> SimError {
@@ -133,7 +145,7 @@ fn is_other_result(error: &VerifyError) -> bool {
 }
 
 /// A replay that does not fit its journal.
-fn diverged(comparison: Comparison, events: &[Event], error: &VerifyError) -> SimError {
+fn diverged(comparison: Comparison, events: &[Event], error: &VerifyError, order: &str) -> SimError {
     let (first, second) = sides(events, error);
-    between(comparison, first, second)
+    between(comparison, first, second + order)
 }

@@ -60,11 +60,75 @@ pub(crate) fn judge_method_of_static(name: &str, arguments: usize) -> Option<Fin
     Some(finding)
 }
 
+/// What a call of a method is that only types have which can change behind a shared reference, on a name that is no local.
+pub(crate) fn judge_method_of_shared(name: &str, arguments: usize, ordered: bool) -> Option<Finding> {
+    use Finding::Wrong;
+    let finding = match name {
+        "with_borrow" | "with_borrow_mut" if arguments == 1 => Wrong(code::THREAD_LOCAL),
+        "lock" | "try_lock" | "try_read" | "try_write" | "read" | "write" | "borrow" | "borrow_mut"
+            if arguments == 0 =>
+        {
+            Wrong(code::STATIC)
+        }
+        "get_or_init" | "get_or_try_init" | "call_once" => Wrong(code::STATIC),
+        _ if is_atomic(name) && (ordered || name.starts_with("fetch_")) && arguments > 0 => {
+            Wrong(code::STATIC)
+        }
+        _ => return None,
+    };
+    Some(finding)
+}
+
 /// Whether a method is one of atomics.
 pub(crate) fn is_atomic(method: &str) -> bool {
     method.starts_with("fetch_")
         || method.starts_with("compare_exchange")
         || matches!(method, "load" | "store" | "swap")
+}
+
+/// Whether a method changes what several owners share.
+pub(crate) fn shares_changes(name: &str, arguments: usize) -> bool {
+    match name {
+        "lock" | "try_lock" | "borrow_mut" => arguments == 0,
+        "store" | "swap" => arguments == 2,
+        _ => name.starts_with("fetch_") || name.starts_with("compare_exchange"),
+    }
+}
+
+/// Whether a method of collections, strings and options takes its receiver mutably.
+pub(crate) fn changes_receiver(name: &str) -> bool {
+    matches!(
+        name,
+        "push"
+            | "push_str"
+            | "push_back"
+            | "push_front"
+            | "insert"
+            | "insert_str"
+            | "extend"
+            | "extend_from_slice"
+            | "append"
+            | "pop"
+            | "pop_front"
+            | "pop_back"
+            | "clear"
+            | "truncate"
+            | "drain"
+            | "retain"
+            | "sort"
+            | "sort_by"
+            | "sort_by_key"
+            | "sort_unstable"
+            | "dedup"
+            | "reverse"
+            | "iter_mut"
+            | "values_mut"
+            | "get_mut"
+            | "as_mut"
+            | "entry"
+            | "get_or_insert"
+            | "get_or_insert_with"
+    )
 }
 
 /// What a macro of this name is.

@@ -1,0 +1,133 @@
+//! What a body goes through element by element: put beside a question about its type, which only types can answer.
+//!
+//! Promise: the value and its evaluation stay as they are; where the type is a hash collection with random keys, the compiler
+//! warns at the place. What comes to the same in any order is not asked about.
+
+use proc_macro2::Span;
+use syn::spanned::Spanned as _;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Block, Expr, ExprMethodCall, GenericArgument, Ident, Item, Member, Path, Type, parse_quote};
+
+use super::rules::methods;
+
+/// Consumers that give the same in any order.
+const ORDER_FREE: &[&str] =
+    &["all", "any", "count", "is_empty", "len", "max", "min", "product", "sorted", "sorted_unstable", "sum"];
+
+/// Adapters that leave it to their consumer whether the order matters.
+const ADAPTERS: &[&str] =
+    &["cloned", "copied", "filter", "filter_map", "flat_map", "flatten", "into_iter", "iter", "map"];
+
+/// Collections whose own order is not that in which they are filled.
+const UNORDERED: &[&str] = &["BTreeMap", "BTreeSet", "HashMap", "HashSet", "BinaryHeap"];
+
+/// Asks about the type of everything that the body goes through.
+pub(crate) fn ask(body: &mut Block, krate: &Path) {
+    Questions { krate }.visit_block_mut(body);
+}
+
+struct Questions<'a> {
+    krate: &'a Path,
+}
+
+impl VisitMut for Questions<'_> {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        if let Expr::MethodCall(call) = expr
+            && ends_without_order(call)
+        {
+            return self.visit_arguments(call);
+        }
+        visit_mut::visit_expr_mut(self, expr);
+        match expr {
+            Expr::MethodCall(call)
+                if methods::iterates(&call.method.to_string()) && call.method != "retain" =>
+            {
+                if let Some(place) = place(&call.receiver) {
+                    let (place, at) = (place.clone(), call.method.span());
+                    self.ask(&place, at, expr);
+                }
+            }
+            Expr::ForLoop(each) => {
+                let gone_through = match &*each.expr {
+                    Expr::Reference(reference) => &reference.expr,
+                    expr => expr,
+                };
+                if let Some(place) = place(gone_through) {
+                    let (place, at) = (place.clone(), last_name(place).unwrap_or_else(|| place.span()));
+                    self.ask(&place, at, &mut each.expr);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn visit_item_mut(&mut self, _: &mut Item) {}
+}
+
+impl Questions<'_> {
+    fn ask(&self, place: &Expr, at: Span, value: &mut Expr) {
+        let krate = self.krate;
+        let question = Ident::new("in_any_order", at);
+        *value = parse_quote!(#krate::__private::asked(
+            {
+                #[allow(unused_imports)]
+                use #krate::__private::InAnyOrder as _;
+                #krate::__private::GoneThrough(&#place).#question();
+            },
+            #value
+        ));
+    }
+
+    /// The arguments of a chain of calls.
+    fn visit_arguments(&mut self, call: &mut ExprMethodCall) {
+        call.args.iter_mut().for_each(|argument| self.visit_expr_mut(argument));
+        match &mut *call.receiver {
+            Expr::MethodCall(inner) => self.visit_arguments(inner),
+            receiver => self.visit_expr_mut(receiver),
+        }
+    }
+}
+
+/// A variable or a field of one.
+fn place(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Paren(inner) => place(&inner.expr),
+        Expr::Group(inner) => place(&inner.expr),
+        Expr::Field(field) => place(&field.base).map(|_| expr),
+        Expr::Path(path) => {
+            let name = path.path.get_ident()?.to_string();
+            name.starts_with(|first: char| first.is_lowercase() || first == '_').then_some(expr)
+        }
+        _ => None,
+    }
+}
+
+fn last_name(place: &Expr) -> Option<Span> {
+    match place {
+        Expr::Field(field) => match &field.member {
+            Member::Named(name) => Some(name.span()),
+            Member::Unnamed(index) => Some(index.span),
+        },
+        Expr::Path(path) => path.path.get_ident().map(Ident::span),
+        _ => None,
+    }
+}
+
+/// Whether a chain of calls goes through something, and gives the same in any order.
+fn ends_without_order(call: &ExprMethodCall) -> bool {
+    let name = call.method.to_string();
+    let collects =
+        name == "collect" && call.turbofish.as_ref().is_some_and(|to| to.args.iter().any(is_unordered));
+    (collects || ORDER_FREE.contains(&name.as_str())) && adapts(&call.receiver)
+}
+
+fn adapts(expr: &Expr) -> bool {
+    let Expr::MethodCall(call) = expr else { return false };
+    let name = call.method.to_string();
+    methods::iterates(&name) || (ADAPTERS.contains(&name.as_str()) && adapts(&call.receiver))
+}
+
+fn is_unordered(argument: &GenericArgument) -> bool {
+    let GenericArgument::Type(Type::Path(path)) = argument else { return false };
+    path.path.segments.last().is_some_and(|last| UNORDERED.iter().any(|name| last.ident == name))
+}

@@ -1,0 +1,52 @@
+#![deny(warnings)]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use aether::prelude::*;
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Claim {
+    tags: HashMap<String, u32>,
+    notes: Vec<String>,
+    shares: BTreeMap<String, u32>,
+}
+
+#[step(effect = "tool")]
+async fn send(_cx: &mut StepCx, what: &str) -> Result<()> {
+    let _ = what;
+    Ok(())
+}
+
+#[workflow]
+async fn flow(cx: &mut Cx, mut claim: Claim) -> Result<u32> {
+    let sum: u32 = claim.tags.values().sum();
+    let large = claim.tags.iter().filter(|(_, count)| **count > 3).count();
+    let many = claim.tags.values().any(|count| *count > 9);
+    for tag in claim.tags.keys().cloned().collect::<BTreeSet<_>>() {
+        send(cx, &tag).await?;
+    }
+    claim.tags.retain(|_, count| *count > 0);
+    for note in &mut claim.notes {
+        note.push('!');
+    }
+    claim.notes.iter_mut().for_each(String::clear);
+    for (name, share) in claim.shares.iter_mut() {
+        send(cx, name).await?;
+        *share += 1;
+    }
+    let owned = claim.notes;
+    for note in owned {
+        send(cx, &note).await?;
+    }
+    Ok(sum + large as u32 + u32::from(many))
+}
+
+#[workflow(allow(hash, reason = "each entry is a step of its own, and all are sent"))]
+async fn allowed(cx: &mut Cx, claim: Claim) -> Result<()> {
+    for tag in claim.tags.keys() {
+        send(cx, tag).await?;
+    }
+    Ok(())
+}
+
+fn main() {}
