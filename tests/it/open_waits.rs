@@ -297,7 +297,7 @@ async fn nothing_is_missing_after_an_update_from_a_file_without_the_list() {
     // The file as the version before left it.
     let db = Connection::open(&path).unwrap();
     db.execute_batch(
-        "DROP TABLE aether_waits; DROP TABLE aether_unlisted; UPDATE aether_schema SET version = 7",
+        "DROP TABLE aether_waits; DROP TABLE aether_unlisted; DROP TABLE aether_schedules; UPDATE aether_schema SET version = 7",
     )
     .unwrap();
     drop(db);

@@ -269,7 +269,7 @@ async fn a_transaction_that_takes_too_long_is_interrupted() {
     let engine = bank.engine().await;
     for how in ["slow", "slow write"] {
         let said = bank.error(&engine, how).await;
-        assert!(said.starts_with("timed out: no answer within 1500ms"), "{said}");
+        assert!(said.starts_with("timed out: no answer within 1.5s"), "{said}");
         assert_eq!(bank.notes(), [""; 0]);
     }
     let run = engine.start::<writing>("fine".to_owned()).await.unwrap();

@@ -37,7 +37,7 @@ pub struct Cron {
 pub enum CronError {
     /// The zone is unknown.
     #[error(
-        "`{zone}` is not a time zone of the IANA database: use a name such as `Europe/Berlin` or `UTC` ({reason})"
+        "`{zone}` is not a time zone of the IANA database: use a name such as `Europe/Berlin` or `UTC`, and see that the machine has a zone database, such as the package `tzdata` ({reason})"
     )]
     Zone {
         /// The zone.

@@ -26,6 +26,9 @@ const CHILD_RESULT: &str = "child_result";
 /// Questions and arguments of more bytes are not repeated in the list; the journal has them.
 const LARGE: usize = 16 << 10;
 
+/// How many of the newest refused replies a wait keeps. Each of them writes the row again.
+const REFUSED: usize = 16;
+
 /// What the list knows of a wait beside the columns of its row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WaitDetail {
@@ -234,9 +237,11 @@ impl OpenWaits {
                 open.with(|detail| detail.question = Some(e.request.clone()))
             }
             Event::AnswerRefused(e) => match self.open.get(command) {
-                Some(open) => {
-                    open.clone().with(|detail| detail.refused.push((e.actor.clone(), e.reason.clone())))
-                }
+                Some(open) => open.clone().with(|detail| {
+                    detail.refused.push((e.actor.clone(), e.reason.clone()));
+                    let surplus = detail.refused.len().saturating_sub(REFUSED);
+                    detail.refused.drain(..surplus);
+                }),
                 None => Step::Nothing,
             },
             Event::CallbackAwaited(e) => Open { until: e.until, ..open(Waiting::Callback) }

@@ -51,7 +51,8 @@ pub struct Pending {
     pub until: Option<Timestamp>,
     /// Where in the source it is awaited, `file:line`. Waits that an older build began do not say.
     pub site: Option<String>,
-    /// Replies that did not fit, oldest first: the actor, and why it was refused.
+    /// The newest replies that did not fit, oldest first, at most sixteen: the actor, and why it was refused. The journal has
+    /// all of them.
     pub refused: Vec<(String, String)>,
 }
 

@@ -42,7 +42,7 @@ async fn thousands_of_refused_words_do_not_overflow_the_stack() {
     })
     .await;
     let open = waits(&engine, "losing", Waiting::Resolution).await;
-    assert_eq!(open.refused.len(), 8_000);
+    assert_eq!(open.refused.len(), 16, "the newest ones");
     assert_eq!(open.refused[0].0, "mallory");
     engine.resolve(run.id(), &invocation, Resolution::Happened(json("3")), "ann").await.unwrap();
     assert_eq!(in_time(run.result()).await.unwrap(), 3);
