@@ -16,8 +16,8 @@ use crate::inbox::error::SendError;
 use crate::run::end::RunEnd;
 use crate::run::program::{ChildEnd, ChildStart, Children, NewChild};
 use crate::sched::mutated;
-use crate::store::api::Created;
 use crate::store::error::StoreError;
+use crate::store::records::Created;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::Digest;
 

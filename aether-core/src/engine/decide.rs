@@ -15,8 +15,8 @@ use crate::inbox::topics::{answer_topic, approval_topic, callback_topic, confirm
 use crate::journal::event::{ConfirmationDecision, StateConfirmed};
 use crate::perform::call::ask_in_net;
 use crate::step::body::Body;
-use crate::store::api::{Message, RunRecord, Sent};
 use crate::store::error::StoreError;
+use crate::store::records::{Message, RunRecord, Sent};
 use crate::view::pending::{Pending, WaitState, WaitStates};
 use crate::view::wait_ref::WaitRef;
 use crate::vocabulary::callback_token::CallbackToken;

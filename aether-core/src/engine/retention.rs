@@ -14,9 +14,10 @@ use jiff::Timestamp;
 
 use crate::engine::inner::{Engine, Inner};
 use crate::journal::frame::StoredFrame;
-use crate::store::api::{RunRecord, Store};
+use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::records::RunRecord;
 use crate::view::run::RunView;
 use crate::vocabulary::contract::Status;
 

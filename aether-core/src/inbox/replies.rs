@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::inbox::topics::signal_topic;
-use crate::store::api::Message;
+use crate::store::records::Message;
 use crate::vocabulary::payload::Payload;
 
 /// The message that a signal travels as.

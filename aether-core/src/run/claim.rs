@@ -20,9 +20,10 @@ use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mu
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
-use crate::store::api::{Message, StoredEffect};
+use crate::store::api::StoredEffect;
 use crate::store::ledger::{LedgerStatus, LedgerUpdate};
 use crate::store::open_waits::OpenWaits;
+use crate::store::records::Message;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::payload::Payload;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::run::claim::Run;
 use crate::sched::mutated;
-use crate::store::api::Message;
+use crate::store::records::Message;
 
 /// A message that was taken; dropping it puts it back.
 #[derive(Debug)]

@@ -178,7 +178,7 @@ impl RunFilter {
         self
     }
 
-    /// The page behind the run at `place`: [`RunRecord::place`](crate::store::api::RunRecord::place) of the last run of the page before.
+    /// The page behind the run at `place`: [`RunRecord::place`](crate::store::records::RunRecord::place) of the last run of the page before.
     #[must_use]
     pub fn after(mut self, place: Cursor) -> Self {
         self.after = Some(place);

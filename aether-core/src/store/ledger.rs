@@ -135,9 +135,10 @@ mod tests {
     use super::*;
     use crate::journal::event::{NodeFinished, RunCreated};
     use crate::store::ack::{Ack, Receipt};
-    use crate::store::api::{Append, NewRun, Store};
+    use crate::store::api::{Append, Store};
     use crate::store::intent::{DurableIntent, LedgerAnswer};
     use crate::store::memory::MemoryStore;
+    use crate::store::records::NewRun;
     use crate::vocabulary::id::Position;
 
     fn run() -> RunId {

@@ -2,8 +2,8 @@
 //!
 //! Promise: the parts of a filter that an index may serve mean here what they mean to the index.
 
-use crate::store::api::RunRecord;
 use crate::store::filter::RunFilter;
+use crate::store::records::RunRecord;
 
 impl RunFilter {
     /// For stores: whether a run is one of those that are asked for, apart from [`after`](Self::after) and

@@ -15,10 +15,7 @@ use jiff::Timestamp;
 use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::journal::large_values::LargeValue;
 use crate::sched::{HashMap, Mutex};
-use crate::store::api::{
-    Append, ClaimRequest, Created, Durability, END_REQUESTS, Lease, Message, NewRun, RunRecord, Sent,
-    Snapshot, StatusChange, Store, StoredEffect, Unread,
-};
+use crate::store::api::{Append, Durability, END_REQUESTS, StatusChange, Store, StoredEffect};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
@@ -27,6 +24,9 @@ use crate::store::memory::schedules::Schedules;
 use crate::store::memory::waits::Waits;
 use crate::store::memory::workers::Workers;
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::records::{
+    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+};
 use crate::store::schedules::ScheduleRecord;
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
 use crate::store::workers::{LostRun, WorkerRecord};

@@ -13,20 +13,19 @@ pub mod memory;
 pub(crate) mod open_waits;
 pub(crate) mod purge;
 pub mod read;
+pub(crate) mod records;
 pub(crate) mod schedules;
 pub(crate) mod waits;
 pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
-pub use api::{
-    Append, ClaimRequest, Created, Durability, END_REQUESTS, Lease, Message, NewRun, Rollback, RunRecord,
-    Sent, Snapshot, StatusChange, Store, StoredEffect, Unread, Work,
-};
+pub use api::{Append, Durability, END_REQUESTS, Rollback, StatusChange, Store, StoredEffect, Work};
 pub use error::{AppendError, StoreError};
 pub use filter::{Cursor, CursorError, RunFilter};
 pub use intent::{DurableIntent, LedgerAnswer};
 pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
+pub use records::{ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread};
 pub use schedules::{
     CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };

@@ -21,7 +21,7 @@ use crate::run::fault::Fault;
 use crate::run::program::Completion;
 use crate::run::taken::Taken;
 use crate::sched::{AtomicBool, AtomicWaker};
-use crate::store::api::Message;
+use crate::store::records::Message;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, panic_message};
 use crate::vocabulary::id::CommandId;

@@ -15,9 +15,10 @@ use crate::run::claim::Origin;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::program::RegisteredWorkflow;
-use crate::store::api::{Lease, Store};
+use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::open_waits::OpenWaits;
+use crate::store::records::Lease;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
 

@@ -12,7 +12,7 @@ use crate::engine::inner::{Inner, now};
 use crate::engine::schedules::error::ScheduleError;
 use crate::engine::start::{StartError, same_run};
 use crate::policy::cron::Cron;
-use crate::store::api::Created;
+use crate::store::records::Created;
 use crate::store::schedules::{ScheduleRecord, ScheduleSpec, as_tick, run_of_tick};
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Digest;

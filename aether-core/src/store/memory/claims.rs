@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::store::api::{ClaimRequest, Lease};
 use crate::store::memory::{Content, Run};
+use crate::store::records::{ClaimRequest, Lease};
 use crate::store::workers::{LostRun, WorkerRecord};
 use crate::vocabulary::id::{RunId, WorkerId};
 

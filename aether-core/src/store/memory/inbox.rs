@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::store::api::{Message, Unread};
+use crate::store::records::{Message, Unread};
 
 /// What was sent to one run.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@
 
 use std::ops::Bound;
 
-use crate::store::api::RunRecord;
 use crate::store::memory::Content;
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::records::RunRecord;
 use crate::vocabulary::id::RunId;
 
 impl Content {

@@ -1,0 +1,171 @@
+//! Runs, claims and messages as they cross the contract of a store.
+//!
+//! Promise: plain values.
+
+use jiff::Timestamp;
+
+use crate::journal::frame::Frame;
+use crate::store::filter::Cursor;
+use crate::store::workers::SilentWorker;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{Epoch, Position, RunId, WorkerId};
+use crate::vocabulary::labels::Labels;
+use crate::vocabulary::payload::{Digest, Payload};
+
+/// A run to be created.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRun {
+    /// Id of the run.
+    pub id: RunId,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// Version of the workflow's definition.
+    pub version: u32,
+    /// Digest of its input.
+    pub digest: Digest,
+    /// The run that started it; `None` for a run that a program started.
+    pub parent: Option<RunId>,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its first frame, at position 0.
+    pub frame: Frame,
+    /// Time of creation by the worker's clock. The run is due from then on.
+    pub at: Timestamp,
+    /// The worker that advances it at epoch 1. `None`: the run is pending, at epoch 0, until a worker claims it.
+    pub owner: Option<WorkerId>,
+    /// The epoch at which the creator holds the parent. The run is created only if the parent is open and still has it.
+    /// `None`: not checked.
+    pub parent_epoch: Option<Epoch>,
+}
+
+/// Result of [`Store::create`](crate::store::Store::create).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Created {
+    /// The parent has ended, or another worker holds it. Nothing was written.
+    ParentLost,
+    /// The run is new and durable; the owner, if there is one, holds epoch 1.
+    New,
+    /// The id is taken by this run. Nothing was written.
+    Existing(Box<RunRecord>),
+}
+
+/// A run as the store lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// Id of the run.
+    pub id: RunId,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// Version of the workflow's definition when it was created.
+    pub version: u32,
+    /// Current status of the run.
+    pub status: Status,
+    /// Digest of its input.
+    pub digest: Digest,
+    /// The run that started it; `None` for a run that a program started.
+    pub parent: Option<RunId>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its status or journal last changed: the time of the newest append.
+    pub updated_at: Timestamp,
+    /// The next position: the number of events in its journal.
+    pub next: Position,
+    /// Epoch of the newest claim. Every claim raises it by one.
+    pub epoch: Epoch,
+    /// The worker that holds the run, if there is one. It may be dead: see [`Store::workers`](crate::store::Store::workers).
+    pub owner: Option<WorkerId>,
+    /// When the run becomes due; `None` once it has ended, and while only a message can wake it.
+    pub wake_at: Option<Timestamp>,
+    /// The labels that it was created with.
+    pub labels: Labels,
+    /// Its place in the order in which the runs of the store were created. A list continues behind it with
+    /// [`RunFilter::after`](crate::store::RunFilter::after).
+    pub place: Cursor,
+}
+
+/// A worker's request for due runs that no other worker holds.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// The worker that asks; owner of the leases it gets.
+    pub worker: WorkerId,
+    /// The time by its clock. Runs due later are not claimed.
+    pub now: Timestamp,
+    /// Workers whose leases it has seen expire. Their runs count as free.
+    pub silent: Vec<SilentWorker>,
+    /// The most runs to claim.
+    pub limit: usize,
+    /// Only runs of these workflows. Ignored with `only`.
+    pub workflows: Vec<String>,
+    /// Only this run, whether or not it is due. Leases and terminal statuses still hold.
+    pub only: Option<RunId>,
+}
+
+/// The right to advance a run, for as long as its worker renews. Appends carry its epoch, so that a worker that lost the
+/// run is fenced.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lease {
+    /// The run as it was when it was claimed, with the new owner and epoch.
+    pub run: RunRecord,
+    /// The silent worker that it was taken from; `None` for a run that no worker held.
+    pub taken_from: Option<WorkerId>,
+}
+
+/// A message to a run: a signal, an operator's decision, a request to cancel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Its number, assigned by the store: it rises from message to message of a run. 0 until the message is sent.
+    pub seq: u64,
+    /// Its id. A second message with the same id to the same run is dropped, also after the first was consumed.
+    pub id: String,
+    /// What it is about, for example `signal:paid` or `cancel`.
+    pub topic: String,
+    /// Its content as JSON.
+    pub payload: Payload,
+    /// When it was sent, by the sender's clock.
+    pub at: Timestamp,
+}
+
+/// How much a run's inbox holds that no append has consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// How many messages.
+    pub messages: usize,
+    /// Bytes of JSON in their payloads.
+    pub bytes: usize,
+}
+
+impl Unread {
+    /// What one message adds to an inbox.
+    pub fn of(message: &Message) -> Self {
+        Self { messages: 1, bytes: message.payload.as_str().len() }
+    }
+}
+
+impl std::iter::Sum for Unread {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |sum, part| Self {
+            messages: sum.messages.saturating_add(part.messages),
+            bytes: sum.bytes.saturating_add(part.bytes),
+        })
+    }
+}
+
+/// Result of [`Store::send`](crate::store::Store::send).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The message is durably in the inbox.
+    Delivered,
+    /// The run got a message with that id before. Nothing was written.
+    Duplicate,
+    /// The run has ended with this status. Nothing was written.
+    RunEnded(Status),
+}
+
+/// A saved state of a fold over a journal: a cache, never the truth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Position of the first event that the state does not include.
+    pub position: Position,
+    /// The state as JSON.
+    pub state: Payload,
+}
