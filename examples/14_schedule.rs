@@ -4,7 +4,7 @@
 //! twice, and has one run.
 
 use aether::prelude::*;
-use aether::schedule::{CatchUp, Cron};
+use aether::schedule::{CatchUp, Cron, Overlap};
 
 /// Sum up a day.
 #[step(effect = "read")]
@@ -26,7 +26,11 @@ async fn main() -> Result<()> {
     let file = folder.path().join("reports.db");
     for start in 1..=2 {
         let engine = Engine::builder().sqlite(&file).start().await?;
-        let schedule = engine.schedule::<nightly>("0 3 * * *", "UTC").catch_up(CatchUp::All(7)).await?;
+        let schedule = engine
+            .schedule::<nightly>("0 3 * * *", "UTC")
+            .overlap(Overlap::Wait)
+            .catch_up(CatchUp::All(7))
+            .await?;
         let record = schedule.record().await?;
         println!("start {start}: `{}` is paused: {}", schedule.name(), record.paused);
 

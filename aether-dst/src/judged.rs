@@ -12,9 +12,9 @@ use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, ListedWait, LostRun, Message,
-    NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
-    StoredEffect, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, EndedRuns, Lease, ListedWait,
+    LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    StoreError, StoredEffect, WaitFilter, WorkerRecord,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use futures_util::FutureExt as _;
@@ -173,9 +173,8 @@ impl Store for JudgedStore {
         fn purge(&self, run: &RunId) -> Result<Purged, StoreError>;
         fn put_schedule(&self, schedule: ScheduleRecord, replaces: u64) -> Result<bool, StoreError>;
         fn schedules(&self) -> Result<Vec<ScheduleRecord>, StoreError>;
-        fn due_schedules(
-            &self, now: Timestamp, workflows: Vec<String>, limit: usize,
-        ) -> Result<Vec<ScheduleRecord>, StoreError>;
+        fn schedule(&self, name: &str) -> Result<Option<ScheduleRecord>, StoreError>;
+        fn due_schedules(&self, query: DueSchedules) -> Result<Vec<ScheduleRecord>, StoreError>;
         fn remove_schedule(&self, name: &str) -> Result<bool, StoreError>;
         fn delete_snapshots(&self) -> Result<(), StoreError>;
         fn close(&self) -> Result<(), StoreError>;

@@ -15,8 +15,8 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, ListedWait, LostRun,
-    Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    Ack, Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, EndedRuns, Lease, ListedWait,
+    LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
     StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::FutureExt as _;
@@ -440,13 +440,13 @@ impl Store for SimStore {
         self.read(|memory| now(memory.schedules()))
     }
 
-    fn due_schedules(
-        &self,
-        at: Timestamp,
-        workflows: Vec<String>,
-        limit: usize,
-    ) -> BoxFuture<'_, Answer<Vec<ScheduleRecord>>> {
-        self.read(move |memory| now(memory.due_schedules(at, workflows, limit)))
+    fn schedule(&self, name: &str) -> BoxFuture<'_, Answer<Option<ScheduleRecord>>> {
+        let name = name.to_owned();
+        self.read(move |memory| now(memory.schedule(&name)))
+    }
+
+    fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Answer<Vec<ScheduleRecord>>> {
+        self.read(move |memory| now(memory.due_schedules(query)))
     }
 
     fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Answer<bool>> {

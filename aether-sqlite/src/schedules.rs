@@ -2,10 +2,9 @@
 //!
 //! Promise: a write replaces only the revision that it names.
 
-use jiff::Timestamp;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use aether_core::store::ScheduleRecord;
+use aether_core::store::{DueSchedules, ScheduleRecord};
 
 use crate::batch::Batch;
 use crate::error::OpError;
@@ -49,22 +48,28 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<ScheduleRecord>, OpError> {
     rows.iter().map(|record| schedule(record)).collect()
 }
 
-/// The due schedules of these workflows, the longest due first.
-pub(crate) fn due(
-    conn: &Connection,
-    now: Timestamp,
-    workflows: &[String],
-    limit: usize,
-) -> Result<Vec<ScheduleRecord>, OpError> {
-    let workflows = serde_json::to_string(workflows)
+/// The schedule of this name.
+pub(crate) fn of_name(conn: &Connection, name: &str) -> Result<Option<ScheduleRecord>, OpError> {
+    let mut statement = conn.prepare_cached("SELECT record FROM aether_schedules WHERE name = ?1")?;
+    statement.query_row([name], text).optional()?.map(|record| schedule(&record)).transpose()
+}
+
+/// Due schedules, by when they are due and their names.
+pub(crate) fn due(conn: &Connection, query: &DueSchedules) -> Result<Vec<ScheduleRecord>, OpError> {
+    let workflows = serde_json::to_string(&query.workflows)
         .map_err(|error| OpError::Row(format!("names of workflows are no JSON: {error}")))?;
     let mut statement = conn.prepare_cached(
         "SELECT record FROM aether_schedules
-         WHERE due_at <= ?1 AND workflow IN (SELECT value FROM json_each(?2))
-         ORDER BY due_at LIMIT ?3",
+         WHERE due_at <= ?1 AND (due_at, name) > (?2, ?3)
+             AND workflow IN (SELECT value FROM json_each(?4))
+         ORDER BY due_at, name LIMIT ?5",
     )?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![now.as_microsecond(), workflows, limit], text)?;
+    let (due, name) = match &query.after {
+        Some((due, name)) => (due.as_microsecond(), name.as_str()),
+        None => (i64::MIN, ""),
+    };
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![query.now.as_microsecond(), due, name, workflows, limit], text)?;
     rows.collect::<Result<Vec<_>, _>>()?.iter().map(|record| schedule(record)).collect()
 }
 

@@ -18,9 +18,9 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Durability, EndedRuns, Lease, ListedWait, LostRun, Message,
-    NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
-    Unread, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, EndedRuns, Lease, ListedWait,
+    LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    StoreError, Unread, WaitFilter, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -439,13 +439,13 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(schedules::all))
     }
 
-    fn due_schedules(
-        &self,
-        now: Timestamp,
-        workflows: Vec<String>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        Box::pin(self.readers.ask(move |conn| schedules::due(conn, now, &workflows, limit)))
+    fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
+        let name = name.to_owned();
+        Box::pin(self.readers.ask(move |conn| schedules::of_name(conn, &name)))
+    }
+
+    fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| schedules::due(conn, &query)))
     }
 
     fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {

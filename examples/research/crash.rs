@@ -12,9 +12,9 @@ use aether::store::journal::LargeValue;
 use aether::store::journal::StoredFrame;
 use aether::store::ledger::LedgerEntry;
 use aether::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease,
-    ListedWait, LostRun, Message, NewRun, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot,
-    Store, StoreError, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, DurableWatermark, EndedRuns,
+    Lease, ListedWait, LostRun, Message, NewRun, Purged, RunFilter, RunRecord, ScheduleRecord, Sent,
+    Snapshot, Store, StoreError, WaitFilter, WorkerRecord,
 };
 use jiff::Timestamp;
 
@@ -191,13 +191,11 @@ impl Store for CrashingStore {
     fn schedules(&self) -> Answer<'_, Vec<ScheduleRecord>> {
         self.inner.schedules()
     }
-    fn due_schedules(
-        &self,
-        now: Timestamp,
-        workflows: Vec<String>,
-        limit: usize,
-    ) -> Answer<'_, Vec<ScheduleRecord>> {
-        self.inner.due_schedules(now, workflows, limit)
+    fn schedule(&self, name: &str) -> Answer<'_, Option<ScheduleRecord>> {
+        self.inner.schedule(name)
+    }
+    fn due_schedules(&self, query: DueSchedules) -> Answer<'_, Vec<ScheduleRecord>> {
+        self.inner.due_schedules(query)
     }
     fn remove_schedule(&self, name: &str) -> Answer<'_, bool> {
         self.inner.remove_schedule(name)

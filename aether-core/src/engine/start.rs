@@ -260,7 +260,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
     }
 }
 
-pub(super) fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(), StartError> {
+fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(), StartError> {
     let difference = if existing.parent.is_some() {
         "a parent: it is a child run"
     } else if existing.workflow != workflow {

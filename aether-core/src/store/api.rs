@@ -23,7 +23,7 @@ use crate::store::purge::{EndedRuns, Purged};
 use crate::store::records::{
     ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
-use crate::store::schedules::ScheduleRecord;
+use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
 use crate::store::workers::{LostRun, WorkerRecord};
 
@@ -466,14 +466,11 @@ pub trait Store: Any + Send + Sync + Debug {
     /// All schedules, by name.
     fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>>;
 
-    /// The schedules of these workflows whose [`ScheduleRecord::due_at`] is not after `now`, the longest due first, at most
-    /// `limit`.
-    fn due_schedules(
-        &self,
-        now: Timestamp,
-        workflows: Vec<String>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>>;
+    /// The schedule of this name; `None` when there is none.
+    fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>>;
+
+    /// The schedules whose [`ScheduleRecord::due_at`] is not after the query's time, by that time and their names.
+    fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>>;
 
     /// Deletes the schedule of this name; says whether there was one. The runs that it started stay.
     fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>>;

@@ -27,7 +27,7 @@ use crate::store::purge::{EndedRuns, Purged};
 use crate::store::records::{
     ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
-use crate::store::schedules::ScheduleRecord;
+use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
 use crate::store::workers::{LostRun, WorkerRecord};
 use crate::vocabulary::contract::Status;
@@ -605,13 +605,12 @@ impl Store for MemoryStore {
         self.answer(|content| Ok(content.schedules.all()))
     }
 
-    fn due_schedules(
-        &self,
-        now: Timestamp,
-        workflows: Vec<String>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        self.answer(|content| Ok(content.schedules.due(now, &workflows, limit)))
+    fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
+        self.answer(|content| Ok(content.schedules.get(name)))
+    }
+
+    fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.answer(|content| Ok(content.schedules.due(&query)))
     }
 
     fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {

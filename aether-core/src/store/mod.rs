@@ -27,7 +27,7 @@ pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
 pub use records::{ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread};
 pub use schedules::{
-    CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
+    CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };
 pub use waits::{ListedWait, OpenWait, WaitChange, WaitFilter, WaitPlace};
 pub use workers::{LostRun, SilentWorker, WorkerRecord};

@@ -4,7 +4,7 @@
 //! Promise: the decision about a tick is written before its run is created, and the run's id follows from schedule and
 //! tick. So each tick is decided once and has at most one run, however many workers look.
 
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::id::{RunId, RunIdError};
@@ -35,7 +35,8 @@ pub enum CatchUp {
     /// The newest is started, the others are skipped.
     #[default]
     Last,
-    /// The newest of them are started, at most so many, in order.
+    /// The newest of them are started, at most so many, in order. Not with [`Overlap::Skip`], which would skip all but the
+    /// first.
     All(u16),
 }
 
@@ -68,6 +69,8 @@ pub struct ScheduleSpec {
 pub enum TickOutcome {
     /// Its run was started.
     Started,
+    /// Its run was started by hand.
+    Triggered,
     /// It was skipped because the run of an earlier tick was open.
     Overlapped,
     /// It was skipped because it was missed.
@@ -76,7 +79,14 @@ pub enum TickOutcome {
     Failed(String),
 }
 
-/// A tick and what became of it; ticks in a row with one outcome other than [`TickOutcome::Started`] are one.
+impl TickOutcome {
+    /// Whether no run was to be started.
+    fn is_skipped(&self) -> bool {
+        matches!(self, Self::Overlapped | Self::Missed)
+    }
+}
+
+/// A tick and what became of it. Ticks in a row that were skipped for one reason are one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tick {
     /// When it was due.
@@ -98,7 +108,7 @@ pub struct ScheduleRecord {
     pub paused: bool,
     /// The first tick that is not decided.
     pub next: Timestamp,
-    /// Ticks that are to be started, and perhaps are.
+    /// Ticks that are decided to be started, and perhaps are; a few at most.
     pub starting: Vec<Timestamp>,
     /// The newest tick whose run was to be started.
     pub last: Option<Timestamp>,
@@ -114,7 +124,7 @@ impl ScheduleRecord {
     /// How many of the newest ticks a record keeps.
     pub const RECENT: usize = 20;
 
-    /// When a worker must look at it; `None` while it is paused and nothing is to be started.
+    /// When a worker must look at it; `None` while it is paused.
     ///
     /// ```
     /// # use aether_core::store::ScheduleRecord;
@@ -123,14 +133,13 @@ impl ScheduleRecord {
     /// }
     /// ```
     pub fn due_at(&self) -> Option<Timestamp> {
-        let decided = self.starting.first().copied();
-        decided.or_else(|| (!self.paused).then_some(self.next))
+        (!self.paused).then(|| self.starting.first().copied().unwrap_or(self.next))
     }
 
     /// Keeps what became of ticks, and forgets the oldest.
     pub(crate) fn keep(&mut self, tick: Tick) {
         match self.recent.last_mut() {
-            Some(last) if tick.outcome != TickOutcome::Started && last.outcome == tick.outcome => {
+            Some(last) if tick.outcome.is_skipped() && last.outcome == tick.outcome => {
                 last.until = tick.until;
             }
             _ => self.recent.push(tick),
@@ -138,6 +147,19 @@ impl ScheduleRecord {
         let surplus = self.recent.len().saturating_sub(Self::RECENT);
         self.recent.drain(..surplus);
     }
+}
+
+/// Which due schedules to list.
+#[derive(Clone, Debug)]
+pub struct DueSchedules {
+    /// Only those that are due then.
+    pub now: Timestamp,
+    /// Only schedules of these workflows.
+    pub workflows: Vec<String>,
+    /// Only schedules behind this one: when it is due, and its name.
+    pub after: Option<(Timestamp, String)>,
+    /// The most schedules to list.
+    pub limit: usize,
 }
 
 /// Id of the run of one tick: `schedule:nightly:2026-11-22T03:00:00Z`.
@@ -163,12 +185,6 @@ pub fn tick_of_run(run: &RunId) -> Option<Timestamp> {
     // A time holds two colons, a name may hold any number.
     let (colon, _) = named.rmatch_indices(':').nth(2)?;
     named.get(colon + 1..)?.parse().ok()
-}
-
-/// `time` as a tick that somebody asks for: to the second, as cron ticks are.
-pub(crate) fn as_tick(time: Timestamp) -> Timestamp {
-    let seconds = jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Trunc);
-    time.round(seconds).unwrap_or(time)
 }
 
 const PREFIX: &str = "schedule:";

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use aether_core::labels::Labels;
 use aether_core::payload::Payload;
-use aether_core::store::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Store, Tick, TickOutcome};
+use aether_core::store::{
+    CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Store, Tick, TickOutcome,
+};
 use jiff::Timestamp;
 
 use super::kit::at;
@@ -46,15 +48,16 @@ pub async fn a_schedule_is_kept_by_name_and_revision(store: &Arc<dyn Store>) {
     let second = ScheduleRecord { revision: 2, paused: true, last: None, ..first };
     assert_eq!(store.put_schedule(second.clone(), 1).await, Ok(true));
     assert_eq!(store.put_schedule(schedule("nightly", at(99)), 1).await, Ok(false));
+    assert_eq!(store.schedule("nightly").await, Ok(Some(second.clone())));
+    assert_eq!(store.schedule("nobody").await, Ok(None));
     assert_eq!(store.schedules().await, Ok(vec![schedule("hourly", at(5)), second]));
 }
 
-/// What is due is found by its time and the names of workflows, the longest due first. A paused schedule is due only
-/// while it has decided ticks.
+/// What is due is found by its time and the names of workflows, the longest due first, in pages. A schedule with decided
+/// ticks is due at the first of them, a paused one never.
 pub async fn due_schedules_are_found_by_time_and_workflow(store: &Arc<dyn Store>) {
     let paused = ScheduleRecord { paused: true, ..schedule("paused", at(1)) };
-    let starting =
-        ScheduleRecord { paused: true, starting: vec![at(7), at(8)], ..schedule("starting", at(90)) };
+    let starting = ScheduleRecord { starting: vec![at(7), at(8)], ..schedule("starting", at(90)) };
     for record in
         [schedule("late", at(5)), schedule("early", at(3)), schedule("later", at(20)), paused, starting]
     {
@@ -63,7 +66,8 @@ pub async fn due_schedules_are_found_by_time_and_workflow(store: &Arc<dyn Store>
     let flows = |names: &[&str]| names.iter().map(|name| format!("{name}-flow")).collect::<Vec<_>>();
     let all = flows(&["late", "early", "later", "paused", "starting"]);
     let due = async |now: u64, workflows: Vec<String>, limit: usize| {
-        let due = store.due_schedules(at(now), workflows, limit).await.unwrap();
+        let query = DueSchedules { now: at(now), workflows, after: None, limit };
+        let due = store.due_schedules(query).await.unwrap();
         due.into_iter().map(|schedule| schedule.name).collect::<Vec<_>>()
     };
     assert_eq!(due(2, all.clone(), 9).await, [""; 0]);
@@ -71,6 +75,21 @@ pub async fn due_schedules_are_found_by_time_and_workflow(store: &Arc<dyn Store>
     assert_eq!(due(19, all.clone(), 9).await, ["early", "late", "starting"]);
     assert_eq!(due(19, all, 1).await, ["early"]);
     assert_eq!(due(19, flows(&["late", "nobody"]), 9).await, ["late"]);
+    // The next page begins behind the last one, also among those that are due at one time.
+    for record in [schedule("late-b", at(5)), schedule("late-a", at(5))] {
+        assert_eq!(store.put_schedule(record, 0).await, Ok(true));
+    }
+    let (mut after, mut pages) = (None, Vec::new());
+    let workflows = flows(&["late", "early", "late-a", "late-b"]);
+    loop {
+        let query =
+            DueSchedules { now: at(19), workflows: workflows.clone(), after: after.clone(), limit: 2 };
+        let page = store.due_schedules(query).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = last.due_at().map(|due| (due, last.name.clone()));
+        pages.push(page.into_iter().map(|schedule| schedule.name).collect::<Vec<_>>());
+    }
+    assert_eq!(pages, [["early", "late"], ["late-a", "late-b"]]);
     assert_eq!(due(19, Vec::new(), 9).await, [""; 0]);
 }
 

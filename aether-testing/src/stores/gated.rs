@@ -14,9 +14,9 @@ use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Durability, DurableWatermark, EndedRuns, Lease,
-    ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent,
-    Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, DurableWatermark, EndedRuns,
+    Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord,
+    Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -380,13 +380,12 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Read, || self.inner.schedules())
     }
 
-    fn due_schedules(
-        &self,
-        now: Timestamp,
-        workflows: Vec<String>,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        self.call(StoreCall::Read, || self.inner.due_schedules(now, workflows, limit))
+    fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.schedule(name))
+    }
+
+    fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.due_schedules(query))
     }
 
     fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {

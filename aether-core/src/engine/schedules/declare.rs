@@ -217,6 +217,9 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
             return Err(ScheduleError::NoInput { name, workflow, input });
         };
         let input = input.map_err(|error| ScheduleError::Input { name: name.clone(), error })?;
+        if matches!((overlap, catch_up), (Overlap::Skip, CatchUp::All(_))) {
+            return Err(ScheduleError::SkippedCatchUp { name });
+        }
         let labels = labels.map_err(|error| ScheduleError::Label { name: name.clone(), error })?;
         let (size, limit) = (input.as_str().len(), engine.inner.shared.limits.payload);
         if size > limit {
@@ -252,7 +255,9 @@ impl<'e, W: Workflow> IntoFuture for NewSchedule<'e, W> {
                 // Two schedules of one name, one after the other, share no revision.
                 revision: u64::try_from(created_at.as_microsecond()).unwrap_or(0).max(1),
             };
-            if !inner.shared.store.put_schedule(first, 0).await? {
+            let store = &inner.shared.store;
+            let is_new = store.schedule(&name).await?.is_none() && store.put_schedule(first, 0).await?;
+            if !is_new {
                 change(inner, &name, |schedule| {
                     let ticks_differ = (&schedule.spec.cron, &schedule.spec.zone) != (&spec.cron, &spec.zone);
                     schedule.spec = spec.clone();

@@ -36,6 +36,14 @@ pub enum ScheduleError {
         /// Type of its input.
         input: &'static str,
     },
+    /// All missed ticks are to be started, and a tick is to be skipped while an earlier run is open.
+    #[error(
+        "schedule `{name}` has `CatchUp::All`, and `Overlap::Skip` would skip all but the first of them: say `.overlap(Overlap::Wait)` for one after the other, or `Overlap::Allow` for all at once"
+    )]
+    SkippedCatchUp {
+        /// Name of the schedule.
+        name: String,
+    },
     /// The input cannot be recorded.
     #[error("the input of schedule `{name}` cannot be recorded: {error}")]
     Input {

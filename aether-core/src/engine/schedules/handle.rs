@@ -4,18 +4,18 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Inner, now};
 use crate::engine::schedules::error::ScheduleError;
-use crate::engine::start::{StartError, same_run};
+use crate::engine::start::StartError;
 use crate::policy::cron::Cron;
+use crate::run::program::RegisteredWorkflow;
 use crate::store::records::Created;
-use crate::store::schedules::{ScheduleRecord, ScheduleSpec, as_tick, run_of_tick};
+use crate::store::schedules::{ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick};
 use crate::vocabulary::id::RunId;
-use crate::vocabulary::payload::Digest;
 
 /// A schedule that is declared. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -51,13 +51,21 @@ impl Schedule {
         find(&self.inner, &self.name).await
     }
 
-    /// Starts nothing from now on, until [`Schedule::resume`]. Runs that were started go on. Pausing a paused schedule does
+    /// Starts nothing from now on, until [`Schedule::resume`]: ticks that are due and not started are missed. Runs that were
+    /// started go on; one that a worker is about to start at this moment may still be. Pausing a paused schedule does
     /// nothing.
     ///
     /// # Errors
     /// [`ScheduleError::Unknown`] when it was removed.
     pub async fn pause(&self) -> Result<(), ScheduleError> {
-        change(&self.inner, &self.name, |schedule| schedule.paused = true).await
+        change(&self.inner, &self.name, |schedule| {
+            schedule.paused = true;
+            let starting = std::mem::take(&mut schedule.starting);
+            if let (Some(&at), Some(&until)) = (starting.first(), starting.last()) {
+                schedule.keep(Tick { at, until, outcome: TickOutcome::Missed });
+            }
+        })
+        .await
     }
 
     /// Ends a pause: the next tick after now is the first. What ticked during the pause is not caught up with.
@@ -79,8 +87,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Starts a run now, as for a tick at this second, whatever else is running and also while the schedule is paused.
-    /// Twice in one second it is the same run.
+    /// Starts a run now, whatever else is running and also while the schedule is paused.
     ///
     /// ```
     /// # use aether_core::engine::{Schedule, ScheduleError};
@@ -94,11 +101,21 @@ impl Schedule {
     /// [`ScheduleError::Unknown`] when it was removed, [`ScheduleError::NotLinked`] when its workflow is not linked here,
     /// and [`ScheduleError::Start`] when the run cannot be started.
     pub async fn trigger(&self) -> Result<RunHandle<AnyWorkflow>, ScheduleError> {
-        self.trigger_for(now(&self.inner)).await
+        let schedule = self.record().await?;
+        let mut tick = now(&self.inner);
+        loop {
+            let (id, is_new) = start(&self.inner, &schedule, tick).await?;
+            if is_new {
+                self.note_triggered(tick).await?;
+                return Ok(RunHandle::of(&self.inner, id));
+            }
+            // Another call was made at the same time by this clock.
+            tick = tick.saturating_add(SignedDuration::from_micros(1)).unwrap_or(Timestamp::MAX);
+        }
     }
 
-    /// Starts the run of the tick at `time` (to the second), unless it was started: for ticks that were missed, or that
-    /// were before the schedule.
+    /// Starts the run of the tick at `time`, unless it was started: for ticks that were missed, or that were before the
+    /// schedule.
     ///
     /// ```
     /// # use aether_core::engine::{Schedule, ScheduleError};
@@ -114,10 +131,22 @@ impl Schedule {
     ///
     /// # Errors
     /// As [`Schedule::trigger`].
-    pub async fn trigger_for(&self, time: jiff::Timestamp) -> Result<RunHandle<AnyWorkflow>, ScheduleError> {
+    pub async fn trigger_for(&self, time: Timestamp) -> Result<RunHandle<AnyWorkflow>, ScheduleError> {
         let schedule = self.record().await?;
-        let id = start(&self.inner, &schedule, as_tick(time)).await?;
+        let (id, is_new) = start(&self.inner, &schedule, time).await?;
+        if is_new {
+            self.note_triggered(time).await?;
+        }
         Ok(RunHandle::of(&self.inner, id))
+    }
+
+    async fn note_triggered(&self, at: Timestamp) -> Result<(), ScheduleError> {
+        let triggered = Tick { at, until: at, outcome: TickOutcome::Triggered };
+        match change(&self.inner, &self.name, |schedule| schedule.keep(triggered.clone())).await {
+            // It was removed meanwhile; the run was started.
+            Err(ScheduleError::Unknown { .. }) => Ok(()),
+            noted => noted,
+        }
     }
 
     /// Deletes the schedule; says whether it was there. The runs that it started stay.
@@ -129,10 +158,9 @@ impl Schedule {
     }
 }
 
-async fn find(inner: &Inner, name: &str) -> Result<ScheduleRecord, ScheduleError> {
-    let all = inner.shared.store.schedules().await?;
+pub(super) async fn find(inner: &Inner, name: &str) -> Result<ScheduleRecord, ScheduleError> {
     let unknown = || ScheduleError::Unknown { name: name.into() };
-    all.into_iter().find(|schedule| schedule.name == name).ok_or_else(unknown)
+    inner.shared.store.schedule(name).await?.ok_or_else(unknown)
 }
 
 /// Changes a schedule, again and again until no other change came between reading and writing it.
@@ -156,21 +184,26 @@ pub(super) async fn change(
     }
 }
 
-/// Starts the run of a tick; a run that exists is the same.
+/// The workflow that a schedule starts, where it is linked here: of the same name and in the same module.
+pub(super) fn linked(inner: &Inner, schedule: &ScheduleRecord) -> Option<RegisteredWorkflow> {
+    let ScheduleSpec { workflow, module, .. } = &schedule.spec;
+    inner.workflow(workflow, module).filter(|linked| linked.def.module == module)
+}
+
+/// Starts the run of a tick, and says whether it is new; a run that exists is the same.
 pub(super) async fn start(
     inner: &Arc<Inner>,
     schedule: &ScheduleRecord,
     tick: Timestamp,
-) -> Result<RunId, ScheduleError> {
+) -> Result<(RunId, bool), ScheduleError> {
     let ScheduleRecord { name, spec, .. } = schedule;
-    let ScheduleSpec { workflow, module, input, labels, .. } = spec;
+    let ScheduleSpec { workflow, input, labels, .. } = spec;
     let id = run_of_tick(name, tick).map_err(|error| ScheduleError::Name { name: name.clone(), error })?;
     let not_linked = || ScheduleError::NotLinked { name: name.clone(), workflow: workflow.clone() };
-    let registered = inner.workflow(workflow, module).ok_or_else(not_linked)?;
+    let registered = linked(inner, schedule).ok_or_else(not_linked)?;
     if inner.is_stopping() {
         return Err(StartError::ShutDown { run: id }.into());
     }
-    let digest = Digest::of(input).map_err(|error| ScheduleError::Input { name: name.clone(), error })?;
     let new = NewRunOf {
         workflow: registered,
         id: id.clone(),
@@ -180,9 +213,12 @@ pub(super) async fn start(
         parent_epoch: None,
         unique: false,
     };
-    if let Created::Existing(existing) = create_run(inner, new, None).await? {
-        same_run(&existing, workflow, &digest)?;
-        inner.wake_scheduler.notify_one();
+    let Created::Existing(existing) = create_run(inner, new, None).await? else { return Ok((id, true)) };
+    // With another input, too: the schedule was changed after the run was started, and a tick has one run.
+    if existing.workflow != *workflow {
+        let difference = "another workflow";
+        return Err(StartError::IdTaken { run: id, workflow: existing.workflow, difference }.into());
     }
-    Ok(id)
+    inner.wake_scheduler.notify_one();
+    Ok((id, false))
 }

@@ -7,22 +7,25 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::select;
+use futures_util::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 
 use crate::engine::inner::{Inner, now};
 use crate::engine::schedules::decision::decide;
 use crate::engine::schedules::error::ScheduleError;
-use crate::engine::schedules::handle::{change, start};
+use crate::engine::schedules::handle::{change, find, linked, start};
 use crate::engine::start::StartError;
 use crate::policy::cron::Cron;
 use crate::store::error::StoreError;
-use crate::store::schedules::{ScheduleRecord, Tick, TickOutcome, run_of_tick};
+use crate::store::schedules::{DueSchedules, ScheduleRecord, Tick, TickOutcome, run_of_tick};
 use crate::vocabulary::environment::{Environment, later};
 
 /// How often a worker looks, at most. An engine that polls less often looks when it polls.
 const LOOK: Duration = Duration::from_secs(1);
-/// How many schedules one look takes.
-const BATCH: usize = 100;
+/// How many schedules are read at a time.
+const BATCH: usize = 256;
+/// How many are advanced at the same time, so that their writes share commits.
+const AT_ONCE: usize = 64;
 
 /// Looks for due ticks until the engine stops.
 pub(crate) async fn tick(inner: Weak<Inner>, environment: Arc<dyn Environment>, poll: Duration) {
@@ -32,7 +35,7 @@ pub(crate) async fn tick(inner: Weak<Inner>, environment: Arc<dyn Environment>, 
         let (wake, next) = {
             let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
             let next = look(&inner, pause).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "cannot look for schedules that are due");
+                tracing::warn!(target: "aether::engine", %error, "cannot look for schedules that are due");
                 None
             });
             (Arc::clone(&inner.wake_ticking), next)
@@ -47,29 +50,52 @@ pub(crate) async fn tick(inner: Weak<Inner>, environment: Arc<dyn Environment>, 
 
 /// Advances what is due; returns when to look again, if that is before the pause is over.
 async fn look(inner: &Arc<Inner>, pause: Duration) -> Result<Option<Timestamp>, StoreError> {
-    let (workflows, horizon) = (inner.workflow_names(), later(now(inner), pause));
-    let mut again = None;
-    for schedule in inner.shared.store.due_schedules(horizon, workflows, BATCH).await? {
-        match schedule.due_at() {
-            Some(due) if due > now(inner) => return Ok(again.or(Some(due))),
-            _ if inner.is_stopping() => break,
-            _ => {}
-        }
-        let name = schedule.name.clone();
-        match advance(inner, schedule).await {
-            // Its next tick may be near.
-            Ok(true) => again = Some(now(inner)),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(schedule = name, %error, "cannot start what a schedule has due"),
+    let horizon = later(now(inner), pause);
+    let mut query =
+        DueSchedules { now: horizon, workflows: inner.workflow_names(), after: None, limit: BATCH };
+    let mut next: Option<Timestamp> = None;
+    // Page after page: those that are due and wait, or whose zone this machine does not know, hide no others.
+    loop {
+        let page = inner.shared.store.due_schedules(query.clone()).await?;
+        let is_last = page.len() < BATCH;
+        query.after = page.last().and_then(|last| last.due_at().map(|due| (due, last.name.clone())));
+        let looked: Vec<Option<Timestamp>> = stream::iter(page)
+            .map(|schedule| look_at(inner, schedule))
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        next = looked.into_iter().flatten().chain(next).min();
+        if is_last || inner.is_stopping() {
+            return Ok(next);
         }
     }
-    Ok(again)
+}
+
+/// Advances one schedule; returns when to look at it again, if that is soon.
+async fn look_at(inner: &Arc<Inner>, schedule: ScheduleRecord) -> Option<Timestamp> {
+    let due = schedule.due_at()?;
+    if due > now(inner) {
+        return Some(due);
+    }
+    let name = schedule.name.clone();
+    match advance(inner, schedule).await {
+        // Its next tick may be near.
+        Ok(true) => Some(now(inner)),
+        Ok(false) => None,
+        Err(error) => {
+            tracing::warn!(target: "aether::engine", schedule = name, %error, "cannot start what a schedule has due");
+            None
+        }
+    }
 }
 
 /// Starts what is decided, or decides what is due and starts that. Says whether anything has changed.
 async fn advance(inner: &Arc<Inner>, schedule: ScheduleRecord) -> Result<bool, ScheduleError> {
+    // A worker that has the workflow advances it.
+    if linked(inner, &schedule).is_none() {
+        return Ok(false);
+    }
     if !schedule.starting.is_empty() {
-        // What else is due is decided by the next look: others may have written the schedule meanwhile.
         return start_decided(inner, &schedule).await.map(|()| true);
     }
     let cron = Cron::parse(&schedule.spec.cron, &schedule.spec.zone)?;
@@ -93,22 +119,29 @@ async fn is_open(inner: &Inner, schedule: &ScheduleRecord) -> Result<bool, Sched
 
 async fn start_decided(inner: &Arc<Inner>, schedule: &ScheduleRecord) -> Result<(), ScheduleError> {
     for at in schedule.starting.iter().copied() {
-        let failed = match start(inner, schedule, at).await {
-            Ok(_) => None,
-            // Another look tries again.
+        // It may have been paused or removed since, or another worker was first.
+        let current = find(inner, &schedule.name).await?;
+        if current.paused || !current.starting.contains(&at) {
+            continue;
+        }
+        let outcome = match start(inner, &current, at).await {
+            Ok(_) => TickOutcome::Started,
+            // Another look, or another worker, tries again.
             Err(
                 error @ (ScheduleError::Store(_)
+                | ScheduleError::NotLinked { .. }
                 | ScheduleError::Start(StartError::Store(_) | StartError::ShutDown { .. })),
             ) => return Err(error),
             Err(error) => {
-                tracing::error!(schedule = schedule.name, tick = %at, %error, "a tick has no run");
-                Some(TickOutcome::Failed(error.to_string()))
+                tracing::error!(target: "aether::engine", schedule = schedule.name, tick = %at, %error, "a tick has no run");
+                TickOutcome::Failed(error.to_string())
             }
         };
         change(inner, &schedule.name, |schedule| {
+            let is_decided = schedule.starting.contains(&at);
             schedule.starting.retain(|starting| *starting != at);
-            if let Some(outcome) = &failed {
-                schedule.recent.retain(|tick| tick.at != at);
+            // Another worker has noted it, unless a pause came in between.
+            if is_decided || schedule.paused {
                 schedule.keep(Tick { at, until: at, outcome: outcome.clone() });
             }
         })

@@ -4,9 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
-
-use crate::store::schedules::ScheduleRecord;
+use crate::store::schedules::{DueSchedules, ScheduleRecord};
 
 #[derive(Debug, Default)]
 pub(super) struct Schedules(BTreeMap<String, ScheduleRecord>);
@@ -24,13 +22,21 @@ impl Schedules {
         self.0.values().cloned().collect()
     }
 
-    pub(super) fn due(&self, now: Timestamp, workflows: &[String], limit: usize) -> Vec<ScheduleRecord> {
+    pub(super) fn get(&self, name: &str) -> Option<ScheduleRecord> {
+        self.0.get(name).cloned()
+    }
+
+    pub(super) fn due(&self, query: &DueSchedules) -> Vec<ScheduleRecord> {
+        let place = |schedule: &ScheduleRecord| schedule.due_at().map(|due| (due, schedule.name.clone()));
         let is_due = |schedule: &&ScheduleRecord| {
-            workflows.contains(&schedule.spec.workflow) && schedule.due_at().is_some_and(|due| due <= now)
+            query.workflows.contains(&schedule.spec.workflow)
+                && place(schedule).is_some_and(|place| {
+                    place.0 <= query.now && query.after.as_ref().is_none_or(|after| place > *after)
+                })
         };
         let mut due: Vec<_> = self.0.values().filter(is_due).cloned().collect();
-        due.sort_by_key(ScheduleRecord::due_at);
-        due.truncate(limit);
+        due.sort_by_key(place);
+        due.truncate(query.limit);
         due
     }
 

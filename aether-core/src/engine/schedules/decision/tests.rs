@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::decide;
 use crate::policy::cron::Cron;
-use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, TickOutcome};
+use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
 
@@ -43,8 +43,10 @@ fn hourly(overlap: Overlap, catch_up: CatchUp) -> ScheduleRecord {
 fn decision(schedule: &ScheduleRecord, now: &str, open: bool) -> Option<(Vec<i8>, Vec<String>, i8)> {
     let hour = |tick: Timestamp| tick.to_zoned(jiff::tz::TimeZone::UTC).hour();
     let decided = decide(schedule, &Cron::parse("0 * * * *", "UTC").unwrap(), at(now), open)?;
-    let others = decided.recent.iter().filter(|tick| tick.outcome != TickOutcome::Started);
-    let others = others.map(|tick| format!("{:?} {}-{}", tick.outcome, hour(tick.at), hour(tick.until)));
+    let others = decided
+        .recent
+        .iter()
+        .map(|tick| format!("{:?} {}-{}", tick.outcome, hour(tick.at), hour(tick.until)));
     Some((decided.starting.iter().map(|tick| hour(*tick)).collect(), others.collect(), hour(decided.next)))
 }
 
@@ -68,6 +70,8 @@ fn missed_ticks_are_caught_up_with_as_the_policy_says() {
     assert_eq!(after(Skip, CatchUp::Last, "05:30:00"), Some((vec![5], missed("1-4"), 6)));
     assert_eq!(after(Allow, CatchUp::All(2), "05:30:00"), Some((vec![4, 5], missed("1-3"), 6)));
     assert_eq!(after(Allow, CatchUp::All(9), "03:30:00"), Some((vec![1, 2, 3], vec![], 4)));
+    // With the default overlap no more than one can run, and that is the newest.
+    assert_eq!(after(Skip, CatchUp::All(9), "05:30:00"), Some((vec![5], missed("1-4"), 6)));
     // One after the other: the next look decides the rest.
     assert_eq!(after(Wait, CatchUp::All(9), "03:30:00"), Some((vec![1], vec![], 2)));
 }
@@ -90,9 +94,26 @@ fn what_was_skipped_in_a_row_is_kept_as_one_and_the_list_is_short() {
     assert_eq!(schedule.recent.len(), 1);
     assert_eq!((schedule.recent[0].at, schedule.recent[0].until), (at("01:00:00"), at("01:58:00")));
     for minute in 0..59 {
-        schedule = decide(&schedule, &cron, at(&format!("02:{minute:02}:00")), false).unwrap();
+        let at = at(&format!("02:{minute:02}:00"));
+        schedule.keep(Tick { at, until: at, outcome: TickOutcome::Started });
     }
     assert_eq!(schedule.recent.len(), ScheduleRecord::RECENT);
+}
+
+/// A year of missed minutes is decided in parts that a record can hold.
+#[test]
+fn a_long_backlog_is_decided_in_parts() {
+    let cron = Cron::parse("* * * * *", "UTC").unwrap();
+    let mut schedule = hourly(Overlap::Allow, CatchUp::All(100));
+    let mut started = Vec::new();
+    while let Some(decided) = decide(&schedule, &cron, at("23:00:30"), false) {
+        assert!(decided.starting.len() <= 16);
+        started.extend(decided.starting.iter().copied());
+        schedule = ScheduleRecord { starting: Vec::new(), ..decided };
+    }
+    let newest: Vec<_> = cron.after(at("21:20:00")).take(100).collect();
+    assert_eq!(started, newest);
+    assert_eq!(schedule.next, at("23:01:00"));
 }
 
 #[test]
