@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::engine::EngineBuilder;
+use aether::engine::{EngineBuilder, Environment as _};
 use aether::prelude::*;
 use aether::schedule::{CatchUp, CronError, Overlap, ScheduleError, TickOutcome};
 use aether::store::memory::MemoryStore;
@@ -138,12 +138,22 @@ async fn an_open_run_skips_delays_or_allows_the_next() {
 async fn a_paused_schedule_starts_nothing_and_forgets_its_ticks() {
     let (store, world) = (MemoryStore::new(), world());
     let engine = engine(&store, &world).start().await.unwrap();
-    let schedule = engine.schedule::<hourly>("0 * * * *", "UTC").catch_up(CatchUp::All(9)).await.unwrap();
+    let schedule = engine
+        .schedule::<hourly>("0 * * * *", "UTC")
+        .overlap(Overlap::Allow)
+        .catch_up(CatchUp::All(9))
+        .await
+        .unwrap();
     sleep(HOUR).await;
     schedule.pause().await.unwrap();
     sleep(2 * HOUR).await;
     // Declared again, as by a program that starts, it stays paused.
-    engine.schedule::<hourly>("0 * * * *", "UTC").catch_up(CatchUp::All(9)).await.unwrap();
+    engine
+        .schedule::<hourly>("0 * * * *", "UTC")
+        .overlap(Overlap::Allow)
+        .catch_up(CatchUp::All(9))
+        .await
+        .unwrap();
     sleep(HOUR).await;
     assert_eq!(ticks(&store).await, hours([1]));
     // By hand it starts all the same, once for each tick.
@@ -272,4 +282,96 @@ async fn a_tick_whose_run_cannot_start_says_why() {
         "{recent:?}"
     );
     assert_eq!(recent[1].outcome, TickOutcome::Started);
+}
+
+/// As many schedules as one page of a look, and more, wait for runs that are open. The others tick on.
+#[tokio::test(start_paused = true)]
+async fn schedules_that_wait_hide_no_others() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    for number in 0..300 {
+        let name = format!("waits-{number}");
+        engine.schedule::<slow>("@hourly", "UTC").input(100).name(name).overlap(Overlap::Wait).await.unwrap();
+    }
+    engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
+    sleep(5 * HOUR).await;
+    let ticked = store.runs(RunFilter::new().id_prefix("schedule:hourly:")).await.unwrap();
+    assert_eq!(ticked.len(), 5);
+    let waiting = store.runs(RunFilter::new().id_prefix("schedule:waits-")).await.unwrap();
+    assert_eq!(waiting.len(), 300);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_stops_a_backlog() {
+    let (store, world) = (MemoryStore::new(), world());
+    let first = engine(&store, &world).start().await.unwrap();
+    let declare = async |engine: &Engine| {
+        let schedule = engine.schedule::<hourly>("* * * * *", "UTC").overlap(Overlap::Allow);
+        schedule.catch_up(CatchUp::All(5_000)).await.unwrap()
+    };
+    declare(&first).await;
+    first.shutdown().await.unwrap();
+    sleep(50 * HOUR).await;
+    // Decided and not started, as a worker leaves it that dies.
+    let mut decided = store.schedules().await.unwrap().remove(0);
+    let replaces = decided.revision;
+    decided.starting = (1..=10).map(|minute| decided.next + minute * MINUTE).collect();
+    decided.revision += 1;
+    assert!(store.put_schedule(decided, replaces).await.unwrap());
+    let second = engine(&store, &world).max_active(10).start().await.unwrap();
+    let schedule = second.find_schedule("hourly").await.unwrap();
+    schedule.pause().await.unwrap();
+    let started = store.runs(RunFilter::new()).await.unwrap().len();
+    sleep(HOUR).await;
+    // One may have been under way.
+    assert!(store.runs(RunFilter::new()).await.unwrap().len() <= started + 1);
+    let record = schedule.record().await.unwrap();
+    assert!(record.starting.is_empty() && record.due_at().is_none(), "{record:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_by_hand_is_another_each_time_and_is_noted() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    let schedule = engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
+    // No time passes between the calls.
+    let (one, other) = (schedule.trigger().await.unwrap(), schedule.trigger().await.unwrap());
+    assert_ne!(one.id(), other.id());
+    let tick = "2026-01-01T05:00:00Z".parse().unwrap();
+    let again = (schedule.trigger_for(tick).await.unwrap(), schedule.trigger_for(tick).await.unwrap());
+    assert_eq!(again.0.id(), again.1.id());
+    let recent = schedule.record().await.unwrap().recent;
+    assert!(
+        recent.len() == 3 && recent.iter().all(|tick| tick.outcome == TickOutcome::Triggered),
+        "{recent:?}"
+    );
+}
+
+/// Another program on the same store has a workflow of the same name in another module.
+#[tokio::test(start_paused = true)]
+async fn a_schedule_starts_the_workflow_of_its_own_module() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
+    let mut foreign = store.schedules().await.unwrap().remove(0);
+    foreign.name = "foreign".into();
+    foreign.spec.module = "other_program::reports".into();
+    assert!(store.put_schedule(foreign, 0).await.unwrap());
+    sleep(2 * HOUR).await;
+    assert_eq!(ticks(&store).await, hours([1, 2]));
+    let foreign = store.schedule("foreign").await.unwrap().unwrap();
+    assert!(
+        foreign.recent.is_empty() && foreign.next < world.now(),
+        "left to the other program: {foreign:?}"
+    );
+    let refused = engine.find_schedule("foreign").await.unwrap().trigger().await;
+    assert!(matches!(refused, Err(ScheduleError::NotLinked { .. })));
+}
+
+#[tokio::test]
+async fn what_would_skip_most_of_what_is_caught_up_with_is_refused() {
+    let engine = Engine::builder().memory().start().await.unwrap();
+    let refused = engine.schedule::<hourly>("@daily", "UTC").catch_up(CatchUp::All(7)).await.unwrap_err();
+    assert!(matches!(refused, ScheduleError::SkippedCatchUp { .. }));
+    assert!(refused.to_string().contains("Overlap::Wait"), "{refused}");
 }
