@@ -60,12 +60,47 @@ impl WaitFilter {
     /// ```
     /// use aether_core::store::WaitFilter;
     /// use aether_core::view::pending::Waiting;
-    /// let inbox = WaitFilter { limit: 50, ..WaitFilter::for_reply() };
+    /// let inbox = WaitFilter::for_reply().workflow("claim").limit(50);
     /// assert!(inbox.kinds.contains(&Waiting::Approval) && !inbox.kinds.contains(&Waiting::Timer));
     /// ```
     pub fn for_reply() -> Self {
         let kinds = Waiting::all().filter(|kind| kind.is_for_reply()).collect();
         Self { kinds, ..Self::default() }
+    }
+
+    /// Only waits of this kind; called again, of these kinds.
+    #[must_use]
+    pub fn kind(mut self, kind: Waiting) -> Self {
+        self.kinds.push(kind);
+        self
+    }
+
+    /// Only waits of this name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Only waits of runs of this workflow.
+    #[must_use]
+    pub fn workflow(mut self, name: impl Into<String>) -> Self {
+        self.workflow = Some(name.into());
+        self
+    }
+
+    /// Only waits behind this place: the next page.
+    #[must_use]
+    pub fn after(mut self, place: WaitPlace) -> Self {
+        self.after = Some(place);
+        self
+    }
+
+    /// At most so many; 0 for all.
+    #[must_use]
+    pub fn limit(mut self, waits: usize) -> Self {
+        self.limit = waits;
+        self
     }
 
     /// Whether a wait of a run of `workflow` passes the filter, its place aside.

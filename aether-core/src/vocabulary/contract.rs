@@ -74,6 +74,18 @@ impl Status {
     }
 }
 
+/// A text that is no [`Status`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no status: one of {names}", names = Status::ALL.map(Status::as_str).join(", "))]
+pub struct UnknownStatus(pub String);
+
+impl std::str::FromStr for Status {
+    type Err = UnknownStatus;
+    fn from_str(name: &str) -> Result<Self, UnknownStatus> {
+        Self::parse(name).ok_or_else(|| UnknownStatus(name.to_owned()))
+    }
+}
+
 impl std::fmt::Display for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())

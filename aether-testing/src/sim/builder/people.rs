@@ -130,8 +130,8 @@ impl<W: Workflow> Sim<W> {
         self.by_text(what, PlannedDecision::Reject { reason: reason.into() })
     }
 
-    /// Answers the question of `cx.ask(question)`. An answer of another type than the workflow asked for ends the
-    /// simulation.
+    /// Answers the question of `cx.ask(question)`, or of `cx.ask(..).named(question)`. An answer of another type than the
+    /// workflow asked for ends the simulation.
     ///
     /// ```
     /// # use aether::prelude::*;
@@ -141,14 +141,16 @@ impl<W: Workflow> Sim<W> {
     /// async fn book(cx: &mut Cx) -> Result<String> {
     ///     let seats: u32 = cx.ask("How many are you?").await?;
     ///     let name: String = cx.ask(json!({ "field": "name" })).await?;
-    ///     Ok(format!("{seats} for {name}"))
+    ///     let late: bool = cx.ask(format!("Is 22:00 too late, {name}?")).named("late").await?;
+    ///     Ok(format!("{seats} for {name}, late: {late}"))
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let sim = Sim::new::<book>()
     ///     .answer("How many are you?", 4)
+    ///     .answer("late", true)
     ///     .answers(|question| (question["field"] == "name").then_some("Ann"));
-    /// assert_eq!(sim.run(()).await.assert_completed(), "4 for Ann");
+    /// assert_eq!(sim.run(()).await.assert_completed(), "4 for Ann, late: true");
     /// # }
     /// ```
     pub fn answer<T: Serialize + Clone + Send + Sync + 'static>(
@@ -157,14 +159,18 @@ impl<W: Workflow> Sim<W> {
         answer: T,
     ) -> Self {
         let question = question.into();
-        self.answers(move |asked| (*asked == question).then(|| answer.clone()))
+        let answer: AnswerFn = Arc::new(move |asked, name| {
+            let is_it = *asked == question || question.as_str() == Some(name);
+            is_it.then(|| Payload::encode(&answer))
+        });
+        self.people(|people| people.answers.push(answer))
     }
 
     /// Answers questions of `cx.ask(..)`: the first closure that does not return `None` counts. There is an example at
     /// [`Sim::answer`].
     pub fn answers<T: Serialize>(self, answer: impl Fn(&Value) -> Option<T> + Send + Sync + 'static) -> Self {
         let answer: AnswerFn =
-            Arc::new(move |question| answer(question).map(|value| Payload::encode(&value)));
+            Arc::new(move |question, _| answer(question).map(|value| Payload::encode(&value)));
         self.people(|people| people.answers.push(answer))
     }
 

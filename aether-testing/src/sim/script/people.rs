@@ -16,7 +16,8 @@ use serde_json::Value;
 /// Changes the arguments of a call that is approved.
 pub(crate) type EditFn = Arc<dyn Fn(&Payload) -> Result<Payload, PayloadError> + Send + Sync>;
 /// Answers a question, or leaves it to the next closure.
-pub(crate) type AnswerFn = Arc<dyn Fn(&Value) -> Option<Result<Payload, PayloadError>> + Send + Sync>;
+/// From a question and the name of its wait to the answer.
+pub(crate) type AnswerFn = Arc<dyn Fn(&Value, &str) -> Option<Result<Payload, PayloadError>> + Send + Sync>;
 
 /// What an operator finds out about a call of unknown outcome, by its arguments.
 pub(crate) type ResolveFn = Arc<dyn Fn(&Payload) -> Result<Resolution, PayloadError> + Send + Sync>;
@@ -91,7 +92,7 @@ impl PeoplePlan {
     /// What a question is answered with.
     pub(crate) fn answer(&self, pending: &Pending) -> Option<Result<Payload, PayloadError>> {
         let question: Value = pending.question.as_ref()?.decode().ok()?;
-        self.answers.iter().find_map(|answer| answer(&question))
+        self.answers.iter().find_map(|answer| answer(&question, &pending.name))
     }
 }
 
