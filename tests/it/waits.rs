@@ -7,6 +7,8 @@ use aether::prelude::*;
 use aether::store::Sent;
 use aether::view::Status;
 
+use crate::seeds::kit::in_time;
+
 #[workflow]
 async fn payments(cx: &mut Cx) -> Result<Vec<u32>> {
     let first: u32 = cx.signal("paid").await?;
@@ -160,4 +162,34 @@ async fn a_resolution_of_another_type_is_refused_and_the_reason_is_kept() {
     engine.resolve(run.id(), &row.invocation, happened("7"), "ann").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 7);
     assert!(engine.verify(run.id()).await.is_ok());
+}
+
+/// A program beside the service: it starts a run, sees what waits, and decides; the service alone calls steps.
+#[tokio::test]
+async fn a_client_decides_and_advances_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agent.db");
+    let client = Engine::builder().sqlite(&file).client().start().await.unwrap();
+    let run = client.start::<consented>(()).id("r").await.unwrap();
+    assert!(!run.advance().await.unwrap());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(run.status().await.unwrap(), Status::Pending);
+
+    let service = Engine::builder().sqlite(&file).start().await.unwrap();
+    in_time(async {
+        while client.pending(run.id()).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    client.approve(run.id(), "consent", "ann").await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), "ann");
+    client.shutdown().await.unwrap();
+    service.shutdown().await.unwrap();
+}
+
+/// Ask for consent.
+#[workflow]
+async fn consented(cx: &mut Cx) -> Result<String> {
+    Ok(cx.approval("consent").await?.granted()?)
 }

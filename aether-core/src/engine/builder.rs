@@ -71,7 +71,7 @@ pub struct EngineBuilder {
     limits: Limits,
     retries: Retries,
     verifiers: Verifiers,
-    settings: Settings,
+    pub(super) settings: Settings,
     steps: Vec<RegisteredStep>,
     grace: Duration,
     cancel_grace: Duration,
@@ -152,6 +152,7 @@ impl EngineBuilder {
                 lease: Duration::from_secs(15),
                 poll: Duration::from_millis(200),
                 max_active: 10_000,
+                advances: true,
             },
             steps: Vec::new(),
             grace: Duration::from_secs(1),
@@ -544,7 +545,7 @@ impl EngineBuilder {
         let steps = steps.into_iter().map(|step| (step.def.path, step)).collect::<HashMap<_, _>>();
         let mut verifiers = self.verifiers;
         steps.values().for_each(|step| verifiers.know(step.def));
-        if let Some((step, kind)) = verifiers.lacking() {
+        if let Some((step, kind)) = verifiers.lacking().filter(|_| self.settings.advances) {
             let place = format!("{}:{}", step.file, step.line);
             return Err(BuildError::NoVerifier { step: step.path, place, kind });
         }
@@ -586,12 +587,14 @@ impl EngineBuilder {
             settings: self.settings,
         });
         worker::spawn_tasks(&inner);
-        spawn(ticking::tick(
-            Arc::downgrade(&inner),
-            Arc::clone(&inner.shared.environment),
-            inner.settings.poll,
-        ));
-        if let Some(retention) = self.retention {
+        if inner.settings.advances {
+            spawn(ticking::tick(
+                Arc::downgrade(&inner),
+                Arc::clone(&inner.shared.environment),
+                inner.settings.poll,
+            ));
+        }
+        if let Some(retention) = self.retention.filter(|_| inner.settings.advances) {
             spawn(retention::keep_purging(Arc::clone(&inner), retention));
         }
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })

@@ -106,9 +106,12 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         labels,
         frame,
         at,
-        owner: Some(shared.worker.clone()),
+        owner: inner.settings.advances.then(|| shared.worker.clone()),
         parent_epoch,
     });
+    if !inner.settings.advances {
+        return creation.await;
+    }
     let launch = || {
         let origin = Origin {
             id,

@@ -88,6 +88,8 @@ pub(crate) struct Settings {
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
     pub(crate) max_active: usize,
+    /// Whether it claims and advances runs.
+    pub(crate) advances: bool,
 }
 
 #[derive(Debug)]

@@ -8,6 +8,8 @@ mod builder;
 
 mod unprovided;
 
+mod client;
+
 mod start;
 
 mod handle;

@@ -113,7 +113,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     let shared = &inner.shared;
     let held = inner.active().len() + inner.loading.load(Ordering::Acquire);
     let room = inner.settings.max_active.saturating_sub(held);
-    if room == 0 {
+    if room == 0 || !inner.settings.advances {
         return Ok(0);
     }
     let Some(admission) = inner.admit().await else { return Ok(0) };
