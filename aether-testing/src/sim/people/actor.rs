@@ -165,7 +165,7 @@ impl PeopleActor {
         };
         match decided {
             // Something else was faster: the time limit, or what else the test does.
-            Ok(true) => self.acknowledged(run, command),
+            Ok(true) => self.acknowledged(&pending),
             Ok(false)
             | Err(
                 DecideError::AlreadyDecided { .. }
@@ -180,10 +180,13 @@ impl PeopleActor {
         }
     }
 
-    fn acknowledged(&self, run: &RunId, command: &CommandId) {
-        if let Some(pace) = &self.pace {
-            pace.acknowledge(Acknowledged::Reply(run.clone(), command.clone()));
-        }
+    fn acknowledged(&self, pending: &Pending) {
+        let Some(pace) = &self.pace else { return };
+        let run = pending.run.clone();
+        pace.acknowledge(match (pending.waiting, &pending.invocation) {
+            (Waiting::Resolution, Some(invocation)) => Acknowledged::Resolution(run, invocation.clone()),
+            _ => Acknowledged::Reply(run, pending.command.clone()),
+        });
     }
 
     /// The request, once it is durable; `None` where it is not open any more.
