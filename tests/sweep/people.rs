@@ -1,6 +1,7 @@
 //! Sweeps over workflows that wait for people and for other systems: whoever is asked decides before the limit, whenever the
 //! process dies and whatever fails.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aether::people::Approvals;
@@ -118,6 +119,25 @@ async fn a_wait_that_ends_early_is_crashed_half_way_through() {
     }
     let sim = Sim::new::<reminded>().grants("x", "bob").people_take(30 * HOUR);
     assert_eq!(waits(&sim.crash_at_every_boundary(()).await), 2);
+}
+
+#[tokio::test]
+async fn half_way_is_half_of_how_long_the_run_waited() {
+    // It dies after 5 hours, and the next process begins an hour later, when the lease is over.
+    let waited = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&waited);
+    let sim = Sim::new::<consent>().stub::<look>(|()| Ok(1)).grants("x", "bob").people_take(10 * HOUR);
+    let sim = sim.meanwhile(move |live| {
+        let noted = Arc::clone(&noted);
+        async move {
+            let begun = tokio::time::Instant::now();
+            live.sleep_until(7 * HOUR).await;
+            noted.lock().unwrap().push(begun.elapsed());
+        }
+    });
+    sim.crash_at_every_boundary(()).await;
+    let waited = waited.lock().unwrap();
+    assert!(waited.iter().any(|time| !time.is_zero() && *time <= HOUR), "{waited:?}");
 }
 
 #[tokio::test]

@@ -152,9 +152,10 @@ impl<W: Workflow> Process<'_, W> {
     async fn run(&self, world: &SimEnvironment) -> Result<Ended<W>, SimError> {
         let engine = self.engine(world).await?;
         let input = W::decode(self.input).map_err(SimError::Input)?;
+        let watch = engine.watch();
         let handle = engine.start::<W>(input).id(self.settings.id.as_str()).await?;
         let live = Live::new(engine.clone(), handle.id().clone(), world.clone(), self.settings.at);
-        spawn_people(self.settings, &self.dispatcher, &live);
+        spawn_people(self.settings, &self.dispatcher, &live, watch);
         let deadline = self.settings.at.saturating_add(self.settings.within).unwrap_or(Timestamp::MAX);
         let result = tokio::select! {
             biased;
