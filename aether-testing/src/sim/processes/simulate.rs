@@ -18,6 +18,7 @@ use super::audit::audit;
 use super::doubts::{Doubt, doubts, journal_of, left_open};
 use super::engine::runtime;
 use super::process::{LEASE, Passed, Process, ProcessEnd};
+use super::unanswered::refuse_unanswered;
 use crate::sim::dispatch::dispatcher::StubDispatcher;
 use crate::sim::report::error::SimError;
 use crate::sim::report::sim_report::SimReport;
@@ -182,6 +183,7 @@ impl<'a> Simulation<'a> {
     ) -> Result<Simulated<W>, SimError> {
         let doubts = doubts(&*self.store).await?;
         self.note_broken(audit(&*self.store).await?);
+        refuse_unanswered(self.settings, &*self.store, &report.view.run, &report.events).await?;
         let Self { store, crashes, writes, effects, left, passed, before, broken, .. } = self;
         let report = SimReport { writes, effects, crashes, ..report };
         let Passed { boundaries, suspensions } = passed.unwrap_or(last);
