@@ -106,11 +106,15 @@ const TIMES: [u32; 2] = [10, 30];
 async fn a_wait_that_ends_early_is_crashed_half_way_through() {
     for hours in TIMES {
         let time = hours * HOUR;
-        let report =
-            Sim::new::<consent>().stub::<look>(|()| Ok(1)).grants("x", "bob").people_take(time).crash_at_every_boundary(());
+        let report = Sim::new::<consent>()
+            .stub::<look>(|()| Ok(1))
+            .grants("x", "bob")
+            .people_take(time)
+            .crash_at_every_boundary(());
         assert_eq!(waits(&report.await), 1);
         let limit = Approvals::new().expires(48 * HOUR);
-        let sim = Sim::new::<gated>().stub::<consented>(|()| Ok(1)).approvals(limit).approves::<consented>("bob");
+        let sim =
+            Sim::new::<gated>().stub::<consented>(|()| Ok(1)).approvals(limit).approves::<consented>("bob");
         assert_eq!(waits(&sim.people_take(time).crash_at_every_boundary(()).await), 1);
         let sim = Sim::new::<signalled>().stub::<look>(|()| Ok(1)).signal_at(time, "paid", 5);
         assert_eq!(waits(&sim.crash_at_every_boundary(()).await), 1);

@@ -104,7 +104,9 @@ pub(crate) fn at_every_boundary<W: Workflow>(
 /// How long the suspension lasted that is this point.
 fn lasted(suspensions: &[Duration], point: CrashPoint) -> Option<Duration> {
     match point {
-        CrashPoint::Waiting(number) => suspensions.get(usize::try_from(number.checked_sub(1)?).ok()?).copied(),
+        CrashPoint::Waiting(number) => {
+            suspensions.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
+        }
         _ => None,
     }
 }
