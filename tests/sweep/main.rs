@@ -20,5 +20,6 @@ mod boundaries;
 mod faults;
 mod mutants;
 mod orders;
+mod people;
 mod research;
 mod schedules;

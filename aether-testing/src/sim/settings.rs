@@ -48,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) within: Duration,
     pub(crate) limits: Limits,
     pub(crate) crashes: Vec<CrashPoint>,
+    /// How long the suspension lasts that is the first crash point, where a run without a crash has shown it.
+    pub(crate) suspended_for: Option<Duration>,
     pub(crate) people: PeoplePlan,
     pub(crate) meanwhile: Option<Meanwhile>,
     pub(crate) wrap: Option<Wrap>,
@@ -76,6 +78,7 @@ impl Default for Settings {
             within: WITHIN,
             limits: Limits::default(),
             crashes: Vec::new(),
+            suspended_for: None,
             people: PeoplePlan::default(),
             meanwhile: None,
             wrap: None,

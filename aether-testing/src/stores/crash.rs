@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::id::RunId;
@@ -13,6 +14,7 @@ use aether_core::store::AppendReply;
 use aether_core::store::{Ack, Append, AppendError, DurableWatermark, NewRun, Store};
 use jiff::Timestamp;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 pub use super::crash_point::{Boundary, CrashPoint, UnknownCrashPoint};
 use super::gated::{Gate, GateDecision, Gated, StoreCall};
@@ -49,13 +51,30 @@ struct Passed {
     writes: u64,
     effects: u64,
     bodies: u64,
-    waits: u64,
+    suspensions: Vec<Suspension>,
     /// Until when the run waits whose suspension is the crash point; the inner `None` where no timer wakes it.
     waits_until: Option<Option<Timestamp>>,
     boundaries: Vec<Boundary>,
 }
 
+/// A run that was suspended.
+#[derive(Debug)]
+struct Suspension {
+    run: RunId,
+    begun: Instant,
+    /// How long, once the run was resumed.
+    lasted: Option<Duration>,
+}
+
 impl Passed {
+    /// Ends the suspension of a run that is about to append again; its number, if it was suspended.
+    fn resumes(&mut self, run: &RunId) -> Option<u64> {
+        let mut open = (1..).zip(&mut self.suspensions);
+        let (number, suspension) = open.find(|(_, of)| of.run == *run && of.lasted.is_none())?;
+        suspension.lasted = Some(suspension.begun.elapsed());
+        Some(number)
+    }
+
     fn note(&mut self, point: CrashPoint, what: &str) {
         self.boundaries.push(Boundary { point, what: what.to_owned(), unwinding: undoes(what) });
     }
@@ -97,14 +116,21 @@ impl Fuse {
         self.frozen.load(Ordering::Acquire)
     }
 
+    /// Whether a write ends the suspension that is the crash point: the process dies before it.
+    fn ends_suspension(&self, append: &Append) -> bool {
+        let resumed = self.passed().resumes(&append.run);
+        resumed.is_some_and(|number| self.point == Some(CrashPoint::Waiting(number)))
+    }
+
     /// A write that suspends a run.
     fn suspends(&self, append: &Append) {
         let Some(change) = append.status.as_ref().filter(|change| change.status == Status::Waiting) else {
             return;
         };
         let mut passed = self.passed();
-        passed.waits += 1;
-        let point = CrashPoint::Waiting(passed.waits);
+        let (run, begun) = (append.run.clone(), Instant::now());
+        passed.suspensions.push(Suspension { run, begun, lasted: None });
+        let point = CrashPoint::Waiting(u64::try_from(passed.suspensions.len()).unwrap_or(u64::MAX));
         passed.note(point, &format!("run `{}` waits", append.run));
         if self.point == Some(point) {
             passed.waits_until = Some(change.wake_at);
@@ -138,6 +164,10 @@ impl Gate for Fuse {
 
     fn decide_append(&self, append: &Append) -> GateDecision {
         if self.is_frozen() {
+            return GateDecision::Freeze;
+        }
+        if self.ends_suspension(append) {
+            self.blow();
             return GateDecision::Freeze;
         }
         let write = self.write();
@@ -221,6 +251,12 @@ impl CrashStore {
     /// The boundaries that were passed so far, in order.
     pub fn boundaries(&self) -> Vec<Boundary> {
         self.gate.passed().boundaries.clone()
+    }
+
+    /// How long each suspension lasted, in order; of one that has not ended, how long so far.
+    pub(crate) fn suspensions(&self) -> Vec<Duration> {
+        let passed = self.gate.passed();
+        passed.suspensions.iter().map(|of| of.lasted.unwrap_or_else(|| of.begun.elapsed())).collect()
     }
 
     /// Whether the crash point was reached.

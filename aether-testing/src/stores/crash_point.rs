@@ -25,7 +25,9 @@ pub enum CrashPoint {
     InBody(u64),
     /// The body call of this number came back, and its outcome is lost.
     AfterBody(u64),
-    /// A run was suspended for the time of this number, and half of its wait is over.
+    /// A run was suspended for the time of this number, and half of the suspension is over. How long it lasts, a sweep knows
+    /// from the run without a crash. Elsewhere it is half of the time until a timer or a limit ends it, and where something
+    /// else ends it sooner, that moment.
     Waiting(u64),
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use aether::llm::ChatMessage;
+use aether::people::Approvals;
 use aether::prelude::*;
 use aether_testing::{Sim, call_tool, delayed, say};
 use serde_json::json;
@@ -63,6 +64,42 @@ async fn steps_fail_in_many_ways(sim: Sim<triage>) {
 
     let report = sim.in_doubt::<send_email>().run("keys".into()).await;
     report.assert_in_doubt::<send_email>(1);
+}
+
+#[aether::test]
+async fn a_stub_may_wait(sim: Sim<triage>) {
+    let sim = answered(sim).stub_async::<search>(|_cx: StepCx, query: String| {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            Ok(vec![query])
+        })
+    });
+    sim.run("login".into()).await.assert_took(Duration::from_secs(24 * 3600 + 600));
+}
+
+/// Write the report of a day.
+#[workflow]
+async fn daily_report(cx: &mut Cx) -> Result<String> {
+    let tick = cx.scheduled_for().ok_or_else(|| Failure::permanent("this run has no tick"))?;
+    Ok(format!("report of {}", tick.strftime("%F")))
+}
+
+#[aether::test]
+async fn a_report_is_that_of_its_tick(sim: Sim<daily_report>) {
+    let sim = sim.id("schedule:reports:2026-11-22T02:00:00Z").at("2026-11-22T02:00:05Z".parse().unwrap());
+    assert_eq!(sim.run(()).await.assert_completed(), "report of 2026-11-22");
+}
+
+#[aether::test]
+async fn nobody_is_there_to_approve(sim: Sim<triage>) {
+    let week = Duration::from_secs(7 * 24 * 3600);
+    let sim = sim.stub::<search>(|query| Ok(vec![query])).approvals(Approvals::new().expires(week));
+
+    let forgotten = sim.clone().try_run("login".into()).await.unwrap_err();
+    assert!(forgotten.to_string().contains(r#"add `.approves::<send_email>("ann")`"#));
+
+    let report = sim.nobody_answers().run("login".into()).await;
+    assert!(report.assert_failed().to_string().contains("in time"));
 }
 
 #[aether::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aether::definition::Workflow;
 use aether::people::{Approvals, Decision};
 use aether::prelude::*;
 use aether_testing::{Sim, SimError};
@@ -163,6 +164,75 @@ async fn a_person_who_was_asked_before_a_crash_does_not_begin_anew() {
     // A crash comes after half of the time limit: a person who began anew would be too late.
     let report = sim.crash_at_every_boundary(()).await;
     assert!(report.crashes() > 3, "{report}");
+}
+
+/// Waits for consent, unless an hour is over first.
+#[workflow]
+async fn impatient_approval(cx: &mut Cx) -> Result<bool> {
+    cx.race((
+        async |cx: &mut Cx| Ok::<_, Failure>(cx.approval("a new desk").await?.granted().is_ok()),
+        async |cx: &mut Cx| {
+            cx.sleep(Duration::from_secs(3600)).await;
+            Ok(false)
+        },
+    ))
+    .await
+}
+
+/// Asks once, for an hour.
+#[workflow]
+async fn short_question(cx: &mut Cx) -> Result<u32> {
+    Ok(cx.ask("How many are you?").expires(Duration::from_secs(3600)).await.unwrap_or(0))
+}
+
+/// Leaves the question to a child.
+#[workflow]
+async fn asking_parent(cx: &mut Cx) -> Result<u32> {
+    Ok(cx.child::<short_question>(()).await?)
+}
+
+/// What the failure of a simulation advises to add, with a simulation in which silence is meant.
+async fn forgotten<W: Workflow>(sim: Sim<W>, input: fn() -> W::Input) -> String {
+    let error = sim.try_run(input()).await.map(drop).unwrap_err();
+    assert!(matches!(error, SimError::Unanswered { .. }), "{error}");
+    assert!(error.to_string().contains(".nobody_answers()"), "{error}");
+    sim.nobody_answers().try_run(input()).await.map(drop).unwrap();
+    error.to_string()
+}
+
+#[tokio::test]
+async fn a_person_who_was_forgotten_fails_the_test() {
+    let said = forgotten(Sim::new::<slow_approval>(), || ()).await;
+    assert!(said.contains(".grants(\"a new desk\", \"ann\")"), "{said}");
+    let said = forgotten(Sim::new::<impatient_approval>(), || ()).await;
+    assert!(said.contains(".grants(\"a new desk\", \"ann\")"), "{said}");
+    let said = forgotten(Sim::new::<short_question>(), || ()).await;
+    assert!(said.contains(".answer(\"How many are you?\", its_answer)"), "{said}");
+    let said = forgotten(Sim::new::<asking_parent>(), || ()).await;
+    assert!(said.contains(".answer(\"How many are you?\", its_answer)"), "{said}");
+    let limited = payments().approvals(Approvals::new().expires(2 * DAY));
+    let said = forgotten(limited.clone(), || 5).await;
+    assert!(said.contains(".approves::<pay>(\"ann\")"), "{said}");
+    // In a sweep, too.
+    let error = limited.try_crash_at_every_boundary(5).await.unwrap_err();
+    assert!(matches!(error, SimError::Unanswered { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_person_who_is_late_or_silent_was_not_forgotten() {
+    let late = Sim::new::<slow_approval>().grants("a new desk", "ann").people_take(3 * DAY);
+    assert!(!late.run(()).await.assert_completed());
+    let loses = Sim::new::<impatient_approval>().refuses("a new desk", "no").people_take(DAY);
+    assert!(!loses.run(()).await.assert_completed());
+    let silent = payments().approvals(Approvals::new().expires(2 * DAY)).silent::<pay>();
+    silent.run(5).await.assert_completed();
+    let cancelled = Sim::new::<slow_approval>().cancel_at(DAY, "no longer needed", "ann");
+    cancelled.run(()).await.assert_failed();
+    let elsewhere = Sim::new::<slow_approval>().meanwhile(|live| async move {
+        live.sleep(DAY).await;
+        live.engine().approve(live.run_id(), "a new desk", "bob").await.unwrap();
+    });
+    assert!(elsewhere.run(()).await.assert_completed());
 }
 
 /// Wire money.

@@ -234,8 +234,8 @@ async fn s092_words_of_people_survive_a_crash_at_every_write() {
     sim.crash_at_every_append(None).await;
     // Nobody answers, and the process dies around the time limit.
     for limit in [Some(1), Some(3_600_000)] {
-        Sim::new::<seed_decide>().crash_at_every_append(limit).await;
-        Sim::new::<seed_question>().stub::<peek>(Ok).crash_at_every_append(limit).await;
+        Sim::new::<seed_decide>().nobody_answers().crash_at_every_append(limit).await;
+        Sim::new::<seed_question>().nobody_answers().stub::<peek>(Ok).crash_at_every_append(limit).await;
         Sim::new::<seed_paid>().crash_at_every_append(limit.unwrap_or_default()).await;
     }
 }

@@ -74,8 +74,9 @@ impl<W: Workflow> Sim<W> {
         self.by_step::<S>(PlannedDecision::Reject { reason: reason.into() })
     }
 
-    /// Nobody decides about calls of `S` that need consent, as when the test plans nothing for them: the request expires,
-    /// or the simulation ends with [`SimError::Unfinished`](crate::SimError::Unfinished).
+    /// Nobody decides about calls of `S` that need consent: the request expires, or the simulation ends with
+    /// [`SimError::Unfinished`](crate::SimError::Unfinished). For everything else that a run may ask there is
+    /// [`Sim::nobody_answers`].
     ///
     /// ```
     /// # use aether::prelude::*;
@@ -94,6 +95,35 @@ impl<W: Workflow> Sim<W> {
     /// ```
     pub fn silent<S: Step>(self) -> Self {
         self.by_step::<S>(PlannedDecision::Silent)
+    }
+
+    /// Nobody decides or answers what this simulation does not script: requests expire, or lose a race. Without it, a run
+    /// that ends while nobody responded to an approval or a question fails the test with
+    /// [`SimError::Unanswered`](crate::SimError::Unanswered), as somebody may have been forgotten. A simulation with
+    /// [`Sim::meanwhile`] is not checked: its closure may respond.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::{Sim, SimError};
+    /// # use std::time::Duration;
+    /// const DAY: Duration = Duration::from_secs(24 * 3600);
+    ///
+    /// #[workflow]
+    /// async fn refund(cx: &mut Cx) -> Result<bool> {
+    ///     Ok(cx.approval("refund over limit").expires(DAY).await?.granted().is_ok())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let forgotten = Sim::new::<refund>().try_run(()).await.unwrap_err();
+    /// assert!(matches!(forgotten, SimError::Unanswered { .. }));
+    ///
+    /// let report = Sim::new::<refund>().nobody_answers().run(()).await;
+    /// assert_eq!(report.assert_completed(), &false);
+    /// report.assert_took(DAY);
+    /// # }
+    /// ```
+    pub fn nobody_answers(self) -> Self {
+        self.people(|people| people.nobody_answers = true)
     }
 
     /// Asks people before the calls that `approvals` names, beyond those whose steps declare it. There is an example at

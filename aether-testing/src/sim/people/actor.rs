@@ -11,11 +11,14 @@ use aether_core::engine::DecideError;
 use aether_core::id::{CommandId, InvocationId, RunId};
 use aether_core::journal::event::{Event, InvocationDecision};
 use aether_core::payload::Payload;
+use aether_core::run::Observed;
 use aether_core::store::WaitFilter;
 use aether_core::view::pending::{Pending, Waiting};
 use jiff::Timestamp;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::persist::persist;
 use crate::sim::dispatch::dispatcher::StubDispatcher;
 use crate::sim::live::Live;
 use crate::sim::report::error::SimError;
@@ -25,10 +28,13 @@ use crate::sim::script::people::{PeoplePlan, PlannedDecision};
 
 /// Who decides where the test does not say.
 const REVIEWER: &str = "reviewer";
-/// How often a request is looked for that was announced and is not durable yet, a virtual millisecond apart.
+/// How often a request is looked for that was announced and is not durable yet: first a virtual millisecond apart, then
+/// longer, as its append may take long.
 const LOOKS: u32 = 1_000;
 /// Doubts about one command after which a simulation ends.
 const MOST_DOUBTS: usize = 100;
+/// The longest time between two of these looks.
+const LOOK: Duration = Duration::from_secs(1);
 /// The longest time between two looks for requests that were not heard of.
 const RARELY: Duration = Duration::from_secs(24 * 3600);
 
@@ -54,9 +60,9 @@ impl PeopleActor {
         Self { plan, dispatcher, live, pace }
     }
 
-    /// Responds to every request of every run; ends with the engine.
-    pub(super) async fn run(self) {
-        let mut watch = self.live.engine().watch();
+    /// Responds to every request of every run; ends with the engine. `watch` began before the run: a request that was
+    /// announced and is not durable yet would be missed.
+    pub(super) async fn run(self, mut watch: Receiver<Observed>) {
         let mut handled = BTreeSet::new();
         self.handle_pending(&mut handled).await;
         let mut again = Duration::from_secs(1);
@@ -93,7 +99,8 @@ impl PeopleActor {
     /// Responds to what was asked before this actor ran: by a process that died.
     async fn handle_pending(&self, handled: &mut Handled) {
         let kinds = vec![Waiting::Approval, Waiting::Question, Waiting::Resolution];
-        match self.live.engine().all_pending(WaitFilter { kinds, ..WaitFilter::default() }).await {
+        let open = WaitFilter { kinds, ..WaitFilter::default() };
+        match persist(&self.live, || self.live.engine().all_pending(open.clone())).await {
             Ok(page) => {
                 for open in page.waits {
                     let doubt = open.invocation.as_ref().filter(|_| open.waiting == Waiting::Resolution);
@@ -157,15 +164,17 @@ impl PeopleActor {
             None => self.live.sleep(delay).await,
         }
         let Some(pending) = self.open(run, command).await else { return };
-        let decided = match pending.waiting {
-            Waiting::Approval => self.decide(&pending).await,
-            Waiting::Question => self.answer(&pending).await,
-            Waiting::Resolution => self.resolve(&pending).await,
-            _ => return,
+        let reply = || async {
+            match pending.waiting {
+                Waiting::Approval => self.decide(&pending).await,
+                Waiting::Question => self.answer(&pending).await,
+                Waiting::Resolution => self.resolve(&pending).await,
+                _ => Ok(false),
+            }
         };
-        match decided {
+        match persist(&self.live, reply).await {
             // Something else was faster: the time limit, or what else the test does.
-            Ok(true) => self.acknowledged(run, command),
+            Ok(true) => self.acknowledged(&pending),
             Ok(false)
             | Err(
                 DecideError::AlreadyDecided { .. }
@@ -180,17 +189,20 @@ impl PeopleActor {
         }
     }
 
-    fn acknowledged(&self, run: &RunId, command: &CommandId) {
-        if let Some(pace) = &self.pace {
-            pace.acknowledge(Acknowledged::Reply(run.clone(), command.clone()));
-        }
+    fn acknowledged(&self, pending: &Pending) {
+        let Some(pace) = &self.pace else { return };
+        let run = pending.run.clone();
+        pace.acknowledge(match (pending.waiting, &pending.invocation) {
+            (Waiting::Resolution, Some(invocation)) => Acknowledged::Resolution(run, invocation.clone()),
+            _ => Acknowledged::Reply(run, pending.command.clone()),
+        });
     }
 
     /// The request, once it is durable; `None` where it is not open any more.
     async fn open(&self, run: &RunId, command: &CommandId) -> Option<Pending> {
         let mut wait = Duration::from_millis(1);
         for _ in 0..LOOKS {
-            match self.live.engine().pending(run).await {
+            match persist(&self.live, || self.live.engine().pending(run)).await {
                 Ok(all) => {
                     if let Some(pending) = all.into_iter().find(|pending| pending.command == *command) {
                         return Some(pending);
@@ -199,10 +211,7 @@ impl PeopleActor {
                 Err(error) => self.dispatcher.give_up(error.into()),
             }
             self.live.sleep(wait).await;
-            if self.pace.is_some() {
-                // A schedule may hold the append of the request for long.
-                wait = (wait * 2).min(Duration::from_secs(1));
-            }
+            wait = (wait * 2).min(LOOK);
         }
         None
     }

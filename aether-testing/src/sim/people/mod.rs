@@ -4,4 +4,5 @@
 
 mod actor;
 mod outside;
+mod persist;
 pub(crate) mod spawn;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aether_core::engine::DecideError;
 use aether_core::store::Sent;
 
+use super::persist::persist;
 use crate::sim::dispatch::dispatcher::StubDispatcher;
 use crate::sim::dispatch::reports::OutcomeReport;
 use crate::sim::live::Live;
@@ -37,7 +38,7 @@ pub(super) async fn send_signals(
             None => live.sleep_until(after).await,
         }
         let id = format!("sim-{number}");
-        match live.engine().signal(live.run_id(), &name, &id, &value).await {
+        match persist(&live, || live.engine().signal(live.run_id(), &name, &id, &value)).await {
             Ok(Sent::Delivered | Sent::Duplicate) => {
                 if let Some(pace) = &pace {
                     pace.acknowledge(Acknowledged::Signal(name, id));
@@ -69,7 +70,7 @@ pub(super) async fn cancel(
         }
         None => live.sleep_until(after).await,
     }
-    if let Err(error) = live.cancel(&reason, &actor).await {
+    if let Err(error) = persist(&live, || live.cancel(&reason, &actor)).await {
         dispatcher.give_up(error.into());
     }
 }
@@ -79,7 +80,8 @@ pub(super) async fn send_recorded(recorded: Arc<RecordedAnswers>, live: Live) {
     for signal in recorded.signals() {
         let id = signal.id.strip_prefix("signal:").unwrap_or(&signal.id);
         // A run that ended without it needs it no more.
-        let _sent = live.engine().signal(live.run_id(), &signal.name, id, &signal.value).await;
+        let send = || live.engine().signal(live.run_id(), &signal.name, id, &signal.value);
+        let _sent = persist(&live, send).await;
     }
 }
 
@@ -110,11 +112,13 @@ async fn deliver(report: OutcomeReport, late: Late, dispatcher: Arc<StubDispatch
         }
         None => live.sleep(after).await,
     }
-    let reported = match &outcome {
-        Ok(value) => live.engine().complete_callback(&token, value).await,
-        Err(error) => live.engine().fail_callback(&token, error).await,
+    let report = || async {
+        match &outcome {
+            Ok(value) => live.engine().complete_callback(&token, value).await,
+            Err(error) => live.engine().fail_callback(&token, error).await,
+        }
     };
-    match reported {
+    match persist(&live, report).await {
         // Reported by a process that died, or decided otherwise.
         Ok(_)
         | Err(DecideError::NotWaiting { .. } | DecideError::RunEnded { .. } | DecideError::Expired { .. }) => {

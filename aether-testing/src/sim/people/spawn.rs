@@ -5,19 +5,28 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use aether_core::run::Observed;
+use tokio::sync::broadcast::Receiver;
+
 use super::actor::PeopleActor;
 use super::outside::{cancel, deliver_reports, send_recorded, send_signals};
 use crate::sim::dispatch::dispatcher::StubDispatcher;
 use crate::sim::live::Live;
 use crate::sim::settings::Settings;
 
-/// Starts people, signals, reports, and what the test does beside the run.
-pub(crate) fn spawn_people(settings: &Settings, dispatcher: &Arc<StubDispatcher>, live: &Live) {
+/// Starts people, signals, reports, and what the test does beside the run. `watch` shows what the run does from its
+/// beginning.
+pub(crate) fn spawn_people(
+    settings: &Settings,
+    dispatcher: &Arc<StubDispatcher>,
+    live: &Live,
+    watch: Receiver<Observed>,
+) {
     let people = &settings.people;
     if people.is_asked() {
         let pace = settings.pace.clone();
         let actor = PeopleActor::new(people.clone(), Arc::clone(dispatcher), live.clone(), pace);
-        tokio::spawn(actor.run());
+        tokio::spawn(actor.run(watch));
     }
     let mut senders: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for (number, signal) in people.signals.iter().enumerate() {

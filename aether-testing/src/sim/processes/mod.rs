@@ -7,3 +7,4 @@ pub(crate) mod doubts;
 pub(crate) mod engine;
 mod process;
 pub(crate) mod simulate;
+mod unanswered;

@@ -50,14 +50,27 @@ const AFTERWARDS: Duration = Duration::from_secs(10);
 
 /// How a process ended.
 pub(super) enum ProcessEnd<W: Workflow> {
-    Ended(Box<SimReport<W>>, Vec<Boundary>),
+    Ended(Box<SimReport<W>>, Passed),
     Crashed(Timestamp),
     /// It was asked to shut down, and did.
     ShutDown(Timestamp),
 }
 
+/// What a process passed until the run's end, or its own.
+pub(super) struct Passed {
+    pub(super) boundaries: Vec<Boundary>,
+    /// How long each suspension lasted.
+    pub(super) suspensions: Vec<Duration>,
+}
+
+impl Passed {
+    pub(super) fn by(store: &CrashStore) -> Self {
+        Self { boundaries: store.boundaries(), suspensions: store.suspensions() }
+    }
+}
+
 /// What a run came to in one process; `None` where the process was asked to shut down.
-type Ended<W> = Option<(SimReport<W>, Vec<Boundary>)>;
+type Ended<W> = Option<(SimReport<W>, Passed)>;
 
 /// Whether a simulation ended because the store failed.
 fn is_of_store(error: &SimError) -> bool {
@@ -120,12 +133,11 @@ impl<W: Workflow> Process<'_, W> {
 
     /// Dies half-way through the suspension that is the crash point; else never returns.
     async fn die_waiting(&self, world: &SimEnvironment) {
-        let (now, until) = match self.store.suspended().await {
-            Some(until) => (world.now(), until),
-            None => (world.now(), world.now().saturating_add(WAIT).unwrap_or(Timestamp::MAX)),
-        };
-        let half = Duration::try_from(until.duration_since(now)).unwrap_or_default() / 2;
-        world.sleep_until(now.saturating_add(half).unwrap_or(until)).await;
+        let until = self.store.suspended().await;
+        let now = world.now();
+        let left = until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default());
+        let lasts = self.settings.suspended_for.or(left).unwrap_or(WAIT);
+        world.sleep_until(now.saturating_add(lasts / 2).unwrap_or(Timestamp::MAX)).await;
         self.store.crash();
     }
 
@@ -140,9 +152,10 @@ impl<W: Workflow> Process<'_, W> {
     async fn run(&self, world: &SimEnvironment) -> Result<Ended<W>, SimError> {
         let engine = self.engine(world).await?;
         let input = W::decode(self.input).map_err(SimError::Input)?;
+        let watch = engine.watch();
         let handle = engine.start::<W>(input).id(self.settings.id.as_str()).await?;
         let live = Live::new(engine.clone(), handle.id().clone(), world.clone(), self.settings.at);
-        spawn_people(self.settings, &self.dispatcher, &live);
+        spawn_people(self.settings, &self.dispatcher, &live, watch);
         let deadline = self.settings.at.saturating_add(self.settings.within).unwrap_or(Timestamp::MAX);
         let result = tokio::select! {
             biased;
@@ -156,7 +169,7 @@ impl<W: Workflow> Process<'_, W> {
         if let Some(pace) = &self.settings.pace {
             pace.end();
         }
-        let passed = self.store.boundaries();
+        let passed = Passed::by(&self.store);
         Ok(Some((self.report(world, &engine, handle.id(), result).await?, passed)))
     }
 

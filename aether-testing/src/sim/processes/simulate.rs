@@ -17,7 +17,8 @@ use jiff::Timestamp;
 use super::audit::audit;
 use super::doubts::{Doubt, doubts, journal_of, left_open};
 use super::engine::runtime;
-use super::process::{LEASE, Process, ProcessEnd};
+use super::process::{LEASE, Passed, Process, ProcessEnd};
+use super::unanswered::refuse_unanswered;
 use crate::sim::dispatch::dispatcher::StubDispatcher;
 use crate::sim::report::error::SimError;
 use crate::sim::report::sim_report::SimReport;
@@ -38,6 +39,8 @@ pub(crate) struct Simulated<W: Workflow> {
     pub(crate) store: Arc<dyn Store>,
     /// What the first process passed until the run's end.
     pub(crate) boundaries: Vec<Boundary>,
+    /// How long each suspension lasted in the first process.
+    pub(crate) suspensions: Vec<Duration>,
     /// The run's journal as the first process left it, where it died.
     pub(crate) before: Option<Vec<Event>>,
     /// What was wrong with what a process left in the store.
@@ -109,7 +112,8 @@ struct Simulation<'a> {
     writes: u64,
     effects: u64,
     left: BTreeSet<Doubt>,
-    boundaries: Option<Vec<Boundary>>,
+    /// What the first process passed.
+    passed: Option<Passed>,
     before: Option<Vec<Event>>,
     broken: Option<String>,
 }
@@ -126,7 +130,7 @@ impl<'a> Simulation<'a> {
             writes: 0,
             effects: 0,
             left: BTreeSet::new(),
-            boundaries: None,
+            passed: None,
             before: None,
             broken: None,
         }
@@ -159,7 +163,7 @@ impl<'a> Simulation<'a> {
         }
         self.before = Some(before);
         self.note_broken(audit(&*self.store).await?);
-        self.boundaries.get_or_insert_with(|| store.boundaries());
+        self.passed.get_or_insert_with(|| Passed::by(store));
         self.at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
         Ok(())
     }
@@ -171,18 +175,19 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// What is left when the run has ended. `passed` are the boundaries of the last process.
+    /// What is left when the run has ended. `last` is what the last process passed.
     async fn ended<W: Workflow>(
         mut self,
         report: SimReport<W>,
-        passed: Vec<Boundary>,
+        last: Passed,
     ) -> Result<Simulated<W>, SimError> {
         let doubts = doubts(&*self.store).await?;
         self.note_broken(audit(&*self.store).await?);
-        let Self { store, crashes, writes, effects, left, boundaries, before, broken, .. } = self;
+        refuse_unanswered(self.settings, &*self.store, &report.view.run, &report.events).await?;
+        let Self { store, crashes, writes, effects, left, passed, before, broken, .. } = self;
         let report = SimReport { writes, effects, crashes, ..report };
-        let boundaries = boundaries.unwrap_or(passed);
-        Ok(Simulated { report, left, doubts, store, boundaries, before, broken })
+        let Passed { boundaries, suspensions } = passed.unwrap_or(last);
+        Ok(Simulated { report, left, doubts, store, boundaries, suspensions, before, broken })
     }
 
     /// The first thing that is wrong counts.

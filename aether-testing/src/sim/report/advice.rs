@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use aether_core::id::CommandId;
 use aether_core::journal::event::Event;
 use aether_core::payload::Payload;
 use aether_core::view::pending::{Pending, Waiting};
@@ -74,11 +75,24 @@ fn parameters(args: &Payload) -> String {
 
 /// What to add to the test for a wait that was never ended.
 pub(crate) fn for_wait(pending: &Pending) -> String {
-    let question: Value =
-        pending.question.as_ref().and_then(|question| question.decode().ok()).unwrap_or_default();
+    let (run, command) = (&pending.run, &pending.command);
+    let add = to_end(pending.waiting, command.name(), pending.question.as_ref());
+    format!("command `{command}` of run `{run}` waits for {}: add {add}", pending.waiting)
+}
+
+/// What to add to the test for a request that nobody responded to.
+pub(crate) fn for_request(command: &CommandId, request: &Payload) -> String {
+    let asks = |field| request.decode::<Value>().is_ok_and(|request| request.get(field).is_some());
+    let is_approval = asks("step") || command.name() == "approval" && asks("what");
+    let waiting = if is_approval { Waiting::Approval } else { Waiting::Question };
+    to_end(waiting, command.name(), Some(request))
+}
+
+/// What ends a wait of a command of this name.
+fn to_end(waiting: Waiting, name: &str, question: Option<&Payload>) -> String {
+    let question: Value = question.and_then(|question| question.decode().ok()).unwrap_or_default();
     let text = |field: &str| question.get(field).and_then(Value::as_str);
-    let (run, command, name) = (&pending.run, &pending.command, pending.command.name());
-    let add = match (pending.waiting, text("step"), text("what")) {
+    match (waiting, text("step"), text("what")) {
         (Waiting::Approval, Some(path), _) => {
             let step = path.rsplit("::").next().unwrap_or(path);
             format!(
@@ -99,8 +113,7 @@ pub(crate) fn for_wait(pending: &Pending) -> String {
             "`.resolves::<{name}>(|args| Probe::Happened(its_value))`, or in it `Probe::DidNotHappen` or `Probe::Unknown`"
         ),
         _ => "`.meanwhile(|live| ..)`, and in it what it waits for".into(),
-    };
-    format!("command `{command}` of run `{run}` waits for {}: add {add}", pending.waiting)
+    }
 }
 
 /// What to add to the test for signals that are waited for.

@@ -65,6 +65,18 @@ pub enum SimError {
         /// Why the engine refused it, for example because the answer has another type.
         reason: String,
     },
+    /// The run ended, and nobody had responded to what it asked: the test plans nothing for the request.
+    #[error(
+        "command `{command}` of run `{run}` asked, and nobody responded: its time limit was over, or the run did without\n  help: add {help}; if nobody is to respond, add `.nobody_answers()`"
+    )]
+    Unanswered {
+        /// The run that asked.
+        run: RunId,
+        /// The command that asked: an approval, a question, or a call that needs consent.
+        command: CommandId,
+        /// What to add to the test so that somebody responds.
+        help: String,
+    },
     /// A model was asked what none of its scripts answers.
     #[error(
         "the model was asked by `{call}`, and no script answers it: {asked:?}\n  scripts: {}\n  help: add `.model_for(\"{call}\", |request| \"its answer\")`",

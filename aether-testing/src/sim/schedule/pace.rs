@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aether_core::environment::Environment as _;
-use aether_core::id::{CommandId, RunId};
+use aether_core::id::{CommandId, InvocationId, RunId};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -40,6 +40,8 @@ pub(crate) enum Acknowledged {
     Signal(String, String),
     /// A decision or an answer.
     Reply(RunId, CommandId),
+    /// What became of a call in doubt.
+    Resolution(RunId, InvocationId),
 }
 
 #[derive(Debug, Default)]

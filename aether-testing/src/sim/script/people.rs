@@ -64,6 +64,8 @@ pub(crate) struct PeoplePlan {
     /// How long everybody who is asked takes.
     pub(crate) delay: Duration,
     pub(crate) approvals: Approvals,
+    /// Nobody responds to what is not planned here, and the test means it.
+    pub(crate) nobody_answers: bool,
 }
 
 impl PeoplePlan {
@@ -77,7 +79,11 @@ impl PeoplePlan {
 
     /// What is decided about a request for approval.
     pub(crate) fn decision(&self, pending: &Pending) -> Option<&PlannedDecision> {
-        let question: Value = pending.question.as_ref()?.decode().ok()?;
+        self.decision_about(pending.question.as_ref()?)
+    }
+
+    fn decision_about(&self, request: &Payload) -> Option<&PlannedDecision> {
+        let question: Value = request.decode().ok()?;
         let text = |field: &str| question.get(field).and_then(Value::as_str);
         let of_step = text("step").and_then(|step| self.by_step.get(step));
         of_step.or_else(|| self.by_text.get(text("what")?))
@@ -91,8 +97,17 @@ impl PeoplePlan {
 
     /// What a question is answered with.
     pub(crate) fn answer(&self, pending: &Pending) -> Option<Result<Payload, PayloadError>> {
-        let question: Value = pending.question.as_ref()?.decode().ok()?;
-        self.answers.iter().find_map(|answer| answer(&question, &pending.name))
+        self.answer_to(pending.question.as_ref()?, &pending.name)
+    }
+
+    fn answer_to(&self, request: &Payload, name: &str) -> Option<Result<Payload, PayloadError>> {
+        let question: Value = request.decode().ok()?;
+        self.answers.iter().find_map(|answer| answer(&question, name))
+    }
+
+    /// Whether somebody is planned to respond to this request, in time or not, or to be silent about it.
+    pub(crate) fn plans(&self, request: &Payload, name: &str) -> bool {
+        self.decision_about(request).is_some() || self.answer_to(request, name).is_some()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Promise: a process that dies changes no result beyond what `guarantees` allows; a report counts every boundary.
 
 use std::fmt;
+use std::time::Duration;
 
 use aether_core::payload::Payload;
 use aether_core::workflow::Workflow;
@@ -83,6 +84,8 @@ pub(crate) fn at_every_boundary<W: Workflow>(
         if only.is_some_and(|only| only != boundary.point) {
             continue;
         }
+        let suspended_for = lasted(&reference.suspensions, boundary.point);
+        let settings = Settings { suspended_for, ..settings.clone() };
         let crashed = crash_at::<W>(boundary, &settings, input, test)?;
         if only.is_some() {
             print(boundary, &crashed);
@@ -96,6 +99,16 @@ pub(crate) fn at_every_boundary<W: Workflow>(
         println!("{ONLY}: the run of `{}` has no boundary {}", W::DEF.name, only.id());
     }
     Ok(report)
+}
+
+/// How long the suspension lasted that is this point.
+fn lasted(suspensions: &[Duration], point: CrashPoint) -> Option<Duration> {
+    match point {
+        CrashPoint::Waiting(number) => {
+            suspensions.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
+        }
+        _ => None,
+    }
 }
 
 /// Runs once and dies at `boundary`.

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aether_core::contract::Status;
-use aether_core::journal::event::Event;
+use aether_core::journal::event::{Event, InvocationDecision};
 use aether_core::workflow::Workflow;
 
 use super::races::{is_lost, races};
@@ -83,24 +83,35 @@ fn signal_id(event: &Event) -> Option<&str> {
     }
 }
 
-/// Each decision and answer that was acknowledged is recorded, unless what asked for it lost a race.
+/// Each decision, answer and resolution that was acknowledged is recorded once, unless what asked for it lost a race.
 fn replies_count<W: Workflow>(run: &Simulated<W>, record: &PaceRecord) -> Result<(), String> {
     let report = &run.report;
     let races = races(&report.events);
     for message in &record.acknowledged {
-        let Acknowledged::Reply(of, command) = message else { continue };
-        if *of != report.view.run || is_lost(&races, command) {
+        let (of, command) = match message {
+            Acknowledged::Reply(of, command) => (of, command.clone()),
+            Acknowledged::Resolution(of, invocation) => (of, invocation.command()),
+            Acknowledged::Signal(..) => continue,
+        };
+        if *of != report.view.run || is_lost(&races, &command) {
             continue;
         }
-        let decided = report
-            .events
-            .iter()
-            .filter(|event| matches!(event, Event::ApprovalDecided(decided) if decided.command == *command));
-        match decided.count() {
+        match report.events.iter().filter(|event| records(event, message)).count() {
             1 => {}
             0 => return Err(format!("the reply to `{command}` was acknowledged, and is not recorded")),
             more => return Err(format!("`{command}` was decided {more} times")),
         }
     }
     Ok(())
+}
+
+/// Whether an event is the record of a decision, an answer or a resolution.
+fn records(event: &Event, reply: &Acknowledged) -> bool {
+    match (event, reply) {
+        (Event::ApprovalDecided(decided), Acknowledged::Reply(_, command)) => decided.command == *command,
+        (Event::InvocationResolved(resolved), Acknowledged::Resolution(_, invocation)) => {
+            resolved.invocation == *invocation && resolved.decision != InvocationDecision::Ask
+        }
+        _ => false,
+    }
 }
