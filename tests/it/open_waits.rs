@@ -207,7 +207,11 @@ async fn a_reply_finds_its_wait_by_name() {
     let ambiguous = engine.approve(&id, "both", "ann").await.unwrap_err();
     let DecideError::AmbiguousWait { open: listed, .. } = &ambiguous else { panic!("{ambiguous}") };
     assert_eq!(listed.len(), 2);
-    engine.approve(&id, &listed[0].command, "cyd").await.unwrap();
+    // A form that holds the name and what it showed is about one of the two.
+    let seen = both.iter().find(|wait| wait.command == listed[0].command).unwrap();
+    let stale = WaitRef::from("both").shown(first.shown());
+    assert!(matches!(engine.approve(&id, stale, "ann").await, Err(DecideError::Changed { .. })));
+    engine.approve(&id, WaitRef::from("both").shown(seen.shown()), "cyd").await.unwrap();
     let text: String = listed[1].command.to_string();
     engine.approve(&id, text.as_str(), "dan").await.unwrap();
     assert!(both.iter().any(|wait| wait.name == "seats"));
