@@ -14,6 +14,8 @@ use aether_core::store::StoreError;
 use crate::base::TABLES;
 use crate::error::OpError;
 
+mod users;
+
 /// Marked a file as ours up to version 6: `AETH`.
 const APPLICATION: i64 = 0x4145_5448;
 
@@ -319,7 +321,10 @@ fn apply(conn: &Connection, store: &str) -> Result<(), OpError> {
         return Ok(());
     }
     for sql in missing(found as usize) {
-        conn.execute_batch(sql)?;
+        conn.execute_batch(sql).map_err(|error| users::explained(error, conn, store))?;
+    }
+    if (1..BASE_VERSION).contains(&(found as usize)) {
+        users::warn_of_orphans(conn, store)?;
     }
     conn.execute(
         "INSERT INTO aether_schema(only, version) VALUES(1, ?1)
