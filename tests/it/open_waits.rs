@@ -327,6 +327,32 @@ async fn nothing_is_missing_after_an_update_from_a_file_without_the_list() {
 }
 
 #[tokio::test]
+async fn a_damaged_run_of_an_older_file_is_read_once_and_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let engine = on_file(&path).await;
+    for id in ["damaged", "sound"] {
+        let run = engine.start::<letter>(()).id(id).await.unwrap();
+        open(&engine, run.id(), 1).await;
+    }
+    engine.shutdown().await.unwrap();
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch(
+        "DELETE FROM aether_waits; INSERT INTO aether_unlisted SELECT no FROM aether_runs;
+         UPDATE aether_journal SET events = '[{}' WHERE run_no = (SELECT no FROM aether_runs WHERE id = 'damaged')",
+    )
+    .unwrap();
+    let engine = on_file(&path).await;
+    for _ in 0..2 {
+        let waits = engine.all_pending(WaitFilter::default()).await.unwrap().waits;
+        assert_eq!(waits.iter().map(|wait| wait.run.as_str()).collect::<Vec<_>>(), ["sound"]);
+        let left: i64 = db.query_row("SELECT count(*) FROM aether_unlisted", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "its journal is not read again");
+    }
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_place_is_never_used_again_whatever_the_program_does_to_its_own_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
