@@ -141,7 +141,9 @@ fn refusal(context: &AuthContext<'_>) -> Option<String> {
     if let AuthAction::Pragma { pragma_name, pragma_value: Some(value) } = context.action {
         return pragma(pragma_name, value);
     }
-    if context.database_name.is_some_and(|name| name != "main") {
+    // Under any name that a file is attached as, for it may be the store's own. But temporary tables are nobody else's,
+    // and `VACUUM` fills a copy.
+    if context.database_name.is_some_and(|name| name == "temp" || name.starts_with("vacuum_")) {
         return None;
     }
     let own = |name: &str| {

@@ -14,6 +14,8 @@ use aether_core::store::StoreError;
 use crate::base::TABLES;
 use crate::error::OpError;
 
+mod users;
+
 /// Marked a file as ours up to version 6: `AETH`.
 const APPLICATION: i64 = 0x4145_5448;
 
@@ -262,11 +264,14 @@ JOIN json_each(journal.events) AS entry
 JOIN json_each(entry.value) AS field;
 ";
 
-/// Open waits. A wait keeps its number until it is closed, so that pages follow each other. `aether_unlisted` has the runs
-/// that were open when the table was made.
+/// Open waits. A wait keeps its number until it is closed, so that pages follow each other, and no number is used again:
+/// the last one is in `aether_counters`, which, unlike SQLite's own `sqlite_sequence`, the user's SQL cannot change.
+/// `aether_unlisted` has the runs that were open when the table was made.
 const WAITS: &str = "
+CREATE TABLE aether_counters(name TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO aether_counters VALUES('waits', 0);
 CREATE TABLE aether_waits(
-    seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq     INTEGER PRIMARY KEY,
     run_no  INTEGER NOT NULL,
     command TEXT NOT NULL,
     kind    TEXT NOT NULL,
@@ -277,6 +282,9 @@ CREATE TABLE aether_waits(
     detail  TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX aether_waits_of ON aether_waits(run_no, command);
+CREATE TRIGGER aether_waits_numbered AFTER INSERT ON aether_waits BEGIN
+    UPDATE aether_counters SET last = new.seq WHERE name = 'waits';
+END;
 CREATE TABLE aether_unlisted(run_no INTEGER PRIMARY KEY) STRICT;
 INSERT INTO aether_unlisted
 SELECT no FROM aether_runs WHERE status NOT IN ('completed', 'failed', 'rejected', 'cancelled');
@@ -313,7 +321,10 @@ fn apply(conn: &Connection, store: &str) -> Result<(), OpError> {
         return Ok(());
     }
     for sql in missing(found as usize) {
-        conn.execute_batch(sql)?;
+        conn.execute_batch(sql).map_err(|error| users::explained(error, conn, store))?;
+    }
+    if (1..BASE_VERSION).contains(&(found as usize)) {
+        users::warn_of_orphans(conn, store)?;
     }
     conn.execute(
         "INSERT INTO aether_schema(only, version) VALUES(1, ?1)

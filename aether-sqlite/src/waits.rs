@@ -1,7 +1,7 @@
 //! The list of open waits: its changes by appends, and reading it.
 //!
 //! Promise: a row is written in the transaction of the append that opens or closes its wait; an append without waits
-//! costs no statement. Runs that an older build left open are kept apart until they are listed.
+//! costs no statement. A number is never used again, also after its wait was closed. Runs that an older build left open are kept apart until they are listed.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, Statement, params};
@@ -14,8 +14,8 @@ use crate::error::OpError;
 use crate::row;
 
 const OPEN: &str = "
-INSERT INTO aether_waits(run_no, command, kind, name, since, until, site, detail)
-VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+INSERT INTO aether_waits(seq, run_no, command, kind, name, since, until, site, detail)
+VALUES((SELECT last + 1 FROM aether_counters WHERE name = 'waits'), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT(run_no, command) DO UPDATE SET kind = excluded.kind, name = excluded.name, since = excluded.since,
     until = excluded.until, site = excluded.site, detail = excluded.detail";
 

@@ -1,7 +1,7 @@
 //! What a program and the engine log through `tracing`: once per run, with the run's id, whatever was replayed.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -307,6 +307,73 @@ async fn a_run_tells_how_it_started_waited_and_ended() {
 async fn asleep(cx: &mut Cx) -> Result<()> {
     cx.sleep(LONG).await;
     Ok(())
+}
+
+static BROKEN: AtomicBool = AtomicBool::new(false);
+
+/// What a workflow holds while it waits.
+struct Held;
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        tracing::info!("let go");
+    }
+}
+
+fn check(price: u32) {
+    assert!(!BROKEN.load(Ordering::Relaxed), "the new version has a bug: {price}");
+}
+
+/// Wait with something in hand, and break if it has a bug by then.
+#[workflow]
+async fn holding(cx: &mut Cx) -> Result<u32> {
+    let _held = Held;
+    let price = price(cx, "pen").await?;
+    check(price);
+    let paid: u32 = cx.signal("paid").await?;
+    Ok(price + paid)
+}
+
+#[tokio::test]
+async fn what_is_held_is_let_go_once_and_a_panic_in_a_replay_is_heard() {
+    let former = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.to_string().contains("the new version has a bug") {
+            tracing::error!("panicked");
+        } else {
+            former(panic);
+        }
+    }));
+    let (lines, _guard) = Lines::listen("info");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    let first = engine(&path).await;
+    for id in ["r", "broken"] {
+        until_waiting(&first.start::<holding>(()).id(id).await.unwrap()).await;
+        first.signal(&id.parse().unwrap(), "other", "", &1).await.unwrap();
+        until_waiting(&first.handle::<holding>(id).await.unwrap()).await;
+    }
+    first.verify(&"r".parse().unwrap()).await.unwrap();
+    first.shutdown().await.unwrap();
+    assert_eq!(
+        lines.own(),
+        ["pricing", "pricing"],
+        "a run that is evicted or released has let go of nothing"
+    );
+
+    let second = engine(&path).await;
+    let run = second.handle::<holding>("r").await.unwrap();
+    second.signal(run.id(), "paid", "a", &5).await.unwrap();
+    run.result().await.unwrap();
+    assert_eq!(lines.own()[2..], ["let go"]);
+    second.shutdown().await.unwrap();
+
+    BROKEN.store(true, Ordering::Relaxed);
+    let third = engine(&path).await;
+    let run = third.handle::<holding>("broken").await.unwrap();
+    third.signal(run.id(), "paid", "a", &5).await.ok();
+    assert!(run.result().await.is_err());
+    assert_eq!(lines.own()[3..], ["panicked", "let go"]);
 }
 
 #[tokio::test]

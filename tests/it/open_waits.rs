@@ -9,7 +9,7 @@ use aether::id::{CommandId, RunId};
 use aether::people::{DecideError, Decision, Pending, WaitFilter, WaitRef, Waiting};
 use aether::prelude::*;
 use aether::recording::{Masking, Recording};
-use aether::store::MemoryStore;
+use aether::store::{MemoryStore, WaitPlace};
 use rusqlite::Connection;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -207,7 +207,11 @@ async fn a_reply_finds_its_wait_by_name() {
     let ambiguous = engine.approve(&id, "both", "ann").await.unwrap_err();
     let DecideError::AmbiguousWait { open: listed, .. } = &ambiguous else { panic!("{ambiguous}") };
     assert_eq!(listed.len(), 2);
-    engine.approve(&id, &listed[0].command, "cyd").await.unwrap();
+    // A form that holds the name and what it showed is about one of the two.
+    let seen = both.iter().find(|wait| wait.command == listed[0].command).unwrap();
+    let stale = WaitRef::from("both").shown(first.shown());
+    assert!(matches!(engine.approve(&id, stale, "ann").await, Err(DecideError::Changed { .. })));
+    engine.approve(&id, WaitRef::from("both").shown(seen.shown()), "cyd").await.unwrap();
     let text: String = listed[1].command.to_string();
     engine.approve(&id, text.as_str(), "dan").await.unwrap();
     assert!(both.iter().any(|wait| wait.name == "seats"));
@@ -297,7 +301,8 @@ async fn nothing_is_missing_after_an_update_from_a_file_without_the_list() {
     // The file as the version before left it.
     let db = Connection::open(&path).unwrap();
     db.execute_batch(
-        "DROP TABLE aether_waits; DROP TABLE aether_unlisted; DROP TABLE aether_schedules; UPDATE aether_schema SET version = 7",
+        "DROP TABLE aether_waits; DROP TABLE aether_unlisted; DROP TABLE aether_schedules; DROP TABLE aether_counters;
+         UPDATE aether_schema SET version = 7",
     )
     .unwrap();
     drop(db);
@@ -319,6 +324,66 @@ async fn nothing_is_missing_after_an_update_from_a_file_without_the_list() {
         .unwrap();
     assert_eq!(left, 0, "the journals are read once");
     engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_run_of_an_older_file_is_read_once_and_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let engine = on_file(&path).await;
+    for id in ["damaged", "sound"] {
+        let run = engine.start::<letter>(()).id(id).await.unwrap();
+        open(&engine, run.id(), 1).await;
+    }
+    engine.shutdown().await.unwrap();
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch(
+        "DELETE FROM aether_waits; INSERT INTO aether_unlisted SELECT no FROM aether_runs;
+         UPDATE aether_journal SET events = '[{}' WHERE run_no = (SELECT no FROM aether_runs WHERE id = 'damaged')",
+    )
+    .unwrap();
+    let engine = on_file(&path).await;
+    for _ in 0..2 {
+        let waits = engine.all_pending(WaitFilter::default()).await.unwrap().waits;
+        assert_eq!(waits.iter().map(|wait| wait.run.as_str()).collect::<Vec<_>>(), ["sound"]);
+        let left: i64 = db.query_row("SELECT count(*) FROM aether_unlisted", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "its journal is not read again");
+    }
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_place_is_never_used_again_whatever_the_program_does_to_its_own_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let mut cursor = None;
+    for (number, sql) in [
+        "CREATE TABLE mine(x INTEGER PRIMARY KEY AUTOINCREMENT); INSERT INTO mine VALUES(7)",
+        "DELETE FROM sqlite_sequence",
+        "INSERT OR REPLACE INTO sqlite_sequence VALUES('aether_waits', 9223372036854775807)",
+        "UPDATE sqlite_sequence SET seq = 9223372036854775807",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let prepare = move |db: &mut Connection| db.execute_batch(sql);
+        let poll = Duration::from_millis(10);
+        let builder = Engine::builder().sqlite(&path).prepare(prepare).poll_interval(poll);
+        let engine = builder.start().await.unwrap();
+        let run = engine.start::<letter>(()).id(format!("r{number}")).await.unwrap();
+        open(&engine, run.id(), 1).await;
+        let filter = WaitFilter { after: cursor, limit: 1, ..WaitFilter::default() };
+        let page = engine.all_pending(filter).await.unwrap();
+        assert_eq!(page.waits.iter().map(|wait| &wait.run).collect::<Vec<_>>(), [run.id()], "{sql}");
+        // The only one: no row is left that the next number could be counted from.
+        engine.signal(run.id(), "letter", "1", &3).await.unwrap();
+        run.result().await.unwrap();
+        engine.shutdown().await.unwrap();
+        let last = "SELECT last FROM aether_counters WHERE name = 'waits'";
+        let last: i64 = Connection::open(&path).unwrap().query_row(last, [], |row| row.get(0)).unwrap();
+        assert_eq!(page.waits.len() + number, usize::try_from(last).unwrap(), "{sql}");
+        cursor = Some(WaitPlace::new(last.unsigned_abs()));
+    }
 }
 
 #[test]

@@ -182,8 +182,15 @@ async fn the_engines_tables_cannot_be_changed_there() {
         let error = fails(&path, looked_away).await.to_string();
         assert!(error.contains(why), "{sql}: {error}");
     }
+    let attached = move |db: &mut Connection| {
+        let same = db.path().unwrap().to_owned();
+        db.execute("ATTACH ?1 AS again", [same])?;
+        db.execute("DELETE FROM again.aether_runs", [])
+    };
+    let error = fails(&path, attached).await.to_string();
+    assert!(error.contains("change `aether_runs`"), "{error}");
     let own = "PRAGMA foreign_keys = OFF; PRAGMA journal_mode; PRAGMA application_id = 7; CREATE TABLE mine(x);
-               CREATE TEMP TABLE aether_notes(x); ALTER TABLE mine RENAME TO yours; CREATE INDEX i ON yours(x);
+               CREATE TEMP TABLE aether_notes(x); INSERT INTO aether_notes VALUES(1); ALTER TABLE mine RENAME TO yours; CREATE INDEX i ON yours(x);
                CREATE VIEW seen AS SELECT id FROM aether_runs; DROP TABLE yours; ANALYZE; VACUUM";
     let engine =
         Engine::builder().sqlite(&path).prepare(move |db| db.execute_batch(own)).start().await.unwrap();

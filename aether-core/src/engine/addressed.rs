@@ -1,7 +1,7 @@
 //! The wait that a reply names, found among those of a run.
 //!
 //! Promise: a name finds exactly one open wait, or the error lists what is open; a name that was decided a moment ago is
-//! told so.
+//! told so. Among several waits of one name, what was shown finds its own.
 
 use crate::engine::decide_error::{DecideError, NamedWait};
 use crate::view::pending::{Pending, WaitStates};
@@ -40,6 +40,11 @@ pub(super) fn find(
         // The reply will be told what the wait is for instead.
         ([], [one]) => return Ok(one.command.clone()),
         ([], _) => {}
+        (several @ [first, ..], _) if let Some(shown) = &wait.shown => {
+            let command = first.command.clone();
+            let seen = several.iter().find(|open| open.shown() == *shown).map(|open| open.command.clone());
+            return seen.ok_or_else(|| DecideError::Changed { run: run.clone(), command });
+        }
         (several, _) => {
             let open = several.iter().map(|wait| NamedWait::from(*wait)).collect();
             return Err(DecideError::AmbiguousWait { run: run.clone(), name: text.clone(), open });

@@ -39,7 +39,7 @@ impl Engine {
 
     /// What the runs of the store wait for, in the order in which the waits were opened, a page at a time. Reads a list
     /// that the store keeps, and no journals; the first call after an update from a build without that list reads the
-    /// journal of every open run, once. A damaged one is then left out with a warning.
+    /// journal of every open run, once. A damaged one is then left out, with a warning of that call alone.
     ///
     /// ```
     /// # use aether_core::engine::Engine;
@@ -69,6 +69,7 @@ impl Engine {
                 Ok(()) | Err(StoreError::UnknownRun { .. }) => {}
                 Err(error @ StoreError::Corrupt { .. }) => {
                     tracing::warn!(%run, %error, "what a damaged run waits for cannot be listed");
+                    list_none(store, &run).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -98,6 +99,15 @@ async fn list(store: &dyn Store, run: &RunId) -> Result<(), StoreError> {
         if store.list_waits(run, next, open.rows()).await? {
             return Ok(());
         }
+    }
+}
+
+/// Lists a damaged run as one without waits: its journal is not read again, and the warning not repeated.
+async fn list_none(store: &dyn Store, run: &RunId) -> Result<(), StoreError> {
+    let Some(record) = store.run(run).await? else { return Ok(()) };
+    match store.list_waits(run, record.next, Vec::new()).await {
+        Ok(_) | Err(StoreError::UnknownRun { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

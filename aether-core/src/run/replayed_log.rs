@@ -1,8 +1,8 @@
 //! `tracing` in workflow code: emitted when the code runs for the first time, dropped while it is replayed.
 //!
-//! Promise: a line or span of workflow code is dropped only where the journal shows that the code ran before. Steps' bodies
-//! and the engine are never silenced. Nothing is looked up in a run that was never interrupted, or where no subscriber
-//! listens.
+//! Promise: a line or span of workflow code is dropped only where the journal shows that the code ran before, or where a
+//! run that is only released drops what its code holds. Steps' bodies, the engine, and what is said of a panic are never
+//! silenced. Nothing is looked up in a run that was never interrupted, or where no subscriber listens.
 //!
 //! Replayed and live code may run in one poll: an await that history answers returns at once, and the code after it may
 //! be beyond the frontier. So the switch is made at each await, where an effect is entered and left, and not around the
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use tracing::dispatcher::{DefaultGuard, Dispatch, set_default};
+use tracing::dispatcher::{DefaultGuard, Dispatch, get_default, set_default};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
@@ -61,7 +61,22 @@ thread_local! {
     /// The scope whose code is being polled on this thread.
     static SCOPE: RefCell<Option<Arc<LogScope>>> = const { RefCell::new(None) };
     /// Exists while this thread is silenced.
-    static SILENCED: RefCell<Option<DefaultGuard>> = const { RefCell::new(None) };
+    static SILENCED: RefCell<Option<Silenced>> = const { RefCell::new(None) };
+}
+
+/// Keeps a thread silenced until it is dropped.
+struct Silenced {
+    /// Who listens on this thread otherwise.
+    listener: Dispatch,
+    _guard: DefaultGuard,
+}
+
+impl Silenced {
+    fn new() -> Self {
+        let listener = get_default(Dispatch::clone);
+        let nowhere = NOWHERE.get_or_init(|| Dispatch::new(Nowhere));
+        Self { listener, _guard: set_default(nowhere) }
+    }
 }
 
 /// Makes a scope the one that is polled on this thread, until it is dropped.
@@ -90,6 +105,10 @@ pub(crate) fn entered(workflow_code: bool) {
         // Without a subscriber there is nothing to drop.
         && LevelFilter::current() != LevelFilter::OFF
         && SCOPE.with_borrow(|scope| scope.as_ref().is_some_and(|scope| scope.is_replayed()));
+    silence(silent);
+}
+
+fn silence(silent: bool) {
     let _thread_is_gone = SILENCED.try_with(|silenced| {
         if silent == silenced.borrow().is_some() {
             return;
@@ -98,10 +117,50 @@ pub(crate) fn entered(workflow_code: bool) {
         let former = silenced.borrow_mut().take();
         drop(former);
         if silent {
-            let guard = set_default(NOWHERE.get_or_init(|| Dispatch::new(Nowhere)));
-            silenced.replace(Some(guard));
+            silenced.replace(Some(Silenced::new()));
         }
     });
+}
+
+/// Lifts the silence of this thread when it is dropped.
+struct Lifted;
+
+impl Drop for Lifted {
+    fn drop(&mut self) {
+        silence(false);
+    }
+}
+
+/// The code of a run, dropped in silence where the run is only released: its destructors run again when it is resumed.
+pub(crate) struct Releasable<F> {
+    code: Option<F>,
+    released: Arc<AtomicBool>,
+}
+
+impl<F> Releasable<F> {
+    /// `released` is set before the code is dropped.
+    pub(crate) fn new(code: F, released: Arc<AtomicBool>) -> Self {
+        Self { code: Some(code), released }
+    }
+}
+
+impl<F: Future + Unpin> Future for Releasable<F> {
+    type Output = F::Output;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        match &mut self.code {
+            Some(code) => Pin::new(code).poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<F> Drop for Releasable<F> {
+    fn drop(&mut self) {
+        let _lifted = Lifted;
+        let released = !cfg!(aether_dst) && self.released.load(Ordering::Relaxed);
+        silence(released && LevelFilter::current() != LevelFilter::OFF);
+        drop(self.code.take());
+    }
 }
 
 /// A body that is computed again on every replay: it logs as workflow code does.
@@ -110,13 +169,7 @@ pub(crate) struct ComputedAgain<F>(pub(crate) Pin<Box<F>>);
 impl<F: Future> Future for ComputedAgain<F> {
     type Output = F::Output;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        struct Left;
-        impl Drop for Left {
-            fn drop(&mut self) {
-                entered(false);
-            }
-        }
-        let _left = Left;
+        let _lifted = Lifted;
         entered(true);
         self.0.as_mut().poll(cx)
     }
@@ -124,9 +177,21 @@ impl<F: Future> Future for ComputedAgain<F> {
 
 static NOWHERE: OnceLock<Dispatch> = OnceLock::new();
 
-/// Drops everything. Not `Dispatch::none()`: that one is not registered, so a log line that is reached for the first time
+/// Drops everything, but what is said while this thread panics: the run ends there, and no one says it again. Not `Dispatch::none()`: that one is not registered, so a log line that is reached for the first time
 /// in replayed code would be marked as of interest to no one, for the whole life of the process.
 struct Nowhere;
+
+impl Nowhere {
+    /// Who is told of a panic.
+    fn told(told: impl FnOnce(&Dispatch) -> bool) -> bool {
+        std::thread::panicking()
+            && SILENCED
+                .try_with(|silenced| {
+                    silenced.try_borrow().is_ok_and(|it| it.as_ref().is_some_and(|it| told(&it.listener)))
+                })
+                .unwrap_or(false)
+    }
+}
 
 impl Subscriber for Nowhere {
     /// `never`, so that lines that the program's own subscriber does not want stay as cheap as they were.
@@ -134,8 +199,9 @@ impl Subscriber for Nowhere {
         Interest::never()
     }
 
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        false
+    /// Lines only: a span would outlive the panic, and be closed by another subscriber than the one that opened it.
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && Self::told(|listener| listener.enabled(metadata))
     }
 
     /// The most verbose hint of all subscribers counts: this one must not raise it.
@@ -149,7 +215,12 @@ impl Subscriber for Nowhere {
 
     fn record(&self, _: &Id, _: &Record<'_>) {}
     fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, _: &Event<'_>) {}
+    fn event(&self, event: &Event<'_>) {
+        Self::told(|listener| {
+            listener.event(event);
+            true
+        });
+    }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
 }

@@ -254,7 +254,7 @@ impl Flow {
 }
 
 /// Whether `cfg` may take the piece of code away.
-fn is_conditional(code: &impl ToTokens) -> bool {
+pub(crate) fn is_conditional(code: &impl ToTokens) -> bool {
     leading_cfg(code.to_token_stream())
 }
 

@@ -113,6 +113,56 @@ async fn a_file_of_every_earlier_version_becomes_todays_and_keeps_what_it_holds(
     }
 }
 
+#[test]
+fn a_broken_view_or_trigger_of_the_users_is_named_and_the_file_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (sql, named)) in [
+        (
+            "CREATE VIEW v AS SELECT * FROM nothing_here; CREATE VIEW v1 AS SELECT 1",
+            "drop or repair view `v` first",
+        ),
+        (
+            "CREATE TRIGGER \"my: own\" AFTER INSERT ON notes BEGIN DELETE FROM nothing_here; END",
+            "drop or repair trigger `my: own` first",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = folder.path().join(format!("{number}.db"));
+        old_file(&path, RELEASED);
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch(sql).unwrap();
+        let error = SqliteStore::open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::Open { .. }), "{error}");
+        assert!(error.to_string().contains(named), "{error}");
+        assert!(error.to_string().contains("nothing_here"), "{error}");
+        let schema = "SELECT group_concat(name || coalesce(sql, '')) FROM sqlite_schema";
+        assert_eq!(one::<i64>(&conn, "PRAGMA user_version"), i64::from(RELEASED));
+        assert!(!one::<String>(&conn, schema).contains("aether_runs("));
+        conn.execute_batch("DROP VIEW IF EXISTS v; DROP TRIGGER IF EXISTS \"my: own\"").unwrap();
+        drop(SqliteStore::open(&path).unwrap());
+    }
+}
+
+#[test]
+fn what_reads_the_old_view_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    old_file(&path, RELEASED);
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "CREATE TRIGGER counted AFTER INSERT ON notes BEGIN UPDATE notes SET text = (SELECT count(*) FROM \"History\"); END;
+         CREATE VIEW others AS SELECT run AS my_history FROM notes",
+    )
+    .unwrap();
+    migrate(&conn, "old").unwrap();
+    let mut orphans = users::orphans(&conn).unwrap();
+    orphans.sort();
+    let named = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
+    assert_eq!(orphans, [named("trigger", "counted"), named("view", "kinds")]);
+}
+
 fn new_file() -> Connection {
     let conn = Connection::open_in_memory().unwrap();
     migrate(&conn, "new").unwrap();

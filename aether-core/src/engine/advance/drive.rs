@@ -19,6 +19,7 @@ use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::run::program::Completion;
+use crate::run::replayed_log::Releasable;
 use crate::run::taken::Taken;
 use crate::sched::{AtomicBool, AtomicWaker};
 use crate::store::records::Message;
@@ -83,13 +84,14 @@ impl Wake for WakeFlag {
 /// 9. Only durable waits are left. Last, because a run that is evicted here is loaded again only for a due time, or for a
 ///    message that this pass could not see.
 pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) -> DriveEnd {
-    let mut body = Netted::new(&run.id, body);
+    let released = Arc::new(AtomicBool::new(false));
+    let mut body = Netted::new(&run.id, Releasable::new(body, Arc::clone(&released)));
     let mut broken = pin!(run.watermark().failed());
     let mut idle_grace: Option<BoxFuture<'static, ()>> = None;
     let mut cancelling: Option<Cancelling> = None;
     let woken = Arc::new(WakeFlag(AtomicBool::new(false), Arc::clone(run.root())));
     let waker = Waker::from(Arc::clone(&woken));
-    poll_fn(|cx| {
+    let end = poll_fn(|cx| {
         // First: a notification between any of the looks below and the end of this pass must wake the task.
         run.root().register(cx.waker());
         // Before anything is looked at: a message that arrives from here on may be missed by this pass.
@@ -160,7 +162,11 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
             }
         }
     })
-    .await
+    .await;
+    // What is in flight is code of steps, which is never silenced.
+    let resumes = matches!(end, DriveEnd::Suspended { .. } | DriveEnd::Fault(_)) && !run.has_in_flight();
+    released.store(resumes, Ordering::Relaxed);
+    end
 }
 
 /// Whether a wait is long enough to evict the run from memory.

@@ -1,7 +1,7 @@
 //! The values that a body takes from its program, by the type: `cx.dep::<T>()?` in a step, `cx.config::<T>()` in a workflow.
 //!
 //! Promise: only what the body cannot do without is found, and only where the type means the same beside the body as in
-//! it; what is not found here is still reported when the body runs.
+//! it, and where no `cfg` may take the code away; what is not found here is still reported when the body runs.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,14 @@ use syn::ext::IdentExt as _;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Block, Expr, ExprBlock, ExprClosure, ExprMethodCall, ExprTry, GenericArgument, Ident, Item,
-    Local, Macro, Pat, PathArguments, Type, TypePath, UseTree,
+    Arm, Block, Expr, ExprArray, ExprCall, ExprClosure, ExprMethodCall, ExprTry, ExprTuple, FieldValue,
+    GenericArgument, Ident, Item, Local, Macro, Pat, PathArguments, Stmt, Type, TypePath, UseTree,
 };
 
 use super::linear::bound;
 use super::places;
 use crate::flow::gate;
+use crate::flow::walk::is_conditional;
 use crate::parse::item::Owner;
 use crate::syntax::arguments::{Arguments, statements};
 
@@ -63,7 +64,21 @@ impl<'ast> Visit<'ast> for Taken {
         if call.method == "unwrap" || call.method == "expect" {
             self.take(&call.receiver, None);
         }
-        visit::visit_expr_method_call(self, call);
+        self.visit_expr(&call.receiver);
+        self.list(&call.args);
+    }
+
+    fn visit_expr_call(&mut self, call: &'ast ExprCall) {
+        self.visit_expr(&call.func);
+        self.list(&call.args);
+    }
+
+    fn visit_expr_array(&mut self, array: &'ast ExprArray) {
+        self.list(&array.elems);
+    }
+
+    fn visit_expr_tuple(&mut self, tuple: &'ast ExprTuple) {
+        self.list(&tuple.elems);
     }
 
     fn visit_expr_closure(&mut self, closure: &'ast ExprClosure) {
@@ -71,10 +86,25 @@ impl<'ast> Visit<'ast> for Taken {
         visit::visit_expr_closure(self, closure);
     }
 
-    fn visit_local(&mut self, local: &'ast Local) {
-        if conditional(&local.attrs) {
-            return;
+    fn visit_stmt(&mut self, stmt: &'ast Stmt) {
+        if !is_conditional(stmt) {
+            visit::visit_stmt(self, stmt);
         }
+    }
+
+    fn visit_arm(&mut self, arm: &'ast Arm) {
+        if !is_conditional(arm) {
+            visit::visit_arm(self, arm);
+        }
+    }
+
+    fn visit_field_value(&mut self, field: &'ast FieldValue) {
+        if !is_conditional(field) {
+            visit::visit_field_value(self, field);
+        }
+    }
+
+    fn visit_local(&mut self, local: &'ast Local) {
         if let (Pat::Type(typed), Some(init)) = (&local.pat, &local.init)
             && let Expr::Try(tried) = &*init.expr
         {
@@ -82,12 +112,6 @@ impl<'ast> Visit<'ast> for Taken {
             self.take(&tried.expr, wanted);
         }
         visit::visit_local(self, local);
-    }
-
-    fn visit_expr_block(&mut self, block: &'ast ExprBlock) {
-        if !conditional(&block.attrs) {
-            visit::visit_expr_block(self, block);
-        }
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
@@ -103,6 +127,14 @@ impl<'ast> Visit<'ast> for Taken {
 }
 
 impl Taken {
+    /// The elements of a list, which may carry `cfg`.
+    fn list<'a>(&mut self, elements: impl IntoIterator<Item = &'a Expr>) {
+        elements
+            .into_iter()
+            .filter(|element| !is_conditional(element))
+            .for_each(|element| self.visit_expr(element));
+    }
+
     /// Adds the type that `expr` takes, where it is `cx.dep::<T>()`, or `cx.dep()` of a value whose type is `wanted`.
     fn take(&mut self, expr: &Expr, wanted: Option<&Type>) {
         let call = match expr {
@@ -127,11 +159,6 @@ impl Taken {
             self.types.push(ty.clone());
         }
     }
-}
-
-/// Whether something is compiled only sometimes.
-fn conditional(attrs: &[Attribute]) -> bool {
-    attrs.iter().any(|attr| attr.path().is_ident("cfg"))
 }
 
 /// The `T` of `Arc<T>`.

@@ -46,6 +46,26 @@ async fn own_types(cx: &mut StepCx) -> Result<u8> {
     cx.dep::<Inner>()?;
     #[cfg(any())]
     let _nothing = cx.dep::<Missing>()?;
+    #[cfg(any())]
+    if true {
+        cx.dep::<Missing>()?;
+    }
+    let _ = match 1_u8 {
+        #[cfg(any())]
+        1 => cx.dep::<Missing>()?.0,
+        _ => 0,
+    };
+    let _ = [
+        1,
+        #[cfg(any())]
+        cx.dep::<Missing>()?.0,
+    ];
+    let _ = Archive {
+        #[cfg(any())]
+        0: cx.dep::<Missing>()?.0,
+        #[cfg(all())]
+        0: 1,
+    };
     let Ok(_mailer) = cx.dep::<Mailer>() else { return Ok(0) };
     Ok(1)
 }
