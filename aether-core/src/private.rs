@@ -7,7 +7,7 @@ use std::time::Duration;
 pub use futures_util::future::BoxFuture;
 pub use inventory;
 
-pub use self::order::{GoneThrough, InAnyOrder, asked};
+pub use self::order::{GoneThrough, InAnyOrder, asked, asked_of};
 pub use crate::definition::def::{
     Allow, Approval, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
     StepOptions, WorkflowDef,

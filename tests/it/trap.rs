@@ -191,6 +191,8 @@ async fn s070_non_strict_warns_and_goes_on() {
     // Once for `now`, and once for `elapsed`.
     let doors: Vec<_> = report.trapped.iter().map(|hit| hit.kind).collect();
     assert_eq!(doors, [TrapKind::Clock, TrapKind::Clock], "{:?}", report.trapped);
+    let told = report.trapped[0].to_string();
+    assert!(told.contains("`cx.now().await`") && told.contains("`engine.watch()`"), "{told}");
 }
 
 #[tokio::test]

@@ -46,3 +46,9 @@ without_order!(impl<T> GoneThrough<'_, Arc<HashSet<T>>>);
 pub fn asked<T>((): (), value: T) -> T {
     value
 }
+
+/// The value itself, after a question about its type that only borrows it.
+pub fn asked_of<T>(value: T, question: impl FnOnce(&T)) -> T {
+    question(&value);
+    value
+}

@@ -71,6 +71,19 @@ pub trait Racer {}
 #[diagnostic::do_not_recommend]
 impl<F: Clone> Racer for F {}
 
+/// The body of [`Cx::each`]: it borrows what it reads, and changes only what is its own, because its branches run side by
+/// side. Implemented for every body that is `Clone`: a closure that borrows a variable mutably is not.
+#[diagnostic::on_unimplemented(
+    message = "[AE0123] a branch of `cx.each` changes a variable that is not its own, or owns a value that is not `Clone`",
+    label = "not a body of an each",
+    note = "branches run side by side: return the value from the branch, and `cx.each` collects the values in the order of the items; change the variable with them behind the await",
+    note = "a body may own a value only if that is `Clone`, because every branch gets one: borrow it in the branch, or derive `Clone` for its type"
+)]
+pub trait EachBody: Clone {}
+
+#[diagnostic::do_not_recommend]
+impl<F: Clone> EachBody for F {}
+
 /// A tuple of two to eight branches with values of one type, of which the first to finish wins.
 #[diagnostic::on_unimplemented(
     message = "`cx.race` takes a tuple of two to eight branches with values of one type",
@@ -240,7 +253,7 @@ impl Cx {
     pub fn each<I, T, F, R>(&mut self, items: I, body: F) -> Each<impl Future<Output = Vec<R>>>
     where
         I: IntoIterator<Item = T>,
-        F: AsyncFnOnce(&mut Cx, T) -> R + Clone,
+        F: AsyncFnOnce(&mut Cx, T) -> R + EachBody,
     {
         let (mut ticket, fork) = self.fork("each");
         let items: Vec<T> = items.into_iter().collect();

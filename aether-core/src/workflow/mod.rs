@@ -28,7 +28,7 @@ pub(crate) mod ticket;
 pub(crate) mod wait;
 
 pub use ask::{ApprovalRequest, Question};
-pub use branch::{Branches, Each, Fork, Racer, Racers};
+pub use branch::{Branches, Each, EachBody, Fork, Racer, Racers};
 pub use child::{Child, ChildRun};
 pub use context::{Cx, call_step, inline_workflow, workflow_code};
 pub use definition::Workflow;

@@ -145,7 +145,7 @@ codes! {
         help: "use `cx.join((..))` or `cx.race((..))`";
     STATIC = "AE0115",
         why: "a static keeps its value between runs of the process, and a replay starts with another one",
-        help: "use a local variable, pass the value in the input, or make it a `const`";
+        help: "use a local variable, pass the value in the input, or make it a `const`; a cache belongs into a step, with what it keeps in `.provide(..)`";
     TOO_MANY_STATES = "AE0116",
         why: "states are numbered with sixteen bits",
         help: "split the workflow into several";

@@ -36,7 +36,19 @@ impl Diagnostics {
         message: impl Display,
         help: impl Display,
     ) {
-        let text = format!("[{}] {message}\n  why: {}\n  help: {help}", code.id, code.why);
+        self.report_because(at, code, message, code.why, help);
+    }
+
+    /// Adds a mistake with a reason and a remedy made for this very case.
+    pub(crate) fn report_because(
+        &mut self,
+        at: impl ToTokens,
+        code: &Code,
+        message: impl Display,
+        why: &str,
+        help: impl Display,
+    ) {
+        let text = format!("[{}] {message}\n  why: {why}\n  help: {help}", code.id);
         self.add(syn::Error::new_spanned(at, text));
     }
 

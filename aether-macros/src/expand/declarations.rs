@@ -71,17 +71,18 @@ pub(crate) fn registration_item(shape: &Shape, registry: &str) -> TokenStream {
     }
 }
 
-/// The suspicious places, as uses of deprecated constants: the one way to a warning on stable Rust.
+/// The suspicious places, as uses of deprecated constants: the one way to a warning on stable Rust. The compiler puts the name
+/// of the constant before the text, so the name says whose warning it is.
 pub(crate) fn warning_items(shape: &Shape) -> TokenStream {
     let cfgs = &shape.attrs.cfgs;
     let each = shape.warnings.iter().map(|Warning { span, text }| {
-        let used = Ident::new("suspicious", *span);
+        let used = Ident::new("aether_warning", *span);
         quote! {
             #(#cfgs)*
             const _: () = {
                 #[deprecated(note = #text)]
                 #[allow(non_upper_case_globals)]
-                const suspicious: () = ();
+                const aether_warning: () = ();
                 #used
             };
         }

@@ -32,7 +32,9 @@ impl TrapKind {
     /// What to write instead.
     fn help(self) -> &'static str {
         match self {
-            Self::Clock => "take the time with `cx.now().await`",
+            Self::Clock => {
+                "take the time with `cx.now().await`; a progress bar, or anything else that shows how far a run is, belongs outside of the workflow and listens to `engine.watch()`"
+            }
             Self::Entropy => "draw with `cx.random().await`, `cx.uuid().await` or `cx.seed().await`",
             Self::Environment => "read it before the run and pass it as input, or read it in a `read` step",
             Self::Files => {

@@ -1,7 +1,8 @@
 //! What the branches of a race, a join or an each change that is not their own.
 //!
-//! Promise: a change of a captured variable in a branch of a race is refused with the way out, where the source shows it;
-//! the types refuse the others. What a branch binds itself, or moves into itself, is its own.
+//! Promise: a change of a captured variable in a branch of a race or an each, or in several branches of a join, is refused
+//! with the way out, where the source shows it; the types refuse the others. What a branch binds itself, or moves into
+//! itself, is its own.
 
 use std::collections::BTreeSet;
 
@@ -40,9 +41,16 @@ struct Forks<'a> {
 
 impl<'ast> Visit<'ast> for Forks<'_> {
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
-        let races = call.method == "race";
-        if (races || call.method == "join" || call.method == "each") && self.is_context(&call.receiver) {
-            call.args.iter().for_each(|argument| self.branches(argument, &call.method, races));
+        let fork = match call.method.to_string().as_str() {
+            "race" => Some(Fork::Race),
+            "join" => Some(Fork::Join),
+            "each" => Some(Fork::Each),
+            _ => None,
+        };
+        if let Some(fork) = fork.filter(|_| self.is_context(&call.receiver)) {
+            let mut found = Vec::new();
+            call.args.iter().for_each(|argument| self.branches(argument, &mut found));
+            self.judge(&found, fork);
         }
         visit::visit_expr_method_call(self, call);
     }
@@ -63,10 +71,11 @@ impl Forks<'_> {
         path.path.get_ident().is_some_and(|name| self.contexts.contains(name))
     }
 
-    fn branches(&mut self, argument: &Expr, method: &Ident, races: bool) {
+    /// What each of the branches in an argument changes.
+    fn branches<'a>(&self, argument: &'a Expr, found: &mut Vec<Vec<Change<'a>>>) {
         match argument {
-            Expr::Paren(inner) => self.branches(&inner.expr, method, races),
-            Expr::Tuple(tuple) => tuple.elems.iter().for_each(|branch| self.branches(branch, method, races)),
+            Expr::Paren(inner) => self.branches(&inner.expr, found),
+            Expr::Tuple(tuple) => tuple.elems.iter().for_each(|branch| self.branches(branch, found)),
             Expr::Closure(closure) => {
                 let mut own = Bound::default();
                 own.visit_expr_closure(closure);
@@ -75,22 +84,81 @@ impl Forks<'_> {
                 let mutable = if closure.capture.is_some() { &nothing } else { &self.mutable };
                 let mut changes = Changes { own: own.names, mutable, found: Vec::new() };
                 changes.visit_expr(&closure.body);
-                let found = changes.found;
-                found.iter().for_each(|change| self.report(change, method, races));
+                found.push(changes.found);
             }
             _ => {}
         }
     }
 
-    fn report(&mut self, change: &Change<'_>, method: &Ident, races: bool) {
+    fn judge(&mut self, branches: &[Vec<Change<'_>>], fork: Fork) {
+        for (number, changes) in branches.iter().enumerate() {
+            for change in changes {
+                let elsewhere = branches.iter().enumerate().any(|(other, changes)| {
+                    other != number && changes.iter().any(|known| known.name == change.name)
+                });
+                self.report(change, fork, elsewhere);
+            }
+        }
+    }
+
+    /// Reports a change; `elsewhere` says whether another branch changes the same.
+    fn report(&mut self, change: &Change<'_>, fork: Fork, elsewhere: bool) {
         let Change { at, name, shared } = change;
-        if races {
-            let message = format!("a branch of `cx.{method}` changes `{name}`, which is not its own");
-            self.diagnostics.report(at, code::RACED_CHANGE, message);
-        } else if *shared {
-            let message = format!("branches of `cx.{method}` share `{name}`, which they can change");
-            let help = "let each branch return what it found, and put the values together behind the await";
-            self.diagnostics.warn(at, code::RACED_CHANGE, message, help);
+        let code = code::RACED_CHANGE;
+        let method = fork.method();
+        match fork {
+            Fork::Race => {
+                let message = format!("a branch of `cx.{method}` changes `{name}`, which is not its own");
+                self.diagnostics.report(at, code, message);
+            }
+            Fork::Each | Fork::Join if *shared => {
+                let message = format!("branches of `cx.{method}` share `{name}`, which they can change");
+                let help =
+                    "let each branch return what it found, and put the values together behind the await";
+                self.diagnostics.warn(at, code, message, help);
+            }
+            Fork::Each => {
+                let message = format!("a branch of `cx.each` changes `{name}`, which is not its own");
+                self.report_side_by_side(at, &message, EACH_HELP);
+            }
+            // One branch that changes a variable which no other branch changes does so in its own order.
+            Fork::Join if elsewhere => {
+                let message =
+                    format!("several branches of `cx.join` change `{name}`, which is not their own");
+                self.report_side_by_side(at, &message, JOIN_HELP);
+            }
+            Fork::Join => {}
+        }
+    }
+
+    /// The catalogue's reason begins with races; here all branches run to their end.
+    fn report_side_by_side(&mut self, at: &Expr, message: &str, help: &str) {
+        let why =
+            "branches run side by side, and what they share depends on the order in which they continue";
+        self.diagnostics.report_because(at, code::RACED_CHANGE, message, why, help);
+    }
+}
+
+/// What to do instead in a branch of an each.
+const EACH_HELP: &str = "return the value from the branch: `let found = cx.each(items, async |cx: &mut Cx, item| look(cx, item).await).await` collects the values in the order of the items";
+
+/// What to do instead in a branch of a join.
+const JOIN_HELP: &str = "return the value from each branch, `let (a, b) = cx.join((async |cx: &mut Cx| look(cx).await, ..)).await`, and change the variable with them behind the await";
+
+/// What the branches belong to.
+#[derive(Clone, Copy)]
+enum Fork {
+    Race,
+    Join,
+    Each,
+}
+
+impl Fork {
+    fn method(self) -> &'static str {
+        match self {
+            Self::Race => "race",
+            Self::Join => "join",
+            Self::Each => "each",
         }
     }
 }

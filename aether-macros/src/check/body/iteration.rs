@@ -39,6 +39,12 @@ impl VisitMut for Questions<'_> {
         }
         visit_mut::visit_expr_mut(self, expr);
         match expr {
+            Expr::MethodCall(call) if gives_a_branch_each(call) => {
+                let at = call.method.span();
+                if let Some(items) = call.args.first_mut() {
+                    self.ask_value(at, items);
+                }
+            }
             Expr::MethodCall(call)
                 if methods::iterates(&call.method.to_string()) && call.method != "retain" =>
             {
@@ -55,6 +61,8 @@ impl VisitMut for Questions<'_> {
                 if let Some(place) = place(gone_through) {
                     let (place, at) = (place.clone(), last_name(place).unwrap_or_else(|| place.span()));
                     self.ask(&place, at, &mut each.expr);
+                } else if !matches!(gone_through, Expr::Range(_) | Expr::Array(_) | Expr::Lit(_)) {
+                    self.ask_value(gone_through.span(), &mut each.expr);
                 }
             }
             _ => {}
@@ -78,6 +86,18 @@ impl Questions<'_> {
         ));
     }
 
+    /// The same of any value, which is evaluated once and handed on.
+    fn ask_value(&mut self, at: Span, value: &mut Expr) {
+        let krate = self.krate;
+        let question = Ident::new("in_any_order", at);
+        let items = Ident::new("items", Span::mixed_site());
+        *value = parse_quote!(#krate::__private::asked_of(#value, |#items| {
+            #[allow(unused_imports)]
+            use #krate::__private::InAnyOrder as _;
+            #krate::__private::GoneThrough(#items).#question();
+        }));
+    }
+
     /// The arguments of a chain of calls.
     fn visit_arguments(&mut self, call: &mut ExprMethodCall) {
         call.args.iter_mut().for_each(|argument| self.visit_expr_mut(argument));
@@ -86,6 +106,11 @@ impl Questions<'_> {
             receiver => self.visit_expr_mut(receiver),
         }
     }
+}
+
+/// Whether it is `cx.each(items, body)`: each item gets a branch, numbered in the order of the items.
+fn gives_a_branch_each(call: &ExprMethodCall) -> bool {
+    call.method == "each" && call.args.len() == 2
 }
 
 /// A variable or a field of one.

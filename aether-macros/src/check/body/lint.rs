@@ -23,6 +23,12 @@ use crate::syntax::awaits::contains_await;
 use crate::syntax::known_macros;
 use crate::syntax::paths::paths_in;
 
+/// What to do instead of a semaphore.
+const SEMAPHORE: &str = "bound how many branches run at a time with `cx.each(items, ..).limit(n)`";
+
+/// What to do instead of taking a value of the program that is not recorded.
+const DEP: &str = "take configuration with `cx.config::<T>().await?`, which records it; use a service in a step, where `cx.dep::<T>()?` gives it";
+
 /// A path that is judged.
 pub(crate) struct PathFinding {
     pub(crate) finding: Finding,
@@ -63,7 +69,11 @@ impl BodyLint<'_> {
             return;
         }
         let message = format!("`{what}` in {}", self.kind.name());
-        let help = self.kind.help(code);
+        let help = match self.kind {
+            BodyKind::Workflow if what.contains("Semaphore") => SEMAPHORE.into(),
+            BodyKind::Workflow if what.ends_with(".dep()") => DEP.into(),
+            kind => kind.help(code),
+        };
         match finding {
             Finding::Wrong(_) => self.diagnostics.report_with(at, code, message, help),
             Finding::Suspicious(_) if self.is_deterministic() => {

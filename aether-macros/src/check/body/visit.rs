@@ -102,6 +102,9 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
         if self.kind == BodyKind::Transaction && name == "http" && self.is_context(&call.receiver) {
             self.report(&call.method, Finding::Wrong(code::NETWORK), "cx.http()");
         }
+        if self.kind == BodyKind::Workflow && name == "dep" && count == 0 && self.is_context(&call.receiver) {
+            self.report(&call.method, Finding::Wrong(code::ENVIRONMENT), "cx.dep()");
+        }
         self.report_static_use(call);
         visit::visit_expr_method_call(self, call);
     }
