@@ -6,7 +6,7 @@ use std::time::Duration;
 use aether::engine::Fit;
 use aether::error::TimeLimit;
 use aether::id::{CommandId, RunId};
-use aether::people::{DecideError, Decision, Pending, WaitFilter, WaitRef, Waiting};
+use aether::people::{Approvals, DecideError, Decision, Pending, WaitFilter, WaitRef, Waiting};
 use aether::prelude::*;
 use aether::recording::{Masking, Recording};
 use aether::store::{MemoryStore, WaitPlace};
@@ -265,6 +265,28 @@ async fn a_wait_that_reaches_its_limit_has_timed_out_and_older_journals_replay_a
     second.import(&Recording::parse(&older).unwrap()).await.unwrap();
     let verified = second.verify(run.id()).await.unwrap();
     assert_eq!((verified.matched, verified.fit), (3, Fit::ToItsEnd));
+}
+
+/// Say under which limit the approval of a call expired.
+#[workflow]
+async fn refunding(cx: &mut Cx) -> Result<Option<u64>> {
+    let expired = refund(cx, 17).await.unwrap_err();
+    Ok(expired.time_limit().map(|limit| limit.limit_ms))
+}
+
+#[tokio::test]
+async fn the_limit_that_passed_is_told_and_not_todays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let limited = |limit| Engine::builder().sqlite(&path).approvals(Approvals::new().expires(limit)).start();
+    let engine = limited(Duration::from_millis(400)).await.unwrap();
+    let run = engine.start::<refunding>(()).id("r").await.unwrap();
+    open(&engine, run.id(), 1).await;
+    engine.shutdown().await.unwrap();
+    let engine = limited(DAY).await.unwrap();
+    let run = engine.handle::<refunding>("r").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), Some(400));
+    engine.shutdown().await.unwrap();
 }
 
 #[tokio::test]

@@ -125,8 +125,13 @@ async fn fails<T: 'static, E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     prepare: impl FnOnce(&mut Connection) -> std::result::Result<T, E> + Send + 'static,
 ) -> PrepareError {
     match Engine::builder().sqlite(path).prepare(prepare).start().await {
-        Err(BuildError::Prepare { store, error }) => {
+        Err(failed @ BuildError::Prepare { .. }) => {
+            // Once in the chain of sources, which is how a program shows it.
+            let (text, shown) = (failed.to_string(), Failure::from(failed.clone()).to_string());
+            let BuildError::Prepare { store, error } = failed else { unreachable!() };
             assert!(store.contains("agent.db"), "{store}");
+            let why = error.to_string();
+            assert!(!text.contains(&why) && shown.matches(&why).count() == 1, "{shown}");
             error
         }
         other => panic!("the start should have failed: {other:?}"),
@@ -206,6 +211,7 @@ async fn the_engines_tables_cannot_be_changed_there() {
 async fn a_store_that_is_no_file_cannot_be_prepared() {
     let nothing = |_: &mut Connection| Ok::<_, rusqlite::Error>(());
     let error = Engine::builder().memory().prepare(nothing).start().await.unwrap_err();
+    let error = Failure::from(error);
     assert!(error.to_string().contains("call `.sqlite(path)`"), "{error}");
     let (_folder, path) = place();
     let store: std::sync::Arc<dyn Store> = std::sync::Arc::new(SqliteStore::open(&path).unwrap());

@@ -66,8 +66,9 @@ pub enum BuildError {
         "no clock and entropy are linked into this program: call `.environment(..)`, or depend on a crate that has them, such as `aether`"
     )]
     NoEnvironment,
-    /// What the program does to its own tables at the start (`.prepare(..)`) has failed. No run was resumed.
-    #[error("store {store} could not be prepared, so that nothing was started: {error}")]
+    /// What the program does to its own tables at the start (`.prepare(..)`) has failed. No run was resumed. The text does
+    /// not say why: the source does.
+    #[error("store {store} could not be prepared, so that nothing was started")]
     Prepare {
         /// Kind and place of the store, as [`Store::describe`](crate::store::Store::describe) gives them.
         store: String,

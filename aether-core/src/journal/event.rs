@@ -366,6 +366,9 @@ events! {
         /// Where in the source it was awaited, `file:line`. Absent where `node_started` holds it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<String>,
+        /// The time limit behind `until`, in milliseconds. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit_ms: Option<u64>,
     }
     /// A person decided.
     45 ApprovalDecided {

@@ -87,8 +87,17 @@ pub struct Invocation {
 pub struct Asked {
     /// When it expires.
     pub until: Option<Timestamp>,
+    /// The time limit behind it, in milliseconds. Older journals do not say.
+    pub limit_ms: Option<u64>,
     /// What was decided, and by whom.
     pub decided: Option<(Payload, String)>,
+}
+
+impl Asked {
+    /// The time limit of the request; `None` also where an older journal does not say.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.limit_ms.map(Duration::from_millis)
+    }
 }
 
 /// What a journal holds about one command.
@@ -179,7 +188,7 @@ impl CommandRecord {
             Event::WaitStarted(e) => (self.due, self.site) = (e.until, e.site),
             Event::ChildStarted(e) => self.child = Some(e.child),
             Event::ApprovalRequested(e) => {
-                self.asked = Some(Asked { until: e.until, decided: None });
+                self.asked = Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None });
                 self.site = self.site.take().or(e.site);
             }
             Event::ApprovalDecided(e) => {

@@ -12,7 +12,7 @@ use crate::definition::def::Approval;
 use crate::inbox::decisions::ApprovalOutcome;
 use crate::inbox::topics::approval_topic;
 use crate::journal::event::{ApprovalDecided, ApprovalRequested};
-use crate::journal::history::CommandRecord;
+use crate::journal::history::{Asked, CommandRecord};
 use crate::perform::call::StepCall;
 use crate::policy::approvals::{ApprovalCall, or_yes};
 use crate::run::append::AppendExtras;
@@ -21,7 +21,7 @@ use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload};
-use crate::vocabulary::waiting::{TimeLimit, Waiting};
+use crate::vocabulary::waiting::{TimeLimit, Waiting, millis};
 
 /// What a person sees of a call, beside its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,11 @@ impl StepCall {
         self.handed_over = record.is_some_and(|record| record.callback.is_some());
         // A request that is in the journal counts, whatever the policy says now: a restart with another policy must not
         // let a call through that a person is still deciding about.
-        let (outcome, actor) = match record.and_then(|record| record.asked.clone()) {
+        let asked = record.and_then(|record| record.asked.clone());
+        let today = self.run.shared.approvals.limit();
+        // The limit that passes is that of the request. An older journal holds only when it passes.
+        let limit = asked.as_ref().and_then(Asked::limit).or(today).unwrap_or_default();
+        let (outcome, actor) = match asked {
             Some(asked) => match asked.decided {
                 Some((decision, actor)) => (decision.decode().unwrap_or_else(unreadable), actor),
                 None => self.await_decision(asked.until).await,
@@ -61,7 +65,6 @@ impl StepCall {
             }
             ApprovalOutcome::Expired => {
                 let why = format!("no one approved the call of `{}` in time", self.name);
-                let limit = self.run.shared.approvals.limit().unwrap_or_default();
                 let limit = TimeLimit::of_wait(Waiting::Approval, &*self.name, limit);
                 let failure = self.run.failure(&self.command, why).because_of(limit);
                 Err(self.close(StepError::TimedOut(failure)).await)
@@ -100,11 +103,19 @@ impl StepCall {
                     .await);
             }
         };
-        let until = self.run.shared.approvals.limit().map(|limit| later(self.run.now(), limit));
+        let limit = self.run.shared.approvals.limit();
+        let until = limit.map(|limit| later(self.run.now(), limit));
         let mut events = self.start_events();
         events.push(
-            ApprovalRequested { command: self.command.clone(), request, until, name: None, site: None }
-                .into(),
+            ApprovalRequested {
+                command: self.command.clone(),
+                request,
+                until,
+                name: None,
+                site: None,
+                limit_ms: limit.map(millis),
+            }
+            .into(),
         );
         self.run.append_large_durably(events).await;
         Ok(until)

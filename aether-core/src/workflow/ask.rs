@@ -24,7 +24,7 @@ use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
-use crate::vocabulary::waiting::Waiting;
+use crate::vocabulary::waiting::{Waiting, millis};
 use crate::workflow::context::Cx;
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
@@ -213,7 +213,7 @@ impl Asking<'_> {
         let site = self.ticket.enter().await;
         let (run, command) = (Arc::clone(&self.ticket.run), self.ticket.command.clone());
         let class = EffectClass::Human;
-        let (until, round) = match run.request(&command, class, None, site.clone()).await {
+        let (until, limit, round) = match run.request(&command, class, None, site.clone()).await {
             Matched::Answered => {
                 return match run.next_delivery(&command).await.answer {
                     Some(RecordedResult::Wait(value)) => Ok(value),
@@ -222,15 +222,18 @@ impl Asking<'_> {
             }
             Matched::Begun(record) => {
                 run.wait_for_frontier(&command).await;
-                let asked =
-                    record.asked.unwrap_or(crate::journal::history::Asked { until: None, decided: None });
-                if let Some((decision, actor)) = asked.decided {
+                let (until, limit) = match &record.asked {
+                    // The limit that runs is that of the request, whatever the code says now.
+                    Some(asked) => (asked.until, asked.limit().or(self.limit)),
+                    None => (None, self.limit),
+                };
+                if let Some((decision, actor)) = record.asked.and_then(|asked| asked.decided) {
                     let reply = ExternalReply { reply: Reply::Value(decision), actor };
                     if let Ok(value) = accept(&reply) {
                         return Ok(complete(&run, &command, None, Ok(value), Vec::new()).await);
                     }
                 }
-                (asked.until, record.round)
+                (until, limit, record.round)
             }
             Matched::New => {
                 run.wait_for_frontier(&command).await;
@@ -244,9 +247,16 @@ impl Asking<'_> {
                 }
                 let until = self.limit.map(|limit| later(run.now(), limit));
                 let name = self.name;
-                let asked = ApprovalRequested { command: command.clone(), request, until, name, site };
+                let asked = ApprovalRequested {
+                    command: command.clone(),
+                    request,
+                    until,
+                    name,
+                    site,
+                    limit_ms: self.limit.map(millis),
+                };
                 run.append_large_durably(vec![asked.into()]).await;
-                (until, 0)
+                (until, self.limit, 0)
             }
         };
         // A reply that does not fit is refused on the record, and the same wait receives the next one.
@@ -257,7 +267,7 @@ impl Asking<'_> {
             let Received { reply, consumed } = receiver.next_reply().await;
             match (accept(&reply), &reply.reply) {
                 (_, Reply::Expired) => {
-                    let expired = Err(Expired::under(self.limit));
+                    let expired = Err(Expired::under(limit));
                     return Ok(complete(&run, &command, None, expired, consumed).await);
                 }
                 (Ok(value), Reply::Value(decision)) => {

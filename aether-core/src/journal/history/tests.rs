@@ -298,13 +298,17 @@ fn a_decision_belongs_to_the_request_before_it() {
             until: Some(second(9)),
             name: None,
             site: None,
+            limit_ms: Some(9_000),
         }
         .into()
     };
     let says =
         || ApprovalDecided { command: id(), decision: json("\"approve\""), actor: "ada".into() }.into();
     let decided = Some((json("\"approve\""), "ada".to_owned()));
-    assert_eq!(record([asks(), says()], "0").asked, Some(Asked { until: Some(second(9)), decided }));
+    assert_eq!(
+        record([asks(), says()], "0").asked,
+        Some(Asked { until: Some(second(9)), limit_ms: Some(9_000), decided })
+    );
     assert_eq!(record([says()], "0").asked, None);
 }
 
