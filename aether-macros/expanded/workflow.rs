@@ -189,8 +189,8 @@ const _: () = {
         note = "[AE0101] `.elapsed(..)` in a workflow\n  why: a replay or a retry would read another time than the first run did\n  help: use `cx.now().await`"
     )]
     #[allow(non_upper_case_globals)]
-    const suspicious: () = ();
-    suspicious
+    const aether_warning: () = ();
+    aether_warning
 };
 impl triage {
     #[doc(hidden)]
@@ -213,12 +213,18 @@ impl triage {
             pub enum rank {}
             pub enum search {}
         }
-        for hit in durable::__private::gate_call::<
-            __called::search,
-            _,
-        >(search(cx, &ticket.text), 0u16)
-            .await?
-        {
+        for hit in durable::__private::asked_of(
+            durable::__private::gate_call::<
+                __called::search,
+                _,
+            >(search(cx, &ticket.text), 0u16)
+                .await?,
+            |items| {
+                #[allow(unused_imports)]
+                use durable::__private::InAnyOrder as _;
+                durable::__private::GoneThrough(items).in_any_order();
+            },
+        ) {
             if hit.spent.elapsed() > LIMIT {
                 break;
             }
