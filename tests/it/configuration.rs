@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use aether::prelude::*;
-use aether::view::Status;
 use aether_testing::Sim;
 use serde::{Deserialize, Serialize};
 
-use crate::seeds::kit::in_time;
+use crate::seeds::kit::{in_time, until_waiting};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Rules {
@@ -30,12 +29,7 @@ async fn a_value_that_was_read_stays_as_it_was() {
     let builder = || Engine::builder().sqlite(&file);
     let engine = builder().provide(Rules { approve_above: 100 }).start().await.unwrap();
     let run = engine.start::<judged>(()).id("r").await.unwrap();
-    in_time(async {
-        while run.status().await.unwrap() != Status::Waiting {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    in_time(until_waiting(&run)).await;
     engine.shutdown().await.unwrap();
 
     // Without the value, what is recorded needs none, and what is not stops the run and does not fail it.

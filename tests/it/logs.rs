@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use aether::prelude::*;
 use aether::store::Store;
-use aether::view::Status;
 use aether_core::store::memory::MemoryStore;
 use aether_testing::crash::{CrashPoint, CrashStore};
 use serde_json::Value;
 use tokio::time::timeout;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::EnvFilter;
+
+use crate::seeds::kit::{eager_engine, until_waiting};
 
 /// The lines of a subscriber that writes JSON, as a program in production has it.
 #[derive(Clone, Default)]
@@ -109,23 +110,12 @@ async fn order(cx: &mut Cx, item: String) -> Result<u32> {
     Ok(sum)
 }
 
-async fn engine(path: &std::path::Path) -> Engine {
-    let poll = Duration::from_millis(10);
-    Engine::builder().sqlite(path).poll_interval(poll).eviction_grace(poll).start().await.unwrap()
-}
-
-async fn until_waiting<W>(run: &RunHandle<W>) {
-    while run.status().await.unwrap() != Status::Waiting {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test]
 async fn a_line_of_workflow_code_is_written_once_however_often_the_run_is_resumed() {
     let (lines, _guard) = Lines::listen("info");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
-    let first = engine(&path).await;
+    let first = eager_engine(&path).await;
     until_waiting(&first.start::<order>("pen".into()).id("r").await.unwrap()).await;
     for _ in 0..2 {
         // A message that no wait takes makes the run replay, and wait again.
@@ -136,7 +126,7 @@ async fn a_line_of_workflow_code_is_written_once_however_often_the_run_is_resume
     let before = ["accepted", "pricing", "priced", "adding", "waiting"];
     assert_eq!(lines.own(), before);
 
-    let second = engine(&path).await;
+    let second = eager_engine(&path).await;
     let run = second.handle::<order>("r").await.unwrap();
     second.signal(run.id(), "paid", "a", &5).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 9);
@@ -185,7 +175,7 @@ async fn each_branch_has_its_own_frontier() {
     let (lines, _guard) = Lines::listen("info");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
-    let first = engine(&path).await;
+    let first = eager_engine(&path).await;
     until_waiting(&first.start::<branches>(()).id("r").await.unwrap()).await;
     first.shutdown().await.unwrap();
     let own = |lines: &Lines| {
@@ -196,7 +186,7 @@ async fn each_branch_has_its_own_frontier() {
     let mut before = own(&lines);
     assert_eq!(before.len(), 7, "{before:?}");
 
-    let second = engine(&path).await;
+    let second = eager_engine(&path).await;
     let run = second.handle::<branches>("r").await.unwrap();
     second.signal(run.id(), "paid", "a", &5).await.unwrap();
     run.result().await.unwrap();
@@ -347,7 +337,7 @@ async fn what_is_held_is_let_go_once_and_a_panic_in_a_replay_is_heard() {
     let (lines, _guard) = Lines::listen("info");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
-    let first = engine(&path).await;
+    let first = eager_engine(&path).await;
     for id in ["r", "broken"] {
         until_waiting(&first.start::<holding>(()).id(id).await.unwrap()).await;
         first.signal(&id.parse().unwrap(), "other", "", &1).await.unwrap();
@@ -361,7 +351,7 @@ async fn what_is_held_is_let_go_once_and_a_panic_in_a_replay_is_heard() {
         "a run that is evicted or released has let go of nothing"
     );
 
-    let second = engine(&path).await;
+    let second = eager_engine(&path).await;
     let run = second.handle::<holding>("r").await.unwrap();
     second.signal(run.id(), "paid", "a", &5).await.unwrap();
     run.result().await.unwrap();
@@ -369,7 +359,7 @@ async fn what_is_held_is_let_go_once_and_a_panic_in_a_replay_is_heard() {
     second.shutdown().await.unwrap();
 
     BROKEN.store(true, Ordering::Relaxed);
-    let third = engine(&path).await;
+    let third = eager_engine(&path).await;
     let run = third.handle::<holding>("broken").await.unwrap();
     third.signal(run.id(), "paid", "a", &5).await.ok();
     assert!(run.result().await.is_err());
@@ -391,13 +381,13 @@ async fn a_line_that_was_first_reached_in_a_replay_is_written_when_it_is_reached
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
     {
-        let first = engine(&path).await;
+        let first = eager_engine(&path).await;
         until_waiting(&first.start::<late>(()).id("r").await.unwrap()).await;
         first.shutdown().await.unwrap();
     }
     // The program starts again with a subscriber: the line is silenced where it is reached first.
     let (lines, _guard) = Lines::listen("info");
-    let second = engine(&path).await;
+    let second = eager_engine(&path).await;
     let run = second.handle::<late>("r").await.unwrap();
     second.signal(run.id(), "paid", "a", &5).await.unwrap();
     run.result().await.unwrap();

@@ -7,7 +7,7 @@ use aether::prelude::*;
 use aether::store::Sent;
 use aether::view::Status;
 
-use crate::seeds::kit::in_time;
+use crate::seeds::kit::{eager_engine, in_time, until_waiting};
 
 #[workflow]
 async fn payments(cx: &mut Cx) -> Result<Vec<u32>> {
@@ -35,22 +35,11 @@ async fn paid_in_time(cx: &mut Cx) -> Result<Option<u32>> {
     Ok(first)
 }
 
-async fn engine(path: &std::path::Path) -> Engine {
-    let poll = Duration::from_millis(10);
-    Engine::builder().sqlite(path).poll_interval(poll).eviction_grace(poll).start().await.unwrap()
-}
-
-async fn until_waiting<W>(run: &RunHandle<W>) {
-    while run.status().await.unwrap() != Status::Waiting {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test]
 async fn signals_are_kept_deduplicated_and_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
-    let first = engine(&path).await;
+    let first = eager_engine(&path).await;
     let run = first.start::<payments>(()).id("r").await.unwrap();
     until_waiting(&run).await;
     let id = run.id().clone();
@@ -59,7 +48,7 @@ async fn signals_are_kept_deduplicated_and_survive_a_restart() {
     assert_eq!(first.signal(&id, "paid", "a", &7).await, Ok(Sent::Duplicate));
     first.shutdown().await.unwrap();
 
-    let second = engine(&path).await;
+    let second = eager_engine(&path).await;
     let run = second.handle::<payments>("r").await.unwrap();
     assert_eq!(second.signal(&id, "paid", "b", &2).await, Ok(Sent::Delivered));
     assert_eq!(run.result().await.unwrap(), [1, 2]);
@@ -71,7 +60,7 @@ async fn signals_are_kept_deduplicated_and_survive_a_restart() {
 #[tokio::test]
 async fn a_question_waits_for_its_answer() {
     let dir = tempfile::tempdir().unwrap();
-    let engine = engine(&dir.path().join("a.db")).await;
+    let engine = eager_engine(&dir.path().join("a.db")).await;
     let run = engine.start::<confirmed>(3).id("r").await.unwrap();
     until_waiting(&run).await;
     let view = engine.view(run.id()).await.unwrap();
@@ -86,7 +75,7 @@ async fn a_question_waits_for_its_answer() {
 #[tokio::test]
 async fn a_wait_may_race_a_timer() {
     let dir = tempfile::tempdir().unwrap();
-    let engine = engine(&dir.path().join("a.db")).await;
+    let engine = eager_engine(&dir.path().join("a.db")).await;
     let late = engine.start::<paid_in_time>(()).id("late").await.unwrap();
     assert_eq!(late.result().await.unwrap(), None);
     let early = engine.start::<paid_in_time>(()).id("early").await.unwrap();
@@ -115,7 +104,7 @@ async fn posting(cx: &mut Cx) -> Result<String> {
 async fn a_program_that_provides_too_little_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
-    let poor = engine(&path).await;
+    let poor = eager_engine(&path).await;
     let run = poor.start::<posting>(()).id("r").await.unwrap();
     let error = run.result().await.unwrap_err().to_string();
     assert!(error.contains("Letterbox") && error.contains("0:post") && error.contains("nothing"), "{error}");
@@ -148,7 +137,7 @@ async fn transferring(cx: &mut Cx) -> Result<u32> {
 #[tokio::test]
 async fn a_resolution_of_another_type_is_refused_and_the_reason_is_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let engine = engine(&dir.path().join("a.db")).await;
+    let engine = eager_engine(&dir.path().join("a.db")).await;
     let run = engine.start::<transferring>(()).id("r").await.unwrap();
     until_waiting(&run).await;
     let row = engine.ledger(run.id()).await.unwrap().remove(0);

@@ -207,10 +207,7 @@ impl<W: Workflow> StartRun<'_, W> {
     /// # Ok(()) }
     /// ```
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.labels = self.labels.and_then(|mut labels| {
-            labels.insert(key, value)?;
-            Ok(labels)
-        });
+        self.labels = self.labels.and_then(|labels| labels.with(key, value));
         self
     }
 }

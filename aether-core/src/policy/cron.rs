@@ -126,6 +126,11 @@ impl Cron {
         }
     }
 
+    /// As [`Cron::next_after`], with the end of the calendar for a tick that never comes.
+    pub(crate) fn due_after(&self, time: Timestamp) -> Timestamp {
+        self.next_after(time).unwrap_or(Timestamp::MAX)
+    }
+
     /// The ticks after `time`, in order.
     ///
     /// ```

@@ -95,6 +95,15 @@ impl Labels {
         Ok(())
     }
 
+    /// These labels and another one, as [`Labels::insert`] adds it.
+    ///
+    /// # Errors
+    /// [`LabelError`] as for [`Labels::insert`].
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, LabelError> {
+        self.insert(key, value)?;
+        Ok(self)
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)

@@ -106,10 +106,7 @@ impl<F> Child<F> {
 }
 
 fn labeled(labels: Vec<(String, String)>) -> Result<Labels, LabelError> {
-    labels.into_iter().try_fold(Labels::default(), |mut all, (key, value)| {
-        all.insert(key, value)?;
-        Ok(all)
-    })
+    labels.into_iter().try_fold(Labels::default(), |all, (key, value)| all.with(key, value))
 }
 
 impl<F: Future> Child<F> {

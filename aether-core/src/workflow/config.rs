@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use crate::definition::def::{Approval, Confirm, KeyScope, OnUnknown, StepDef, StepOptions};
+use crate::definition::def::{StepDef, StepOptions};
 use crate::step::body::Step;
 use crate::step::context::StepCx;
 use crate::step::recordable::Recordable;
@@ -66,21 +66,7 @@ impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
         doc: "Reads a value that the program provides.",
         file: file!(),
         line: line!(),
-        options: StepOptions {
-            class: EffectClass::Read,
-            retry: None,
-            timeout: None,
-            on_unknown: OnUnknown::Fail,
-            irreversible: false,
-            idempotent: false,
-            keyed: false,
-            scope: KeyScope::Run,
-            approval: Approval::Never,
-            changes: &[],
-            confirm: Confirm::Strict,
-            compensated: false,
-            heartbeat: None,
-        },
+        options: StepOptions::of(EffectClass::Read),
         allows: &[],
     };
     type Args = ();

@@ -120,6 +120,18 @@ pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it takes too long")
 }
 
+/// An engine that evicts and polls soon.
+pub(crate) async fn eager_engine(path: &std::path::Path) -> Engine {
+    let poll = Duration::from_millis(10);
+    Engine::builder().sqlite(path).poll_interval(poll).eviction_grace(poll).start().await.unwrap()
+}
+
+pub(crate) async fn until_waiting<W>(run: &RunHandle<W>) {
+    while run.status().await.unwrap() != Status::Waiting {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 pub(crate) fn run_id(name: &str) -> RunId {
     RunId::new(name).unwrap()
 }

@@ -43,7 +43,7 @@ pub(super) fn decide(
     // The others are decided when these are started, and after one that is to be waited for.
     let starts = if overlap == Overlap::Wait { 1 } else { STARTS };
     let rest = newest.get(starts).copied();
-    decided.next = rest.or_else(|| cron.next_after(now)).unwrap_or(Timestamp::MAX);
+    decided.next = rest.unwrap_or_else(|| cron.due_after(now));
     newest.truncate(starts);
     if open && overlap == Overlap::Skip {
         newest.iter().for_each(|&at| decided.keep(Tick { at, until: at, outcome: TickOutcome::Overlapped }));

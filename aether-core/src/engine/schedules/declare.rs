@@ -12,10 +12,10 @@ use jiff::Timestamp;
 
 use crate::engine::inner::{Engine, now};
 use crate::engine::schedules::error::ScheduleError;
-use crate::engine::schedules::handle::{Schedule, change};
+use crate::engine::schedules::handle::{Schedule, change, run_id};
 use crate::policy::cron::Cron;
 use crate::run::program::RegisteredWorkflow;
-use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, run_of_tick};
+use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec};
 use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::workflow::definition::Workflow;
@@ -165,10 +165,7 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
     /// # Ok(()) }
     /// ```
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.labels = self.labels.and_then(|mut labels| {
-            labels.insert(key, value)?;
-            Ok(labels)
-        });
+        self.labels = self.labels.and_then(|labels| labels.with(key, value));
         self
     }
 
@@ -208,8 +205,7 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
         let Self { engine, name, expression, zone, input, labels, overlap, catch_up, .. } = self;
         let cron = Cron::parse(&expression, &zone)?;
         // The longest ids, of a tick that was asked for by hand in the last year of the calendar.
-        run_of_tick(&name, Timestamp::MAX)
-            .map_err(|error| ScheduleError::Name { name: name.clone(), error })?;
+        run_id(&name, Timestamp::MAX)?;
         // Nothing at all, where that is what the workflow takes.
         let nothing = || (Box::new(()) as Box<dyn Any>).downcast::<W::Input>().ok();
         let Some(input) = input.or_else(|| nothing().map(|nothing| W::encode(&nothing))) else {
@@ -242,7 +238,7 @@ impl<'e, W: Workflow> IntoFuture for NewSchedule<'e, W> {
             let inner = &engine.inner;
             inner.register(RegisteredWorkflow::of::<W>());
             let created_at = now(inner);
-            let next = cron.next_after(created_at).unwrap_or(Timestamp::MAX);
+            let next = cron.due_after(created_at);
             let first = ScheduleRecord {
                 name: name.clone(),
                 spec: spec.clone(),

@@ -76,7 +76,7 @@ impl Schedule {
     pub async fn resume(&self) -> Result<(), ScheduleError> {
         let spec = self.record().await?.spec;
         let cron = Cron::parse(&spec.cron, &spec.zone)?;
-        let next = cron.next_after(now(&self.inner)).unwrap_or(Timestamp::MAX);
+        let next = cron.due_after(now(&self.inner));
         change(&self.inner, &self.name, |schedule| {
             if std::mem::take(&mut schedule.paused) {
                 schedule.next = next;
@@ -158,6 +158,11 @@ impl Schedule {
     }
 }
 
+/// Id of the run of a tick.
+pub(super) fn run_id(schedule: &str, tick: Timestamp) -> Result<RunId, ScheduleError> {
+    run_of_tick(schedule, tick).map_err(|error| ScheduleError::Name { name: schedule.into(), error })
+}
+
 pub(super) async fn find(inner: &Inner, name: &str) -> Result<ScheduleRecord, ScheduleError> {
     let unknown = || ScheduleError::Unknown { name: name.into() };
     inner.shared.store.schedule(name).await?.ok_or_else(unknown)
@@ -198,7 +203,7 @@ pub(super) async fn start(
 ) -> Result<(RunId, bool), ScheduleError> {
     let ScheduleRecord { name, spec, .. } = schedule;
     let ScheduleSpec { workflow, input, labels, .. } = spec;
-    let id = run_of_tick(name, tick).map_err(|error| ScheduleError::Name { name: name.clone(), error })?;
+    let id = run_id(name, tick)?;
     let not_linked = || ScheduleError::NotLinked { name: name.clone(), workflow: workflow.clone() };
     let registered = linked(inner, schedule).ok_or_else(not_linked)?;
     if inner.is_stopping() {

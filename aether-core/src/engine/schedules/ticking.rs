@@ -13,11 +13,11 @@ use jiff::Timestamp;
 use crate::engine::inner::{Inner, now};
 use crate::engine::schedules::decision::decide;
 use crate::engine::schedules::error::ScheduleError;
-use crate::engine::schedules::handle::{change, find, linked, start};
+use crate::engine::schedules::handle::{change, find, linked, run_id, start};
 use crate::engine::start::StartError;
 use crate::policy::cron::Cron;
 use crate::store::error::StoreError;
-use crate::store::schedules::{DueSchedules, ScheduleRecord, Tick, TickOutcome, run_of_tick};
+use crate::store::schedules::{DueSchedules, ScheduleRecord, Tick, TickOutcome};
 use crate::vocabulary::environment::{Environment, later};
 
 /// How often a worker looks, at most. An engine that polls less often looks when it polls.
@@ -111,8 +111,7 @@ async fn advance(inner: &Arc<Inner>, schedule: ScheduleRecord) -> Result<bool, S
 /// Whether the run of the newest tick has not ended.
 async fn is_open(inner: &Inner, schedule: &ScheduleRecord) -> Result<bool, ScheduleError> {
     let Some(last) = schedule.last else { return Ok(false) };
-    let name = &schedule.name;
-    let run = run_of_tick(name, last).map_err(|error| ScheduleError::Name { name: name.clone(), error })?;
+    let run = run_id(&schedule.name, last)?;
     // A run that was purged has ended.
     Ok(inner.shared.store.run(&run).await?.is_some_and(|run| !run.status.is_terminal()))
 }
