@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, EndedRuns, Lease, ListedWait,
-    LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
-    StoreError, StoredEffect, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability, EndedRuns,
+    ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord,
+    ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, WaitFilter, WorkerRecord,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use futures_util::FutureExt as _;
@@ -107,9 +107,14 @@ impl Store for JudgedStore {
         self.store.durability()
     }
 
-    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn register(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        codes: Vec<CodeId>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         judge::registered(self.engine, worker);
-        self.store.register(worker, lease)
+        self.store.register(worker, lease, codes)
     }
 
     fn append(&self, append: Append) {
@@ -150,6 +155,10 @@ impl Store for JudgedStore {
         fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError>;
         fn count(&self, filter: RunFilter) -> Result<u64, StoreError>;
         fn claim(&self, request: ClaimRequest) -> Result<Vec<Lease>, StoreError>;
+        fn codes_elsewhere(&self, me: &WorkerId) -> Result<Vec<CodeId>, StoreError>;
+        fn foreign(&self, query: ForeignRuns) -> Result<Vec<RunRecord>, StoreError>;
+        fn put_definition(&self, definition: DefinitionRecord) -> Result<(), StoreError>;
+        fn definitions(&self) -> Result<Vec<DefinitionRecord>, StoreError>;
         fn renew(&self, worker: &WorkerId, lease: Duration, noticed: Vec<LostRun>) -> Result<Vec<LostRun>, StoreError>;
         fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Result<(), StoreError>;
         fn next_wake(&self) -> Result<Option<Timestamp>, StoreError>;

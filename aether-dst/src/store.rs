@@ -9,15 +9,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, EndedRuns, Lease, ListedWait,
-    LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
-    StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability, EndedRuns,
+    ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord,
+    ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -241,10 +241,32 @@ impl Store for SimStore {
         self.memory.durability()
     }
 
-    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Answer<bool>> {
+    fn register(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        codes: Vec<CodeId>,
+    ) -> BoxFuture<'_, Answer<bool>> {
         judge::registered(self.engine, worker);
         let worker = worker.clone();
-        self.write(move |memory| now(memory.register(&worker, lease)))
+        self.write(move |memory| now(memory.register(&worker, lease, codes)))
+    }
+
+    fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Answer<Vec<CodeId>>> {
+        let me = me.clone();
+        self.read(move |memory| now(memory.codes_elsewhere(&me)))
+    }
+
+    fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Answer<Vec<RunRecord>>> {
+        self.read(move |memory| now(memory.foreign(query)))
+    }
+
+    fn put_definition(&self, definition: DefinitionRecord) -> BoxFuture<'_, Answer<()>> {
+        self.write(move |memory| now(memory.put_definition(definition)))
+    }
+
+    fn definitions(&self) -> BoxFuture<'_, Answer<Vec<DefinitionRecord>>> {
+        self.read(|memory| now(memory.definitions()))
     }
 
     fn workers(&self) -> BoxFuture<'_, Answer<Vec<WorkerRecord>>> {

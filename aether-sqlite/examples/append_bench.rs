@@ -50,6 +50,7 @@ impl Run {
             status: None,
             consumed: Vec::new(),
             waits: Vec::new(),
+            code: None,
             unless_asked_to_end: false,
             ack: ack.unwrap_or_else(|| Ack::silent(self.id.clone(), next, self.tail.clone())),
         }
@@ -123,6 +124,7 @@ async fn run(store: Arc<SqliteStore>, id: String, class: String, steps: usize) -
         id: id.clone(),
         workflow: "bench".into(),
         version: 1,
+        code: Default::default(),
         digest: digest.clone(),
         parent: None,
         labels: Default::default(),

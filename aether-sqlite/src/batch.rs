@@ -218,6 +218,9 @@ impl<'c> Batch<'c> {
         for change in &append.waits {
             self.statements.waits.change(head.no, change)?;
         }
+        if let Some(change) = &append.code {
+            self.statements.code(head.no, change)?;
+        }
         if frame.count > 0 {
             let hash = chain(&head.chain, head.next, append.at, &frame.text);
             self.statements.frame(head, frame, append.at, &hash)?;

@@ -4,10 +4,10 @@
 //! Promise: each function runs inside the writer's transaction, sees every append queued before it, and answers
 //! after that transaction is durable. A refused one leaves nothing behind.
 
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, Row, params};
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, Epoch, Position, RunId, WorkerId};
+use aether_core::id::{CodeId, CommandId, Epoch, Position, RunId, WorkerId};
 use aether_core::journal::LargeValue;
 use aether_core::journal::{CHAIN_START, chain};
 use aether_core::payload::Payload;
@@ -30,13 +30,13 @@ const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
 const DUE: &str = "
 SELECT no, wake_at FROM (
     SELECT no, wake_at FROM aether_runs
-    WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= ?1
-        AND workflow IN (SELECT value FROM json_each(?2))
+    WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= ?1 AND parked = 0
+        AND code IN (SELECT value FROM json_each(?2))
     ORDER BY wake_at, no LIMIT ?3)
 UNION ALL
 SELECT no, wake_at FROM aether_runs
 WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?4)) AND wake_at <= ?1
-    AND workflow IN (SELECT value FROM json_each(?2))
+    AND parked = 0 AND code IN (SELECT value FROM json_each(?2))
 ORDER BY wake_at, no LIMIT ?3";
 
 impl Batch<'_> {
@@ -84,8 +84,8 @@ impl Batch<'_> {
         self.conn
             .prepare_cached(
                 "INSERT INTO aether_runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
-                     chain, epoch, owner, wake_at, labels)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7, ?12)",
+                     chain, epoch, owner, wake_at, labels, code)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7, ?12, ?13)",
             )?
             .execute(params![
                 new.id.as_str(),
@@ -100,6 +100,7 @@ impl Batch<'_> {
                 i64::from(owned),
                 new.owner.as_ref().map(WorkerId::as_str),
                 labels,
+                new.code.as_str(),
             ])?;
         let no = self.conn.last_insert_rowid();
         for (key, value) in new.labels.iter() {
@@ -139,45 +140,53 @@ impl Batch<'_> {
 
     /// Claims runs that no worker holds.
     pub(crate) fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Lease>, OpError> {
-        let now = request.now.as_microsecond();
         let mut silent = Vec::new();
         for worker in &request.silent {
             if self.renewals(&worker.id)? == worker.renewals {
                 silent.push(worker.id.as_str());
             }
         }
-        let silent = serde_json::Value::from(silent).to_string();
-        let found: Vec<i64> = match &request.only {
-            Some(run) => self
-                .conn
-                .prepare_cached(&format!(
-                    "SELECT no FROM aether_runs WHERE id = ?1 AND NOT {OVER}
-                     AND (owner IS NULL OR owner IN (SELECT value FROM json_each(?2)))"
-                ))?
-                .query_map(params![run.as_str(), silent], |row| row.get(0))?
-                .collect::<Result<_, _>>()?,
-            None => {
-                let workflows = serde_json::Value::from(request.workflows.clone()).to_string();
-                self.conn
-                    .prepare_cached(DUE)?
-                    .query_map(params![now, workflows, row::int(request.limit as u64), silent], |row| {
-                        row.get(0)
-                    })?
-                    .collect::<Result<_, _>>()?
-            }
-        };
+        let found = self.claimable(request, &row::json_list(silent))?;
         let mut leases = Vec::with_capacity(found.len());
         for no in found {
             match self.readable(no) {
                 Ok(owner) => leases.push(self.lease(no, owner, request)?),
                 // One damaged run must not keep the others from being claimed.
-                Err(OpError::Row(reason)) if request.only.is_none() => {
+                Err(OpError::Row(reason)) if request.only.is_none() && request.adopt.is_empty() => {
                     tracing::warn!(number = no, %reason, "a damaged run is left alone");
                 }
                 Err(error) => return Err(error),
             }
         }
         Ok(leases)
+    }
+
+    /// Numbers of the runs that a request may get; `silent` are names of workers, as JSON.
+    fn claimable(&self, request: &ClaimRequest, silent: &str) -> Result<Vec<i64>, OpError> {
+        let number = |row: &Row<'_>| row.get(0);
+        let codes = row::json_list(request.codes.iter().map(CodeId::as_str));
+        let free = "(owner IS NULL OR owner IN (SELECT value FROM json_each(?2)))";
+        let found = if !request.adopt.is_empty() {
+            let runs = row::json_list(request.adopt.iter().map(RunId::as_str));
+            let sql = format!(
+                "SELECT no FROM aether_runs WHERE id IN (SELECT value FROM json_each(?1)) AND NOT {OVER} AND {free}
+                 ORDER BY no"
+            );
+            let mut statement = self.conn.prepare_cached(&sql)?;
+            statement.query_map(params![runs, silent], number)?.collect::<Result<_, _>>()?
+        } else if let Some(run) = &request.only {
+            let sql = format!(
+                "SELECT no FROM aether_runs WHERE id = ?1 AND NOT {OVER} AND {free}
+                 AND parked = 0 AND code IN (SELECT value FROM json_each(?3))"
+            );
+            let mut statement = self.conn.prepare_cached(&sql)?;
+            statement.query_map(params![run.as_str(), silent, codes], number)?.collect::<Result<_, _>>()?
+        } else {
+            let (now, limit) = (request.now.as_microsecond(), row::int(request.limit as u64));
+            let mut statement = self.conn.prepare_cached(DUE)?;
+            statement.query_map(params![now, codes, limit, silent], number)?.collect::<Result<_, _>>()?
+        };
+        Ok(found)
     }
 
     /// Whether the row of a run can be read at all; who holds the run.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension as _, params};
 
-use aether_core::id::WorkerId;
+use aether_core::id::{CodeId, WorkerId};
 use aether_core::store::LostRun;
 
 use crate::batch::Batch;
@@ -15,13 +15,21 @@ use crate::row;
 
 impl Batch<'_> {
     /// Registers a worker, unless one of that name is known; says whether it did.
-    pub(crate) fn register(&mut self, worker: &WorkerId, lease: Duration) -> Result<bool, OpError> {
+    pub(crate) fn register(
+        &mut self,
+        worker: &WorkerId,
+        lease: Duration,
+        codes: &[CodeId],
+    ) -> Result<bool, OpError> {
         let inserted = self
             .conn
             .prepare_cached(
                 "INSERT INTO aether_workers(worker, renewals, lease) VALUES(?1, 0, ?2) ON CONFLICT DO NOTHING",
             )?
             .execute(params![worker.as_str(), row::micros(lease)])?;
+        if inserted == 1 {
+            self.register_codes(worker, codes)?;
+        }
         Ok(inserted == 1)
     }
 
@@ -74,6 +82,7 @@ impl Batch<'_> {
             "UPDATE aether_runs SET owner = NULL WHERE owner = ?1",
             "DELETE FROM aether_lost WHERE worker = ?1",
             "DELETE FROM aether_workers WHERE worker = ?1",
+            "DELETE FROM aether_worker_codes WHERE worker = ?1",
         ] {
             self.conn.prepare_cached(sql)?.execute([worker.as_str()])?;
         }

@@ -18,6 +18,7 @@
 mod base;
 mod batch;
 mod calls;
+mod codes;
 mod engine;
 mod error;
 mod identity;

@@ -99,11 +99,17 @@ impl Query {
         all("runs.parent = ?", filter.parent.as_ref().map(|parent| parent.as_str().to_owned().into()));
         all("runs.workflow = ?", filter.workflow.clone().map(Value::from));
         all("runs.version = ?", filter.version.map(Value::from));
+        all("runs.code = ?", filter.code.as_ref().map(|code| code.as_str().to_owned().into()));
         all("runs.created_at >= ?", filter.created_after.map(|time| time.as_microsecond().into()));
         all("runs.created_at < ?", filter.created_before.map(|time| time.as_microsecond().into()));
         let after = filter.after.filter(|_| is_paged).map(|after| row::int(after.number()).into());
         let place = if filter.labels.is_empty() { "runs.no < ?" } else { "label.run_no < ?" };
         all(place, after);
+        // Written out, and not bound: only so SQLite sees that a partial index serves it.
+        conditions.extend(filter.parked.map(|parked| format!("runs.parked = {}", u8::from(parked))));
+        if source(filter) == Source::Index(BY_CODE) {
+            conditions.push(format!("runs.{OPEN}"));
+        }
         conditions
     }
 
@@ -144,6 +150,9 @@ fn source(filter: &RunFilter) -> Source {
         _ if filter.id_prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) => {
             Source::Index("sqlite_autoindex_aether_runs_1")
         }
+        _ if filter.parked == Some(true) => Source::Index("aether_runs_parked"),
+        // The index holds open runs only.
+        _ if filter.code.is_some() && is_open(filter) => Source::Index(BY_CODE),
         _ if is_named && !filter.statuses.is_empty() => Source::Index(BY_WORKFLOW_AND_STATUS),
         _ if !filter.statuses.is_empty() => Source::Index(BY_STATUS),
         _ if is_named => Source::Index("aether_runs_workflow"),
@@ -154,6 +163,13 @@ fn source(filter: &RunFilter) -> Source {
     }
 }
 
+fn is_open(filter: &RunFilter) -> bool {
+    !filter.statuses.is_empty() && !filter.statuses.iter().any(|status| status.is_terminal())
+}
+
+const BY_CODE: &str = "aether_runs_code";
+/// The condition of [`BY_CODE`].
+pub(crate) const OPEN: &str = "status NOT IN ('completed', 'failed', 'rejected', 'cancelled')";
 const BY_STATUS: &str = "aether_runs_status";
 const BY_WORKFLOW_AND_STATUS: &str = "aether_runs_workflow_status";
 

@@ -182,7 +182,8 @@ pub(crate) fn run(conn: &Connection, run: &RunId) -> Result<Option<RunRecord>, O
 
 /// The earliest time at which a run that no worker holds is due.
 pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError> {
-    let sql = "SELECT min(wake_at) FROM aether_runs WHERE owner IS NULL AND wake_at IS NOT NULL";
+    let sql =
+        "SELECT min(wake_at) FROM aether_runs WHERE owner IS NULL AND wake_at IS NOT NULL AND parked = 0";
     let at: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     at.map(row::time).transpose()
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rusqlite::Row;
 
 use aether_core::contract::Status;
-use aether_core::id::{IdempotencyKey, InvocationId, RunId, WorkerId};
+use aether_core::id::{CodeId, IdempotencyKey, InvocationId, RunId, WorkerId};
 use aether_core::journal::{ChainHash, Frame, StoredFrame};
 use aether_core::labels::Labels;
 use aether_core::payload::{Digest, Payload};
@@ -21,7 +21,7 @@ use crate::error::OpError;
 
 /// Columns of a [`RunRecord`], in the order [`run`] reads them.
 pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
-     owner, wake_at, no, labels";
+     owner, wake_at, no, labels, code, parked";
 
 /// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
 pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
@@ -53,6 +53,11 @@ pub(crate) fn int(number: u64) -> i64 {
 /// A length of time as SQLite holds it: microseconds.
 pub(crate) fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Texts as a JSON array, for a condition with `json_each`.
+pub(crate) fn json_list<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+    serde_json::Value::from_iter(texts).to_string()
 }
 
 /// A number as it was before [`int`].
@@ -112,6 +117,8 @@ pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, OpError<E>> {
         wake_at: row.get::<_, Option<i64>>(11)?.map(time).transpose()?,
         place: Cursor::new(nat(row.get(12)?, "run number")?),
         labels: row.get::<_, Option<String>>(13)?.map_or_else(|| Ok(Labels::default()), labels)?,
+        code: CodeId::from(row.get::<_, String>(14)?),
+        parked: row.get(15)?,
     })
 }
 

@@ -30,6 +30,7 @@ const MIGRATIONS: &[&[&str]] = &[
     &[NAMES, PARTS],
     &[WAITS],
     &[SCHEDULES],
+    &[CODE],
 ];
 
 /// What a new file begins with, in place of the first seven: a table of the user's may have a name that the engine's
@@ -300,6 +301,31 @@ CREATE TABLE aether_schedules(
     record   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX aether_schedules_due ON aether_schedules(due_at) WHERE due_at IS NOT NULL;
+";
+
+/// Which code records a run, whether it is parked, and what the workers can advance. Which code recorded the rows of
+/// older builds is not known. The index of due runs leaves parked ones out, so that they hide none of the others.
+const CODE: &str = "
+ALTER TABLE aether_runs ADD COLUMN code TEXT NOT NULL DEFAULT '';
+ALTER TABLE aether_runs ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;
+DROP INDEX aether_runs_due;
+CREATE INDEX aether_runs_due ON aether_runs(wake_at)
+WHERE owner IS NULL AND wake_at IS NOT NULL AND parked = 0;
+CREATE INDEX aether_runs_code ON aether_runs(code, wake_at, owner)
+WHERE status NOT IN ('completed', 'failed', 'rejected', 'cancelled');
+CREATE INDEX aether_runs_parked ON aether_runs(wake_at) WHERE parked = 1;
+CREATE TABLE aether_worker_codes(
+    worker TEXT NOT NULL,
+    code   TEXT NOT NULL,
+    PRIMARY KEY(worker, code)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE aether_definitions(
+    code       TEXT PRIMARY KEY,
+    workflow   TEXT NOT NULL,
+    version    INTEGER NOT NULL,
+    definition TEXT NOT NULL,
+    first_seen INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 ";
 
 /// The newest version this build can read.

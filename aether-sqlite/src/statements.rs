@@ -11,7 +11,7 @@ use aether_core::id::{Epoch, Position, RunId};
 use aether_core::journal::{ChainHash, Frame};
 use aether_core::payload::Payload;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
-use aether_core::store::{END_REQUESTS, StatusChange};
+use aether_core::store::{CodeChange, END_REQUESTS, StatusChange};
 
 use crate::error::OpError;
 use crate::row;
@@ -60,6 +60,8 @@ pub(crate) struct Statements<'c> {
     consume: Statement<'c>,
     notify: Statement<'c>,
     forget_progress: Statement<'c>,
+    adopt: Statement<'c>,
+    park: Statement<'c>,
     pub(crate) waits: WaitStatements<'c>,
 }
 
@@ -74,7 +76,8 @@ UPDATE aether_runs SET status = ?4, updated_at = ?5, next = ?6, chain = ?7,
             THEN min(coalesce(?10, ?5), ?5) ELSE ?10 END
         ELSE coalesce(?10, created_at) END,
     notified = CASE ?8 WHEN 1 THEN 0 ELSE notified END,
-    owner = CASE WHEN ?11 THEN NULL ELSE owner END
+    owner = CASE WHEN ?11 THEN NULL ELSE owner END,
+    parked = CASE ?8 WHEN 2 THEN 0 ELSE parked END
 WHERE no = ?1 AND epoch = ?2 AND next = ?3";
 
 impl<'c> Statements<'c> {
@@ -125,6 +128,8 @@ impl<'c> Statements<'c> {
             )?,
             waits: WaitStatements::prepare(conn)?,
             forget_progress: conn.prepare("DELETE FROM aether_progress WHERE run_no = ?1")?,
+            adopt: conn.prepare("UPDATE aether_runs SET code = ?2, parked = 0 WHERE no = ?1")?,
+            park: conn.prepare("UPDATE aether_runs SET parked = 1 WHERE no = ?1")?,
             asked_to_end: conn.prepare(
                 "SELECT 1 FROM aether_inbox WHERE run_no = ?1 AND consumed IS NULL AND topic IN (?2, ?3)",
             )?,
@@ -257,6 +262,15 @@ impl<'c> Statements<'c> {
             change.wake_at.map(Timestamp::as_microsecond),
             over || change.release,
         ])?)
+    }
+
+    /// Changes what is known of a run's code. The append that carries the change was admitted at the run's epoch.
+    pub(crate) fn code(&mut self, no: i64, change: &CodeChange) -> rusqlite::Result<()> {
+        let changed = match change {
+            CodeChange::Adopted(code) => self.adopt.execute(params![no, code.as_str()]),
+            CodeChange::Parked => self.park.execute([no]),
+        };
+        one(changed?)
     }
 
     /// Inserts a ledger row unless its key or business key is taken; says whether it did.

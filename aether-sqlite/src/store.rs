@@ -2,6 +2,7 @@
 //!
 //! Promise: nothing here blocks an async worker; dropping the store flushes what is queued.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,16 +12,16 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use aether_core::engine::PrepareError;
-use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, EndedRuns, Lease, ListedWait,
-    LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
-    StoreError, Unread, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability, EndedRuns,
+    ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord,
+    ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -33,7 +34,7 @@ use crate::request::{Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
-use crate::{list, open, prepare, reader, schedules, waits, writer};
+use crate::{codes, list, open, prepare, reader, schedules, waits, writer};
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
 #[derive(Debug)]
@@ -162,7 +163,12 @@ impl Store for SqliteStore {
         true
     }
 
-    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn register(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        codes: Vec<CodeId>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         let (locks, id, name) = (Arc::clone(&self.locks), worker.clone(), Arc::clone(&self.name));
         let locked = self.readers.ask(move |conn| {
             let gone = locks.sweep(&reader::known_workers(conn)?, &reader::owners(conn)?);
@@ -178,15 +184,20 @@ impl Store for SqliteStore {
             if !is_free {
                 return Ok(false);
             }
-            let id = worker.clone();
+            let (id, retired) = (worker.clone(), gone.clone());
             let registered = self
                 .write(move |batch| {
                     gone.iter().try_for_each(|worker| batch.retire(worker))?;
-                    batch.register(&id, lease)
+                    batch.register(&id, lease, &codes)
                 })
                 .await;
             if !matches!(registered, Ok(true)) {
                 self.locks.release(&worker);
+            }
+            // Only after the commit: without its file a dead worker could not be told from one that works without locks,
+            // and would count as one that can run its codes.
+            if registered.is_ok() {
+                retired.iter().for_each(|worker| self.locks.remove(worker));
             }
             registered
         })
@@ -213,6 +224,31 @@ impl Store for SqliteStore {
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
         let worker = worker.clone();
         Box::pin(self.readers.ask(move |conn| reader::unread_held(conn, &worker)))
+    }
+
+    fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
+        let (locks, me) = (Arc::clone(&self.locks), me.clone());
+        Box::pin(self.readers.ask(move |conn| {
+            let others = codes::codes_of_others(conn, &me)?;
+            // Grouped by worker: one look at each lock.
+            let groups = others.chunk_by(|(one, _), (other, _)| one == other);
+            let living =
+                groups.filter(|group| group.first().is_some_and(|(worker, _)| !locks.is_dead(worker)));
+            let codes: BTreeSet<_> = living.flatten().map(|(_, code)| code.clone()).collect();
+            Ok(codes.into_iter().collect())
+        }))
+    }
+
+    fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| codes::foreign(conn, &query)))
+    }
+
+    fn put_definition(&self, definition: DefinitionRecord) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write(move |batch| batch.put_definition(&definition))
+    }
+
+    fn definitions(&self) -> BoxFuture<'_, Result<Vec<DefinitionRecord>, StoreError>> {
+        Box::pin(self.readers.ask(codes::definitions))
     }
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {

@@ -73,7 +73,7 @@ pub(crate) fn forget(conn: &Connection, run_no: i64) -> rusqlite::Result<()> {
 pub(crate) fn waits(conn: &Connection, filter: &WaitFilter) -> Result<Vec<ListedWait>, OpError> {
     let mut statement = conn.prepare_cached(
         "SELECT waits.seq, runs.id, runs.workflow, waits.command, waits.kind, waits.name, waits.since, waits.until,
-             waits.site, waits.detail
+             waits.site, waits.detail, runs.parked
          FROM aether_waits AS waits CROSS JOIN aether_runs AS runs ON runs.no = waits.run_no
          WHERE waits.seq > ?1 AND (?2 IS NULL OR waits.name = ?2) AND (?3 IS NULL OR runs.workflow = ?3)
              AND (?4 IS NULL OR instr(?4, ' ' || waits.kind || ' ') > 0)
@@ -99,6 +99,7 @@ fn listed(row: &Row<'_>) -> Result<ListedWait, OpError> {
         place: WaitPlace::new(row::nat(row.get(0)?, "number of a wait")?),
         run: row::run_id(row.get(1)?)?,
         workflow: row.get(2)?,
+        parked: row.get(10)?,
         wait: OpenWait {
             command: CommandId::from(row.get::<_, String>(3)?),
             waiting,

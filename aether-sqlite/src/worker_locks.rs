@@ -86,14 +86,15 @@ impl WorkerLocks {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Removes the files of dead workers that hold no run. Returns those of `known` whose processes are gone.
+    /// Returns those of `known` that hold no run and whose processes are gone; their files stay until they are retired.
+    /// Removes the files of dead workers that are not known and hold no run.
     pub(crate) fn sweep(&self, known: &[WorkerId], owners: &[WorkerId]) -> Vec<WorkerId> {
         let is_over = |worker: &&WorkerId| !owners.contains(worker) && self.is_dead(worker);
         let gone = known.iter().filter(is_over).cloned().collect();
         let Ok(files) = std::fs::read_dir(&self.folder) else { return gone };
         for file in files.flatten() {
             let worker = WorkerId::from(file.file_name().to_string_lossy().into_owned());
-            if !owners.contains(&worker) && self.is_dead(&worker) {
+            if !owners.contains(&worker) && !known.contains(&worker) && self.is_dead(&worker) {
                 self.remove(&worker);
             }
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, IdempotencyKey, InvocationId};
+use aether_core::id::{CodeId, CommandId, IdempotencyKey, InvocationId, WorkerId};
 use aether_core::journal::event::{NodeFinished, StepCommitted};
 use aether_core::journal::{Frame, JournalError, read_verified};
 use aether_core::payload::{Digest, Payload};
@@ -234,7 +234,7 @@ async fn a_newer_schema_is_refused_untouched() {
     Connection::open(&path).unwrap().execute("UPDATE aether_schema SET version = 99", []).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 9, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 10, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -364,10 +364,38 @@ fn what_an_engine_asks_again_and_again_reads_no_whole_table() {
             "SEARCH aether_runs USING INDEX sqlite_autoindex_aether_runs_1 (id=?)",
         ),
         (
-            "SELECT min(wake_at) FROM aether_runs WHERE owner IS NULL AND wake_at IS NOT NULL",
+            "SELECT min(wake_at) FROM aether_runs WHERE owner IS NULL AND wake_at IS NOT NULL AND parked = 0",
             "SEARCH aether_runs USING INDEX aether_runs_due (wake_at>?)",
+        ),
+        (
+            "SELECT no, wake_at FROM aether_runs
+             WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= 7 AND parked = 0
+                 AND code IN (SELECT value FROM json_each('[]')) ORDER BY wake_at, no LIMIT 9",
+            "SEARCH aether_runs USING INDEX aether_runs_due (wake_at>? AND wake_at<?); LIST SUBQUERY 1; \
+             SCAN json_each VIRTUAL TABLE INDEX 1:; CREATE BLOOM FILTER",
         ),
     ] {
         assert_eq!(plan(&conn, sql), expected);
     }
+}
+
+/// The workers of a process that ended without a word can advance nothing, and no later worker is told that they can.
+#[tokio::test]
+async fn the_codes_of_a_dead_worker_do_not_count() {
+    let (_folder, path) = place();
+    let code = |name: &str| CodeId::of("shop", name, 1, "0011223344556677");
+    let (alive, dead) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    let [me, gone, late] = ["me", "gone", "late"].map(|name| WorkerId::from(name.to_owned()));
+    alive.register(&me, std::time::Duration::from_secs(60), vec![code("mine")]).await.unwrap();
+    dead.register(&gone, std::time::Duration::from_secs(60), vec![code("theirs")]).await.unwrap();
+    assert_eq!(alive.codes_elsewhere(&me).await.unwrap(), [code("theirs")]);
+    drop(dead);
+    assert_eq!(alive.codes_elsewhere(&me).await.unwrap(), []);
+    let third = SqliteStore::open(&path).unwrap();
+    third.register(&late, std::time::Duration::from_secs(60), vec![code("new")]).await.unwrap();
+    assert_eq!(third.codes_elsewhere(&late).await.unwrap(), [code("mine")]);
+    let rows = "SELECT count(*) FROM aether_worker_codes WHERE worker = 'gone'";
+    let left: i64 = Connection::open(&path).unwrap().query_row(rows, [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0, "a worker that registers retires the dead");
+    assert!(!path.with_file_name("agent.db-workers").join("gone").exists());
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether::id::{CodeId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::store::StoredEffect;
 use aether::store::journal::LargeValue;
 use aether::store::journal::StoredFrame;
 use aether::store::ledger::LedgerEntry;
 use aether::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, DurableWatermark, EndedRuns,
-    Lease, ListedWait, LostRun, Message, NewRun, Purged, RunFilter, RunRecord, ScheduleRecord, Sent,
-    Snapshot, Store, StoreError, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability,
+    DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, Purged, RunFilter,
+    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, WaitFilter, WorkerRecord,
 };
 use jiff::Timestamp;
 
@@ -96,8 +96,20 @@ impl Store for CrashingStore {
     fn runs_transactions(&self) -> bool {
         self.inner.runs_transactions()
     }
-    fn register(&self, worker: &WorkerId, lease: Duration) -> Answer<'_, bool> {
-        self.inner.register(worker, lease)
+    fn register(&self, worker: &WorkerId, lease: Duration, codes: Vec<CodeId>) -> Answer<'_, bool> {
+        self.inner.register(worker, lease, codes)
+    }
+    fn codes_elsewhere(&self, me: &WorkerId) -> Answer<'_, Vec<CodeId>> {
+        self.inner.codes_elsewhere(me)
+    }
+    fn foreign(&self, query: ForeignRuns) -> Answer<'_, Vec<RunRecord>> {
+        self.inner.foreign(query)
+    }
+    fn put_definition(&self, definition: DefinitionRecord) -> Answer<'_, ()> {
+        self.inner.put_definition(definition)
+    }
+    fn definitions(&self) -> Answer<'_, Vec<DefinitionRecord>> {
+        self.inner.definitions()
     }
     fn waits(&self, filter: WaitFilter) -> Answer<'_, Vec<ListedWait>> {
         self.inner.waits(filter)

@@ -111,8 +111,9 @@ async fn take_over(store: &dyn Store, run: &RunId) -> Lease {
         now: Timestamp::now(),
         silent: held.map(|worker| SilentWorker { id: worker.id, renewals: worker.renewals }).collect(),
         limit: 1,
-        workflows: Vec::new(),
-        only: Some(run.clone()),
+        codes: Vec::new(),
+        only: None,
+        adopt: vec![run.clone()],
     };
     store.claim(request).await.unwrap().pop().unwrap()
 }

@@ -324,6 +324,10 @@ async fn nothing_is_missing_after_an_update_from_a_file_without_the_list() {
     let db = Connection::open(&path).unwrap();
     db.execute_batch(
         "DROP TABLE aether_waits; DROP TABLE aether_unlisted; DROP TABLE aether_schedules; DROP TABLE aether_counters;
+         DROP TABLE aether_worker_codes; DROP TABLE aether_definitions;
+         DROP INDEX aether_runs_code; DROP INDEX aether_runs_parked; DROP INDEX aether_runs_due;
+         ALTER TABLE aether_runs DROP COLUMN code; ALTER TABLE aether_runs DROP COLUMN parked;
+         CREATE INDEX aether_runs_due ON aether_runs(wake_at) WHERE owner IS NULL AND wake_at IS NOT NULL;
          UPDATE aether_schema SET version = 7",
     )
     .unwrap();

@@ -75,6 +75,7 @@ async fn store_with(brief: &Brief) -> Arc<dyn Store> {
         id: RunId::new("sim").unwrap(),
         workflow: "research".into(),
         version: 1,
+        code: Default::default(),
         digest,
         parent: None,
         labels: Default::default(),

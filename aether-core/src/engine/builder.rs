@@ -13,6 +13,7 @@ use tokio::sync::broadcast;
 use crate::definition::def::Retry;
 use crate::engine::build_error::{BuildError, PrepareError};
 use crate::engine::children::ChildRuns;
+use crate::engine::code::codes_of;
 use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
 use crate::engine::needs::NeedsCheck;
@@ -36,7 +37,7 @@ use crate::store::error::StoreError;
 use crate::store::memory::MemoryStore;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
-use crate::vocabulary::id::WorkerId;
+use crate::vocabulary::id::{CodeId, WorkerId};
 use crate::vocabulary::limits::Limits;
 use crate::workflow::definition::Workflow;
 
@@ -551,7 +552,9 @@ impl EngineBuilder {
         }
         prepare(&store, self.preparations).await?;
         let registered = environment.monotonic();
-        let worker = register(&*store, &*environment, self.settings.lease).await?;
+        let worker =
+            register(&*store, &*environment, self.settings.lease, codes_of(registry.values().flatten()))
+                .await?;
         let shared = EngineShared {
             store,
             environment,
@@ -606,11 +609,12 @@ async fn register(
     store: &dyn Store,
     environment: &dyn Environment,
     lease: Duration,
+    codes: Vec<CodeId>,
 ) -> Result<WorkerId, StoreError> {
     // Two engines whose entropy is equal draw the same names, one after the other.
     loop {
         let worker = worker_id(environment);
-        if store.register(&worker, lease).await? {
+        if store.register(&worker, lease, codes.clone()).await? {
             return Ok(worker);
         }
     }

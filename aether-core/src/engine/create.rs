@@ -9,6 +9,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::engine::advance::launch::{launch_run, release_run};
 use crate::engine::advance::load::Launch;
+use crate::engine::code::code_of;
 use crate::engine::inner::{Inner, now, whole};
 use crate::journal::event::RunCreated;
 use crate::journal::frame::Frame;
@@ -101,6 +102,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         id: id.clone(),
         workflow: def.name.into(),
         version: def.version,
+        code: code_of(def),
         digest,
         parent: parent.clone(),
         labels,

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 
 use crate::definition::def::WorkflowDef;
+use crate::engine::code::codes_of;
 use crate::engine::lease_watch::LeaseWatch;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
@@ -22,7 +23,7 @@ use crate::sched::{
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::workers::LostRun;
-use crate::vocabulary::id::RunId;
+use crate::vocabulary::id::{CodeId, RunId};
 
 /// Starts runs, advances them, and resumes those that a crash or a shutdown left open.
 ///
@@ -193,6 +194,12 @@ impl Inner {
         let mut names: Vec<_> = registry.keys().map(ToString::to_string).collect();
         names.sort_unstable();
         names
+    }
+
+    /// The codes of all workflows that this engine can advance, each once.
+    pub(super) fn codes(&self) -> Vec<CodeId> {
+        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        codes_of(registry.values().flatten())
     }
 
     pub(super) fn is_stopping(&self) -> bool {

@@ -32,6 +32,7 @@ mod addressed;
 mod advance;
 mod build_error;
 mod children;
+mod code;
 mod create;
 mod decide_error;
 mod defaults;

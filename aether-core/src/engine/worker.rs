@@ -16,9 +16,10 @@ use crate::engine::keeper::Keeper;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
+use crate::store::codes::ForeignRuns;
 use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
-use crate::store::records::ClaimRequest;
+use crate::store::records::{ClaimRequest, Lease};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::{Environment, later};
 use crate::vocabulary::id::RunId;
@@ -123,10 +124,14 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         now: shared.environment.now(),
         silent: inner.watch().silent(),
         limit: room.min(256),
-        workflows: inner.workflow_names(),
+        codes: inner.codes(),
         only,
+        adopt: Vec::new(),
     };
-    let leases = shared.store.claim(request).await?;
+    let mut leases = shared.store.claim(request.clone()).await?;
+    if leases.is_empty() {
+        leases = claim_of_other_code(inner, request).await?;
+    }
     let claimed = leases.len();
     // Each of them must become a task or be released. A lease that gets lost here is renewed with all the others and
     // blocks its run for as long as this worker lives.
@@ -144,6 +149,22 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         if alone { loading.await } else { drop(spawn(loading)) }
     }
     Ok(claimed)
+}
+
+/// Claims runs of other code whose workflows are linked into this program. Replay says whether they fit.
+async fn claim_of_other_code(inner: &Inner, request: ClaimRequest) -> Result<Vec<Lease>, StoreError> {
+    let store = &inner.shared.store;
+    let found = match &request.only {
+        Some(run) => store.run(run).await?.into_iter().collect(),
+        None => {
+            let due = Some((request.now, request.silent.clone()));
+            let codes = request.codes.clone();
+            store.foreign(ForeignRuns { codes, due, after: None, limit: request.limit }).await?
+        }
+    };
+    let linked = found.into_iter().filter(|run| !run.parked && inner.is_linked(&run.workflow));
+    let adopt: Vec<_> = linked.map(|run| run.id).collect();
+    if adopt.is_empty() { Ok(Vec::new()) } else { store.claim(ClaimRequest { adopt, ..request }).await }
 }
 
 /// Polls for what other processes did. Apart from the scheduler, whose claims are writes: a request to end a run is heard

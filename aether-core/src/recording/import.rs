@@ -18,7 +18,7 @@ use crate::store::open_waits::OpenWaits;
 use crate::store::records::{Created, NewRun};
 use crate::store::waits::WaitChange;
 use crate::vocabulary::contract::Status;
-use crate::vocabulary::id::{Position, RunId, WorkerId};
+use crate::vocabulary::id::{CodeId, Position, RunId, WorkerId};
 
 impl Recording {
     /// Imports its runs and blobs into `store`, and returns the ids of the runs. Journals get new hash chains there.
@@ -65,6 +65,7 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
         id: run.run.clone(),
         workflow: created.workflow.clone(),
         version: created.version,
+        code: CodeId::of(&created.module, &created.workflow, created.version, &created.fingerprint),
         digest: created.digest.clone(),
         parent: created.parent.clone(),
         labels: created.labels.clone(),
@@ -186,6 +187,7 @@ impl Loading<'_> {
             status,
             consumed,
             waits,
+            code: None,
             unless_asked_to_end: false,
             ack,
         });

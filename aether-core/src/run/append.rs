@@ -19,6 +19,7 @@ use crate::store::api::{Append, StatusChange, Work};
 use crate::store::error::StoreError;
 use crate::store::ledger::{Acquire, LedgerUpdate};
 use crate::store::open_waits::OpenWaits;
+use crate::store::records::CodeChange;
 use crate::store::waits::WaitChange;
 use crate::vocabulary::id::{CommandId, Position};
 use crate::vocabulary::payload::Payload;
@@ -165,6 +166,7 @@ impl Run {
             status: extras.status,
             consumed,
             waits,
+            code: extras.code,
             unless_asked_to_end: extras.unless_asked_to_end,
             ack,
         });
@@ -233,6 +235,8 @@ pub(crate) struct AppendExtras {
     pub(crate) status: Option<StatusChange>,
     /// Inbox messages that it consumes.
     pub(crate) consumed: Vec<Taken>,
+    /// What changes about the code of the run.
+    pub(crate) code: Option<CodeChange>,
     /// See [`Append::unless_asked_to_end`].
     pub(crate) unless_asked_to_end: bool,
     /// Values of the events that are already in the effect store; the events refer to them.

@@ -12,16 +12,17 @@ use jiff::Timestamp;
 use crate::journal::frame::{Frame, StoredFrame};
 use crate::journal::large_values::LargeValue;
 use crate::store::ack::Ack;
+use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::RunFilter;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::vocabulary::contract::Status;
-use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
 
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::records::{
-    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
@@ -122,6 +123,8 @@ pub struct Append {
     pub consumed: Vec<u64>,
     /// Changes of the list of open waits, in order; also made where `acquire` finds its key taken.
     pub waits: Vec<WaitChange>,
+    /// What changes about the run's code; `None` leaves it unchanged.
+    pub code: Option<CodeChange>,
     /// The append is refused if the inbox holds an unread message of a topic in [`END_REQUESTS`]: a request to end the run
     /// that was acknowledged, and that its worker has not seen or not obeyed.
     pub unless_asked_to_end: bool,
@@ -155,7 +158,7 @@ pub struct Append {
 /// ```
 /// use std::sync::Arc;
 /// use aether_core::contract::Status;
-/// use aether_core::id::{CommandId, RunId, WorkerId};
+/// use aether_core::id::{CodeId, CommandId, RunId, WorkerId};
 /// use aether_core::journal::Frame;
 /// use aether_core::journal::event::NodeFinished;
 /// use aether_core::labels::Labels;
@@ -172,7 +175,7 @@ pub struct Append {
 /// let frame = Frame::encode(&[event.into()])?;
 /// store
 ///     .create(NewRun {
-///         id: run.clone(), workflow: "triage".into(), version: 1, digest: Digest::of(&Payload::null())?,
+///         id: run.clone(), workflow: "triage".into(), version: 1, code: CodeId::of("shop", "triage", 1, "0011223344556677"), digest: Digest::of(&Payload::null())?,
 ///         parent: None, labels: Labels::default(), frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), parent_epoch: None,
 ///     })
 ///     .await?;
@@ -182,7 +185,7 @@ pub struct Append {
 /// store.append(Append {
 ///     run: run.clone(), epoch: 1, expected: 1, at, frame, work: None, acquire: None,
 ///     ledger: Vec::new(), status: None, consumed: Vec::new(), waits: Vec::new(),
-///     unless_asked_to_end: false, ack,
+///     code: None, unless_asked_to_end: false, ack,
 /// });
 /// assert_eq!(reply.await??.next, 2);
 /// assert_eq!(watermark.durable(), 2);
@@ -211,9 +214,19 @@ pub trait Store: Any + Send + Sync + Debug {
     fn durability(&self) -> Durability;
 
     /// Announces a worker, before its first claim; `lease` is how long others must see it silent before they may take its
-    /// runs over. Answers `false`, and does nothing, where a worker of that name is known: the caller takes another name.
+    /// runs over, and `codes` is what it can advance (see [`Store::codes_elsewhere`]). Answers `false`, and does nothing, where a worker of that name is known: the caller takes another name.
     /// A store that can tell that a worker's process has died may let others claim its runs at once.
-    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>>;
+    fn register(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        codes: Vec<CodeId>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// The codes that workers other than `me` have registered, each once, also those of workers that hold no run. Left
+    /// out are workers that have retired and those whose process is known to have died. A worker that is only silent
+    /// counts: it may be back.
+    fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>>;
 
     /// The workers that hold runs, in any order.
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>>;
@@ -245,7 +258,8 @@ pub trait Store: Any + Send + Sync + Debug {
     ///
     /// In one transaction: check epoch, status, position and ledger rows; acquire the ledger row, or append
     /// [`Acquire::otherwise`] in place of the frame if its key is taken; append the frame; change ledger rows; mark
-    /// messages as consumed; change the list of open waits; write the status and make the run to be notified due.
+    /// messages as consumed; change the list of open waits; change what is known of the run's code; write the status and
+    /// make the run to be notified due. A terminal status ends the parking of the run.
     ///
     /// Answers with [`Ack::failed`], and changes nothing, with
     /// [`AppendError::StaleEpoch`](crate::store::error::AppendError::StaleEpoch) when another worker has claimed the
@@ -308,9 +322,23 @@ pub trait Store: Any + Send + Sync + Debug {
     /// of renewals given there: the write itself compares them. A run that is taken from a silent worker is kept for that
     /// worker's next [`Store::renew`].
     ///
+    /// A run whose [`RunRecord::code`] is not among [`ClaimRequest::codes`], and a parked one, is claimed only by
+    /// [`ClaimRequest::adopt`].
+    ///
     /// For each run, one atomic write sets the owner and raises the epoch by one. Of two workers that claim at the same
     /// time, only one may get a run.
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>>;
+
+    /// Open runs that none of the query's codes records, and open runs that are parked, in the order of
+    /// [`RunRecord::place`], from the lowest. Every worker asks about once a second with [`ForeignRuns::due`]: runs of its
+    /// own codes must cost nothing.
+    fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
+
+    /// Keeps a definition, unless there is one of its code. Durable when it answers.
+    fn put_definition(&self, definition: DefinitionRecord) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// All definitions, by when they were first seen and by code.
+    fn definitions(&self) -> BoxFuture<'_, Result<Vec<DefinitionRecord>, StoreError>>;
 
     /// Renews all leases of `worker`: raises its number of renewals by one, and registers it if it is unknown. Answers
     /// with the runs that others have taken from it while it was silent, again and again until they are in `noticed`:
@@ -330,7 +358,7 @@ pub trait Store: Any + Send + Sync + Debug {
     fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp)
     -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The earliest `wake_at` of any run without an owner; `None` when there is none.
+    /// The earliest `wake_at` of any run without an owner that is not parked; `None` when there is none.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>>;
 
     /// One ledger row; `None` when the key was never acquired.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::contract::Status;
-use crate::vocabulary::id::RunId;
+use crate::vocabulary::id::{CodeId, RunId};
 
 /// Place of a run in the order in which the runs of a store were created. Displays as a number and parses again, so that
 /// it can be part of a link to the next page.
@@ -75,6 +75,10 @@ pub struct RunFilter {
     pub workflow: Option<String>,
     /// Only runs that were created with this version of their workflow's definition; `None` for any.
     pub version: Option<u32>,
+    /// Only runs that this code records; `None` for any.
+    pub code: Option<CodeId>,
+    /// Only runs that are parked, or only runs that are not; `None` for both.
+    pub parked: Option<bool>,
     /// Only runs that have all of these labels, as key and value.
     pub labels: Vec<(String, String)>,
     /// Only runs whose ids begin with this text; `None` for any.
@@ -133,6 +137,20 @@ impl RunFilter {
     #[must_use]
     pub fn version(mut self, version: u32) -> Self {
         self.version = Some(version);
+        self
+    }
+
+    /// Runs that this code records.
+    #[must_use]
+    pub fn code(mut self, code: CodeId) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// Runs that wait for code that they fit (`true`), or that do not (`false`).
+    #[must_use]
+    pub fn parked(mut self, parked: bool) -> Self {
+        self.parked = Some(parked);
         self
     }
 

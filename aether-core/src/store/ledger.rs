@@ -197,6 +197,7 @@ mod tests {
                 id: run(),
                 workflow: "flow".into(),
                 version: 1,
+                code: Default::default(),
                 digest: digest(),
                 parent: None,
                 labels: Default::default(),
@@ -223,6 +224,7 @@ mod tests {
                 status: None,
                 consumed: Vec::new(),
                 waits: Vec::new(),
+                code: None,
                 unless_asked_to_end: false,
                 ack,
             });

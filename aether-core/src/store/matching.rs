@@ -12,6 +12,8 @@ impl RunFilter {
         (self.statuses.is_empty() || self.statuses.contains(&run.status))
             && self.workflow.as_ref().is_none_or(|workflow| run.workflow == *workflow)
             && self.version.is_none_or(|version| run.version == version)
+            && self.code.as_ref().is_none_or(|code| run.code == *code)
+            && self.parked.is_none_or(|parked| run.parked == parked)
             && self.labels.iter().all(|(key, value)| run.labels.get(key) == Some(value))
             && self.id_prefix.as_ref().is_none_or(|prefix| run.id.as_str().starts_with(&**prefix))
             && self.id_contains.as_ref().is_none_or(|text| run.id.as_str().contains(&**text))

@@ -16,6 +16,7 @@ use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
 use crate::journal::large_values::LargeValue;
 use crate::sched::{HashMap, Mutex};
 use crate::store::api::{Append, Durability, END_REQUESTS, StatusChange, Store, StoredEffect};
+use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
@@ -25,16 +26,17 @@ use crate::store::memory::waits::Waits;
 use crate::store::memory::workers::Workers;
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::records::{
-    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
 use crate::store::workers::{LostRun, WorkerRecord};
 use crate::vocabulary::contract::Status;
-use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
 
 mod claims;
+mod codes;
 mod inbox;
 mod purge;
 mod schedules;
@@ -71,6 +73,7 @@ struct Content {
     workers: Workers,
     schedules: Schedules,
     waits: Waits,
+    definitions: HashMap<CodeId, DefinitionRecord>,
 }
 
 #[derive(Debug)]
@@ -116,6 +119,7 @@ impl Run {
         self.record.status = change.status;
         if change.status.is_terminal() {
             self.record.wake_at = None;
+            self.record.parked = false;
             self.progress.clear();
         } else if change.status == Status::Waiting {
             self.record.wake_at = change.wake_at;
@@ -169,6 +173,8 @@ impl Content {
             id: new.id.clone(),
             workflow: new.workflow,
             version: new.version,
+            code: new.code,
+            parked: false,
             status: if owned { Status::Running } else { Status::Pending },
             digest: new.digest,
             parent: new.parent,
@@ -245,6 +251,13 @@ impl Content {
         append.consumed.iter().for_each(|seq| run.inbox.consume(*seq));
         self.waits.change(&append.run, &append.waits);
         let run = self.known(&append.run)?;
+        match &append.code {
+            Some(CodeChange::Adopted(code)) => {
+                (run.record.code, run.record.parked) = (code.clone(), false);
+            }
+            Some(CodeChange::Parked) => run.record.parked = true,
+            None => {}
+        }
         if let Some(change) = &append.status {
             run.change(change, append.at);
             if let Some(other) = change.notify.as_ref().and_then(|other| self.runs.get_mut(other)) {
@@ -410,8 +423,8 @@ impl Store for MemoryStore {
 
     fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>> {
         self.answer(|content| {
-            let workflow_of = |run: &RunId| content.runs.get(run).map(|run| &*run.record.workflow);
-            Ok(content.waits.listed(&filter, workflow_of))
+            let run_of = |run: &RunId| content.runs.get(run).map(|run| &run.record);
+            Ok(content.waits.listed(&filter, run_of))
         })
     }
 
@@ -442,8 +455,32 @@ impl Store for MemoryStore {
         })
     }
 
-    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.answer(|content| Ok(content.workers.register(worker, lease)))
+    fn register(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        codes: Vec<CodeId>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.answer(|content| Ok(content.workers.register(worker, lease, codes)))
+    }
+
+    fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
+        self.answer(|content| Ok(content.workers.codes_elsewhere(me)))
+    }
+
+    fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        self.answer(|content| Ok(content.foreign(&query)))
+    }
+
+    fn put_definition(&self, definition: DefinitionRecord) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            content.definitions.entry(definition.code.clone()).or_insert(definition);
+            Ok(())
+        })
+    }
+
+    fn definitions(&self) -> BoxFuture<'_, Result<Vec<DefinitionRecord>, StoreError>> {
+        self.answer(|content| Ok(content.all_definitions()))
     }
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
@@ -484,7 +521,7 @@ impl Store for MemoryStore {
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         self.answer(|content| {
-            let free = content.runs.values().filter(|run| run.record.owner.is_none());
+            let free = content.runs.values().filter(|run| run.record.owner.is_none() && !run.record.parked);
             Ok(free.filter_map(|run| run.record.wake_at).min())
         })
     }

@@ -4,6 +4,7 @@
 
 pub(crate) mod ack;
 pub(crate) mod api;
+pub(crate) mod codes;
 pub(crate) mod error;
 pub(crate) mod filter;
 pub(crate) mod intent;
@@ -20,12 +21,15 @@ pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
 pub use api::{Append, Durability, END_REQUESTS, Rollback, StatusChange, Store, StoredEffect, Work};
+pub use codes::{DefinitionRecord, ForeignRuns};
 pub use error::{AppendError, StoreError};
 pub use filter::{Cursor, CursorError, RunFilter};
 pub use intent::{DurableIntent, LedgerAnswer};
 pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
-pub use records::{ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread};
+pub use records::{
+    ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+};
 pub use schedules::{
     CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };

@@ -8,7 +8,7 @@ use crate::journal::frame::Frame;
 use crate::store::filter::Cursor;
 use crate::store::workers::SilentWorker;
 use crate::vocabulary::contract::Status;
-use crate::vocabulary::id::{Epoch, Position, RunId, WorkerId};
+use crate::vocabulary::id::{CodeId, Epoch, Position, RunId, WorkerId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload};
 
@@ -21,6 +21,8 @@ pub struct NewRun {
     pub workflow: String,
     /// Version of the workflow's definition.
     pub version: u32,
+    /// The code that records it.
+    pub code: CodeId,
     /// Digest of its input.
     pub digest: Digest,
     /// The run that started it; `None` for a run that a program started.
@@ -58,6 +60,11 @@ pub struct RunRecord {
     pub workflow: String,
     /// Version of the workflow's definition when it was created.
     pub version: u32,
+    /// The code that records it: that of its creation, or the one that adopted it last.
+    pub code: CodeId,
+    /// Whether it is parked: it does not fit the code that was to advance it, and waits for code that it fits. A run that
+    /// has ended is not parked.
+    pub parked: bool,
     /// Current status of the run.
     pub status: Status,
     /// Digest of its input.
@@ -83,6 +90,15 @@ pub struct RunRecord {
     pub place: Cursor,
 }
 
+/// A change of what a store knows of a run's code, written in the transaction of an append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeChange {
+    /// From now on this code records the run, which is not parked any more.
+    Adopted(CodeId),
+    /// The run is parked. Its code stays.
+    Parked,
+}
+
 /// A worker's request for due runs that no other worker holds.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
@@ -94,10 +110,13 @@ pub struct ClaimRequest {
     pub silent: Vec<SilentWorker>,
     /// The most runs to claim.
     pub limit: usize,
-    /// Only runs of these workflows. Ignored with `only`.
-    pub workflows: Vec<String>,
+    /// Only runs that one of these records and that are not parked. Ignored with `adopt`.
+    pub codes: Vec<CodeId>,
     /// Only this run, whether or not it is due. Leases and terminal statuses still hold.
     pub only: Option<RunId>,
+    /// Where it is not empty, exactly these runs, whether or not they are due, whatever their code is, and also parked
+    /// ones. Leases and terminal statuses still hold; `limit` and `only` are ignored.
+    pub adopt: Vec<RunId>,
 }
 
 /// The right to advance a run, for as long as its worker renews. Appends carry its epoch, so that a worker that lost the

@@ -149,6 +149,8 @@ pub struct ListedWait {
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
+    /// Whether the run is parked: a reply is kept, and takes effect when code that the run fits resumes it.
+    pub parked: bool,
     /// The wait.
     pub wait: OpenWait,
 }

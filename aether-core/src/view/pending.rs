@@ -26,6 +26,8 @@ pub struct Pending {
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
+    /// Whether the run is parked: a reply is kept, and takes effect when code that the run fits resumes it.
+    pub parked: bool,
     /// The command that waits. It may change with the workflow's code; the name stays.
     pub command: CommandId,
     /// What it waits for.
@@ -93,12 +95,13 @@ impl Pending {
         digest.get(..24).unwrap_or(&digest).to_owned()
     }
 
-    fn of(run: &RunId, workflow: &str, open: &Open) -> Self {
+    fn of(run: &RunId, workflow: &str, parked: bool, open: &Open) -> Self {
         let Open { command, waiting, name, since, until, site, detail } = open.clone();
         let WaitDetail { class, question, args, invocation, child, attempt, error, refused, cut: _ } = detail;
         Self {
             run: run.clone(),
             workflow: workflow.to_owned(),
+            parked,
             command,
             waiting,
             name,
@@ -128,7 +131,7 @@ impl Pending {
             site: wait.site.clone(),
             detail,
         };
-        (!open.detail.cut).then(|| Self::of(&row.run, &row.workflow, &open))
+        (!open.detail.cut).then(|| Self::of(&row.run, &row.workflow, row.parked, &open))
     }
 }
 
@@ -155,6 +158,7 @@ pub(crate) struct WaitState {
 pub(crate) struct WaitStates {
     run: RunId,
     workflow: String,
+    parked: bool,
     pub(crate) seed: String,
     pub(crate) commands: BTreeMap<CommandId, WaitState>,
     open: OpenWaits,
@@ -168,7 +172,8 @@ impl WaitStates {
     pub(crate) async fn load(store: &dyn Store, run: &RunId) -> Result<Self, StoreError> {
         let (workflow, seed) = (String::new(), String::new());
         let (commands, open) = (BTreeMap::new(), OpenWaits::default());
-        let mut states = Self { run: run.clone(), workflow, seed, commands, open };
+        let parked = store.run(run).await?.is_some_and(|record| record.parked);
+        let mut states = Self { run: run.clone(), workflow, parked, seed, commands, open };
         for frame in store.load(run, 0).await? {
             let events = crate::store::read::events(store, run, std::slice::from_ref(&frame)).await?;
             let _the_sum_counts = states.open.append(frame.at, &events);
@@ -190,7 +195,7 @@ impl WaitStates {
     }
 
     fn shown(&self, open: &Open) -> Pending {
-        Pending::of(&self.run, &self.workflow, open)
+        Pending::of(&self.run, &self.workflow, self.parked, open)
     }
 
     fn apply(&mut self, event: Event) {

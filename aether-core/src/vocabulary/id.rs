@@ -1,4 +1,4 @@
-//! Ids of runs, commands, invocations and workers, idempotency keys, and positions.
+//! Ids of runs, commands, invocations, workers and code, idempotency keys, and positions.
 //!
 //! Promise: two different things never share an id, and an id computed on replay equals the id computed on the first
 //! run. Nothing here reads a clock or draws randomness.
@@ -321,6 +321,56 @@ impl WorkerId {
 }
 
 impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which code records a run: module, name, version and fingerprint of its workflow's definition, as one text.
+///
+/// Two builds whose ids are equal replay a run in the same way. The empty id says that it is not known: rows that an older
+/// build wrote.
+///
+/// ```
+/// use aether_core::id::CodeId;
+/// let code = CodeId::of("shop", "triage", 1, "0011223344556677");
+/// assert_eq!(code.as_str(), "shop::triage@1#0011223344556677");
+/// assert!(!code.is_unknown() && CodeId::default().is_unknown());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CodeId(Arc<str>);
+
+impl CodeId {
+    /// The code of a workflow's definition.
+    pub fn of(module: &str, name: &str, version: u32, fingerprint: &str) -> Self {
+        Self(format!("{module}::{name}@{version}#{fingerprint}").into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is not known which code it was.
+    pub fn is_unknown(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Default for CodeId {
+    fn default() -> Self {
+        Self("".into())
+    }
+}
+
+impl From<String> for CodeId {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for CodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -222,6 +222,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
         id: run.clone(),
         workflow: record.workflow,
         version: record.version,
+        code: record.code,
         digest: record.digest,
         parent: None,
         labels: Default::default(),
@@ -245,6 +246,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
             status: None,
             consumed: Vec::new(),
             waits: Vec::new(),
+            code: None,
             unless_asked_to_end: false,
             ack,
         });

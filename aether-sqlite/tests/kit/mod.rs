@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::id::{CommandId, RunId, WorkerId};
+use aether_core::id::{CodeId, CommandId, RunId, WorkerId};
 use aether_core::journal::Frame;
 use aether_core::journal::event::NodeFinished;
 use aether_core::payload::{Digest, Payload};
@@ -29,6 +29,7 @@ pub(crate) fn new_run(name: &str) -> NewRun {
         id: id(name),
         workflow: "flow".into(),
         version: 1,
+        code: CodeId::default(),
         digest: Digest::of(&Payload::null()).unwrap(),
         parent: None,
         labels: Default::default(),
@@ -53,6 +54,7 @@ pub(crate) fn append(name: &str, epoch: u64, expected: u64, frame: Frame) -> App
         status: None,
         consumed: Vec::new(),
         waits: Vec::new(),
+        code: None,
         unless_asked_to_end: false,
         ack: Ack::silent(id(name), expected + 1, Arc::default()),
     }
@@ -73,7 +75,8 @@ pub(crate) fn claim(worker: &str, now: u64) -> ClaimRequest {
         now: at(now),
         silent: Vec::new(),
         limit: 10,
-        workflows: vec!["flow".into()],
+        codes: vec![CodeId::default()],
         only: None,
+        adopt: Vec::new(),
     }
 }

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId, WorkerId};
+use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId, WorkerId};
 use aether_core::journal::Frame;
 use aether_core::journal::event::NodeFinished;
 use aether_core::payload::{Digest, Payload};
 use aether_core::store::AppendReply;
 use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, DurableWatermark, Lease, Message, NewRun, Receipt, SilentWorker,
-    StatusChange, Store,
+    Ack, Append, AppendError, ClaimRequest, DurableWatermark, Lease, Message, NewRun, OpenWait, Receipt,
+    SilentWorker, StatusChange, Store,
 };
+use aether_core::waiting::Waiting;
 use jiff::Timestamp;
 
 /// `seconds` after a fixed beginning, with microseconds, which a store must not round.
@@ -30,6 +31,11 @@ pub(super) fn run_id(name: &str) -> RunId {
 
 pub(super) fn worker(name: &str) -> WorkerId {
     WorkerId::from(name.to_owned())
+}
+
+/// The code of a definition of workflow `name`.
+pub(super) fn code(name: &str) -> CodeId {
+    CodeId::of("shop", name, 3, "0011223344556677")
 }
 
 pub(super) fn json(text: &str) -> Payload {
@@ -52,6 +58,7 @@ pub(super) fn new_run(name: &str) -> NewRun {
         id: run_id(name),
         workflow: "flow".into(),
         version: 3,
+        code: code("flow"),
         digest: digest(name),
         parent: None,
         labels: Default::default(),
@@ -104,6 +111,19 @@ pub(super) fn becomes(status: Status, wake_at: Option<Timestamp>, release: bool)
     StatusChange { status, wake_at, release, seen: 0, notify: None }
 }
 
+/// An open wait, the `place`-th of its run.
+pub(super) fn wait(place: u32, waiting: Waiting, name: &str) -> OpenWait {
+    OpenWait {
+        command: CommandId::new(&place.to_string(), name),
+        waiting,
+        name: name.into(),
+        since: at(u64::from(place)),
+        until: place.is_multiple_of(2).then(|| at(900)),
+        site: (!place.is_multiple_of(2)).then(|| "src/flow.rs:7".into()),
+        detail: Payload::from_text(format!("{{\"place\":{place}}}")).unwrap(),
+    }
+}
+
 /// A claim at second `now` of all due runs that nobody holds.
 pub(super) fn claim(name: &str, now: u64) -> ClaimRequest {
     ClaimRequest {
@@ -111,8 +131,9 @@ pub(super) fn claim(name: &str, now: u64) -> ClaimRequest {
         now: at(now),
         silent: Vec::new(),
         limit: 10,
-        workflows: vec!["flow".into()],
+        codes: vec![code("flow")],
         only: None,
+        adopt: Vec::new(),
     }
 }
 
@@ -160,6 +181,7 @@ impl Hand {
             status: None,
             consumed: Vec::new(),
             waits: Vec::new(),
+            code: None,
             unless_asked_to_end: false,
             ack: Ack::silent(self.run.clone(), expected, Arc::default()),
         };

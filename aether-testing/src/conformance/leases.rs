@@ -8,7 +8,7 @@ use aether_core::contract::Status;
 use aether_core::store::{AppendError, ClaimRequest, LostRun, NewRun, Store, StoreError, WorkerRecord};
 use futures_util::future::join_all;
 
-use super::kit::{Hand, at, becomes, claim, names, new_run, run_id, takeover, worker};
+use super::kit::{Hand, at, becomes, claim, code, names, new_run, run_id, takeover, worker};
 
 async fn create_free(store: &Arc<dyn Store>, name: &str, seconds: u64) {
     let new = NewRun { owner: None, at: at(seconds), ..new_run(name) };
@@ -33,7 +33,7 @@ const LEASE: Duration = Duration::from_secs(60);
 /// A run that a worker holds is not claimed, however late it is; a worker that was seen silent loses it, and the claim
 /// raises the epoch. The worker that took it over holds it then.
 pub async fn a_held_run_is_claimed_only_from_a_silent_worker(store: &Arc<dyn Store>) {
-    store.register(&worker("first"), LEASE).await.unwrap();
+    store.register(&worker("first"), LEASE, Vec::new()).await.unwrap();
     Hand::create(store, "a").await;
     assert_eq!(store.claim(claim("w", 1_000_000)).await.unwrap(), []);
     assert_eq!(store.claim(takeover("w", 60, "another", 0)).await.unwrap(), []);
@@ -45,7 +45,7 @@ pub async fn a_held_run_is_claimed_only_from_a_silent_worker(store: &Arc<dyn Sto
 
 /// A worker that has renewed since it was seen silent keeps its runs: the claim itself compares.
 pub async fn a_renewal_keeps_every_run(store: &Arc<dyn Store>) {
-    store.register(&worker("first"), LEASE).await.unwrap();
+    store.register(&worker("first"), LEASE, Vec::new()).await.unwrap();
     for name in ["a", "b"] {
         Hand::create(store, name).await;
     }
@@ -61,9 +61,9 @@ pub async fn a_renewal_keeps_every_run(store: &Arc<dyn Store>) {
 /// Workers that hold runs are listed with their leases and how often they have renewed; a worker that renews without
 /// having registered is known from then on.
 pub async fn workers_that_hold_runs_are_listed(store: &Arc<dyn Store>) {
-    assert_eq!(store.register(&worker("first"), LEASE).await, Ok(true));
-    assert_eq!(store.register(&worker("first"), LEASE).await, Ok(false), "the name is taken");
-    store.register(&worker("idle"), LEASE).await.unwrap();
+    assert_eq!(store.register(&worker("first"), LEASE, Vec::new()).await, Ok(true));
+    assert_eq!(store.register(&worker("first"), LEASE, Vec::new()).await, Ok(false), "the name is taken");
+    store.register(&worker("idle"), LEASE, Vec::new()).await.unwrap();
     assert_eq!(store.workers().await.unwrap(), []);
     for (run, owner) in [("a", "first"), ("b", "first"), ("c", "other")] {
         store.create(NewRun { owner: Some(worker(owner)), ..new_run(run) }).await.unwrap();
@@ -80,7 +80,7 @@ pub async fn workers_that_hold_runs_are_listed(store: &Arc<dyn Store>) {
 /// A worker from which runs were taken is told so at every renewal until it has noticed; then no more.
 pub async fn a_worker_learns_what_was_taken_from_it(store: &Arc<dyn Store>) {
     let (first, lost) = (worker("first"), |name, epoch| LostRun { run: run_id(name), epoch });
-    store.register(&first, LEASE).await.unwrap();
+    store.register(&first, LEASE, Vec::new()).await.unwrap();
     for name in ["a", "b"] {
         Hand::create(store, name).await;
     }
@@ -101,13 +101,13 @@ fn sorted(mut lost: Vec<LostRun>) -> Vec<LostRun> {
 
 /// A worker that retires leaves nothing: its runs are free, and its name is too.
 pub async fn a_retired_worker_holds_nothing(store: &Arc<dyn Store>) {
-    store.register(&worker("first"), LEASE).await.unwrap();
+    store.register(&worker("first"), LEASE, Vec::new()).await.unwrap();
     Hand::create(store, "a").await;
     store.retire(&worker("nobody")).await.unwrap();
     assert_eq!(store.claim(claim("w", 60)).await.unwrap(), []);
     store.retire(&worker("first")).await.unwrap();
     assert_eq!(names(&store.claim(claim("w", 60)).await.unwrap()), ["a"]);
-    assert_eq!(store.register(&worker("first"), LEASE).await, Ok(true));
+    assert_eq!(store.register(&worker("first"), LEASE, Vec::new()).await, Ok(true));
 }
 
 /// Of workers that claim at the same time, exactly one gets each run.
@@ -123,18 +123,18 @@ pub async fn two_claimers_never_both_get_a_run(store: &Arc<dyn Store>) {
     assert!(got.iter().all(|lease| lease.run.epoch == 1));
 }
 
-/// A claim takes the longest due runs first, at most as many as requested, and only of the named workflows.
+/// A claim takes the longest due runs first, at most as many as requested, and only of the named codes.
 pub async fn a_claim_is_limited(store: &Arc<dyn Store>) {
     for (name, seconds) in [("late", 8), ("early", 2), ("middle", 5)] {
         create_free(store, name, seconds).await;
     }
-    let other = NewRun { owner: None, workflow: "other".into(), ..new_run("foreign") };
+    let other = NewRun { owner: None, code: code("other"), ..new_run("foreign") };
     store.create(other).await.unwrap();
     let two = ClaimRequest { limit: 2, ..claim("w", 20) };
     assert_eq!(names(&store.claim(two).await.unwrap()), ["early", "middle"]);
-    let none = ClaimRequest { workflows: vec![], ..claim("w", 20) };
+    let none = ClaimRequest { codes: vec![], ..claim("w", 20) };
     assert_eq!(store.claim(none).await.unwrap(), []);
-    let both = ClaimRequest { workflows: vec!["other".into(), "flow".into()], ..claim("w", 20) };
+    let both = ClaimRequest { codes: vec![code("other"), code("flow")], ..claim("w", 20) };
     assert_eq!(names(&store.claim(both).await.unwrap()), ["foreign", "late"]);
 }
 

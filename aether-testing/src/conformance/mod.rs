@@ -38,6 +38,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken rule panics with what it saw")]
 
 pub mod appends;
+pub mod codes;
 pub mod faults;
 pub mod inbox;
 pub mod kept;

@@ -7,7 +7,7 @@ use aether_core::journal::read_verified;
 use aether_core::labels::Labels;
 use aether_core::store::{Created, NewRun, RunFilter, RunRecord, Store};
 
-use super::kit::{Hand, at, becomes, digest, frame, new_run, run_id, worker};
+use super::kit::{Hand, at, becomes, code, digest, frame, new_run, run_id, worker};
 
 /// A run created by a worker is running, at epoch 1, held by it, with its first frame.
 pub async fn created_with_an_owner(store: &Arc<dyn Store>) {
@@ -19,6 +19,8 @@ pub async fn created_with_an_owner(store: &Arc<dyn Store>) {
         id: run_id("a"),
         workflow: "flow".into(),
         version: 3,
+        code: code("flow"),
+        parked: false,
         status: Status::Running,
         digest: digest("a"),
         parent: Some(run_id("parent")),

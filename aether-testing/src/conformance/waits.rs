@@ -3,24 +3,10 @@
 use std::sync::Arc;
 
 use aether_core::contract::Status;
-use aether_core::id::CommandId;
-use aether_core::payload::Payload;
 use aether_core::store::{OpenWait, Purged, Store, WaitChange, WaitFilter};
 use aether_core::waiting::Waiting;
 
-use super::kit::{Hand, at, becomes, run_id};
-
-fn wait(place: u32, waiting: Waiting, name: &str) -> OpenWait {
-    OpenWait {
-        command: CommandId::new(&place.to_string(), name),
-        waiting,
-        name: name.into(),
-        since: at(u64::from(place)),
-        until: place.is_multiple_of(2).then(|| at(900)),
-        site: (!place.is_multiple_of(2)).then(|| "src/flow.rs:7".into()),
-        detail: Payload::from_text(format!("{{\"place\":{place}}}")).unwrap(),
-    }
-}
+use super::kit::{Hand, at, becomes, run_id, wait};
 
 fn opened(wait: OpenWait) -> WaitChange {
     WaitChange::Opened(Box::new(wait))

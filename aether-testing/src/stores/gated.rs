@@ -7,16 +7,17 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, DueSchedules, Durability, DurableWatermark, EndedRuns,
-    Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord,
-    Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability,
+    DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
+    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter,
+    WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -171,8 +172,29 @@ impl<G: Gate> Store for Gated<G> {
         self.inner.runs_transactions()
     }
 
-    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
-        self.inner.register(worker, lease)
+    fn register(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        codes: Vec<CodeId>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.inner.register(worker, lease, codes)
+    }
+
+    fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.codes_elsewhere(me))
+    }
+
+    fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.foreign(query))
+    }
+
+    fn put_definition(&self, definition: DefinitionRecord) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Write, || self.inner.put_definition(definition))
+    }
+
+    fn definitions(&self) -> BoxFuture<'_, Result<Vec<DefinitionRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.definitions())
     }
 
     fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>> {

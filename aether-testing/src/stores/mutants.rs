@@ -77,6 +77,7 @@ impl Gate for Torn {
             status: None,
             consumed: Vec::new(),
             waits: Vec::new(),
+            code: None,
             unless_asked_to_end: false,
             ack: Ack::silent(append.run.clone(), middle, Arc::new(DurableWatermark::default())),
         };

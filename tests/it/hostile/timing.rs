@@ -105,8 +105,9 @@ async fn lose(store: &Arc<dyn Store>, run: &RunId, message: Message) {
         now: Timestamp::now(),
         silent: Vec::new(),
         limit: 1,
-        workflows: Vec::new(),
-        only: Some(run.clone()),
+        codes: Vec::new(),
+        only: None,
+        adopt: vec![run.clone()],
     };
     let lease = store.claim(request).await.unwrap().pop().unwrap();
     store.send(run, message).await.unwrap();
@@ -125,6 +126,7 @@ async fn lose(store: &Arc<dyn Store>, run: &RunId, message: Message) {
         status: Some(status),
         consumed: Vec::new(),
         waits: Vec::new(),
+        code: None,
         unless_asked_to_end: false,
         ack,
     });

@@ -9,7 +9,7 @@ use aether::definition::Workflow;
 use aether::effect::Payload;
 use aether::engine::{EngineBuilder, RunEnd};
 use aether::error::RunError;
-use aether::id::{Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether::id::{CodeId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::prelude::*;
 use aether::sqlite::SqliteStore;
 use aether::store::MemoryStore;
@@ -335,6 +335,7 @@ impl Hand {
             id: run_id(run),
             workflow: e.workflow.clone(),
             version: e.version,
+            code: CodeId::of(&e.module, &e.workflow, e.version, &e.fingerprint),
             digest: e.digest.clone(),
             parent: e.parent.clone(),
             labels: e.labels.clone(),
@@ -395,6 +396,7 @@ impl Hand {
             status,
             consumed,
             waits: Vec::new(),
+            code: None,
             work: None,
             unless_asked_to_end: false,
             ack,

@@ -122,8 +122,9 @@ async fn s014_a_stale_owners_append_is_rejected() {
             now: Timestamp::now(),
             silent: vec![hand_silent],
             limit: 1,
-            workflows: Vec::new(),
-            only: Some(run_id("held")),
+            codes: Vec::new(),
+            only: None,
+            adopt: vec![run_id("held")],
         };
         let leases = place.again().claim(request).await.unwrap();
         assert_eq!(leases[0].run.epoch, 2);

@@ -36,7 +36,7 @@ use crate::store::records::{ClaimRequest, Message, NewRun};
 use crate::store::workers::SilentWorker;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::failure::{Failure, StepError};
-use crate::vocabulary::id::{CommandId, IdempotencyKey, RunId};
+use crate::vocabulary::id::{CodeId, CommandId, IdempotencyKey, RunId};
 use crate::vocabulary::limits::Limits;
 use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::Answered;
@@ -233,6 +233,7 @@ impl Stage {
             id: run_id(),
             workflow: FLOW.name.into(),
             version: 1,
+            code: CodeId::default(),
             digest,
             parent: None,
             labels: Default::default(),
@@ -309,8 +310,9 @@ impl Stage {
             now: self.clock.now(),
             silent: vec![SilentWorker { id: "worker".to_owned().into(), renewals: 0 }],
             limit: 1,
-            workflows: Vec::new(),
+            codes: vec![CodeId::default()],
             only: Some(run_id()),
+            adopt: Vec::new(),
         };
         let lease = now(self.store.claim(claim)).unwrap().remove(0);
         let events = self.events_from(0);

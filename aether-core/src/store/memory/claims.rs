@@ -14,14 +14,22 @@ use crate::vocabulary::id::{RunId, WorkerId};
 impl Content {
     pub(super) fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
         let silent = self.workers.still_silent(&request.silent);
+        if !request.adopt.is_empty() {
+            let free =
+                request.adopt.iter().filter(|id| self.runs.get(*id).is_some_and(|run| run.is_free(&silent)));
+            let free: BTreeSet<_> = free.cloned().collect();
+            return free.iter().filter_map(|id| self.lease(id, request)).collect();
+        }
+        let is_own = |run: &&Run| !run.record.parked && request.codes.contains(&run.record.code);
         let mut found: Vec<(Option<Timestamp>, RunId)> = self
             .created
             .values()
             .filter_map(|id| self.runs.get(id))
             .filter(|run| run.is_free(&silent))
+            .filter(is_own)
             .filter(|run| match &request.only {
                 Some(only) => run.record.id == *only,
-                None => run.is_due(request.now) && request.workflows.contains(&run.record.workflow),
+                None => run.is_due(request.now),
             })
             .map(|run| (run.record.wake_at, run.record.id.clone()))
             .collect();

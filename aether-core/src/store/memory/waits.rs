@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::sched::HashMap;
+use crate::store::records::RunRecord;
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter, WaitPlace};
 use crate::vocabulary::id::{CommandId, RunId};
 
@@ -66,20 +67,21 @@ impl Waits {
         self.unlisted.iter().cloned().collect()
     }
 
-    /// What `filter` lets through; `workflow_of` tells of the runs.
+    /// What `filter` lets through; `run_of` tells of the runs.
     pub(super) fn listed<'c>(
         &self,
         filter: &WaitFilter,
-        workflow_of: impl Fn(&RunId) -> Option<&'c str>,
+        run_of: impl Fn(&RunId) -> Option<&'c RunRecord>,
     ) -> Vec<ListedWait> {
         let after = filter.after.map_or(Bound::Unbounded, |place| Bound::Excluded(place.number()));
         let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
         let rows = self.rows.range((after, Bound::Unbounded)).filter_map(|(place, (run, wait))| {
-            let workflow = workflow_of(run)?;
-            filter.lets_through(workflow, wait).then(|| ListedWait {
+            let record = run_of(run)?;
+            filter.lets_through(&record.workflow, wait).then(|| ListedWait {
                 place: WaitPlace::new(*place),
                 run: run.clone(),
-                workflow: workflow.to_owned(),
+                workflow: record.workflow.clone(),
+                parked: record.parked,
                 wait: wait.clone(),
             })
         });

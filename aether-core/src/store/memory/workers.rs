@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::sched::HashMap;
 use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
-use crate::vocabulary::id::WorkerId;
+use crate::vocabulary::id::{CodeId, WorkerId};
 
 /// The workers that have registered or renewed.
 #[derive(Debug, Default)]
@@ -17,18 +17,27 @@ pub(super) struct Workers(HashMap<WorkerId, Worker>);
 struct Worker {
     renewals: u64,
     lease: Duration,
+    /// What it can advance.
+    codes: Vec<CodeId>,
     /// Runs that were taken from it and that it has not noticed.
     lost: BTreeSet<LostRun>,
 }
 
 impl Workers {
     /// Adds a worker unless one of that name is known; says whether it did.
-    pub(super) fn register(&mut self, worker: &WorkerId, lease: Duration) -> bool {
+    pub(super) fn register(&mut self, worker: &WorkerId, lease: Duration, codes: Vec<CodeId>) -> bool {
         let is_free = !self.0.contains_key(worker);
         if is_free {
-            self.0.insert(worker.clone(), Worker { lease, ..Worker::default() });
+            self.0.insert(worker.clone(), Worker { lease, codes, ..Worker::default() });
         }
         is_free
+    }
+
+    /// What the others can advance, each once. The content ends with its process, so none of them is known to be dead.
+    pub(super) fn codes_elsewhere(&self, me: &WorkerId) -> Vec<CodeId> {
+        let others = self.0.iter().filter(|(id, _)| *id != me);
+        let codes: BTreeSet<_> = others.flat_map(|(_, worker)| &worker.codes).collect();
+        codes.into_iter().cloned().collect()
     }
 
     pub(super) fn renew(&mut self, worker: &WorkerId, lease: Duration, noticed: &[LostRun]) -> Vec<LostRun> {

@@ -7,16 +7,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
-    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, DueSchedules, Durability, DurableWatermark,
-    EndedRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord,
-    ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability,
+    DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
+    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter,
+    WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending};
 use jiff::Timestamp;
@@ -116,9 +117,32 @@ impl Store for PacedStore {
         self.inner.runs_transactions()
     }
 
-    fn register(&self, worker: &WorkerId, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn register(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        codes: Vec<CodeId>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
         let worker = worker.clone();
-        self.write("register", move |inner| Box::pin(async move { inner.register(&worker, lease).await }))
+        self.write("register", move |inner| {
+            Box::pin(async move { inner.register(&worker, lease, codes).await })
+        })
+    }
+
+    fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
+        self.read("codes of other workers", self.inner.codes_elsewhere(me))
+    }
+
+    fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        self.read("runs of other code", self.inner.foreign(query))
+    }
+
+    fn put_definition(&self, definition: DefinitionRecord) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write("definition", move |inner| Box::pin(async move { inner.put_definition(definition).await }))
+    }
+
+    fn definitions(&self) -> BoxFuture<'_, Result<Vec<DefinitionRecord>, StoreError>> {
+        self.read("definitions", self.inner.definitions())
     }
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {

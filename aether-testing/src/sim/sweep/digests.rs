@@ -89,6 +89,7 @@ fn copy(record: &RunRecord, events: &[Event]) -> Result<NewRun, StoreError> {
         id: record.id.clone(),
         workflow: record.workflow.clone(),
         version: record.version,
+        code: record.code.clone(),
         digest: record.digest.clone(),
         parent: record.parent.clone(),
         labels: record.labels.clone(),

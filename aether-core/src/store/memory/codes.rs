@@ -1,0 +1,29 @@
+//! What the memory store knows of code: runs of other code, and definitions.
+//!
+//! Promise: runs come in the order of their places; the first definition of a code stays.
+
+use std::ops::Bound;
+
+use crate::store::codes::{DefinitionRecord, ForeignRuns};
+use crate::store::memory::Content;
+use crate::store::records::RunRecord;
+
+impl Content {
+    pub(super) fn foreign(&self, query: &ForeignRuns) -> Vec<RunRecord> {
+        let due = query.due.as_ref().map(|(now, silent)| (*now, self.workers.still_silent(silent)));
+        let after = query.after.map_or(Bound::Unbounded, |place| Bound::Excluded(place.number()));
+        let limit = if query.limit == 0 { usize::MAX } else { query.limit };
+        let later = self.created.range((after, Bound::Unbounded)).filter_map(|(_, id)| self.runs.get(id));
+        let open = later.filter(|run| !run.record.status.is_terminal());
+        let foreign = open.filter(|run| run.record.parked || !query.codes.contains(&run.record.code));
+        let wanted = foreign
+            .filter(|run| due.as_ref().is_none_or(|(now, silent)| run.is_due(*now) && run.is_free(silent)));
+        wanted.take(limit).map(|run| run.record.clone()).collect()
+    }
+
+    pub(super) fn all_definitions(&self) -> Vec<DefinitionRecord> {
+        let mut all: Vec<_> = self.definitions.values().cloned().collect();
+        all.sort_by(|a, b| (a.first_seen, &a.code).cmp(&(b.first_seen, &b.code)));
+        all
+    }
+}

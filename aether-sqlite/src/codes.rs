@@ -1,0 +1,140 @@
+//! Code in the file: runs of other code, what the workers can advance, and definitions.
+//!
+//! Promise: looking for due runs of other code costs one step for each code that open runs have, and nothing for each run
+//! of the codes that are known. The first definition of a code stays.
+
+use rusqlite::{Connection, Row, ToSql, params};
+
+use aether_core::id::{CodeId, WorkerId};
+use aether_core::store::{DefinitionRecord, ForeignRuns, RunRecord};
+
+use crate::batch::Batch;
+use crate::error::OpError;
+use crate::list::OPEN;
+use crate::row;
+
+impl Batch<'_> {
+    /// Keeps what a worker can advance.
+    pub(crate) fn register_codes(&mut self, worker: &WorkerId, codes: &[CodeId]) -> Result<(), OpError> {
+        let mut statement = self.conn.prepare_cached(
+            "INSERT INTO aether_worker_codes(worker, code) VALUES(?1, ?2) ON CONFLICT DO NOTHING",
+        )?;
+        for code in codes {
+            statement.execute([worker.as_str(), code.as_str()])?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a definition, unless there is one of its code.
+    pub(crate) fn put_definition(&mut self, definition: &DefinitionRecord) -> Result<(), OpError> {
+        let DefinitionRecord { code, workflow, version, definition, first_seen } = definition;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO aether_definitions(code, workflow, version, definition, first_seen)
+                 VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![
+                code.as_str(),
+                workflow,
+                version,
+                definition.as_str(),
+                first_seen.as_microsecond()
+            ])?;
+        Ok(())
+    }
+}
+
+/// All definitions, by when they were first seen and by code.
+pub(crate) fn definitions(conn: &Connection) -> Result<Vec<DefinitionRecord>, OpError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT code, workflow, version, definition, first_seen FROM aether_definitions ORDER BY first_seen, code",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(DefinitionRecord {
+            code: CodeId::from(row.get::<_, String>(0)?),
+            workflow: row.get(1)?,
+            version: row.get(2)?,
+            definition: row::payload(row.get(3)?)?,
+            first_seen: row::time(row.get(4)?)?,
+        });
+    }
+    Ok(found)
+}
+
+/// The codes of all registered workers but one, each with its worker.
+pub(crate) fn codes_of_others(conn: &Connection, me: &WorkerId) -> Result<Vec<(WorkerId, CodeId)>, OpError> {
+    let mut statement = conn
+        .prepare_cached("SELECT worker, code FROM aether_worker_codes WHERE worker <> ?1 ORDER BY worker")?;
+    let pair = |row: &Row<'_>| {
+        Ok((WorkerId::from(row.get::<_, String>(0)?), CodeId::from(row.get::<_, String>(1)?)))
+    };
+    let pairs = statement.query_map([me.as_str()], pair)?;
+    Ok(pairs.collect::<Result<_, _>>()?)
+}
+
+/// Open runs that none of the codes records, and parked ones, in the order of their numbers.
+pub(crate) fn foreign(conn: &Connection, query: &ForeignRuns) -> Result<Vec<RunRecord>, OpError> {
+    let due = query.due.as_ref().map(|(now, silent)| {
+        // A JSON object: workers and their renewals.
+        let renewals = silent.iter().map(|silent| (silent.id.as_str(), row::int(silent.renewals)));
+        (now.as_microsecond(), serde_json::Value::from_iter(renewals).to_string())
+    });
+    let codes = row::json_list(query.codes.iter().map(CodeId::as_str));
+    let after = query.after.map_or(0, |place| row::int(place.number()));
+    let limit = if query.limit == 0 { -1 } else { row::int(query.limit as u64) };
+    let mut values: Vec<&dyn ToSql> = vec![&codes, &after, &limit];
+    if let Some((now, silent)) = &due {
+        values.extend([now as &dyn ToSql, silent]);
+    }
+    let mut statement = conn.prepare_cached(&foreign_sql(due.is_some()))?;
+    let mut rows = statement.query(&*values)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        match row::run(row) {
+            Ok(run) => found.push(run),
+            // One damaged run must not hide the others.
+            Err(OpError::Row(reason)) => tracing::warn!(%reason, "a damaged run is left alone"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// One step through the index for each code of open runs, then one search for each of them that is not known.
+fn foreign_sql(is_due: bool) -> String {
+    let open = OPEN;
+    let due =
+        if is_due { "AND runs.wake_at <= ?4 AND (runs.owner IS NULL OR runs.owner IN silent)" } else { "" };
+    let silent = if is_due {
+        ", silent(worker) AS MATERIALIZED (
+            SELECT watched.key FROM json_each(?5) AS watched
+            WHERE watched.value
+                = coalesce((SELECT renewals FROM aether_workers WHERE worker = watched.key), 0))"
+    } else {
+        ""
+    };
+    let columns = row::RUN.split(", ").map(|name| format!("runs.{}", name.trim()));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    format!(
+        "WITH RECURSIVE present(code) AS (
+            SELECT min(code) FROM aether_runs INDEXED BY aether_runs_code WHERE {open}
+            UNION ALL
+            SELECT (SELECT min(code) FROM aether_runs INDEXED BY aether_runs_code
+                    WHERE code > present.code AND {open})
+            FROM present WHERE present.code IS NOT NULL)
+         {silent}
+         SELECT * FROM (
+            SELECT {columns} FROM present CROSS JOIN aether_runs AS runs INDEXED BY aether_runs_code
+            ON runs.code = present.code AND runs.{open}
+            WHERE present.code NOT IN (SELECT value FROM json_each(?1)) AND runs.no > ?2 {due}
+            UNION ALL
+            SELECT {columns} FROM aether_runs AS runs INDEXED BY aether_runs_parked
+            WHERE runs.parked = 1 AND runs.code IN (SELECT value FROM json_each(?1)) AND runs.no > ?2 {due})
+         ORDER BY no LIMIT ?3"
+    )
+}
+
+#[cfg(test)]
+mod tests;
