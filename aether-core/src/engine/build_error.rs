@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::engine::adopt::check::RunCheck;
 use crate::engine::needs::{MissingNeed, listed};
 use crate::store::error::StoreError;
 
@@ -46,6 +47,17 @@ pub enum BuildError {
         place: String,
         /// The kind of resource that has no verifier.
         kind: &'static str,
+    },
+    /// Open runs do not fit this program's code, and it was asked to refuse rather than park them. Nothing was changed.
+    #[error(
+        "{count} open runs do not fit this program, and `.on_unfit(OnUnfit::Refuse)` says not to start then:{}\nstart a program whose code fits them, change the code so that it does, or start with `OnUnfit::Park`",
+        told(.first)
+    )]
+    OpenRunsNeedOtherCode {
+        /// How many runs do not fit.
+        count: usize,
+        /// The first of them, at most twenty, each with the difference and both source lines.
+        first: Vec<RunCheck>,
     },
     /// Values that the linked steps and workflows take are not provided.
     #[error(
@@ -125,4 +137,9 @@ impl Error for PrepareError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }
+}
+
+/// One line for each run that does not fit.
+fn told(runs: &[RunCheck]) -> String {
+    runs.iter().map(|run| format!("\n- `{}`: {}", run.run, run.why.as_deref().unwrap_or_default())).collect()
 }

@@ -11,6 +11,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
 use crate::definition::def::Retry;
+use crate::engine::adopt::known::Adoptions;
+use crate::engine::adopt::unfit::{OnUnfit, refuse_unfit};
+use crate::engine::advance::launch::LOADS;
 use crate::engine::build_error::{BuildError, PrepareError};
 use crate::engine::children::ChildRuns;
 use crate::engine::code::codes_of;
@@ -78,6 +81,7 @@ pub struct EngineBuilder {
     cancel_grace: Duration,
     production: bool,
     retention: Option<Retention>,
+    pub(super) on_unfit: OnUnfit,
     pub(super) needs: NeedsCheck,
 }
 /// Opens a store when the engine starts.
@@ -159,6 +163,7 @@ impl EngineBuilder {
             grace: Duration::from_secs(1),
             cancel_grace: Duration::from_secs(5),
             production: false,
+            on_unfit: OnUnfit::default(),
             retention: None,
             needs: NeedsCheck::default(),
         }
@@ -583,12 +588,19 @@ impl EngineBuilder {
             stopping: false.into(),
             admission: Arc::default(),
             loading: 0.into(),
-            load_slots: Semaphore::new(worker::LOADS),
+            load_slots: Semaphore::new(LOADS),
             watch: Mutex::default(),
+            adoptions: Adoptions::default(),
             lost: Mutex::default(),
             ended: OnceCell::new(),
             settings: self.settings,
         });
+        if self.on_unfit == OnUnfit::Refuse
+            && let Err(error) = refuse_unfit(&inner).await
+        {
+            inner.shared.store.retire(&inner.shared.worker).await?;
+            return Err(error);
+        }
         worker::spawn_tasks(&inner);
         if inner.settings.advances {
             spawn(ticking::tick(

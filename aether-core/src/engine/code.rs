@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::definition::def::WorkflowDef;
 use crate::run::program::RegisteredWorkflow;
+use crate::vocabulary::code::RunCode;
 use crate::vocabulary::id::CodeId;
 
 /// The code of a workflow that is linked into this program.
@@ -17,4 +18,14 @@ pub(crate) fn code_of(def: &WorkflowDef) -> CodeId {
 pub(crate) fn codes_of<'w>(workflows: impl Iterator<Item = &'w RegisteredWorkflow>) -> Vec<CodeId> {
     let codes: BTreeSet<_> = workflows.map(|workflow| code_of(workflow.def)).collect();
     codes.into_iter().collect()
+}
+
+/// The code of a workflow that is linked into this program, as a journal names it.
+pub(crate) fn run_code(def: &WorkflowDef) -> RunCode {
+    RunCode {
+        workflow: def.name.into(),
+        module: def.module.into(),
+        version: def.version,
+        fingerprint: def.fingerprint.into(),
+    }
 }

@@ -9,7 +9,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::engine::advance::launch::{launch_run, release_run};
 use crate::engine::advance::load::Launch;
-use crate::engine::code::code_of;
+use crate::engine::code::{code_of, run_code};
 use crate::engine::inner::{Inner, now, whole};
 use crate::journal::event::RunCreated;
 use crate::journal::frame::Frame;
@@ -127,9 +127,11 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             open_waits: OpenWaits::default(),
             inbox: Vec::new(),
             effects: Vec::new(),
+            adopts: None,
         };
         shared.observe(&origin.id, at, vec![created]);
-        launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None }).is_some()
+        launch_run(inner, Launch { origin, workflow, input, parent, needs: run_code(def), unwinding: None })
+            .is_some()
     };
     if unique {
         // No other run can have the id, so the answer is known: the run is launched while its first event is on its way

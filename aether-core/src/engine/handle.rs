@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::select;
 
+use crate::engine::adopt::parked::{ParkedRun, parked_run};
 use crate::engine::advance::load::not_linked;
 use crate::engine::advance::load::stored_end;
 use crate::engine::inner::{Cell, Inner, whole};
@@ -232,8 +233,15 @@ impl<W> RunHandle<W> {
             return Ok(Some(Fault::ShutDown { run: self.id.clone() }));
         }
         let record = self.inner.shared.store.run(&self.id).await?;
-        let unlinked = record.filter(|record| !self.inner.is_linked(&record.workflow));
-        Ok(unlinked.map(|record| not_linked(&self.inner, &self.id, &record.workflow)))
+        let Some(record) = record else { return Ok(None) };
+        if !self.inner.is_linked(&record.workflow) {
+            return Ok(Some(not_linked(&self.inner, &self.id, &record.workflow)));
+        }
+        if !record.parked {
+            return Ok(None);
+        }
+        let parked = parked_run(&*self.inner.shared.store, record).await?;
+        Ok(parked.map(|ParkedRun { run, why, needs, .. }| Fault::Parked { run, why, needs: Box::new(needs) }))
     }
 
     /// Claims this run now, even if it is not due yet, and advances it. Returns `false` where this engine or another one

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 
 use crate::definition::def::WorkflowDef;
+use crate::engine::adopt::known::Adoptions;
 use crate::engine::code::codes_of;
 use crate::engine::lease_watch::LeaseWatch;
 use crate::run::claim::Run;
@@ -23,6 +24,7 @@ use crate::sched::{
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::workers::LostRun;
+use crate::vocabulary::code::RunCode;
 use crate::vocabulary::id::{CodeId, RunId};
 
 /// Starts runs, advances them, and resumes those that a crash or a shutdown left open.
@@ -76,6 +78,8 @@ pub(crate) struct Inner {
     /// A place for each run that is read at the same time.
     pub(super) load_slots: Semaphore,
     pub(super) watch: Mutex<LeaseWatch>,
+    /// What is known of runs under other code.
+    pub(super) adoptions: Adoptions,
     /// Runs that others have taken from this worker, as of its newest renewal.
     pub(super) lost: Mutex<Vec<LostRun>>,
     /// Result of the one shutdown; a second call of it waits for the first and returns the same.
@@ -174,6 +178,17 @@ impl Inner {
         }
     }
 
+    /// The workflow that advances a run which this code recorded.
+    pub(super) fn linked(&self, code: &RunCode) -> Option<RegisteredWorkflow> {
+        self.workflow(&code.workflow, &code.module)
+    }
+
+    /// How many more runs it may advance now.
+    pub(super) fn room(&self) -> usize {
+        let held = self.active().len() + self.loading.load(Ordering::Acquire);
+        self.settings.max_active.saturating_sub(held)
+    }
+
     /// The workflow of this name; of several, the only one in `module`.
     pub(super) fn workflow(&self, name: &str, module: &str) -> Option<RegisteredWorkflow> {
         let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
@@ -194,6 +209,12 @@ impl Inner {
         let mut names: Vec<_> = registry.keys().map(ToString::to_string).collect();
         names.sort_unstable();
         names
+    }
+
+    /// The definitions of all workflows that this engine can advance.
+    pub(super) fn definitions(&self) -> Vec<&'static WorkflowDef> {
+        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        registry.values().flatten().map(|workflow| workflow.def).collect()
     }
 
     /// The codes of all workflows that this engine can advance, each once.
@@ -278,6 +299,7 @@ pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
         active.notify(inbox);
     }
     inner.wake_scheduler.notify_one();
+    inner.adoptions.wake();
 }
 
 /// Does `work` to its end, even if the caller is dropped before: a run that a worker has claimed must be advanced.

@@ -22,6 +22,8 @@ mod decide;
 
 mod verify;
 
+mod adopt;
+
 mod schedules;
 
 mod retention;
@@ -44,6 +46,10 @@ mod prepare;
 mod registry;
 mod worker;
 
+pub use adopt::check::{CheckReport, RunCheck, RunVerdict};
+pub use adopt::known::AdoptionCounts;
+pub use adopt::parked::{ParkedPage, ParkedRun};
+pub use adopt::unfit::OnUnfit;
 pub use build_error::{BuildError, PrepareError};
 pub use builder::EngineBuilder;
 pub use decide_error::{DecideError, NamedWait};

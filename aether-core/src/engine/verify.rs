@@ -120,52 +120,57 @@ impl Engine {
     /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect of a run
     /// that has ended.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
-        let Replayed { run: replayed, drive_end, unwinding, end } = replay(&self.inner, run).await?;
-        // The event with which the workflow ended; where steps were undone, the run's own end came later.
-        let workflow_end = unwinding.as_ref().map(|(workflow_end, _)| workflow_end).or(end.as_ref());
-        let cut_off = workflow_end.is_some_and(cuts_off);
-        let mut at = None;
-        let produced = match drive_end {
-            DriveEnd::Done(completion) => Some(terminal(&replayed, completion)),
-            // All of history was delivered, and the run continues from there.
-            DriveEnd::Fault(Fault::Unrecorded { requested, .. }) if workflow_end.is_none() => {
-                at = Some(requested);
-                None
-            }
-            // History ends at a cancellation or a termination; the code continues beyond it.
-            DriveEnd::Fault(Fault::Unrecorded { .. }) if cut_off => None,
-            DriveEnd::Fault(fault) => return Err(fault.into()),
-            DriveEnd::Panicked(message) => match workflow_end.and_then(RunEnd::of) {
-                Some(RunEnd::Failed { message: known, .. }) if known.contains(&message) => None,
-                _ => return Err(VerifyError::Panicked { run: run.clone(), message }),
-            },
-            DriveEnd::Cancelled { .. }
-            | DriveEnd::Terminated { .. }
-            | DriveEnd::FailedPermanently(_)
-            | DriveEnd::Suspended { .. } => None,
-        };
-        if let Some(fault) = replayed.leftover() {
-            return Err(fault.into());
-        }
-        if let (Some(produced), Some(workflow_end)) = (produced, workflow_end)
-            && !cut_off
-            && produced != without_uncompensated(workflow_end.clone())
-        {
-            return Err(other_result(run).into());
-        }
-        let workflow = replayed.counts();
-        let undone = match unwinding {
-            Some((_, unwound)) => {
-                replayed.hand_over_undos(&unwound);
-                let (undone, stands) = verify_unwinding(&unwound, end.as_ref()).await?;
-                at = stands;
-                undone
-            }
-            None => (0, 0),
-        };
-        let fit = if end.is_some() { Fit::ToItsEnd } else { Fit::SoFar { at } };
-        Ok(Verified { recorded: workflow.0 + undone.0, matched: workflow.1 + undone.1, fit })
+        verified(&self.inner, run).await
     }
+}
+
+/// As [`Engine::verify`].
+pub(crate) async fn verified(inner: &Arc<Inner>, run: &RunId) -> Result<Verified, VerifyError> {
+    let Replayed { run: replayed, drive_end, unwinding, end } = replay(inner, run).await?;
+    // The event with which the workflow ended; where steps were undone, the run's own end came later.
+    let workflow_end = unwinding.as_ref().map(|(workflow_end, _)| workflow_end).or(end.as_ref());
+    let cut_off = workflow_end.is_some_and(cuts_off);
+    let mut at = None;
+    let produced = match drive_end {
+        DriveEnd::Done(completion) => Some(terminal(&replayed, completion)),
+        // All of history was delivered, and the run continues from there.
+        DriveEnd::Fault(Fault::Unrecorded { requested, .. }) if workflow_end.is_none() => {
+            at = Some(requested);
+            None
+        }
+        // History ends at a cancellation or a termination; the code continues beyond it.
+        DriveEnd::Fault(Fault::Unrecorded { .. }) if cut_off => None,
+        DriveEnd::Fault(fault) => return Err(fault.into()),
+        DriveEnd::Panicked(message) => match workflow_end.and_then(RunEnd::of) {
+            Some(RunEnd::Failed { message: known, .. }) if known.contains(&message) => None,
+            _ => return Err(VerifyError::Panicked { run: run.clone(), message }),
+        },
+        DriveEnd::Cancelled { .. }
+        | DriveEnd::Terminated { .. }
+        | DriveEnd::FailedPermanently(_)
+        | DriveEnd::Suspended { .. } => None,
+    };
+    if let Some(fault) = replayed.leftover() {
+        return Err(fault.into());
+    }
+    if let (Some(produced), Some(workflow_end)) = (produced, workflow_end)
+        && !cut_off
+        && produced != without_uncompensated(workflow_end.clone())
+    {
+        return Err(other_result(run).into());
+    }
+    let workflow = replayed.counts();
+    let undone = match unwinding {
+        Some((_, unwound)) => {
+            replayed.hand_over_undos(&unwound);
+            let (undone, stands) = verify_unwinding(&unwound, end.as_ref()).await?;
+            at = stands;
+            undone
+        }
+        None => (0, 0),
+    };
+    let fit = if end.is_some() { Fit::ToItsEnd } else { Fit::SoFar { at } };
+    Ok(Verified { recorded: workflow.0 + undone.0, matched: workflow.1 + undone.1, fit })
 }
 
 /// Replays the undoing of a run's steps; returns the numbers of recorded and of matched answers, and where the run stands
@@ -228,9 +233,9 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     if frames.is_empty() {
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
-    let Read { created, next, history, obligations, unwinding, end, .. } =
+    let Read { created, code, next, history, obligations, unwinding, end, .. } =
         read(&*inner.shared.store, id, &frames).await?;
-    let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
+    let Some(workflow) = inner.linked(&code) else {
         return Err(not_linked(inner, id, &created.workflow));
     };
     let replayed = |history| {
@@ -246,6 +251,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
             open_waits: OpenWaits::default(),
             inbox: Vec::new(),
             effects: Vec::new(),
+            adopts: None,
         };
         Run::new(Arc::clone(&inner.shared), origin)
     };

@@ -8,24 +8,19 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, join, join_all, select};
 
-use crate::engine::advance::launch::{recover, release_run, remove_active};
-use crate::engine::advance::load::not_linked;
+use crate::engine::adopt::adopter::{adopt, adopt_now};
+use crate::engine::advance::launch::{launch_claimed, release_run, remove_active};
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, now, whole};
 use crate::engine::keeper::Keeper;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
-use crate::store::codes::ForeignRuns;
 use crate::store::error::StoreError;
-use crate::store::filter::RunFilter;
-use crate::store::records::{ClaimRequest, Lease};
-use crate::vocabulary::contract::Status;
+use crate::store::records::ClaimRequest;
 use crate::vocabulary::environment::{Environment, later};
 use crate::vocabulary::id::RunId;
 
-/// How many claimed runs are read at the same time.
-pub(super) const LOADS: usize = 8;
 /// How long a shutdown waits for the appends of a run that it cut off.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -33,6 +28,9 @@ const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
     let keeper = Keeper::start(inner);
     spawn(schedule(Arc::clone(inner), keeper));
+    if inner.settings.advances {
+        spawn(adopt(Arc::downgrade(inner)));
+    }
     spawn(look_into_inboxes(
         Arc::downgrade(inner),
         Arc::clone(&inner.shared.environment),
@@ -43,7 +41,6 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
 async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     let shared = Arc::clone(&inner.shared);
-    warn_of_unlinked(&inner).await;
     let (mut healer, mut next_healing) = (Healer::default(), now(&inner));
     while !inner.is_stopping() {
         if next_healing <= now(&inner) {
@@ -96,75 +93,33 @@ async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
     }
 }
 
-/// Warns of open runs whose workflow is not linked into this program.
-async fn warn_of_unlinked(inner: &Inner) {
-    for status in [Status::Pending, Status::Running, Status::Waiting] {
-        let filter = RunFilter::new().status(status).limit(1_000);
-        for run in inner.shared.store.runs(filter).await.unwrap_or_default() {
-            if !inner.is_linked(&run.workflow) {
-                let fault = not_linked(inner, &run.id, &run.workflow);
-                tracing::warn!(target: "aether::engine", run = %run.id, %fault, "an open run is not advanced here");
-            }
-        }
-    }
-}
-
 /// Claims due runs, or just `only`, and begins to advance them. Returns how many.
 pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usize, StoreError> {
     let shared = &inner.shared;
-    let held = inner.active().len() + inner.loading.load(Ordering::Acquire);
-    let room = inner.settings.max_active.saturating_sub(held);
+    let room = inner.room();
     if room == 0 || !inner.settings.advances {
         return Ok(0);
     }
     let Some(admission) = inner.admit().await else { return Ok(0) };
-    let alone = only.is_some();
     let request = ClaimRequest {
         worker: shared.worker.clone(),
         now: shared.environment.now(),
         silent: inner.watch().silent(),
         limit: room.min(256),
         codes: inner.codes(),
-        only,
+        only: only.clone(),
         adopt: Vec::new(),
     };
-    let mut leases = shared.store.claim(request.clone()).await?;
-    if leases.is_empty() {
-        leases = claim_of_other_code(inner, request).await?;
-    }
+    let leases = shared.store.claim(request).await?;
     let claimed = leases.len();
-    // Each of them must become a task or be released. A lease that gets lost here is renewed with all the others and
-    // blocks its run for as long as this worker lives.
-    let admission = Arc::new(admission);
-    inner.loading.fetch_add(claimed, Ordering::AcqRel);
-    for lease in leases {
-        let (engine, admission) = (Arc::clone(inner), Arc::clone(&admission));
-        let loading = async move {
-            // A long journal does not hold up the runs that are due after it, nor the scheduler.
-            let _slot = engine.load_slots.acquire().await;
-            recover(&engine, lease).await;
-            engine.loading.fetch_sub(1, Ordering::AcqRel);
-            drop(admission);
-        };
-        if alone { loading.await } else { drop(spawn(loading)) }
+    let loading = launch_claimed(inner, leases, admission);
+    if let Some(run) = only {
+        join_all(loading).await;
+        if claimed == 0 {
+            return Ok(usize::from(adopt_now(inner, &run).await?));
+        }
     }
     Ok(claimed)
-}
-
-/// Claims runs of other code whose workflows are linked into this program. Replay says whether they fit.
-async fn claim_of_other_code(inner: &Inner, request: ClaimRequest) -> Result<Vec<Lease>, StoreError> {
-    let store = &inner.shared.store;
-    let found = match &request.only {
-        Some(run) => store.run(run).await?.into_iter().collect(),
-        None => {
-            let due = Some((request.now, request.silent.clone()));
-            let codes = request.codes.clone();
-            store.foreign(ForeignRuns { codes, due, after: None, limit: request.limit }).await?
-        }
-    };
-    let linked = found.into_iter().filter(|run| !run.parked && inner.is_linked(&run.workflow));
-    let adopt: Vec<_> = linked.map(|run| run.id).collect();
-    if adopt.is_empty() { Ok(Vec::new()) } else { store.claim(ClaimRequest { adopt, ..request }).await }
 }
 
 /// Polls for what other processes did. Apart from the scheduler, whose claims are writes: a request to end a run is heard

@@ -15,6 +15,7 @@ pub use self::uncompensated::Uncompensated;
 
 use crate::journal::event::define::{LargeField as _, command_of, events, marked};
 
+use crate::vocabulary::code::{ParkedAt, RunCode};
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
 use crate::vocabulary::labels::Labels;
@@ -100,6 +101,19 @@ events! {
         reason: String,
         /// By whom.
         actor: String,
+    }
+    /// The code at hand does not fit what is recorded: the run waits for code that does. Nothing of it was lost.
+    9 RunParked {
+        /// The difference, in one sentence.
+        why: String,
+        /// The command in history at which they differ, where one is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recorded: Option<ParkedAt>,
+        /// The command that the code asked for, where one is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requested: Option<ParkedAt>,
+        /// The code that recorded the run last.
+        needs: RunCode,
     }
     /// A plan was recorded; from here on it is authoritative.
     10 PlanGenerated {
@@ -529,6 +543,11 @@ events! {
         command: CommandId,
         /// The child.
         child: RunId,
+    }
+    /// Other code than before advances the run from here on: it was seen to fit all that is recorded.
+    80 CodeAdopted {
+        /// The code.
+        code: RunCode,
     }
 }
 

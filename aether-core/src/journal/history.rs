@@ -207,6 +207,8 @@ impl CommandRecord {
             | Event::RunFailed(_)
             | Event::RunCancelled(_)
             | Event::RunRequeued(_)
+            | Event::RunParked(_)
+            | Event::CodeAdopted(_)
             | Event::RunUnwinding(_)
             | Event::RunTerminated(_)
             | Event::CompensationRecorded(_)
@@ -328,6 +330,8 @@ pub struct History {
     begun: HashMap<Box<str>, usize>,
     /// The run was suspended after the newest event of a command: all code up to there ran until it waited.
     suspended: bool,
+    /// The code was not yet seen to ask for all that is recorded; until then nothing live may happen.
+    unproven: bool,
 }
 
 impl History {
@@ -347,6 +351,7 @@ impl History {
             history.forget_below(&place, winner.as_deref());
         }
         history.count_begun();
+        history.unproven = !history.commands.is_empty() || !history.deliveries.is_empty();
         history
     }
 
@@ -459,15 +464,27 @@ impl History {
             if let Some(waker) = self.waiting.get(next) {
                 waker.wake_by_ref();
             }
-        } else {
-            self.at_frontier.drain(..).for_each(|(_, waker)| waker.wake());
+        } else if !self.unproven {
+            self.prove();
         }
         self.commands.remove(place)
     }
 
+    /// Whether the code was seen to ask for all that is recorded.
+    pub fn is_proven(&self) -> bool {
+        !self.unproven
+    }
+
+    /// Everything that is recorded was delivered, and every command that was begun was asked for again: live effects may
+    /// go on, in every branch.
+    pub fn prove(&mut self) {
+        self.unproven = false;
+        self.at_frontier.drain(..).for_each(|(_, waker)| waker.wake());
+    }
+
     /// Whether live effects may go on; else remembers whom to wake when they may.
     pub fn pass_frontier(&mut self, command: &CommandId, waker: &Waker) -> bool {
-        if self.is_exhausted() {
+        if self.is_exhausted() && !self.unproven {
             return true;
         }
         match self.at_frontier.iter_mut().find(|(waiting, _)| waiting == command) {
@@ -484,6 +501,15 @@ impl History {
         self.count_begun();
     }
 
+    /// One more than the highest number of an item of the `each` at `place` that has a command.
+    pub fn items_of(&self, place: &str) -> usize {
+        let number = |at: &str| {
+            let item = at.strip_prefix(place)?.strip_prefix(".i")?;
+            item.split('.').next()?.parse::<usize>().ok()
+        };
+        self.commands.keys().filter_map(|at| number(at)).max().map_or(0, |number| number.saturating_add(1))
+    }
+
     /// The next answer, when nobody asks for it.
     pub fn stuck_at(&self) -> Option<&CommandRecord> {
         let next = self.deliveries.get(self.delivered)?;
@@ -497,13 +523,20 @@ impl History {
 
     /// A command that history holds and nobody asked for.
     pub fn leftover(&self) -> Option<&CommandRecord> {
-        self.stuck_at().or_else(|| self.commands.values().find(|record| !record.requested))
+        let unasked = || self.commands.values().filter(|record| !record.requested);
+        self.stuck_at().or_else(|| unasked().min_by_key(|record| in_order(record.command.place())))
     }
 }
 
 /// The scopes that a place is in, from the inside out; the root scope is the empty text.
 fn scopes_of(place: &str) -> impl Iterator<Item = &str> {
     place.rmatch_indices('.').filter_map(|(at, _)| place.get(..at)).chain(std::iter::once(""))
+}
+
+/// Orders places as the code reaches them in one scope.
+fn in_order(place: &str) -> Vec<(&str, u32)> {
+    let part = |part: &str| part.find(|c: char| c.is_ascii_digit()).unwrap_or(part.len());
+    place.split('.').map(|p| p.split_at(part(p))).map(|(kind, n)| (kind, n.parse().unwrap_or(0))).collect()
 }
 
 fn committed_result(result: Option<Payload>, error: Option<Payload>) -> Option<Result<Payload, Payload>> {

@@ -3,6 +3,7 @@
 //! Promise: an event is never edited, kinds and numbers are frozen, and nothing in here reads a store. Imports
 //! `vocabulary`.
 
+pub(crate) mod code;
 pub mod event;
 pub(crate) mod frame;
 pub mod history;

@@ -24,6 +24,7 @@ use crate::store::api::StoredEffect;
 use crate::store::ledger::{LedgerStatus, LedgerUpdate};
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::Message;
+use crate::vocabulary::code::RunCode;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::payload::Payload;
@@ -50,6 +51,8 @@ pub(crate) struct Run {
     pub(super) notified: Notify,
     /// The claim began with a history to replay.
     resumed: bool,
+    /// The code that advances the run from now on, where other code recorded it, until that is written.
+    adopts: Mutex<Option<RunCode>>,
     /// Read-locked by each start of a child until the child exists; the end of the run write-locks it.
     pub(super) starting: Arc<SharedLock<()>>,
 }
@@ -101,6 +104,8 @@ pub(crate) struct Origin {
     pub(crate) open_waits: OpenWaits,
     pub(crate) inbox: Vec<Message>,
     pub(crate) effects: Vec<StoredEffect>,
+    /// The code that is to advance it, where it is other code than recorded it, or the run is parked.
+    pub(crate) adopts: Option<RunCode>,
 }
 
 impl Run {
@@ -111,6 +116,7 @@ impl Run {
             epoch: origin.epoch,
             mode: origin.mode,
             seed: origin.seed,
+            adopts: Mutex::new(origin.adopts),
             resumed: origin.mode == Mode::Verify || !origin.history.is_empty(),
             shared,
             state: Mutex::new(State {
@@ -216,6 +222,16 @@ impl Run {
     pub(crate) fn wait(self: &Arc<Self>, command: CommandId, until: Option<Timestamp>) -> WaitGuard {
         self.lock().waits.insert(command.clone(), until);
         WaitGuard(Arc::clone(self), command)
+    }
+
+    /// Whether other code recorded the run, and it was not yet seen to fit.
+    pub(crate) fn is_adopting(&self) -> bool {
+        self.adopts.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// The code to be recorded as the run's; returned once.
+    pub(super) fn take_adoption(&self) -> Option<RunCode> {
+        self.adopts.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Whether the claim began with a history to replay.

@@ -4,6 +4,7 @@ use crate::definition::def::END;
 use crate::inbox::error::SendError;
 use crate::journal::frame::JournalError;
 use crate::store::error::{AppendError, StoreError};
+use crate::vocabulary::code::{ParkedAt, RunCode};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::limits::OverLimit;
 use crate::vocabulary::outcome::EffectClass;
@@ -215,6 +216,28 @@ pub enum Fault {
         /// What it panicked with.
         message: String,
     },
+    /// The workflow panicked in code that ran before without a panic: it is other code.
+    #[error(
+        "run `{run}`: workflow `{workflow}` panicked before it had asked for all that is recorded, so that it is other code than what recorded the run: {message}; nothing of the run was lost"
+    )]
+    PanickedInReplay {
+        /// The run.
+        run: RunId,
+        /// Name of its workflow.
+        workflow: String,
+        /// What it panicked with.
+        message: String,
+    },
+    /// The run is parked: it waits for code that it fits.
+    #[error("run `{run}` is parked: {why}; it needs {needs}, or code that fits it; nothing of it was lost")]
+    Parked {
+        /// The run.
+        run: RunId,
+        /// Why the code that tried does not fit.
+        why: String,
+        /// The code that recorded the run last.
+        needs: Box<RunCode>,
+    },
     /// The engine is shutting down; another engine resumes the run.
     #[error("run `{run}` was released because the engine is shutting down")]
     ShutDown {
@@ -233,6 +256,58 @@ impl Fault {
                 what: format!("a message of run `{run}`"),
                 reason: error.to_string(),
             }),
+        }
+    }
+
+    /// Whether another build of the program is needed to advance the run: its code does not fit what is recorded, or lacks
+    /// a part. Such a run is parked.
+    ///
+    /// ```
+    /// use aether_core::id::RunId;
+    /// use aether_core::run::Fault;
+    /// let run = RunId::new("order-42")?;
+    /// let gone = Fault::NotLinked { run: run.clone(), workflow: "triage".into(), linked: "order".into() };
+    /// assert!(gone.needs_other_code());
+    /// assert!(!Fault::ShutDown { run }.needs_other_code());
+    /// # Ok::<(), aether_core::id::RunIdError>(())
+    /// ```
+    pub fn needs_other_code(&self) -> bool {
+        match self {
+            Self::Diverged(_)
+            | Self::Unrecorded { .. }
+            | Self::IllegalTransition { .. }
+            | Self::Input { .. }
+            | Self::NotProvided { .. }
+            | Self::NoVerifier { .. }
+            | Self::NoTransactions { .. }
+            | Self::NotLinked { .. }
+            | Self::StepNotLinked { .. }
+            | Self::Panicked { .. }
+            | Self::PanickedInReplay { .. } => true,
+            Self::Append(_)
+            | Self::Store(_)
+            | Self::OverLimit { .. }
+            | Self::Journal { .. }
+            | Self::Forbidden { .. }
+            | Self::Parked { .. }
+            | Self::ShutDown { .. } => false,
+        }
+    }
+
+    /// Both places at which code and history differ, where they are known.
+    pub(crate) fn sides(&self) -> (Option<ParkedAt>, Option<ParkedAt>) {
+        let side =
+            |known: &CommandSummary| ParkedAt { command: known.command.clone(), site: known.site.clone() };
+        match self {
+            Self::Diverged(found) => (found.recorded.as_ref().map(side), found.requested.as_ref().map(side)),
+            Self::Unrecorded { requested, .. } => (None, Some(side(requested))),
+            Self::NotProvided { command, .. }
+            | Self::NoVerifier { command, .. }
+            | Self::NoTransactions { command, .. }
+            | Self::StepNotLinked { command, .. } => {
+                (Some(ParkedAt { command: command.clone(), site: None }), None)
+            }
+            _ => (None, None),
         }
     }
 

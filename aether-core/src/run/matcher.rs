@@ -56,10 +56,10 @@ impl Run {
         if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
     }
 
-    /// Remembers a command that history does not hold, while there is history left to deliver.
+    /// Remembers a command that history does not hold, while code and history may still differ.
     fn note_ahead(&self, side: impl Fn() -> CommandSummary) {
         let mut state = self.lock();
-        if !state.history.is_exhausted() {
+        if !state.history.is_proven() {
             state.ahead.push(side());
         }
     }

@@ -6,14 +6,29 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use crate::journal::event::CodeAdopted;
 use crate::journal::history::History;
+use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::{CommandSummary, Divergence, Fault};
 use crate::run::matcher::recorded_side;
 use crate::store::api::StoredEffect;
+use crate::store::records::CodeChange;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::EffectClass;
+
+/// Whether code and history of a run fit.
+pub(crate) enum Proof {
+    /// That was seen before.
+    Known,
+    /// That is seen now; what waited for it was woken.
+    New,
+    /// More must happen first.
+    Open,
+    /// They do not.
+    Differs(Box<Fault>),
+}
 
 impl Run {
     /// Fails the run permanently, whatever its workflow would do. Never returns.
@@ -73,6 +88,56 @@ impl Run {
         Some(self.divergence(recorded, requested))
     }
 
+    /// Looks whether code and history fit, when no part of the run can move: all that is recorded was delivered, and every
+    /// command that was begun was asked for again. Then live effects may go on in every branch. Until then none does, or
+    /// one branch would act before another one is found to differ.
+    pub(crate) fn prove(&self) -> Proof {
+        let mut state = self.lock();
+        if state.history.is_proven() {
+            return Proof::Known;
+        }
+        // Work in flight may still ask for the rest.
+        if state.in_flight > 0 || !state.history.is_exhausted() {
+            return Proof::Open;
+        }
+        if let Some(record) = state.history.leftover() {
+            let recorded = recorded_side(record, EffectClass::Pure);
+            let scope = scope_of(&recorded.command);
+            let in_scope = state.ahead.iter().find(|side| scope_of(&side.command) == scope);
+            let requested = in_scope.or(state.ahead.first()).cloned();
+            return Proof::Differs(Box::new(self.divergence(recorded, requested)));
+        }
+        state.history.prove();
+        Proof::New
+    }
+
+    /// Records that this code advances the run from now on, where other code did: it was seen to fit all that is recorded.
+    /// Returns whether there was something to record.
+    pub(crate) fn adopt(&self) -> bool {
+        let Some(code) = self.take_adoption() else { return false };
+        let change = Some(CodeChange::Adopted(code.id()));
+        self.append(
+            vec![CodeAdopted { code }.into()],
+            AppendExtras { code: change, ..AppendExtras::default() },
+        );
+        true
+    }
+
+    /// Whether all that is recorded was asked for.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.lock().history.is_proven()
+    }
+
+    /// Whether the code that runs now ran before, as far as the journal tells: it may not end the run differently.
+    pub(crate) fn is_behind_history(&self) -> bool {
+        self.lock().history.replays("")
+    }
+
+    /// How many items of an `each`, from the first one on, history may hold commands of.
+    pub(crate) fn begun_items(&self, each: &CommandId) -> usize {
+        self.lock().history.items_of(each.place())
+    }
+
     /// The divergence of a run that ended before history did.
     pub(crate) fn leftover(&self) -> Option<Fault> {
         let state = self.lock();
@@ -89,4 +154,8 @@ impl Run {
         let state = self.lock();
         (state.history.progress().1 as u64, state.matched)
     }
+}
+
+fn scope_of(command: &CommandId) -> &str {
+    command.place().rsplit_once('.').map_or("", |(scope, _)| scope)
 }

@@ -41,6 +41,7 @@ impl RunView {
             input: None,
             status: Status::Pending,
             ending: None,
+            parked: None,
             lifecycle: Lifecycle::new(EventTime { position: 0, at: Timestamp::UNIX_EPOCH }),
             steps: Vec::new(),
             effects: Vec::new(),
@@ -267,6 +268,7 @@ impl RunView {
                 Some(Trigger::Start)
             }
             Event::RunWaiting(_) => Some(Trigger::Suspend),
+            Event::RunParked(_) if self.status != Status::Waiting => Some(Trigger::Suspend),
             Event::RunRequeued(_) if self.status == Status::Waiting => Some(Trigger::Resume),
             Event::RunCompleted(_) => Some(Trigger::Succeed),
             Event::RunFailed(_) => Some(Trigger::Fail),
@@ -275,6 +277,12 @@ impl RunView {
         };
         if let Event::RunCompleted(e) = event {
             self.uncompensated.clone_from(&e.uncompensated);
+        }
+        match event {
+            Event::RunParked(e) => self.parked = Some(e.clone()),
+            Event::CodeAdopted(_) => self.parked = None,
+            event if event.is_terminal() => self.parked = None,
+            _ => {}
         }
         let mut actor = self.worker.clone();
         match event {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::event::uncompensated::Uncompensated;
-use crate::journal::event::{StateChanged, StateConfirmed};
+use crate::journal::event::{RunParked, StateChanged, StateConfirmed};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
@@ -30,6 +30,9 @@ pub struct RunView {
     /// Who asked it to end, while it is still open: it is in its grace period, or its steps are being undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
+    /// Why it is parked: it does not fit the code that tried it, and waits for code that it fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<RunParked>,
     /// The history of its status.
     pub lifecycle: Lifecycle,
     /// Its steps and other commands, in the order in which they first appear.

@@ -234,8 +234,11 @@ impl Cx {
                     // Nothing is decided in the journal: all branches are polled, after a crash too. The first to
                     // finish now wins, which need not be the branch that was ahead before the crash.
                     let (winner, value) = racers.run(fork, None).await;
+                    let losers = losers(&command, winner, R::COUNT);
+                    // What a branch that lost had recorded and was not asked for is no sign of other code.
+                    run.forget(&losers);
                     run.wait_for_frontier(&command).await;
-                    decide(&run, &command, winner, R::COUNT).await;
+                    decide(&run, &command, winner, &losers).await;
                     value
                 }
             }
@@ -262,6 +265,7 @@ impl Cx {
         let effect = Effect::new(async move {
             ticket.enter().await;
             fork.check().await;
+            let begun = ticket.run.begun_items(&ticket.command);
             let mut values: Vec<Option<R>> = items.iter().map(|_| None).collect();
             let mut waiting = items.into_iter().enumerate().map(|(number, item)| {
                 let mut cx = fork.branch('i', number);
@@ -269,12 +273,16 @@ impl Cx {
                 WorkflowCode::of(cx.log_scope(), async move { (number, body(&mut cx, item).await) })
             });
             let limit = chosen.load(Ordering::Relaxed).max(1);
-            let mut running: FuturesUnordered<_> = waiting.by_ref().take(limit).collect();
+            // What was begun under a higher limit is in history, and must be asked for before anything live happens.
+            let first = limit.max(begun);
+            let mut running: FuturesUnordered<_> = waiting.by_ref().take(first).collect();
             while let Some((number, value)) = running.next().await {
                 if let Some(slot) = values.get_mut(number) {
                     *slot = Some(value);
                 }
-                running.extend(waiting.next());
+                if running.len() < limit {
+                    running.extend(waiting.next());
+                }
             }
             values.into_iter().flatten().collect()
         });
@@ -297,22 +305,28 @@ async fn recorded_winner(run: &Run, command: &CommandId) -> usize {
     }
 }
 
+fn branch_scope(race: &CommandId, number: usize) -> String {
+    format!("{}.b{number}", race.place())
+}
+
+/// The scopes of the branches that lost.
+fn losers(race: &CommandId, winner: usize, count: usize) -> Vec<String> {
+    (0..count).filter(|number| *number != winner).map(|number| branch_scope(race, number)).collect()
+}
+
 /// Records the winner, and abandons what the losers have in flight: in this process, or in a former one that died before
 /// the race was decided.
-async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, count: usize) {
-    let scope = |number: usize| format!("{}.b{number}", command.place());
-    let losers: Vec<_> = (0..count).filter(|number| *number != winner).map(scope).collect();
+async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, losers: &[String]) {
     // The losers are dropped by now, so none of them starts another call between the list of what they have in flight and
     // the append that abandons it.
-    let (abandoned, extras) = match run.abandon(Some(&losers)).await {
+    let (abandoned, extras) = match run.abandon(Some(losers)).await {
         Ok(abandoned) => abandoned,
         Err(fault) => return run.stop(fault).await,
     };
-    // History of a branch that lost before it asked for it must not count as left over at the end of the run.
-    run.forget(&losers);
     // One append: a crash leaves either an open race whose calls can still be resolved, or a decided one whose losers'
     // calls are in doubt. What the workflow does with the winner's value is appended after it.
-    let mut events = vec![RaceDecided { command: command.clone(), winner: scope(winner) }.into()];
+    let mut events =
+        vec![RaceDecided { command: command.clone(), winner: branch_scope(command, winner) }.into()];
     events.extend(abandoned);
     run.append(events, extras);
 }

@@ -45,8 +45,19 @@ impl RunCompletion {
         let (end, consumed) = match end {
             DriveEnd::Done(completion) => match run.leftover() {
                 Some(fault) => return Err(DriveEnd::Fault(fault)),
-                None => (terminal(run, completion), Vec::new()),
+                None => {
+                    run.adopt();
+                    (terminal(run, completion), Vec::new())
+                }
             },
+            // Code that ran before without a panic, or that was not yet seen to fit: a deploy fails no run.
+            DriveEnd::Panicked(message)
+                if run.is_behind_history() || run.is_adopting() && !run.is_proven() =>
+            {
+                let workflow = run.def.name.to_owned();
+                let fault = Fault::PanickedInReplay { run: run.id.clone(), workflow, message };
+                return Err(DriveEnd::Fault(fault));
+            }
             DriveEnd::Panicked(message) => {
                 let what = format_args!("workflow `{}` panicked: {message}", run.def.name);
                 (failed(&Failure::permanent(what)), Vec::new())

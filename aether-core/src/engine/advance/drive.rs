@@ -19,6 +19,7 @@ use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::run::program::Completion;
+use crate::run::recovery::Proof;
 use crate::run::replayed_log::Releasable;
 use crate::run::taken::Taken;
 use crate::sched::{AtomicBool, AtomicWaker};
@@ -78,7 +79,8 @@ impl Wake for WakeFlag {
 /// 6. A wake during the poll. Part of the workflow was not reached yet: `each` polls a limited number of branches at a
 ///    time, and a branch that takes a recorded result wakes the branch whose result is next. Exits 7 and 9 judge the
 ///    whole and would judge too early.
-/// 7. A replay in which nothing moves any more: it diverged, and would wait for ever.
+/// 7. A replay in which nothing moves any more: it diverged, and would wait for ever; or all of it fits, and only now
+///    may anything live happen.
 /// 8. Requests again. The poll may have ended the last call in flight of a run that is to stop; nothing else would wake
 ///    this task.
 /// 9. Only durable waits are left. Last, because a run that is evicted here is loaded again only for a due time, or for a
@@ -142,6 +144,15 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
         // 7
         if let Some(fault) = run.stuck() {
             return Poll::Ready(DriveEnd::Fault(fault));
+        }
+        match run.prove() {
+            // Who waited for it has woken this task.
+            Proof::New => {
+                run.adopt();
+                return Poll::Pending;
+            }
+            Proof::Differs(fault) => return Poll::Ready(DriveEnd::Fault(*fault)),
+            Proof::Known | Proof::Open => {}
         }
         // 8
         if let Some(end) = check_requests(run, &mut cancelling, cx) {

@@ -4,15 +4,19 @@
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
+use tokio::sync::OwnedRwLockReadGuard;
 use tracing::{Instrument as _, debug, error, warn};
 
+use crate::engine::adopt::park::{Held, park};
 use crate::engine::advance::completion::{RunCompletion, suspend};
 use crate::engine::advance::drive::{DriveEnd, drive};
-use crate::engine::advance::load::{Launch, Unwinding, load};
+use crate::engine::advance::load::{Launch, Unloaded, Unwinding, load};
+use crate::engine::code::run_code;
 use crate::engine::inner::{Active, Inner, notify_run};
 use crate::journal::event::RunRequeued;
 use crate::run::append::AppendExtras;
@@ -20,16 +24,19 @@ use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::log;
-use crate::sched::{mutated, spawn};
+use crate::sched::{JoinHandle, mutated, spawn};
 use crate::store::api::StatusChange;
 use crate::store::error::{AppendError, StoreError};
 use crate::store::records::Lease;
+use crate::vocabulary::code::RunCode;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::panic_message;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::PayloadError;
 
+/// How many claimed runs are read at the same time.
+pub(crate) const LOADS: usize = 8;
 /// Wait before a run is claimed again whose store failed.
 const AFTER_FAULT: Duration = Duration::from_secs(5);
 /// Wait before a run is claimed again that does not fit this program.
@@ -37,9 +44,32 @@ const AFTER_DIVERGENCE: Duration = Duration::from_secs(60);
 /// Longest wait between two tries to release a run.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
+/// Reads and launches runs that were just claimed, each in a task of its own.
+pub(crate) fn launch_claimed(
+    inner: &Arc<Inner>,
+    leases: Vec<Lease>,
+    admission: OwnedRwLockReadGuard<()>,
+) -> Vec<JoinHandle<()>> {
+    // Each of them must become a task or be released. A lease that gets lost here is renewed with all the others and
+    // blocks its run for as long as this worker lives.
+    let admission = Arc::new(admission);
+    inner.loading.fetch_add(leases.len(), Ordering::AcqRel);
+    let launched = leases.into_iter().map(|lease| {
+        let (engine, admission) = (Arc::clone(inner), Arc::clone(&admission));
+        spawn(async move {
+            // A long journal does not hold up the runs that are due after it, nor the scheduler.
+            let _slot = engine.load_slots.acquire().await;
+            recover(&engine, lease).await;
+            engine.loading.fetch_sub(1, Ordering::AcqRel);
+            drop(admission);
+        })
+    });
+    launched.collect()
+}
+
 /// Resumes a run from its journal.
-pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
-    let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
+async fn recover(inner: &Arc<Inner>, lease: Lease) {
+    let (id, epoch, next) = (lease.run.id.clone(), lease.run.epoch, lease.run.next);
     if inner.is_stopping() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
     }
@@ -47,23 +77,25 @@ pub(crate) async fn recover(inner: &Arc<Inner>, lease: Lease) {
         warn!(target: log::RUN, run = %id, epoch, %from,
             "run taken over: the worker that held it does not renew its lease");
     }
-    let loaded = AssertUnwindSafe(load(inner, lease))
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|panic| Err(Fault::Panicked { run: id.clone(), message: panic_message(&*panic) }));
+    let loaded = AssertUnwindSafe(load(inner, lease)).catch_unwind().await.unwrap_or_else(|panic| {
+        Err(Fault::Panicked { run: id.clone(), message: panic_message(&*panic) }.into())
+    });
     match loaded {
         Ok(launch) => {
             if launch_run(inner, launch).is_none() {
                 release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
             }
         }
-        Err(fault) => release_run(inner, &id, epoch, fault).await,
+        Err(Unloaded { fault, recorded_by: Some(needs) }) => {
+            park_or_release(inner, Held { run: &id, epoch, next }, fault, needs).await;
+        }
+        Err(Unloaded { fault, recorded_by: None }) => release_run(inner, &id, epoch, fault).await,
     }
 }
 
 /// Begins to advance a run in a task of its own. `None` where a shutdown has begun: the caller releases the run.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
-    let Launch { origin, workflow, input, parent, unwinding } = launch;
+    let Launch { origin, workflow, input, parent, needs, unwinding } = launch;
     let (is_takeover, events) = (origin.epoch > 1, origin.next);
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
@@ -80,12 +112,16 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     }
     let span = log::run_span(&run);
     let task = spawn({
-        let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
+        let (inner, run, recorded_by) = (Arc::clone(inner), Arc::clone(&run), needs.clone());
         let advanced = async move {
             log::begun(&run, events);
             let children = Some(Arc::clone(&inner.children));
             let body = || workflow.run(Arc::clone(&run), children, &input);
             let advanced = async {
+                // Nothing is recorded that its code could differ from.
+                if run.is_proven() || unwinding.is_some() {
+                    run.adopt();
+                }
                 let completion = match unwinding {
                     Some(Unwinding { end, history }) => Ok(RunCompletion::resumed(&run, end, history)),
                     None => match body() {
@@ -93,7 +129,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
                         Err(error) => Err(input_fault(&run, error)),
                     },
                 };
-                conclude(&inner, &run, completion, parent).await
+                conclude(&inner, &run, completion, parent, &needs).await
             };
             let end = match AssertUnwindSafe(advanced).catch_unwind().await {
                 Ok(end) => end,
@@ -102,7 +138,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
                     let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
                     // As in `conclude`: what is on its way to the store arrives first.
                     let _flushed_or_failed = run.watermark().reached(run.next()).await;
-                    release_run(&inner, &run.id, run.epoch, fault).await;
+                    stop_run(&inner, &run, fault, &recorded_by).await;
                     None
                 }
             };
@@ -151,6 +187,7 @@ async fn conclude(
     run: &Arc<Run>,
     completion: Result<RunCompletion, DriveEnd>,
     parent: Option<RunId>,
+    recorded_by: &RunCode,
 ) -> Option<RunEnd> {
     let parent_id = parent.clone();
     let ended = match completion {
@@ -181,8 +218,28 @@ async fn conclude(
     // Released only when nothing is on its way to the store any more, or the next owner would read a journal that still
     // grows.
     let _flushed_or_failed = run.watermark().reached(run.next()).await;
-    release_run(inner, &run.id, run.epoch, fault).await;
+    stop_run(inner, run, fault, recorded_by).await;
     None
+}
+
+/// Parks a run that this program's code does not fit, and releases any other. All its appends are durable or refused.
+async fn stop_run(inner: &Arc<Inner>, run: &Run, fault: Fault, recorded_by: &RunCode) {
+    // Adopted in this claim: then this program's code recorded what it does not fit.
+    let needs = if run.is_adopting() { recorded_by.clone() } else { run_code(run.def) };
+    let held = Held { run: &run.id, epoch: run.epoch, next: run.next() };
+    park_or_release(inner, held, fault, needs).await;
+}
+
+/// Parks a run that this program's code does not fit, and releases any other.
+async fn park_or_release(inner: &Arc<Inner>, held: Held<'_>, fault: Fault, needs: RunCode) {
+    let (run, epoch) = (held.run.clone(), held.epoch);
+    if fault.needs_other_code() && !mutated("misfits-are-not-parked") {
+        match park(inner, held, &fault, needs).await {
+            Ok(()) | Err(AppendError::StaleEpoch { .. } | AppendError::RunEnded { .. }) => return,
+            Err(error) => warn!(target: log::RUN, %run, %error, "cannot park a run yet"),
+        }
+    }
+    release_run(inner, &run, epoch, fault).await;
 }
 
 /// Releases a run that cannot be advanced here and now.

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
+use crate::engine::code::run_code;
 use crate::engine::inner::Inner;
+use crate::journal::code::recorded_code;
 use crate::journal::event::{Event, RunCreated};
 use crate::journal::frame::{StoredFrame, read_verified};
 use crate::journal::history::History;
@@ -19,6 +21,7 @@ use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::Lease;
+use crate::vocabulary::code::RunCode;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
 
@@ -42,20 +45,39 @@ pub(crate) struct Launch {
     pub(crate) workflow: RegisteredWorkflow,
     pub(crate) input: Payload,
     pub(crate) parent: Option<RunId>,
+    /// The code that recorded it last.
+    pub(crate) needs: RunCode,
     /// How far the undoing of its steps had come when it was interrupted.
     pub(crate) unwinding: Option<Unwinding>,
 }
 
+/// Why a claimed run cannot be advanced.
+pub(crate) struct Unloaded {
+    pub(crate) fault: Fault,
+    /// The code that recorded it last, as far as it could be read.
+    pub(crate) recorded_by: Option<RunCode>,
+}
+
+impl<F: Into<Fault>> From<F> for Unloaded {
+    fn from(fault: F) -> Self {
+        Self { fault: fault.into(), recorded_by: None }
+    }
+}
+
 /// Reads a claimed run from the store.
-pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
+pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unloaded> {
     let (record, store) = (lease.run, &inner.shared.store);
+    let (recorded_by, is_parked) = (record.code.clone(), record.parked);
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id, 0).await?;
     let effects = store.effects(&record.id).await?;
     let recovered = read(&**store, &record.id, &frames).await?;
-    let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {
-        return Err(not_linked(inner, &record.id, &recovered.created.workflow));
+    let Some(workflow) = inner.linked(&recovered.code) else {
+        let fault = not_linked(inner, &record.id, &recovered.created.workflow);
+        return Err(Unloaded { fault, recorded_by: Some(recovered.code) });
     };
+    let code = run_code(workflow.def);
+    let is_other = is_parked || recovered.parked || recorded_by != code.id();
     Ok(Launch {
         origin: Origin {
             id: record.id,
@@ -69,10 +91,12 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             open_waits: recovered.open_waits,
             inbox,
             effects,
+            adopts: is_other.then_some(code),
         },
         workflow,
         input: recovered.created.input,
         parent: recovered.created.parent,
+        needs: recovered.code,
         unwinding: recovered.unwinding,
     })
 }
@@ -85,6 +109,9 @@ pub(crate) fn not_linked(inner: &Inner, run: &RunId, workflow: &str) -> Fault {
 /// What a journal says of its run.
 pub(crate) struct Read {
     pub(crate) created: RunCreated,
+    /// The code that recorded it last.
+    pub(crate) code: RunCode,
+    pub(crate) parked: bool,
     pub(crate) next: u64,
     pub(crate) history: History,
     pub(crate) obligations: Obligations,
@@ -108,6 +135,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
     crate::store::read::fill(store, run, frames, &mut events).await?;
     let next = events.len() as u64;
     let open_waits = OpenWaits::fold(frames, &events);
+    let recorded = recorded_code(&events);
     let end = events.pop_if(|event| event.is_terminal());
     let obligations = Obligations::fold(&events);
     let begun = events.iter().position(|event| matches!(event, Event::RunUnwinding(_)));
@@ -125,12 +153,22 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
         _ => None,
     };
     let mut events = events.into_iter();
-    let Some(Event::RunCreated(created)) = events.next() else {
+    let (Some(Event::RunCreated(created)), Some((code, parked))) = (events.next(), recorded) else {
         let error = crate::journal::frame::JournalError::Unreadable {
             position: 0,
             reason: "a journal begins with `run_created`".into(),
         };
         return Err(journal(error));
     };
-    Ok(Read { created, next, history: History::fold(events), obligations, open_waits, unwinding, end })
+    Ok(Read {
+        created,
+        code,
+        parked,
+        next,
+        history: History::fold(events),
+        obligations,
+        open_waits,
+        unwinding,
+        end,
+    })
 }

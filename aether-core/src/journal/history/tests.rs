@@ -468,6 +468,10 @@ fn live_effects_wait_until_every_recorded_answer_is_handed_out() {
     assert!(history.take_delivery("0", Waker::noop()).is_some());
     assert_eq!((rings(&one), rings(&two)), (0, 0));
     assert!(history.take_delivery("1", Waker::noop()).is_some());
+    assert!(history.is_exhausted() && !history.is_proven());
+    assert!(!history.pass_frontier(&command("2:send"), &waker_of_one), "nobody saw yet that all of it fits");
+    assert_eq!((rings(&one), rings(&two)), (0, 0));
+    history.prove();
     assert_eq!((rings(&one), rings(&stale), rings(&two)), (1, 0, 1), "the newest waker of each");
     assert!(history.pass_frontier(&command("2:send"), &waker_of_one));
     assert_eq!(history.frontier_request(), None);

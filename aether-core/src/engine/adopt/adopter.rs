@@ -1,0 +1,287 @@
+//! Looks for open runs under other code: at the start for all, later for those that are due.
+//!
+//! Promise: a run is left to a worker that has its code, for as long as there is one; of the others, those that this
+//! program's code fits are claimed when they are due, and those that it does not fit are parked.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use futures_util::StreamExt as _;
+use futures_util::future::{join_all, select, try_join_all};
+use futures_util::stream::iter;
+
+use crate::engine::adopt::known::{Known, Misfit};
+use crate::engine::adopt::park::{Held, park};
+use crate::engine::adopt::trial::{Trial, try_run};
+use crate::engine::advance::launch::{LOADS, launch_claimed};
+use crate::engine::code::code_of;
+use crate::engine::inner::{Inner, now};
+use crate::run::fault::Fault;
+use crate::sched::HashMap;
+use crate::store::api::END_REQUESTS;
+use crate::store::codes::{DefinitionRecord, ForeignRuns};
+use crate::store::error::StoreError;
+use crate::store::records::{ClaimRequest, Lease, RunRecord};
+use crate::vocabulary::environment::later;
+use crate::vocabulary::id::{CodeId, Position, RunId};
+use crate::vocabulary::payload::Payload;
+
+/// Runs that are listed and claimed at once.
+const PAGE: usize = 256;
+
+/// Looks for runs under other code, for as long as the engine runs.
+pub(crate) async fn adopt(inner: Weak<Inner>) {
+    if let Some(inner) = inner.upgrade() {
+        keep_definitions(&inner).await;
+    }
+    let mut next_full_look = None;
+    loop {
+        // Held for no longer, so that an engine without users goes, and its store with it.
+        let (environment, wake, poll) = {
+            let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
+            let full = next_full_look.is_none_or(|at| at <= now(&inner));
+            let first = next_full_look.is_none();
+            if full {
+                next_full_look = Some(later(now(&inner), inner.settings.lease));
+            }
+            match look(&inner, full).await {
+                Ok(found) if first => found.tell(),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(target: "aether::engine", %error, "cannot look for runs under other code");
+                }
+            }
+            (Arc::clone(&inner.shared.environment), Arc::clone(&inner.adoptions.wake), inner.settings.poll)
+        };
+        select(environment.sleep(poll), Box::pin(wake.notified())).await;
+    }
+}
+
+/// Keeps the definitions of this program's workflows in the store, each once: for whoever asks later what changed.
+async fn keep_definitions(inner: &Inner) {
+    let store = &inner.shared.store;
+    let kept = async {
+        let known: BTreeSet<_> = store.definitions().await?.into_iter().map(|known| known.code).collect();
+        let new = inner.definitions().into_iter().filter(|def| !known.contains(&code_of(def)));
+        let puts: Vec<_> = new
+            .filter_map(|def| {
+                let definition = Payload::encode(&def.json()).ok()?;
+                let (code, workflow, version) = (code_of(def), def.name.to_owned(), def.version);
+                let first_seen = now(inner);
+                Some(store.put_definition(DefinitionRecord {
+                    code,
+                    workflow,
+                    version,
+                    definition,
+                    first_seen,
+                }))
+            })
+            .collect();
+        try_join_all(puts).await.map(drop)
+    };
+    if let Err(error) = kept.await {
+        tracing::warn!(target: "aether::engine", %error, "cannot keep the definitions of this program's workflows");
+    }
+}
+
+/// What a look found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    fits: usize,
+    parked: Vec<(RunId, Fault)>,
+}
+
+impl Found {
+    fn tell(&self) {
+        if self.fits > 0 {
+            let fits = self.fits;
+            tracing::info!(target: "aether::engine", fits, "open runs of other code fit this program; it adopts them as they wake");
+        }
+        let Some((run, fault)) = self.parked.first() else { return };
+        let parked = self.parked.len();
+        tracing::warn!(target: "aether::engine", parked, %run, %fault,
+            "open runs do not fit this program and are parked; `Engine::parked` lists them");
+    }
+}
+
+/// Tries the open runs under other code (only the due ones unless `full`), and claims or parks them.
+async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
+    let shared = &inner.shared;
+    let codes = inner.codes();
+    let silent = inner.watch().silent();
+    let mut found = Found::default();
+    let mut elsewhere = None;
+    let mut after = None;
+    loop {
+        let due = (!full).then(|| (now(inner), silent.clone()));
+        let query = ForeignRuns { codes: codes.clone(), due, after, limit: PAGE };
+        let page = shared.store.foreign(query).await?;
+        if full && after.is_none() {
+            inner.adoptions.some.store(!page.is_empty(), Ordering::Release);
+        }
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.place);
+        let elsewhere = match &elsewhere {
+            Some(known) => known,
+            None => elsewhere.insert(shared.store.codes_elsewhere(&shared.worker).await?),
+        };
+        let is_last = page.len() < PAGE;
+        treat(inner, page, elsewhere, &mut found).await?;
+        if is_last || inner.is_stopping() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Looks at one run under other code now, due or not: claims or parks it. Returns whether it is advanced here from now on.
+pub(crate) async fn adopt_now(inner: &Arc<Inner>, run: &RunId) -> Result<bool, StoreError> {
+    let shared = &inner.shared;
+    let Some(record) = shared.store.run(run).await?.filter(|record| !record.status.is_terminal()) else {
+        return Ok(false);
+    };
+    if !record.parked && inner.codes().contains(&record.code) {
+        return Ok(false);
+    }
+    let due = RunRecord { wake_at: Some(now(inner)), ..record };
+    treat(inner, vec![due], &[], &mut Found::default()).await?;
+    Ok(inner.active().contains_key(run))
+}
+
+/// Tries the runs of a page, and claims or parks them.
+async fn treat(
+    inner: &Arc<Inner>,
+    page: Vec<RunRecord>,
+    elsewhere: &[CodeId],
+    found: &mut Found,
+) -> Result<(), StoreError> {
+    let ours = page.into_iter().filter(|record| {
+        !inner.active().contains_key(&record.id)
+            && (record.parked || !is_left_to_others(inner, record, elsewhere))
+    });
+    let tried: Vec<_> = iter(ours)
+        .map(|record| async { (known_or_tried(inner, &record).await, record) })
+        .buffered(LOADS)
+        .collect()
+        .await;
+    let (mut fits, mut misfits) = (Vec::new(), HashMap::new());
+    for (known, record) in tried {
+        let Some(known) = known else { continue };
+        let due = record.wake_at.is_some_and(|at| at <= now(inner));
+        match known.misfit {
+            None => {
+                found.fits += 1;
+                if due || record.parked {
+                    fits.push(record.id);
+                }
+            }
+            Some(misfit) if !record.parked => {
+                found.parked.push((record.id.clone(), misfit.fault.clone()));
+                misfits.insert(record.id, (known.position, misfit));
+            }
+            // Parked, and asked to end: that needs none of its code.
+            Some(_) if due && is_asked_to_end(inner, &record.id).await? => fits.push(record.id),
+            Some(_) => {}
+        }
+    }
+    claim_fitting(inner, fits).await?;
+    park_all(inner, misfits).await
+}
+
+/// Whether a worker with the run's code is there to advance it. One that has let it lie for a whole lease is not.
+fn is_left_to_others(inner: &Inner, record: &RunRecord, elsewhere: &[CodeId]) -> bool {
+    let overdue = |at| later(at, inner.settings.lease) <= now(inner);
+    elsewhere.contains(&record.code) && !record.wake_at.is_some_and(overdue)
+}
+
+/// What is known of a run as it is now; tries it where nothing is.
+async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known> {
+    let adoptions = &inner.adoptions;
+    let known = adoptions.known().get(&record.id).filter(|known| known.position == record.next).cloned();
+    if known.is_some() {
+        return known;
+    }
+    adoptions.tried.fetch_add(1, Ordering::Relaxed);
+    match try_run(inner, record).await {
+        Ok(Trial { position, needs, misfit }) => {
+            let known = Known { position, misfit: misfit.map(|fault| Misfit { fault, needs }) };
+            adoptions.known().insert(record.id.clone(), known.clone());
+            Some(known)
+        }
+        // It says nothing of the code. A damaged journal is a fault of the run's next claim.
+        Err(fault) => {
+            tracing::warn!(target: "aether::engine", run = %record.id, %fault, "cannot try an open run of other code");
+            None
+        }
+    }
+}
+
+async fn is_asked_to_end(inner: &Inner, run: &RunId) -> Result<bool, StoreError> {
+    let inbox = inner.shared.store.inbox(run, 0).await?;
+    Ok(inbox.iter().any(|message| END_REQUESTS.contains(&message.topic.as_str())))
+}
+
+async fn claim(inner: &Arc<Inner>, runs: Vec<RunId>) -> Result<Vec<Lease>, StoreError> {
+    let shared = &inner.shared;
+    let request = ClaimRequest {
+        worker: shared.worker.clone(),
+        now: now(inner),
+        silent: inner.watch().silent(),
+        limit: runs.len(),
+        codes: Vec::new(),
+        only: None,
+        adopt: runs,
+    };
+    shared.store.claim(request).await
+}
+
+/// Claims and launches runs that this program's code fits, as far as there is room.
+async fn claim_fitting(inner: &Arc<Inner>, mut runs: Vec<RunId>) -> Result<(), StoreError> {
+    runs.truncate(inner.room());
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let Some(admission) = inner.admit().await else { return Ok(()) };
+    let leases = claim(inner, runs).await?;
+    inner.adoptions.count_adopted(leases.len());
+    // As far as the scheduler is concerned they are claimed; whoever wants one of them at once waits for it.
+    join_all(launch_claimed(inner, leases, admission)).await;
+    Ok(())
+}
+
+/// Claims runs that this program's code does not fit, and parks them.
+async fn park_all(
+    inner: &Arc<Inner>,
+    mut misfits: HashMap<RunId, (Position, Misfit)>,
+) -> Result<(), StoreError> {
+    if misfits.is_empty() {
+        return Ok(());
+    }
+    // A shutdown waits until what is claimed here is released.
+    let Some(_admission) = inner.admit().await else { return Ok(()) };
+    let runs = misfits.keys().cloned().collect();
+    let leases = claim(inner, runs).await?;
+    let parking =
+        leases.into_iter().filter_map(|lease| misfits.remove(&lease.run.id).map(|known| (lease, known)));
+    let parked: Vec<_> =
+        parking.map(|(lease, (position, misfit))| park_one(inner, lease, position, misfit)).collect();
+    join_all(parked).await;
+    Ok(())
+}
+
+async fn park_one(inner: &Arc<Inner>, lease: Lease, tried: Position, misfit: Misfit) {
+    let RunRecord { id: run, epoch, next, .. } = lease.run;
+    let release = |why: &str| {
+        tracing::debug!(target: "aether::engine", %run, why, "run not parked");
+        inner.shared.store.release(&run, epoch, now(inner))
+    };
+    let Some(needs) = misfit.needs else { return drop(release("its code is not known").await) };
+    if next != tried {
+        return drop(release("its journal has grown since it was tried").await);
+    }
+    let held = Held { run: &run, epoch, next };
+    if let Err(error) = park(inner, held, &misfit.fault, needs).await {
+        tracing::warn!(target: "aether::engine", %run, %error, "cannot park a run yet");
+        drop(release("the store refused it").await);
+    }
+}

@@ -1,0 +1,81 @@
+//! What an engine knows of runs under other code: the results of its trials, and how many there were.
+//!
+//! Promise: a result holds for one journal at one length; nothing is tried twice as long as it does.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use crate::run::fault::Fault;
+use crate::sched::{AtomicBool, AtomicU64, HashMap, Mutex, Notify};
+use crate::vocabulary::code::RunCode;
+use crate::vocabulary::id::{Position, RunId};
+
+/// What this engine knows of runs under other code, and what it did with them.
+#[derive(Debug, Default)]
+pub(crate) struct Adoptions {
+    /// Ends the sleep between two looks.
+    pub(crate) wake: Arc<Notify>,
+    /// The newest look at all open runs found some under other code.
+    pub(crate) some: AtomicBool,
+    known: Mutex<HashMap<RunId, Known>>,
+    pub(crate) tried: AtomicU64,
+    adopted: AtomicU64,
+    parked: AtomicU64,
+}
+
+/// The result of a trial, and for which journal it holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) position: Position,
+    pub(crate) misfit: Option<Misfit>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Misfit {
+    pub(crate) fault: Fault,
+    pub(crate) needs: Option<RunCode>,
+}
+
+/// How many runs under other code an engine has looked at since its start, and what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AdoptionCounts {
+    /// Replays that executed nothing, to see whether a run fits.
+    pub tried: u64,
+    /// Runs that were claimed because this engine's code fits them.
+    pub adopted: u64,
+    /// Runs that this engine has parked.
+    pub parked: u64,
+}
+
+impl Adoptions {
+    pub(crate) fn known(&self) -> MutexGuard<'_, HashMap<RunId, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run was parked here: this program does not try it again as it is.
+    pub(crate) fn remember_parked(&self, run: &RunId, position: Position, fault: &Fault, needs: &RunCode) {
+        let misfit = Some(Misfit { fault: fault.clone(), needs: Some(needs.clone()) });
+        self.known().insert(run.clone(), Known { position, misfit });
+    }
+
+    /// A message was sent, or a run became due: of a run under other code only the adopter takes notice.
+    pub(crate) fn wake(&self) {
+        if self.some.load(Ordering::Acquire) {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn count_parked(&self) {
+        self.parked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_adopted(&self, runs: usize) {
+        self.adopted.fetch_add(runs as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> AdoptionCounts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        AdoptionCounts { tried: of(&self.tried), adopted: of(&self.adopted), parked: of(&self.parked) }
+    }
+}

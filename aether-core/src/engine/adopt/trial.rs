@@ -1,0 +1,72 @@
+//! A trial: whether this program's code fits an open run, found by a replay that executes nothing and writes nothing.
+//!
+//! Promise: a run that a trial finds to fit is not parked by the recovery that follows, unless its journal changed
+//! meanwhile: both replay the same events with the same code up to the point where all of them were asked for.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+
+use crate::engine::advance::load::{Read, not_linked, read};
+use crate::engine::inner::Inner;
+use crate::engine::verify::{VerifyError, verified};
+use crate::run::fault::Fault;
+use crate::sched::spawn;
+use crate::store::error::StoreError;
+use crate::store::records::RunRecord;
+use crate::vocabulary::code::RunCode;
+use crate::vocabulary::failure::panic_message;
+use crate::vocabulary::id::Position;
+
+/// What a trial found.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    /// The length of the journal that was replayed.
+    pub(crate) position: Position,
+    /// The code that recorded the run last.
+    pub(crate) needs: Option<RunCode>,
+    /// Why this program's code does not fit, if it does not.
+    pub(crate) misfit: Option<Fault>,
+}
+
+/// Replays an open run without executing anything.
+///
+/// # Errors
+/// A fault that says nothing of the code: the store failed, or the journal is damaged.
+pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Trial, Fault> {
+    let (store, run) = (&*inner.shared.store, &record.id);
+    let frames = store.load(run, 0).await?;
+    if frames.is_empty() {
+        return Err(StoreError::UnknownRun { run: run.clone() }.into());
+    }
+    let recorded: Read = read(store, run, &frames).await?;
+    let (position, needs) = (recorded.next, Some(recorded.code.clone()));
+    let found = |misfit| Ok(Trial { position, needs, misfit });
+    if inner.linked(&recorded.code).is_none() {
+        return found(Some(not_linked(inner, run, &recorded.created.workflow)));
+    }
+    // The workflow's code is over, and only steps are undone, by their names.
+    if recorded.unwinding.is_some() || recorded.end.is_some() {
+        return found(None);
+    }
+    // A task of its own: trials of several runs use all threads.
+    let replay = AssertUnwindSafe({
+        let (inner, run) = (Arc::clone(inner), run.clone());
+        async move { verified(&inner, &run).await }
+    });
+    match spawn(replay.catch_unwind()).await {
+        Ok(Ok(Ok(_))) => found(None),
+        Ok(Ok(Err(VerifyError::Panicked { run, message }))) => {
+            let workflow = recorded.created.workflow.clone();
+            found(Some(Fault::PanickedInReplay { run, workflow, message }))
+        }
+        Ok(Ok(Err(VerifyError::Fault(fault)))) if fault.needs_other_code() => found(Some(fault)),
+        Ok(Ok(Err(VerifyError::Fault(fault)))) => Err(fault),
+        Ok(Err(panic)) => {
+            let message = panic_message(&*panic);
+            found(Some(Fault::Panicked { run: run.clone(), message }))
+        }
+        Err(_aborted) => Err(Fault::ShutDown { run: run.clone() }),
+    }
+}
