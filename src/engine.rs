@@ -3,7 +3,8 @@
 
 pub use aether_core::deps::{Deps, Need};
 pub use aether_core::engine::{
-    AnyWorkflow, Defaults, EffectNeed, EngineBuilder, Fit, MissingNeed, StartRun, Verified,
+    AdoptionCounts, AnyWorkflow, CheckReport, Defaults, EffectNeed, EngineBuilder, Fit, MissingNeed, OnUnfit,
+    ParkedPage, ParkedRun, RunCheck, RunVerdict, StartRun, Verified,
 };
 pub use aether_core::environment::Environment;
 pub use aether_core::limits::Limits;

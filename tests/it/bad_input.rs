@@ -9,6 +9,8 @@ use std::time::Duration;
 use aether::effect::Payload;
 use aether::error::{Fault, RunError, StartError, VerifyError};
 use aether::prelude::*;
+use aether::store::RunFilter;
+use aether::store::event::Event;
 use aether::store::ledger::LedgerStatus;
 use aether_effects::http::CxHttp;
 use aether_effects::llm::{CxLlm, Models, OpenAiClient};
@@ -276,7 +278,13 @@ async fn a_run_of_a_workflow_that_is_not_linked_is_kept_and_said_so() {
         let refused = engine.verify(&run).await;
         assert!(matches!(refused, Err(VerifyError::Fault(Fault::NotLinked { .. }))), "{refused:?}");
         serves_another(&engine).await;
-        assert_eq!(Journal::read(&place.store, "left").await, before);
+        // Parked, and listed so: a program that has the workflow resumes it.
+        let parked = engine.parked(RunFilter::new()).await.unwrap().runs;
+        assert_eq!(parked.iter().map(|parked| parked.run.as_str()).collect::<Vec<_>>(), ["left"]);
+        assert_eq!(parked[0].needs.workflow, "gone");
+        let after = Journal::read(&place.store, "left").await;
+        assert!(after.events.starts_with(&before.events), "{after:?}");
+        assert!(matches!(after.events.last(), Some(Event::RunParked(_))), "{after:?}");
     }
 }
 

@@ -4,6 +4,7 @@
 
 aether::allow_missing_deps!("each test runs a few of the workflows that are linked here");
 
+mod adoption;
 mod backups;
 mod bad_input;
 mod built;

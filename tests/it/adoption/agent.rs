@@ -1,0 +1,134 @@
+//! An agent that pays claims after a person's consent, as a program of its own: `tests/it/adoption.rs` edits this text and
+//! compiles what comes out. It is told what to do on its standard input, a line a command, and answers a line each.
+
+use std::io::{BufRead as _, Write as _};
+use std::time::Duration;
+
+use aether::engine::OnUnfit;
+use aether::prelude::*;
+use aether::store::RunFilter;
+
+/// Looks up the rate of a claim.
+#[step(effect = "read")]
+async fn rate(_cx: &mut StepCx, claim: u32) -> Result<u32> {
+    Ok(claim * 2)
+}
+
+/// Pays a claim.
+#[step(effect = "tool")]
+async fn pay(_cx: &mut StepCx, claim: u32) -> Result<String> {
+    note("pay", claim)?;
+    Ok(format!("paid {claim}"))
+}
+
+/// Takes a payment back.
+#[step(effect = "tool", idempotent)]
+async fn give_back(_cx: &mut StepCx, claim: u32, _reserved: Option<u32>) -> Result<()> {
+    note("give_back", claim)
+}
+
+/// Reserves the money of a claim.
+#[step(effect = "tool", compensate = give_back)]
+async fn reserve(_cx: &mut StepCx, claim: u32) -> Result<u32> {
+    note("reserve", claim)?;
+    Ok(claim)
+}
+
+/// One line for each call of a body that changes the world, in a file beside the database.
+fn note(what: &str, claim: u32) -> Result<()> {
+    let path = std::env::args().nth(1).unwrap_or_default() + ".calls";
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    writeln!(file, "{what} {claim}")?;
+    Ok(())
+}
+
+/// Asks a person, for at most a month.
+#[workflow]
+async fn consent(cx: &mut Cx, claim: u32) -> Result<bool> {
+    let month = Duration::from_secs(30 * 24 * 3600);
+    let given = cx
+        .race((
+            async |cx: &mut Cx| {
+                // before the question
+                let asked = cx.approval("pay").details(&claim).await;
+                asked.is_ok_and(|asked| asked.granted().is_ok())
+            },
+            async |cx: &mut Cx| {
+                cx.sleep(month).await;
+                false
+            },
+        ))
+        .await;
+    Ok(given)
+}
+
+/// Pays a claim when a person agrees.
+#[workflow]
+async fn claim(cx: &mut Cx, number: u32) -> Result<String> {
+    reserve(cx, number).await?;
+    // before the consent
+    let given = consent(cx, number).await?;
+    if given { Ok(pay(cx, number).await?) } else { Ok("nothing".to_owned()) }
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let (file, choice) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let on_unfit = if choice == "refuse" { OnUnfit::Refuse } else { OnUnfit::Park };
+    let short = Duration::from_millis(20);
+    let builder = Engine::builder().sqlite(&file).poll_interval(short).eviction_grace(short).on_unfit(on_unfit);
+    let builder = if choice == "client" { builder.client() } else { builder };
+    let engine = match builder.start().await {
+        Ok(engine) => engine,
+        Err(error) => return Ok(println!("refused {error}")),
+    };
+    println!("up");
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<_> = line.split(' ').collect();
+        match obey(&engine, &words).await {
+            Ok(answer) => println!("{}", answer.replace('\n', " / ")),
+            Err(error) => println!("error {}", error.to_string().replace('\n', " / ")),
+        }
+    }
+    engine.shutdown().await?;
+    Ok(())
+}
+
+async fn obey(engine: &Engine, words: &[&str]) -> anyhow::Result<String> {
+    match *words {
+        ["start", number] => {
+            let handle = start(engine, number.parse()?).await?;
+            Ok(handle.id().to_string())
+        }
+        ["many", count] => {
+            for number in 0..count.parse()? {
+                start(engine, number).await?;
+            }
+            Ok("started".into())
+        }
+        ["waiting"] => Ok(engine.count(RunFilter::new().status(aether::view::Status::Waiting)).await?.to_string()),
+        ["status", run] => Ok(engine.find(run).await?.status().await?.to_string()),
+        ["approve", run] => {
+            engine.approve(&run.parse()?, "pay", "ann").await?;
+            Ok("approved".into())
+        }
+        ["cancel", run] => {
+            engine.cancel(&run.parse()?, "not wanted", "ann").await?;
+            Ok("asked".into())
+        }
+        ["end", run] => Ok(format!("{:?}", engine.find(run).await?.end().await?)),
+        ["parked"] => Ok(engine.count(RunFilter::new().parked(true)).await?.to_string()),
+        ["why", run] => {
+            let parked = engine.parked(RunFilter::new()).await?.runs;
+            Ok(parked.iter().find(|parked| parked.run.as_str() == run).map(ToString::to_string).unwrap_or_default())
+        }
+        ["check"] => Ok(engine.check(RunFilter::new()).await?.to_string()),
+        _ => anyhow::bail!("no such command: {words:?}"),
+    }
+}
+
+async fn start(engine: &Engine, number: u32) -> anyhow::Result<RunHandle<claim>> {
+    Ok(engine.start::<claim>(number).id(format!("claim-{number}")).await?)
+}
