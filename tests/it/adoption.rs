@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use crate::built::{built, root, side_by_side};
 
-
 /// The edits: name, what is replaced, and by what.
 const EDITS: [(&str, &str, &str); 5] = [
     ("base", "", ""),

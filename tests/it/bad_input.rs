@@ -279,6 +279,12 @@ async fn a_run_of_a_workflow_that_is_not_linked_is_kept_and_said_so() {
         assert!(matches!(refused, Err(VerifyError::Fault(Fault::NotLinked { .. }))), "{refused:?}");
         serves_another(&engine).await;
         // Parked, and listed so: a program that has the workflow resumes it.
+        in_time(async {
+            while engine.count(RunFilter::new().parked(true)).await.unwrap() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
         let parked = engine.parked(RunFilter::new()).await.unwrap().runs;
         assert_eq!(parked.iter().map(|parked| parked.run.as_str()).collect::<Vec<_>>(), ["left"]);
         assert_eq!(parked[0].needs.workflow, "gone");

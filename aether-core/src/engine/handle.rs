@@ -237,7 +237,9 @@ impl<W> RunHandle<W> {
         if !self.inner.is_linked(&record.workflow) {
             return Ok(Some(not_linked(&self.inner, &self.id, &record.workflow)));
         }
-        if !record.parked {
+        // Before this engine has tried it, it may be one that the program fits.
+        let tried = !self.inner.settings.advances || self.inner.adoptions.is_misfit(&self.id, record.next);
+        if !record.parked || !tried {
             return Ok(None);
         }
         let parked = parked_run(&*self.inner.shared.store, record).await?;

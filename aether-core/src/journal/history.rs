@@ -326,6 +326,8 @@ pub struct History {
     delivered: usize,
     waiting: HashMap<Box<str>, Waker>,
     at_frontier: Vec<(CommandId, Waker)>,
+    /// Where in `at_frontier` a place is.
+    frontier_index: HashMap<Box<str>, usize>,
     /// By scope: commands in it and below that were begun, have no answer, and were not requested again.
     begun: HashMap<Box<str>, usize>,
     /// The run was suspended after the newest event of a command: all code up to there ran until it waited.
@@ -479,6 +481,7 @@ impl History {
     /// go on, in every branch.
     pub fn prove(&mut self) {
         self.unproven = false;
+        self.frontier_index.clear();
         self.at_frontier.drain(..).for_each(|(_, waker)| waker.wake());
     }
 
@@ -487,9 +490,13 @@ impl History {
         if self.is_exhausted() && !self.unproven {
             return true;
         }
-        match self.at_frontier.iter_mut().find(|(waiting, _)| waiting == command) {
+        let known = self.frontier_index.get(command.place()).and_then(|at| self.at_frontier.get_mut(*at));
+        match known {
             Some((_, known)) => known.clone_from(waker),
-            None => self.at_frontier.push((command.clone(), waker.clone())),
+            None => {
+                self.frontier_index.insert(command.place().into(), self.at_frontier.len());
+                self.at_frontier.push((command.clone(), waker.clone()));
+            }
         }
         false
     }

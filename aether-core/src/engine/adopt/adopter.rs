@@ -89,6 +89,7 @@ async fn keep_definitions(inner: &Inner) {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     fits: usize,
+    claimed: usize,
     parked: Vec<(RunId, Fault)>,
 }
 
@@ -144,8 +145,9 @@ pub(crate) async fn adopt_now(inner: &Arc<Inner>, run: &RunId) -> Result<bool, S
         return Ok(false);
     }
     let due = RunRecord { wake_at: Some(now(inner)), ..record };
-    treat(inner, vec![due], &[], &mut Found::default()).await?;
-    Ok(inner.active().contains_key(run))
+    let mut found = Found::default();
+    treat(inner, vec![due], &[], &mut found).await?;
+    Ok(found.claimed > 0)
 }
 
 /// Tries the runs of a page, and claims or parks them.
@@ -184,7 +186,7 @@ async fn treat(
             Some(_) => {}
         }
     }
-    claim_fitting(inner, fits).await?;
+    found.claimed += claim_fitting(inner, fits).await?;
     park_all(inner, misfits).await
 }
 
@@ -236,17 +238,18 @@ async fn claim(inner: &Arc<Inner>, runs: Vec<RunId>) -> Result<Vec<Lease>, Store
 }
 
 /// Claims and launches runs that this program's code fits, as far as there is room.
-async fn claim_fitting(inner: &Arc<Inner>, mut runs: Vec<RunId>) -> Result<(), StoreError> {
+async fn claim_fitting(inner: &Arc<Inner>, mut runs: Vec<RunId>) -> Result<usize, StoreError> {
     runs.truncate(inner.room());
     if runs.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
-    let Some(admission) = inner.admit().await else { return Ok(()) };
+    let Some(admission) = inner.admit().await else { return Ok(0) };
     let leases = claim(inner, runs).await?;
-    inner.adoptions.count_adopted(leases.len());
+    let claimed = leases.len();
+    inner.adoptions.count_adopted(claimed);
     // As far as the scheduler is concerned they are claimed; whoever wants one of them at once waits for it.
     join_all(launch_claimed(inner, leases, admission)).await;
-    Ok(())
+    Ok(claimed)
 }
 
 /// Claims runs that this program's code does not fit, and parks them.

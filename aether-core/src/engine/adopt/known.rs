@@ -59,6 +59,11 @@ impl Adoptions {
         self.known().insert(run.clone(), Known { position, misfit });
     }
 
+    /// Whether this program tried the run as it is now, and does not fit it.
+    pub(crate) fn is_misfit(&self, run: &RunId, position: Position) -> bool {
+        self.known().get(run).is_some_and(|known| known.position == position && known.misfit.is_some())
+    }
+
     /// A message was sent, or a run became due: of a run under other code only the adopter takes notice.
     pub(crate) fn wake(&self) {
         if self.some.load(Ordering::Acquire) {
