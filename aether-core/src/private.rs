@@ -9,7 +9,7 @@ pub use inventory;
 
 pub use self::order::{GoneThrough, InAnyOrder, asked, asked_of};
 pub use crate::definition::def::{
-    Allow, Approval, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
+    Allow, Approval, Change, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
     StepOptions, WorkflowDef,
 };
 pub use crate::run::program::RegisteredWorkflow;

@@ -63,6 +63,11 @@ pub trait Interceptor: Send + Sync + Debug + 'static {
     /// Observes the value that a command of the workflow got where [`Interceptor::draw`] gave none.
     fn drawn(&self, _run: &RunId, _command: &CommandId, _answer: &RecordedResult) {}
 
+    /// The version of the run at a mark that it comes to for the first time, in place of the highest one.
+    fn version(&self, _run: &RunId, _mark: &str) -> Option<u32> {
+        None
+    }
+
     /// Wraps a body, or the answer of [`Interceptor::intercept`]. The returned future runs in its place, so one that is
     /// not polled to completion cuts the body off.
     fn around(
