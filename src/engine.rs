@@ -3,7 +3,8 @@
 
 pub use aether_core::deps::{Deps, Need};
 pub use aether_core::engine::{
-    AnyWorkflow, Defaults, EffectNeed, EngineBuilder, Fit, MissingNeed, StartRun, Verified,
+    AnyWorkflow, ChangeAdvice, ChangePlace, ChangeReport, Defaults, EffectNeed, EngineBuilder, Fit, MissingNeed,
+    RunGroup, StartRun, Verified, VersionUse,
 };
 pub use aether_core::environment::Environment;
 pub use aether_core::limits::Limits;

@@ -195,6 +195,12 @@ impl Inner {
         names
     }
 
+    /// The definitions of all linked workflows.
+    pub(super) fn definitions(&self) -> Vec<&'static WorkflowDef> {
+        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        registry.values().flatten().map(|workflow| workflow.def).collect()
+    }
+
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }

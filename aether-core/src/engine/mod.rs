@@ -22,6 +22,8 @@ mod decide;
 
 mod verify;
 
+mod changes;
+
 mod schedules;
 
 mod retention;
@@ -45,6 +47,7 @@ mod worker;
 
 pub use build_error::{BuildError, PrepareError};
 pub use builder::EngineBuilder;
+pub use changes::{ChangeAdvice, ChangePlace, ChangeReport, RunGroup, VersionUse};
 pub use decide_error::{DecideError, NamedWait};
 pub use defaults::Defaults;
 pub use handle::{AnyWorkflow, RunError, RunHandle};
