@@ -52,7 +52,8 @@ impl Run {
             return self.stop(Fault::Unrecorded { run: self.id.clone(), requested }).await;
         }
         self.apply_backpressure().await;
-        let told = self.shared.interceptor.as_ref().and_then(|stub| stub.version(&self.id, mark.name()));
+        let interceptor = self.shared.interceptor.as_ref();
+        let told = interceptor.and_then(|stub| stub.version(&self.id, &mark.command, (mark.from, mark.to)));
         let marked = self.history(|history| {
             let marks = history.marks();
             // Another branch may have come to it during the waits above.
