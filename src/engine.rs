@@ -3,8 +3,8 @@
 
 pub use aether_core::deps::{Deps, Need};
 pub use aether_core::engine::{
-    AnyWorkflow, ChangeAdvice, ChangePlace, ChangeReport, Defaults, EffectNeed, EngineBuilder, Fit, MissingNeed,
-    RunGroup, StartRun, Verified, VersionUse,
+    AnyWorkflow, ChangeAdvice, ChangePlace, ChangeReport, Defaults, EffectNeed, EngineBuilder, Fit,
+    MissingNeed, RunGroup, StartRun, Verified, VersionUse,
 };
 pub use aether_core::environment::Environment;
 pub use aether_core::limits::Limits;

@@ -122,7 +122,9 @@ impl fmt::Display for ChangeReport {
             (ChangeAdvice::Raise { to }, _) => {
                 write!(f, ": no open run needs a version below {to}: safe to raise the lower end to {to}")
             }
-            (ChangeAdvice::Drop, _) => f.write_str(": no open run needs another version: safe to drop the mark"),
+            (ChangeAdvice::Drop, _) => {
+                f.write_str(": no open run needs another version: safe to drop the mark")
+            }
             (ChangeAdvice::Unclear, _) => {
                 write!(f, ": not known of {}, which do not fit this program's code", self.unclear)
             }
@@ -283,7 +285,12 @@ impl FoundMark {
         let Self { places, versions, unclear } = self;
         let versions = versions
             .into_iter()
-            .map(|((version, recorded), (open, ended))| VersionUse { version, unmarked: !recorded, open, ended })
+            .map(|((version, recorded), (open, ended))| VersionUse {
+                version,
+                unmarked: !recorded,
+                open,
+                ended,
+            })
             .collect();
         ChangeReport { name, places, versions, unclear, advice }
     }

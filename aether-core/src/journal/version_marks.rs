@@ -103,8 +103,11 @@ impl VersionMarks {
 
     /// The version that the run has at `mark`, if it is known.
     pub fn known(&self, mark: &Mark) -> Option<u32> {
-        let known =
-            if is_each(&mark.command) { self.by_command.get(&mark.command) } else { self.by_name.get(mark.name()) };
+        let known = if is_each(&mark.command) {
+            self.by_command.get(&mark.command)
+        } else {
+            self.by_name.get(mark.name())
+        };
         known.copied()
     }
 
@@ -247,7 +250,11 @@ fn scopes_around(path: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
+    use crate::journal::event::{Event, RaceDecided, TimeRecorded, TimerScheduled};
+    use crate::journal::history::History;
 
     fn reached(places: &[&str]) -> Reached {
         Reached::of(places.iter().map(|place| (*place, false)))
@@ -310,5 +317,99 @@ mod tests {
         assert_eq!(marks.take_unrecorded().len(), 1);
         assert!(marks.take_unrecorded().is_empty());
         assert!(marks.all()[0].recorded);
+    }
+
+    fn begun(id: &str) -> Event {
+        let (command, due) = (id.to_owned().into(), Timestamp::UNIX_EPOCH);
+        TimerScheduled { command, due, site: None }.into()
+    }
+
+    fn answered(id: &str) -> Event {
+        TimeRecorded { command: id.to_owned().into(), value: Timestamp::UNIX_EPOCH }.into()
+    }
+
+    fn ask(history: &mut History, scope: &str, next: u32) -> Poll<Option<u32>> {
+        history.version(&Mark::new(scope, next, "m", (1, 2), false), Waker::noop())
+    }
+
+    #[test]
+    fn a_mark_waits_until_every_other_place_was_asked() {
+        // The second branch passed the place and was in the middle of its command; the first one is polled first.
+        let mut history = History::fold([begun("0.b1.0:sleep")]);
+        assert!(history.is_exhausted());
+        assert_eq!(ask(&mut history, "0.b0", 0), Poll::Pending);
+        assert_eq!(ask(&mut history, "0.b1", 0), Poll::Ready(Some(1)));
+        assert_eq!(ask(&mut history, "0.b0", 0), Poll::Ready(Some(1)));
+    }
+
+    #[test]
+    fn a_mark_is_new_once_all_of_history_was_asked_for() {
+        let mut history = History::fold([answered("0.b0.0:now"), begun("0.b1.0:sleep")]);
+        assert_eq!(ask(&mut history, "0.b0", 1), Poll::Pending);
+        history.request("0.b1.0");
+        assert_eq!(ask(&mut history, "0.b0", 1), Poll::Pending);
+        history.request("0.b0.0");
+        assert!(history.take_delivery("0.b0.0", Waker::noop()).is_some());
+        assert_eq!(ask(&mut history, "0.b0", 1), Poll::Ready(None));
+        assert!(!history.release_marks());
+    }
+
+    #[test]
+    fn a_mark_that_keeps_history_from_being_asked_for_was_passed() {
+        for behind in [begun("0.i1.0:sleep"), answered("0.i1.0:now")] {
+            // The second item began when the first one had ended, whose mark is the last thing in it.
+            let mut history = History::fold([behind]);
+            assert_eq!(ask(&mut history, "0.i0", 1), Poll::Pending);
+            assert!(history.release_marks() && !history.release_marks());
+            assert_eq!(ask(&mut history, "0.i0", 1), Poll::Ready(Some(1)));
+            assert_eq!(history.marks().take_unrecorded().len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_replay_that_waits_for_the_next_delivery_releases_no_mark() {
+        let mut history = History::fold([answered("0.b1.0:now")]);
+        assert_eq!(ask(&mut history, "0.b0", 0), Poll::Pending);
+        // Somebody waits for the delivery, and an operator is asked whether it may be made.
+        assert!(history.is_due("0.b1.0", Waker::noop()));
+        assert!(!history.release_marks());
+    }
+
+    #[test]
+    fn what_the_loser_of_a_race_recorded_counts_for_the_run() {
+        let marked = Mark::new("0.b1", 0, "m", (1, 2), false).marked(2);
+        let winner = "0.b0".to_owned();
+        let decided = RaceDecided { command: "0:race".to_owned().into(), winner };
+        let mut history = History::fold([marked.into(), decided.into(), answered("1:now")]);
+        assert_eq!(ask(&mut history, "", 1), Poll::Ready(Some(2)));
+        assert!(history.leftover().is_some_and(|record| record.command.name() != "m"));
+    }
+
+    #[test]
+    fn a_recorded_mark_is_neither_delivered_nor_left_over() {
+        let marked = Mark::new("", 0, "m", (1, 2), false).marked(2);
+        let history = History::fold([marked.into()]);
+        assert!(history.is_empty() && history.is_exhausted() && history.leftover().is_none());
+    }
+
+    #[test]
+    fn a_run_whose_workflow_has_ended_has_passed_every_mark() {
+        let mut history = History::fold([]);
+        history.end();
+        assert_eq!(ask(&mut history, "0.b0", 7), Poll::Ready(Some(1)));
+    }
+
+    #[test]
+    fn a_round_that_was_passed_is_not_recorded_and_one_that_kept_the_others_waiting_is() {
+        let round = |next| Mark::new("", next, "m", (1, 2), true);
+        let mut history = History::fold([begun("5:sleep")]);
+        assert_eq!(history.version(&round(3), Waker::noop()), Poll::Ready(Some(1)));
+        assert!(history.marks().take_unrecorded().is_empty());
+        assert!(!history.marks().all()[0].recorded);
+        assert_eq!(history.version(&round(6), Waker::noop()), Poll::Pending);
+        assert!(history.release_marks());
+        assert_eq!(history.marks().take_unrecorded()[0].command.as_str(), "v6:m");
+        assert_eq!(history.version(&round(6), Waker::noop()), Poll::Ready(Some(1)));
+        assert_eq!(history.version(&round(7), Waker::noop()), Poll::Pending);
     }
 }

@@ -144,7 +144,15 @@ macro_rules! build {
     };
 }
 
-build!(plain, cx, said, { said.push(say(cx, "foo").await?); }, {});
+build!(
+    plain,
+    cx,
+    said,
+    {
+        said.push(say(cx, "foo").await?);
+    },
+    {}
+);
 build!(
     added,
     cx,
@@ -219,5 +227,7 @@ build!(
         said.push(say(cx, "hello").await?);
         said.push(say(cx, "baz").await?);
     },
-    { said.push(say(cx, "tail").await?); }
+    {
+        said.push(say(cx, "tail").await?);
+    }
 );

@@ -162,7 +162,9 @@ async fn added_at(plain: &Journal, position: usize) -> Vec<String> {
     for later in (position..length).filter(|later| later == &position || later % 67 == 0) {
         let again = resume(&resumed.journal.first(later), "added").await;
         assert_eq!(words(&again.end).contains(&"foo".to_owned()), foo, "{position}, {later}");
-        let names = |marks: &BTreeSet<(String, u32)>| marks.iter().filter(|mark| mark.0 == "use-baz").cloned().collect::<Vec<_>>();
+        let names = |marks: &BTreeSet<(String, u32)>| {
+            marks.iter().filter(|mark| mark.0 == "use-baz").cloned().collect::<Vec<_>>()
+        };
         assert_eq!(names(&marked(&again.journal)), names(&known), "{position}, {later}");
     }
     said
@@ -202,9 +204,9 @@ async fn deploys(workflow: &str, cuts: [usize; 5]) {
         match resumed.end {
             RunEnd::Completed(_) => {}
             // The path is gone, as was said before, and the run waits for a build that has it.
-            RunEnd::Stopped(Fault::MarkOutOfRange { recorded: 1, from: 2, to: 2, .. } | Fault::Diverged(_))
-                if unfit =>
-            {
+            RunEnd::Stopped(
+                Fault::MarkOutOfRange { recorded: 1, from: 2, to: 2, .. } | Fault::Diverged(_),
+            ) if unfit => {
                 words(&resume(&resumed.journal, former).await.end);
                 return;
             }
@@ -216,7 +218,8 @@ async fn deploys(workflow: &str, cuts: [usize; 5]) {
 
 #[test]
 fn no_row_of_deploys_diverges() {
-    let mut runner = TestRunner::new(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() });
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runner
         .run(&(proptest::bool::ANY, proptest::array::uniform5(0_usize..200)), |(crowd, cuts)| {

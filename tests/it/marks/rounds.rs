@@ -62,7 +62,8 @@ async fn a_round_is_finished_as_it_was_begun_and_later_ones_take_the_new_path() 
     for position in 1..before.events.len() {
         let cut = before.first(position);
         let mails = cut.events.iter().filter(|event| event.kind() == "node_started");
-        let mails = mails.filter(|event| event.command().is_some_and(|c| c.place().parse::<u32>().unwrap() % 2 == 1));
+        let mails =
+            mails.filter(|event| event.command().is_some_and(|c| c.place().parse::<u32>().unwrap() % 2 == 1));
         let old = mails.count();
         let (said, after) = resume(&cut, "after").await;
         let rounds: Vec<&str> = said.iter().skip(1).step_by(2).map(String::as_str).collect();
