@@ -20,6 +20,7 @@ pub(crate) async fn say(cx: &mut StepCx, word: &str) -> Result<String> {
 /// and in a race, and `$tail` behind the last command of items and branches.
 macro_rules! build {
     ($module:ident, $cx:ident, $said:ident, { $($place:tt)* }, { $($tail:tt)* }) => {
+        #[allow(dead_code, reason = "a build is found by its name in a journal, and not called")]
         pub(crate) mod $module {
             use super::*;
 
