@@ -45,6 +45,7 @@ pages! {
     history_format = "history-format"
     ids = "ids"
     logging = "logging"
+    marks = "marks"
     operating = "operating"
     people = "people"
     sql = "sql"
@@ -58,4 +59,5 @@ codes! {
     AE0014 AE0015 AE0016 AE0017 AE0018 AE0020 AE0021 AE0022 AE0023 AE0024 AE0025 AE0026 AE0027 AE0028
     AE0101 AE0102 AE0103 AE0104 AE0105 AE0106 AE0107 AE0108 AE0109 AE0110 AE0111 AE0112 AE0113
     AE0114 AE0115 AE0116 AE0117 AE0118 AE0119 AE0120 AE0121 AE0122 AE0123
+    AE0130 AE0131
 }

@@ -3,8 +3,9 @@
 
 pub use aether_core::deps::{Deps, Need};
 pub use aether_core::engine::{
-    AdoptionCounts, AnyWorkflow, CheckReport, Defaults, EffectNeed, EngineBuilder, Fit, MissingNeed, OnUnfit,
-    ParkedPage, ParkedRun, RunCheck, RunVerdict, StartRun, Verified,
+    AdoptionCounts, AnyWorkflow, ChangeAdvice, ChangePlace, ChangeReport, CheckReport, Defaults, EffectNeed,
+    EngineBuilder, Fit, MissingNeed, OnUnfit, ParkedPage, ParkedRun, RunCheck, RunGroup, RunVerdict,
+    StartRun, Verified, VersionUse,
 };
 pub use aether_core::environment::Environment;
 pub use aether_core::limits::Limits;

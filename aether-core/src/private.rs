@@ -9,8 +9,8 @@ pub use inventory;
 
 pub use self::order::{GoneThrough, InAnyOrder, asked, asked_of};
 pub use crate::definition::def::{
-    Allow, Approval, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind, StepDef,
-    StepOptions, WorkflowDef,
+    Allow, Approval, Change, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind,
+    StepDef, StepOptions, WorkflowDef,
 };
 pub use crate::run::program::RegisteredWorkflow;
 pub use crate::step::body::{RegisteredStep, Step, Undo};

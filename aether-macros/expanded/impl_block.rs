@@ -151,6 +151,7 @@ impl ::aether::__private::Workflow for Agent_run {
                 kind: ::aether::__private::EdgeKind::Sequence,
             },
         ],
+        changes: &[],
         allows: &[],
     };
     type Input = Agent;

@@ -28,6 +28,7 @@ impl ::aether::__private::Workflow for flow {
         line: 1u32,
         states: &[],
         edges: &[],
+        changes: &[],
         allows: &[],
     };
     type Input = u32;

@@ -126,6 +126,7 @@ impl durable::__private::Workflow for triage {
                 kind: durable::__private::EdgeKind::Sequence,
             },
         ],
+        changes: &[],
         allows: &[],
     };
     type Input = (Ticket, ::std::string::String);

@@ -250,6 +250,7 @@ pub(crate) struct WorkflowPlan {
     pub(crate) fingerprint: String,
     pub(crate) states: Vec<State>,
     pub(crate) edges: Vec<Edge>,
+    pub(crate) changes: Vec<Change>,
     /// Types of values that the body takes from the program.
     pub(crate) needs: Vec<Type>,
     /// The body with every await behind the gate.
@@ -264,6 +265,17 @@ pub(crate) struct State {
     pub(crate) line: u32,
     pub(crate) column: u32,
     pub(crate) branch: Option<u16>,
+}
+
+/// A mark: where the code was changed while runs were open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) name: String,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    /// It has a version for each time it is asked for.
+    pub(crate) each: bool,
+    pub(crate) line: u32,
 }
 
 /// The shape of an awaited expression, as in `aether_core::def`.

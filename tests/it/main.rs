@@ -23,6 +23,7 @@ mod limits;
 mod lists;
 mod locks;
 mod logs;
+mod marks;
 mod names;
 mod open_waits;
 mod own_tables;

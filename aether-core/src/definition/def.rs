@@ -33,8 +33,25 @@ pub struct WorkflowDef {
     pub states: &'static [State],
     /// Every way from one state to the next.
     pub edges: &'static [Edge],
+    /// The marks of the body: where its code was changed while runs were open.
+    pub changes: &'static [Change],
     /// Checks that were switched off, with reasons.
     pub allows: &'static [Allow],
+}
+
+/// A mark of a workflow, `cx.version("use-baz", 1..=2)`: where its code was changed while runs were open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Name of the mark.
+    pub name: &'static str,
+    /// The lowest version that the code has a path for.
+    pub from: u32,
+    /// The highest one, which runs get that come to the mark for the first time.
+    pub to: u32,
+    /// Whether it has a version for each time it is asked for, as `cx.version_each` has, and not one for the run.
+    pub each: bool,
+    /// Line of its first place in the source.
+    pub line: u32,
 }
 
 /// One await of a workflow body.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::definition::def::{END, Edge, EdgeKind, START, State, StateKind, WorkflowDef};
+use crate::definition::def::{Change, END, Edge, EdgeKind, START, State, StateKind, WorkflowDef};
 
 /// The number of a branch closure and its states, each with its number.
 type Branch = (Option<u16>, Vec<(usize, &'static State)>);
@@ -24,6 +24,7 @@ impl WorkflowDef {
     ///         Edge { from: START, to: 0, kind: EdgeKind::Sequence },
     ///         Edge { from: 0, to: END, kind: EdgeKind::Sequence },
     ///     ],
+    ///     changes: &[],
     ///     allows: &[],
     /// };
     /// assert!(DEF.mermaid().contains("s0[\"search<br/>:3\"]"));
@@ -96,6 +97,7 @@ impl WorkflowDef {
     pub fn json(&self) -> Value {
         let states: Vec<Value> = self.states.iter().enumerate().map(state_json).collect();
         let edges: Vec<Value> = self.edges.iter().map(edge_json).collect();
+        let changes: Vec<Value> = self.changes.iter().map(change_json).collect();
         let allows: Vec<Value> =
             self.allows.iter().map(|allow| json!({"what": allow.what, "reason": allow.reason})).collect();
         json!({
@@ -108,6 +110,7 @@ impl WorkflowDef {
             "line": self.line,
             "states": states,
             "edges": edges,
+            "changes": changes,
             "allows": allows,
         })
     }
@@ -217,6 +220,10 @@ fn kind_name(kind: StateKind) -> &'static str {
     }
 }
 
+fn change_json(Change { name, from, to, each, line }: &Change) -> Value {
+    json!({"name": name, "from": from, "to": to, "each": each, "line": line})
+}
+
 fn edge_json(edge: &Edge) -> Value {
     let end = |number: u16| match number {
         START => json!("start"),
@@ -271,6 +278,7 @@ mod tests {
             edge(2, 3, EdgeKind::Sequence),
             edge(3, END, EdgeKind::Sequence),
         ],
+        changes: &[Change { name: "use-baz", from: 1, to: 2, each: false, line: 9 }],
         allows: &[Allow { what: "clock", reason: "for the log" }],
     };
 
@@ -335,5 +343,7 @@ mod tests {
         assert_eq!(json["edges"][6]["kind"], "early_return");
         assert_eq!(json["allows"][0]["reason"], "for the log");
         assert_eq!(json["version"], 2);
+        let change = serde_json::json!({"name": "use-baz", "from": 1, "to": 2, "each": false, "line": 9});
+        assert_eq!(json["changes"], serde_json::json!([change]));
     }
 }

@@ -23,6 +23,7 @@ mod decide;
 mod verify;
 
 mod adopt;
+mod changes;
 
 mod schedules;
 
@@ -52,6 +53,7 @@ pub use adopt::parked::{ParkedPage, ParkedRun};
 pub use adopt::unfit::OnUnfit;
 pub use build_error::{BuildError, PrepareError};
 pub use builder::EngineBuilder;
+pub use changes::{ChangeAdvice, ChangePlace, ChangeReport, RunGroup, VersionUse};
 pub use decide_error::{DecideError, NamedWait};
 pub use defaults::Defaults;
 pub use handle::{AnyWorkflow, RunError, RunHandle};

@@ -256,6 +256,9 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
         Run::new(Arc::clone(&inner.shared), origin)
     };
     let run = replayed(history);
+    if unwinding.as_ref().map(|it| &it.end).or(end.as_ref()).is_some_and(|end| !cuts_off(end)) {
+        run.history(History::end);
+    }
     // A run of its own: the workflow's code may have continued beyond the point where history was cut off.
     let unwinding = unwinding.map(|Unwinding { end, history }| {
         let unwound = replayed(History::default());

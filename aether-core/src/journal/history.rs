@@ -3,7 +3,7 @@
 //! Promise: a recorded answer goes only to the command that has its place, kind, name and arguments; answers are
 //! handed out in the order in which the workflow saw them first; no wildcard decides a match.
 
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,6 +13,7 @@ use crate::journal::event::{
     TransactionFinished,
 };
 use crate::journal::resources::Resources;
+use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::HashMap;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
@@ -334,6 +335,7 @@ pub struct History {
     suspended: bool,
     /// The code was not yet seen to ask for all that is recorded; until then nothing live may happen.
     unproven: bool,
+    marks: VersionMarks,
 }
 
 impl History {
@@ -383,6 +385,10 @@ impl History {
     }
 
     fn apply(&mut self, event: Event) {
+        // A mark is neither delivered nor left over, and says nothing of the code behind it.
+        if let Event::VersionMarked(marked) = event {
+            return self.marks.apply(marked);
+        }
         let Some(command) = event.command().cloned() else {
             self.suspended |= matches!(event, Event::RunWaiting(_));
             return;
@@ -428,14 +434,18 @@ impl History {
     /// What is recorded at `place`; marks it as asked for.
     pub fn request(&mut self, place: &str) -> Option<&CommandRecord> {
         let record = self.commands.get_mut(place)?;
-        if !std::mem::replace(&mut record.requested, true) && record.answer.is_none() {
+        let first = !std::mem::replace(&mut record.requested, true);
+        if first && record.answer.is_none() {
             for scope in scopes_of(place) {
                 if let Some(begun) = self.begun.get_mut(scope) {
                     *begun = begun.saturating_sub(1);
                 }
             }
+            if self.is_all_requested() {
+                self.marks.wake();
+            }
         }
-        Some(record)
+        self.commands.get(place)
     }
 
     /// Whether every recorded answer was handed out.
@@ -466,8 +476,11 @@ impl History {
             if let Some(waker) = self.waiting.get(next) {
                 waker.wake_by_ref();
             }
-        } else if !self.unproven {
-            self.prove();
+        } else {
+            self.marks.wake();
+            if !self.unproven {
+                self.prove();
+            }
         }
         self.commands.remove(place)
     }
@@ -506,6 +519,7 @@ impl History {
         let lost = |record: &CommandRecord| scopes.iter().any(|scope| record.command.is_within(scope));
         self.commands.retain(|_, record| record.requested || !lost(record));
         self.count_begun();
+        self.marks.wake();
     }
 
     /// One more than the highest number of an item of the `each` at `place` that has a command.
@@ -521,6 +535,48 @@ impl History {
     pub fn stuck_at(&self) -> Option<&CommandRecord> {
         let next = self.deliveries.get(self.delivered)?;
         if self.waiting.contains_key(next) { None } else { self.commands.get(next) }
+    }
+
+    /// Whether every recorded answer was delivered, and every command that was begun was requested again.
+    pub fn is_all_requested(&self) -> bool {
+        self.is_exhausted() && self.begun.get("").is_none_or(|begun| *begun == 0)
+    }
+
+    /// The version of the run at `mark`; `None` where the run comes to it for the first time. Pending while that is not
+    /// known; remembers whom to wake when it is.
+    pub fn version(&mut self, mark: &Mark, waker: &Waker) -> Poll<Option<u32>> {
+        if let Some(known) = self.marks.known(mark) {
+            return Poll::Ready(Some(known));
+        }
+        let commands = &self.commands;
+        let is_race = |record: &CommandRecord| matches!(record.answer, Some(RecordedResult::Race(_)));
+        let places = || commands.iter().map(|(place, record)| (&**place, is_race(record))).collect();
+        if self.marks.is_passed(mark, places) {
+            self.marks.pass(mark);
+            return Poll::Ready(Some(mark.from));
+        }
+        if self.is_all_requested() { Poll::Ready(None) } else { self.marks.wait(mark, waker) }
+    }
+
+    /// Releases the marks that wait where history cannot be requested without them: the run has passed them. Returns
+    /// whether there were any.
+    pub fn release_marks(&mut self) -> bool {
+        let released = self.marks.is_waiting()
+            && (self.stuck_at().is_some() || (self.is_exhausted() && !self.is_all_requested()));
+        if released {
+            self.marks.release();
+        }
+        released
+    }
+
+    /// The journal holds the end of the workflow.
+    pub fn end(&mut self) {
+        self.marks.end();
+    }
+
+    /// The run's marks.
+    pub fn marks(&mut self) -> &mut VersionMarks {
+        &mut self.marks
     }
 
     /// A command that waits for something history does not hold.

@@ -10,6 +10,7 @@ pub mod history;
 pub(crate) mod large_values;
 pub(crate) mod obligations;
 pub mod resources;
+pub mod version_marks;
 
 pub use frame::{CHAIN_START, ChainHash, Frame, JournalError, StoredFrame, chain, read_verified};
 pub use large_values::{BlobRef, LargeValue};

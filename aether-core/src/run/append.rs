@@ -121,7 +121,8 @@ impl Run {
         let mut state = self.lock();
         for event in events {
             state.obligations.apply(event);
-            if event.command().is_some() {
+            // A mark says nothing of the code behind it.
+            if event.command().is_some() && !matches!(event, Event::VersionMarked(_)) {
                 state.history.proceed();
             }
         }

@@ -138,6 +138,24 @@ pub enum Fault {
         /// The state it entered.
         to: StateName,
     },
+    /// The run has a version at a mark for which this code has no path.
+    #[error(
+        "run `{run}`: mark `{mark}` has version {recorded}, and this code knows versions {from} to {to}: a build whose range has {recorded} resumes the run; nothing of it was lost"
+    )]
+    MarkOutOfRange {
+        /// The run that stopped.
+        run: RunId,
+        /// Name of the mark.
+        mark: String,
+        /// The command that asked for it.
+        command: CommandId,
+        /// The version that the run has.
+        recorded: u32,
+        /// The lowest version that the code has a path for.
+        from: u32,
+        /// The highest one.
+        to: u32,
+    },
     /// The recorded input does not fit the workflow's signature.
     #[error("run `{run}`: the recorded input does not fit workflow `{workflow}`: {error}")]
     Input {
@@ -277,6 +295,7 @@ impl Fault {
             | Self::Unrecorded { .. }
             | Self::IllegalTransition { .. }
             | Self::Input { .. }
+            | Self::MarkOutOfRange { .. }
             | Self::NotProvided { .. }
             | Self::NoVerifier { .. }
             | Self::NoTransactions { .. }
@@ -304,6 +323,7 @@ impl Fault {
             Self::NotProvided { command, .. }
             | Self::NoVerifier { command, .. }
             | Self::NoTransactions { command, .. }
+            | Self::MarkOutOfRange { command, .. }
             | Self::StepNotLinked { command, .. } => {
                 (Some(ParkedAt { command: command.clone(), site: None }), None)
             }

@@ -159,6 +159,7 @@ impl Run {
         .await;
         // After the wait, and not before: a shutdown or a cancellation may have begun in the meantime.
         self.still_open().await;
+        self.record_passed_marks();
     }
 }
 

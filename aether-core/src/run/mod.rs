@@ -19,6 +19,7 @@ pub(crate) mod replayed_log;
 pub(crate) mod reply_receiver;
 pub(crate) mod shared;
 pub(crate) mod taken;
+pub(crate) mod version;
 
 pub use end::RunEnd;
 pub use fault::{CommandSummary, Divergence, Fault, StateName};

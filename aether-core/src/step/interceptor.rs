@@ -63,6 +63,12 @@ pub trait Interceptor: Send + Sync + Debug + 'static {
     /// Observes the value that a command of the workflow got where [`Interceptor::draw`] gave none.
     fn drawn(&self, _run: &RunId, _command: &CommandId, _answer: &RecordedResult) {}
 
+    /// The version of the run at a mark that it comes to for the first time, in place of the highest one. The command has
+    /// the name of the mark; `range` is the lowest and the highest version that the code has a path for.
+    fn version(&self, _run: &RunId, _mark: &CommandId, _range: (u32, u32)) -> Option<u32> {
+        None
+    }
+
     /// Wraps a body, or the answer of [`Interceptor::intercept`]. The returned future runs in its place, so one that is
     /// not polled to completion cuts the body off.
     fn around(

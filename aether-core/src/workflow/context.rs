@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use crate::definition::def::{Retry, START, StepOptions, WorkflowDef};
 use crate::journal::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
 use crate::journal::history::RecordedResult;
+use crate::journal::version_marks::Mark;
 use crate::perform::attempts::execute_step;
 use crate::perform::call::CallSpec;
 use crate::run::append::AppendExtras;
@@ -116,6 +117,20 @@ impl Cx {
             def: self.def,
             state: &mut self.state,
         }
+    }
+
+    /// A mark, and its ticket. It is named and takes no number, so that one more or less shifts no other command.
+    pub(crate) fn mark(&mut self, name: &str, range: (u32, u32), each: bool) -> (Mark, Ticket<'_>) {
+        let mark = Mark::new(&self.path, self.next, name, range, each);
+        let ticket = Ticket {
+            marks: Marks::default(),
+            command: mark.command.clone(),
+            run: Arc::clone(&self.run),
+            children: &self.children,
+            def: self.def,
+            state: &mut self.state,
+        };
+        (mark, ticket)
     }
 
     /// The next place in this scope.

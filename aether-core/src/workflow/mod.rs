@@ -22,6 +22,8 @@ mod compensate;
 
 pub(crate) mod config;
 
+mod version;
+
 pub(crate) mod definition;
 pub(crate) mod gate;
 pub(crate) mod ticket;

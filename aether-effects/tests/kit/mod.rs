@@ -35,6 +35,7 @@ macro_rules! workflow {
                     line: line!(),
                     states: &[],
                     edges: &[],
+                    changes: &[],
                     allows: &[],
                 };
             type Input = $in;

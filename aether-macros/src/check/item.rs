@@ -6,7 +6,7 @@ use quote::quote;
 use syn::ItemFn;
 
 use super::body::context::BodyContext;
-use super::body::{captures, iteration, linear, needs, visit};
+use super::body::{captures, iteration, linear, marks, needs, visit};
 use super::options::allow::allowed;
 use super::options::{read, rules};
 use super::signature::shape;
@@ -84,6 +84,7 @@ fn workflow(
     let fingerprint = fingerprint(&function);
     let cx = shape.context.as_ref().map(|context| context.ident.clone());
     let needs = needs::of_workflow(&function.block, cx.as_ref(), shape.owner.as_ref());
+    let changes = marks::of_workflow(&function.block, cx.as_ref(), &mut diagnostics);
     let states = gate::insert_gates(&mut function.block, &shape.krate, cx, &macros, &mut diagnostics);
     if states.len() >= usize::from(u16::MAX - 2) {
         diagnostics.report(
@@ -103,6 +104,7 @@ fn workflow(
         fingerprint,
         states,
         edges,
+        changes,
         needs,
         body: *function.block,
     })))

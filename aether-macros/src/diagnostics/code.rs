@@ -170,6 +170,12 @@ codes! {
     RACED_CHANGE = "AE0123",
         why: "a replay polls only the winner of a race, without what the losers changed, and branches that share a value see it in the order in which they continue",
         help: "return the value from the branch, `let found = cx.race((async |cx: &mut Cx| Some(look(cx).await), ..)).await`, and change the variable with it behind the await";
+    MARK = "AE0130",
+        why: "it is told before a deploy which open runs a build has no path for, so what a mark may answer stands in the definition of the workflow",
+        help: "write both as literals, the lowest version first: `cx.version(\"use-baz\", 1..=2)`";
+    MARK_TWICE = "AE0131",
+        why: "a name has one version in a run, and it could be one that only the other place has a path for",
+        help: "give every place of this name the same range and the same method, or give the second change a name of its own";
 }
 
 #[cfg(test)]

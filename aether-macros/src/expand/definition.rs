@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 use syn::Type;
 
 use super::names::private_path;
-use crate::plan::{Allow, Approval, Edge, Retry, Shape, State, StepPlan, Timeout};
+use crate::plan::{Allow, Approval, Change, Edge, Retry, Shape, State, StepPlan, Timeout};
 
 /// What a step declares.
 pub(crate) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
@@ -124,6 +124,7 @@ pub(crate) fn workflow_def(
     fingerprint: &str,
     states: &[State],
     edges: &[Edge],
+    changes: &[Change],
 ) -> TokenStream {
     let p = private_path(shape);
     let (name, doc, line) = (&shape.name, &shape.attrs.doc, shape.line);
@@ -131,6 +132,9 @@ pub(crate) fn workflow_def(
     let edges = edges.iter().map(|Edge { from, to, kind }| {
         let kind = variant_name(*kind);
         quote!(#p::Edge { from: #from, to: #to, kind: #p::EdgeKind::#kind })
+    });
+    let changes = changes.iter().map(|Change { name, from, to, each, line }| {
+        quote!(#p::Change { name: #name, from: #from, to: #to, each: #each, line: #line })
     });
     let allows = allows_literal(&shape.allows, &p);
     quote! {
@@ -144,6 +148,7 @@ pub(crate) fn workflow_def(
             line: #line,
             states: &[#(#states),*],
             edges: &[#(#edges),*],
+            changes: &[#(#changes),*],
             allows: #allows,
         }
     }

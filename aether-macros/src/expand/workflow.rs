@@ -31,7 +31,7 @@ pub(crate) fn workflow_item(plan: &WorkflowPlan) -> Expansion {
 pub(crate) fn workflow_stub(shape: &Shape) -> Expansion {
     let p = private_path(shape);
     let head = engine_fn_signature(shape, "run", "Cx", "Input");
-    let def = workflow_def(shape, 1, "", &[], &[]);
+    let def = workflow_def(shape, 1, "", &[], &[], &[]);
     let associated = associated_items(shape, &quote!(Input), &unreachable_codec_fns(shape));
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
@@ -47,7 +47,7 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let shape = &plan.shape;
     let p = private_path(shape);
     let GeneratedNames { cx, args, .. } = GeneratedNames::new();
-    let def = workflow_def(shape, plan.version, &plan.fingerprint, &plan.states, &plan.edges);
+    let def = workflow_def(shape, plan.version, &plan.fingerprint, &plan.states, &plan.edges, &plan.changes);
     let associated = associated_items(shape, &quote!(Input), &codec_fns(shape));
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
     let params = context.into_iter().chain(body_arguments(shape));

@@ -141,7 +141,10 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
         if woken.0.load(Ordering::Acquire) {
             return Poll::Pending;
         }
-        // 7
+        // 7; unless marks wait that the run has passed. They wake the task.
+        if run.release_marks() {
+            return Poll::Pending;
+        }
         if let Some(fault) = run.stuck() {
             return Poll::Ready(DriveEnd::Fault(fault));
         }

@@ -52,6 +52,7 @@ static FLOW: WorkflowDef = WorkflowDef {
     line: 0,
     states: &[],
     edges: &[],
+    changes: &[],
     allows: &[],
 };
 

@@ -65,6 +65,26 @@ impl<W: Workflow> Sim<W> {
         self.with(|settings| settings.id = id.into())
     }
 
+    /// Gives the run this version at the mark `name`, as if it had come there when the code was older. Without it a run gets
+    /// the highest version of the range.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::Sim;
+    /// # #[workflow] async fn price(cx: &mut Cx) -> Result<u32> {
+    /// # Ok(match cx.version("use-baz", 1..=2).await { 1 => 100, _ => 200 })
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// assert_eq!(Sim::new::<price>().run(()).await.assert_completed(), &200);
+    /// assert_eq!(Sim::new::<price>().mark("use-baz", 1).run(()).await.assert_completed(), &100);
+    /// # }
+    /// ```
+    pub fn mark(self, name: impl Into<String>, version: u32) -> Self {
+        self.script(|scripts| {
+            scripts.marks.insert(name.into(), version);
+        })
+    }
+
     /// Gives the run this much virtual time. Default 366 days.
     ///
     /// ```

@@ -294,6 +294,11 @@ impl Interceptor for StubDispatcher {
         self.draws().entry((run.clone(), command.clone())).or_insert_with(|| answer.clone());
     }
 
+    fn version(&self, run: &RunId, mark: &CommandId, range: (u32, u32)) -> Option<u32> {
+        let recorded = || Some(self.scripts.recorded.as_ref()?.version(run, mark, range.0));
+        self.scripts.marks.get(mark.name()).copied().or_else(recorded)
+    }
+
     fn around(
         &self,
         call: &BodyCall<'_>,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use aether_core::failure::{Failure, StepError};
 use aether_core::id::{CommandId, RunId};
-use aether_core::journal::event::{Event, SignalReceived};
+use aether_core::journal::event::{Event, SignalReceived, VersionMarked};
 use aether_core::journal::history::CommandRecord;
 use aether_core::journal::history::{History, RecordedResult};
 use aether_core::outcome::{FailureClass, Outcome};
@@ -26,6 +26,7 @@ pub(crate) struct RecordedAnswers {
     /// Scopes of branches that lost a race.
     races: Vec<(RunId, String, String)>,
     signals: Vec<SignalReceived>,
+    marks: Vec<(RunId, VersionMarked)>,
 }
 
 impl RecordedAnswers {
@@ -38,6 +39,7 @@ impl RecordedAnswers {
                     Event::RaceDecided(e) => {
                         answers.races.push((run.clone(), e.command.place().to_owned(), e.winner.clone()));
                     }
+                    Event::VersionMarked(e) => answers.marks.push((run.clone(), e.clone())),
                     Event::SignalReceived(e) if number == 0 => answers.signals.push(e.clone()),
                     _ => {}
                 }
@@ -62,6 +64,17 @@ impl RecordedAnswers {
     /// A recorded clock reading, UUID or random value.
     pub(crate) fn draw(&self, run: &RunId, command: &CommandId) -> Option<RecordedResult> {
         self.found(run, command)?.answer.clone()
+    }
+
+    /// The version that the run had at a mark; `lowest` where it passed the place before the mark was there.
+    pub(crate) fn version(&self, run: &RunId, mark: &CommandId, lowest: u32) -> u32 {
+        let of_this_run = self.marks.iter().filter(|(of, _)| of == run).map(|(_, marked)| marked);
+        let same = |marked: &&VersionMarked| {
+            // A mark of the whole run has no number in its place, and counts wherever it is asked for.
+            let of_the_run = mark.place().rsplit('.').next() == Some("v");
+            marked.command == *mark || (of_the_run && marked.change == mark.name())
+        };
+        of_this_run.filter(same).map(|marked| marked.version).next().unwrap_or(lowest)
     }
 
     /// What a body's call is answered with.

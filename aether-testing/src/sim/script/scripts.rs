@@ -20,6 +20,8 @@ pub(crate) struct Scripts {
     pub(crate) probes: BTreeMap<String, ProbeStub>,
     pub(crate) http: Vec<HttpScript>,
     pub(crate) models: ModelScripts,
+    /// Versions of marks, by name.
+    pub(crate) marks: BTreeMap<String, u32>,
     pub(crate) recorded: Option<Arc<RecordedAnswers>>,
 }
 

@@ -1,0 +1,6 @@
+//! Marks: `cx.version` in code that is changed while runs are open.
+
+mod builds;
+mod deploys;
+mod retirement;
+mod rounds;
