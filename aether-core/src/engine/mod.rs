@@ -41,6 +41,7 @@ mod lease_watch;
 pub(crate) mod needs;
 mod prepare;
 mod registry;
+mod same_input;
 mod worker;
 
 pub use build_error::{BuildError, PrepareError};

@@ -149,6 +149,8 @@ pub struct CommandRecord {
     pub outcome: Option<Outcome>,
     /// The answer.
     pub answer: Option<RecordedResult>,
+    /// Why the code that recorded the answer could not read it, where it could not.
+    pub unreadable: Option<String>,
     requested: bool,
 }
 
@@ -197,6 +199,7 @@ impl CommandRecord {
                 }
             }
             Event::AnswerRefused(_) => self.round += 1,
+            Event::ResultUnreadable(e) => self.unreadable = Some(e.reason),
             Event::CallbackAwaited(e) => {
                 self.round += u32::from(self.callback.is_some());
                 self.callback = Some((e.invocation, e.until));
@@ -297,6 +300,7 @@ impl CommandRecord {
             response: None,
             outcome: None,
             answer: None,
+            unreadable: None,
             requested: false,
         }
     }

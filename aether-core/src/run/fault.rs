@@ -3,6 +3,8 @@
 use crate::definition::def::END;
 use crate::inbox::error::SendError;
 use crate::journal::frame::JournalError;
+use crate::run::changes::ValueChanges;
+use crate::run::unreadable::Unreadable;
 use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::limits::OverLimit;
@@ -18,6 +20,9 @@ pub struct Divergence {
     pub recorded: Option<CommandSummary>,
     /// The command that the code requested; `None` where it never requested the recorded one.
     pub requested: Option<CommandSummary>,
+    /// Where the arguments differ, if the command is the same and its recorded arguments are known. Values that look like
+    /// secrets are masked.
+    pub changes: ValueChanges,
 }
 
 /// A command as error messages show it: one side of a [`Divergence`].
@@ -55,7 +60,8 @@ impl std::fmt::Display for Divergence {
                 write!(
                     f,
                     "the code asks for {requested} where history holds {recorded}, with other arguments"
-                )
+                )?;
+                if self.changes.is_empty() { Ok(()) } else { write!(f, ": {}", self.changes) }
             }
             (Some(recorded), Some(requested)) => {
                 write!(f, "the code asks for {requested} where history holds {recorded}")
@@ -105,6 +111,9 @@ pub enum Fault {
     /// Code and history do not agree.
     #[error(transparent)]
     Diverged(Box<Divergence>),
+    /// A recorded value is not readable by the code of today.
+    #[error(transparent)]
+    Unreadable(Box<Unreadable>),
     /// A verify run came to an effect that is not recorded.
     #[error("run `{run}`: {requested} is not recorded, and this replay executes nothing")]
     Unrecorded {

@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use crate::journal::history::History;
+use crate::run::changes::ValueChanges;
 use crate::run::claim::Run;
 use crate::run::fault::{CommandSummary, Divergence, Fault};
 use crate::run::matcher::recorded_side;
@@ -81,7 +82,8 @@ impl Run {
     }
 
     fn divergence(&self, recorded: CommandSummary, requested: Option<CommandSummary>) -> Fault {
-        Fault::Diverged(Box::new(Divergence { run: self.id.clone(), recorded: Some(recorded), requested }))
+        let (run, recorded) = (self.id.clone(), Some(recorded));
+        Fault::Diverged(Box::new(Divergence { run, recorded, requested, changes: ValueChanges::default() }))
     }
 
     /// Number of recorded answers, and of answers that were matched.

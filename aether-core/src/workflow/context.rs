@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use crate::definition::def::{Retry, START, StepOptions, WorkflowDef};
 use crate::journal::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
 use crate::journal::history::RecordedResult;
-use crate::perform::attempts::execute_step;
-use crate::perform::call::CallSpec;
+use crate::perform::attempts::{answer_step, execute_step};
+use crate::perform::call::{CallSpec, any_answer, ask_in_net};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -405,7 +405,8 @@ impl Cx {
         E: crate::step::recordable::RecordableError,
     {
         let name = name.into();
-        self.call(CallSpec { path: name.clone(), name, options, args, body })
+        let readable = readable::<O, E>;
+        self.call(CallSpec { path: name.clone(), name, options, args, body, readable })
     }
 
     pub(crate) fn call<O, E>(&mut self, mut call: CallSpec) -> BoxEffect<'_, Result<O, StepError<E>>>
@@ -417,8 +418,9 @@ impl Cx {
         ticket.marks.put_on(&mut call);
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
-            let answered = execute_step(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
-            decode_answer(&ticket, &answered)
+            let (run, command) = (&ticket.run, &ticket.command);
+            let (answered, recorded) = answer_step(Arc::clone(run), command.clone(), site.clone(), call).await;
+            read_recorded(run, command, "result", (recorded, site), || read_answer(&answered)).await
         })
     }
 
@@ -469,6 +471,7 @@ impl Cx {
             options: tool.def.options,
             args: Ok(args),
             body: Arc::clone(&tool.body),
+            readable: any_answer,
         };
         let mut ticket = self.ticket(tool.def.name);
         ticket.marks.put_on(&mut call);
@@ -493,15 +496,38 @@ fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
         .is_some_and(|claim| claim.irreversible)
 }
 
-/// Decodes an answer from the recorded bytes, on the first run as on every replay.
-fn decode_answer<O, E>(ticket: &Ticket<'_>, answered: &Answered) -> Result<O, StepError<E>>
+/// Reads an answer from the recorded bytes, on the first run as on every replay.
+pub(crate) fn read_answer<O, E>(answered: &Answered) -> Result<Result<O, StepError<E>>, PayloadError>
 where
     O: crate::step::recordable::Recordable,
     E: crate::step::recordable::RecordableError,
 {
     match answered {
-        Ok(value) => value.decode().map_err(|error| unreadable(ticket, &error)),
-        Err(error) => Err(error.decode().unwrap_or_else(|error| unreadable(ticket, &error))),
+        Ok(value) => value.decode().map(Ok),
+        Err(error) => error.decode().map(Err),
+    }
+}
+
+fn readable<O, E>(answered: &Answered) -> Result<(), PayloadError>
+where
+    O: crate::step::recordable::Recordable,
+    E: crate::step::recordable::RecordableError,
+{
+    read_answer::<O, E>(answered).map(drop)
+}
+
+/// Reads a recorded value that was readable when it was recorded. Where it is not any more, the code has changed: the run
+/// stops, and its workflow does not see an error.
+pub(crate) async fn read_recorded<T>(
+    run: &Run,
+    command: &CommandId,
+    what: &'static str,
+    sites: (Option<String>, Option<String>),
+    read: impl FnOnce() -> Result<T, PayloadError>,
+) -> T {
+    match ask_in_net(command.as_str(), read) {
+        Ok(value) => value,
+        Err(error) => run.unreadable(command, what, sites, error).await,
     }
 }
 
@@ -522,6 +548,7 @@ pub fn call_step<S: Step>(
         options: S::DEF.options,
         args,
         body: StepBody::<S>::shared(),
+        readable: readable::<S::Output, S::Error>,
     })
 }
 
