@@ -121,7 +121,8 @@ impl Engine {
     /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect of a run
     /// that has ended.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
-        let Replayed { run: replayed, workflow, drive_end, unwinding, end } = replay(&self.inner, run).await?;
+        let Replayed { run: replayed, workflow, drive_end, unwinding, end } =
+            replay(&self.inner, run).await?;
         // The event with which the workflow ended; where steps were undone, the run's own end came later.
         let workflow_end = unwinding.as_ref().map(|(workflow_end, _)| workflow_end).or(end.as_ref());
         let cut_off = workflow_end.is_some_and(cuts_off);
@@ -283,5 +284,10 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
 
 /// A divergence that names no commands: the results differ.
 pub(crate) fn other_result(run: &RunId) -> Fault {
-    Fault::Diverged(Box::new(Divergence { run: run.clone(), recorded: None, requested: None, changes: ValueChanges::default() }))
+    Fault::Diverged(Box::new(Divergence {
+        run: run.clone(),
+        recorded: None,
+        requested: None,
+        changes: ValueChanges::default(),
+    }))
 }

@@ -16,7 +16,9 @@ use crate::vocabulary::payload::Answered;
 
 impl StepCall {
     /// The outcome that the effect store held for this attempt when the run was claimed, if it belongs to this call.
-    pub(crate) async fn take_stored_outcome(&mut self) -> Option<(StoredEffect, Vec<Event>, Vec<LargeValue>)> {
+    pub(crate) async fn take_stored_outcome(
+        &mut self,
+    ) -> Option<(StoredEffect, Vec<Event>, Vec<LargeValue>)> {
         let effect = self.run.take_effect(|| self.key())?;
         let _in_flight = self.run.in_flight();
         match effect_events(&*self.run.shared.store, &effect).await {
@@ -34,7 +36,8 @@ impl StepCall {
         });
         let Some(started) = started else { return true };
         let is_same = started.class == self.options.class
-            && (started.digest == self.digest || started.input.as_ref().is_some_and(|input| self.is_asked(input)));
+            && (started.digest == self.digest
+                || started.input.as_ref().is_some_and(|input| self.is_asked(input)));
         if is_same {
             self.take_recorded(Some(&started.digest), started.input.as_ref());
         }

@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use crate::journal::history::{CommandRecord, RecordedResult};
 use crate::policy::replay::{Consulted, Mode, Verdict};
-use crate::run::claim::Run;
 use crate::run::changes::ValueChanges;
+use crate::run::claim::Run;
 use crate::run::fault::{CommandSummary, Divergence, Fault};
 use crate::run::requested::Requested;
 use crate::vocabulary::id::CommandId;
@@ -131,7 +131,8 @@ impl Run {
         recorded: Option<CommandSummary>,
         requested: Option<CommandSummary>,
     ) -> T {
-        let divergence = Divergence { run: self.id.clone(), recorded, requested, changes: ValueChanges::default() };
+        let divergence =
+            Divergence { run: self.id.clone(), recorded, requested, changes: ValueChanges::default() };
         self.stop(Fault::Diverged(Box::new(divergence))).await
     }
 

@@ -567,7 +567,8 @@ async fn commit(
     let mut events = vec![committed.into()];
     events.append(&mut ending(command, name, &answered));
     events.extend(also);
-    let unreadable = ask_in_net(command.as_str(), || readable(&answered)).err().map(|error| error.to_string());
+    let unreadable =
+        ask_in_net(command.as_str(), || readable(&answered)).err().map(|error| error.to_string());
     events.extend(unreadable.clone().map(|reason| {
         let command = command.clone();
         ResultUnreadable { command, reason }.into()

@@ -419,7 +419,8 @@ impl Cx {
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let (run, command) = (&ticket.run, &ticket.command);
-            let (answered, recorded) = answer_step(Arc::clone(run), command.clone(), site.clone(), call).await;
+            let (answered, recorded) =
+                answer_step(Arc::clone(run), command.clone(), site.clone(), call).await;
             read_recorded(run, command, "result", (recorded, site), || read_answer(&answered)).await
         })
     }
