@@ -80,6 +80,9 @@ fn keeps(recorded: &Value, written: &Value) -> bool {
             recorded.len() == written.len()
                 && recorded.iter().zip(written).all(|(recorded, written)| keeps(recorded, written))
         }
+        // Serde reads an array as a struct, too.
+        (Value::Object(recorded), _) => recorded.is_empty(),
+        (Value::Array(recorded), _) => recorded.is_empty(),
         _ => true,
     }
 }
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_no_type_reads_is_told_for_each() {
-        let error = read("[]").unwrap_err().to_string();
+        let error = read("true").unwrap_err().to_string();
         assert!(error.contains("as `OldReceipt`") && error.starts_with("invalid type"), "{error}");
         let error = read(r#"{"cents":"7"}"#).unwrap_err().to_string();
         assert!(error.contains("missing field `euros`"), "{error}");

@@ -25,7 +25,8 @@ use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::vocabulary::waiting::{Waiting, millis};
-use crate::workflow::context::{Cx, read_recorded};
+use crate::workflow::context::Cx;
+use crate::workflow::reading::{Sites, read_recorded};
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
 
@@ -194,9 +195,6 @@ impl Cx {
         }))
     }
 }
-
-/// Where a command stood in the source that recorded it, and where it is now.
-type Sites = (Option<String>, Option<String>);
 
 /// A question while it is being asked.
 struct Asking<'c> {

@@ -14,11 +14,9 @@ use std::task::{Context, Poll};
 use futures_util::FutureExt as _;
 
 use crate::journal::event::{
-    ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, ResultUnreadable,
-    StepCommitted,
+    ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted,
 };
 use crate::journal::history::{CommandRecord, RecordedResult};
-use crate::perform::call::ask_in_net;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
@@ -33,9 +31,10 @@ use crate::vocabulary::id::{CommandId, RunId, RunIdError};
 use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
-use crate::workflow::context::{Cx, read_answer, read_recorded};
+use crate::workflow::context::Cx;
 use crate::workflow::definition::Workflow;
 use crate::workflow::gate::{BoxEffect, Effect, recorded_wrapper};
+use crate::workflow::reading::{Sites, read_answer, read_recorded, unreadable};
 use crate::workflow::ticket::Ticket;
 
 /// How a child is started.
@@ -364,9 +363,6 @@ async fn about_child(
     (answered, (None, site))
 }
 
-/// Where a command stood in the source that recorded it, and where it is now.
-type Sites = (Option<String>, Option<String>);
-
 struct ChildCall<'a> {
     run: &'a Arc<Run>,
     command: &'a CommandId,
@@ -567,14 +563,10 @@ async fn commit(
     let mut events = vec![committed.into()];
     events.append(&mut ending(command, name, &answered));
     events.extend(also);
-    let unreadable =
-        ask_in_net(command.as_str(), || readable(&answered)).err().map(|error| error.to_string());
-    events.extend(unreadable.clone().map(|reason| {
-        let command = command.clone();
-        ResultUnreadable { command, reason }.into()
-    }));
+    let (reason, unreadable) = unreadable(command, || readable(&answered)).unzip();
+    events.extend(unreadable);
     run.append_large(events, AppendExtras::default()).await;
-    match unreadable {
+    match reason {
         Some(reason) => Err(StepError::Unrecordable(run.failure(command, reason)).recorded()),
         None => answered,
     }

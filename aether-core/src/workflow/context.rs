@@ -14,7 +14,7 @@ use crate::definition::def::{Retry, START, StepOptions, WorkflowDef};
 use crate::journal::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
 use crate::journal::history::RecordedResult;
 use crate::perform::attempts::{answer_step, execute_step};
-use crate::perform::call::{CallSpec, any_answer, ask_in_net};
+use crate::perform::call::{CallSpec, any_answer};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -29,8 +29,9 @@ use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::limits::OverLimit;
 use crate::vocabulary::outcome::EffectClass;
-use crate::vocabulary::payload::{Answered, Payload, PayloadError};
+use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::workflow::gate::{BoxEffect, WorkflowCode};
+use crate::workflow::reading::{read_answer, read_recorded, readable};
 use crate::workflow::ticket::{Marks, Ticket};
 
 /// The context of a workflow or of one of its branches: every contact of a workflow with the world goes through it.
@@ -495,41 +496,6 @@ fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
         .ok()
         .and_then(|args| args.decode::<ClaimsIrreversible>().ok())
         .is_some_and(|claim| claim.irreversible)
-}
-
-/// Reads an answer from the recorded bytes, on the first run as on every replay.
-pub(crate) fn read_answer<O, E>(answered: &Answered) -> Result<Result<O, StepError<E>>, PayloadError>
-where
-    O: crate::step::recordable::Recordable,
-    E: crate::step::recordable::RecordableError,
-{
-    match answered {
-        Ok(value) => value.decode().map(Ok),
-        Err(error) => error.decode().map(Err),
-    }
-}
-
-fn readable<O, E>(answered: &Answered) -> Result<(), PayloadError>
-where
-    O: crate::step::recordable::Recordable,
-    E: crate::step::recordable::RecordableError,
-{
-    read_answer::<O, E>(answered).map(drop)
-}
-
-/// Reads a recorded value that was readable when it was recorded. Where it is not any more, the code has changed: the run
-/// stops, and its workflow does not see an error.
-pub(crate) async fn read_recorded<T>(
-    run: &Run,
-    command: &CommandId,
-    what: &'static str,
-    sites: (Option<String>, Option<String>),
-    read: impl FnOnce() -> Result<T, PayloadError>,
-) -> T {
-    match ask_in_net(command.as_str(), read) {
-        Ok(value) => value,
-        Err(error) => run.unreadable(command, what, sites, error).await,
-    }
 }
 
 fn unreadable<E>(ticket: &Ticket<'_>, error: &PayloadError) -> StepError<E> {

@@ -16,8 +16,9 @@ use crate::step::recordable::Recordable;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
-use crate::workflow::context::{Cx, read_recorded};
+use crate::workflow::context::Cx;
 use crate::workflow::gate::{Effect, WorkflowCode};
+use crate::workflow::reading::read_recorded;
 use crate::workflow::ticket::Ticket;
 
 impl Cx {

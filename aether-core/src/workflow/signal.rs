@@ -9,9 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::inbox::topics::signal_topic;
-use crate::journal::event::{Event, ResultUnreadable, SignalReceived, WaitCompleted, WaitStarted};
+use crate::journal::event::{Event, SignalReceived, WaitCompleted, WaitStarted};
 use crate::journal::history::{Expired, RecordedResult};
-use crate::perform::call::ask_in_net;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
@@ -23,7 +22,8 @@ use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::waiting::Waiting;
-use crate::workflow::context::{Cx, read_recorded};
+use crate::workflow::context::Cx;
+use crate::workflow::reading::{read_recorded, unreadable};
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
 
@@ -88,7 +88,7 @@ async fn receive<T: Recordable>(
         return Err(StepError::Unrecordable(run.failure(&command, over)));
     }
     let class = EffectClass::Human;
-    let (value, unreadable) = match run.request(&command, class, None, site.clone()).await {
+    let (value, reason) = match run.request(&command, class, None, site.clone()).await {
         Matched::Answered => {
             let record = run.next_delivery(&command).await;
             match (record.answer, record.unreadable) {
@@ -113,7 +113,7 @@ async fn receive<T: Recordable>(
             receive_or_expire::<T>(&run, &command, &name, (until, limit)).await
         }
     };
-    match (value, unreadable) {
+    match (value, reason) {
         (_, Some(reason)) => Err(StepError::Unrecordable(run.failure(&command, reason))),
         (Ok(value), None) => {
             value.decode().map_err(|error| StepError::Unrecordable(run.failure(&command, error)))
@@ -154,12 +154,9 @@ async fn receive_or_expire<T: Recordable>(
     let expired = Expired::under(limit);
     let limit_ms = expired.limit_ms.filter(|_| value.is_none());
     events.push(WaitCompleted { command: command.clone(), value: value.clone(), limit_ms }.into());
-    let read = |value: &Payload| ask_in_net(command.as_str(), || value.decode::<T>().map(drop)).err();
-    let unreadable = value.as_ref().and_then(read).map(|error| error.to_string());
-    events.extend(unreadable.clone().map(|reason| {
-        let command = command.clone();
-        ResultUnreadable { command, reason }.into()
-    }));
+    let read = |value: &Payload| unreadable(command, || value.decode::<T>().map(drop));
+    let (reason, unreadable) = value.as_ref().and_then(read).unzip();
+    events.extend(unreadable);
     run.append_large(events, extras).await;
-    (value.ok_or(expired), unreadable)
+    (value.ok_or(expired), reason)
 }

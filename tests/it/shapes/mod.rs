@@ -2,6 +2,7 @@
 //! their types; journals of the old build are cut at every event and resumed by another one.
 
 mod compatible;
+mod models;
 mod moved;
 mod new;
 mod old;
