@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use crate::run::claim::Run;
-use crate::run::fault::Fault;
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::payload::PayloadError;
 
@@ -45,19 +43,3 @@ impl fmt::Display for Unreadable {
 }
 
 impl std::error::Error for Unreadable {}
-
-impl Run {
-    /// Stops the run: the recorded value of `command` is not readable by its code. The sites are those of the recording and
-    /// of today.
-    pub(crate) async fn unreadable<T>(
-        &self,
-        command: &CommandId,
-        what: &'static str,
-        (recorded_site, site): (Option<String>, Option<String>),
-        error: PayloadError,
-    ) -> T {
-        let (run, command) = (self.id.clone(), command.clone());
-        let unreadable = Unreadable { run, command, what, recorded_site, site, error };
-        self.stop(Fault::Unreadable(Box::new(unreadable))).await
-    }
-}
