@@ -112,6 +112,24 @@ pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute::test::compile(options.into(), item.into()).into()
 }
 
+/// Lets a type be read from what older builds recorded for it.
+///
+/// `#[accepts(OldReceipt, OlderReceipt)]` stands on a struct or an enum, above its `#[derive(Deserialize)]`, and each type
+/// that it names converts: `impl From<OldReceipt> for Receipt`. A recorded value is read as the type is declared today. Where
+/// that fails, or would drop members of the value, the former types are tried in order. It holds wherever the type is
+/// recorded: in arguments, results, signals, answers, plans, configuration, and inside other types.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `crate = "path"` | where the `aether` crate is |
+///
+/// # Errors
+/// `AE0040` on anything that cannot be read so; `docs/diagnostics` tells more about it.
+#[proc_macro_attribute]
+pub fn accepts(options: TokenStream, item: TokenStream) -> TokenStream {
+    attribute::accepts::compile(options.into(), item.into()).into()
+}
+
 fn run(kind: parse::kind::Kind, options: TokenStream, item: TokenStream) -> TokenStream {
     attribute::item::compile(kind, options.into(), item.into()).into()
 }

@@ -32,6 +32,7 @@ mod recordings;
 mod retries;
 mod schedules;
 mod seeds;
+mod shapes;
 mod side_by_side;
 mod sim;
 mod sim_crashes;

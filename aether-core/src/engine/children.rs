@@ -11,6 +11,7 @@ use crate::engine::advance::load::stored_end;
 use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::inner::Inner;
 use crate::engine::operate::send_end_request;
+use crate::engine::same_input::has_input;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::run::end::RunEnd;
@@ -70,8 +71,8 @@ impl Children for ChildRuns {
                 _ if existing.workflow != workflow.def.name => {
                     ChildStart::Taken(format!("a run of workflow `{}`", existing.workflow))
                 }
-                _ if existing.digest != digest => ChildStart::Taken("a child with another input".into()),
-                _ => ChildStart::Runs,
+                _ if has_input(&inner, &existing, &workflow, &digest).await? => ChildStart::Runs,
+                _ => ChildStart::Taken("a child with another input".into()),
             })
         })
     }

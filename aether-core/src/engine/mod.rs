@@ -45,6 +45,7 @@ mod lease_watch;
 pub(crate) mod needs;
 mod prepare;
 mod registry;
+mod same_input;
 mod worker;
 
 pub use adopt::check::{CheckReport, RunCheck, RunVerdict};

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Engine, Inner, now};
+use crate::engine::same_input::has_input;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::records::{Created, RunRecord};
@@ -249,7 +250,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             // Before the run can end: its cell lives as long as a handle, and the end is delivered through it.
             let handle = self.engine.handle_of(id);
             if let Created::Existing(existing) = create_run(inner, new, None).await? {
-                same_run(&existing, workflow, &digest)?;
+                same_run(inner, &existing, &registered, &digest).await?;
                 inner.wake_scheduler.notify_one();
             }
             Ok(handle)
@@ -257,15 +258,20 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
     }
 }
 
-fn same_run(existing: &RunRecord, workflow: &str, digest: &Digest) -> Result<(), StartError> {
+async fn same_run(
+    inner: &Inner,
+    existing: &RunRecord,
+    workflow: &RegisteredWorkflow,
+    digest: &Digest,
+) -> Result<(), StartError> {
     let difference = if existing.parent.is_some() {
         "a parent: it is a child run"
-    } else if existing.workflow != workflow {
+    } else if existing.workflow != workflow.def.name {
         "another workflow"
-    } else if existing.digest != *digest {
-        "another input"
-    } else {
+    } else if has_input(inner, existing, workflow, digest).await? {
         return Ok(());
+    } else {
+        "another input"
     };
     Err(StartError::IdTaken { run: existing.id.clone(), workflow: existing.workflow.clone(), difference })
 }

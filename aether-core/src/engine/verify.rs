@@ -14,10 +14,11 @@ use crate::engine::inner::{Engine, Inner};
 use crate::journal::event::Event;
 use crate::journal::history::History;
 use crate::policy::replay::Mode;
+use crate::run::changes::ValueChanges;
 use crate::run::claim::{Origin, Run};
 use crate::run::end::RunEnd;
 use crate::run::fault::{CommandSummary, Divergence, Fault};
-use crate::run::program::Completion;
+use crate::run::program::{Completion, RegisteredWorkflow};
 use crate::store::error::StoreError;
 use crate::store::open_waits::OpenWaits;
 use crate::vocabulary::failure::Failure;
@@ -126,7 +127,7 @@ impl Engine {
 
 /// As [`Engine::verify`].
 pub(crate) async fn verified(inner: &Arc<Inner>, run: &RunId) -> Result<Verified, VerifyError> {
-    let Replayed { run: replayed, drive_end, unwinding, end } = replay(inner, run).await?;
+    let Replayed { run: replayed, workflow, drive_end, unwinding, end } = replay(inner, run).await?;
     // The event with which the workflow ended; where steps were undone, the run's own end came later.
     let workflow_end = unwinding.as_ref().map(|(workflow_end, _)| workflow_end).or(end.as_ref());
     let cut_off = workflow_end.is_some_and(cuts_off);
@@ -155,7 +156,7 @@ pub(crate) async fn verified(inner: &Arc<Inner>, run: &RunId) -> Result<Verified
     }
     if let (Some(produced), Some(workflow_end)) = (produced, workflow_end)
         && !cut_off
-        && produced != without_uncompensated(workflow_end.clone())
+        && !is_same_end(&workflow, &produced, without_uncompensated(workflow_end.clone()))
     {
         return Err(other_result(run).into());
     }
@@ -204,6 +205,21 @@ fn without_uncompensated(mut event: Event) -> Event {
     event
 }
 
+/// Whether the code leads to the recorded end; a result may be recorded in an older encoding.
+fn is_same_end(workflow: &RegisteredWorkflow, produced: &Event, recorded: Event) -> bool {
+    match (produced, recorded) {
+        (Event::RunCompleted(produced), Event::RunCompleted(mut recorded)) => {
+            if produced.result != recorded.result
+                && let Ok(Ok(normal)) = in_net(|| workflow.normal_output(&recorded.result))
+            {
+                recorded.result = normal;
+            }
+            *produced == recorded
+        }
+        (produced, recorded) => *produced == recorded,
+    }
+}
+
 /// Whether a run was ended from outside of its workflow: cancelled, terminated, or failed permanently because of a
 /// resource.
 fn cuts_off(end: &Event) -> bool {
@@ -219,6 +235,7 @@ fn cuts_off(end: &Event) -> bool {
 /// A run that was replayed without executing anything, up to the end of its workflow.
 pub(crate) struct Replayed {
     pub(super) run: Arc<Run>,
+    pub(super) workflow: RegisteredWorkflow,
     /// How driving its workflow ended.
     pub(super) drive_end: DriveEnd,
     /// The event with which its workflow ended, and the run as of then, where its steps were undone.
@@ -270,10 +287,15 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
             .map_err(|message| Fault::Panicked { run: id.clone(), message })?
             .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
     let drive_end = drive(&run, body).await;
-    Ok(Replayed { run, drive_end, unwinding, end })
+    Ok(Replayed { run, workflow, drive_end, unwinding, end })
 }
 
 /// A divergence that names no commands: the results differ.
 pub(crate) fn other_result(run: &RunId) -> Fault {
-    Fault::Diverged(Box::new(Divergence { run: run.clone(), recorded: None, requested: None }))
+    Fault::Diverged(Box::new(Divergence {
+        run: run.clone(),
+        recorded: None,
+        requested: None,
+        changes: ValueChanges::default(),
+    }))
 }

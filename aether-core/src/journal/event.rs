@@ -549,6 +549,13 @@ events! {
         /// The code.
         code: RunCode,
     }
+    /// The code that recorded an answer could not read it itself: it saw a step error, and so does every replay.
+    62 ResultUnreadable {
+        /// The command.
+        command: CommandId,
+        /// What the decoder said.
+        reason: String,
+    }
 }
 
 /// What became of an invocation whose outcome was unknown.

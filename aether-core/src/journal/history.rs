@@ -150,6 +150,8 @@ pub struct CommandRecord {
     pub outcome: Option<Outcome>,
     /// The answer.
     pub answer: Option<RecordedResult>,
+    /// Why the code that recorded the answer could not read it, where it could not.
+    pub unreadable: Option<String>,
     requested: bool,
 }
 
@@ -198,6 +200,7 @@ impl CommandRecord {
                 }
             }
             Event::AnswerRefused(_) => self.round += 1,
+            Event::ResultUnreadable(e) => self.unreadable = Some(e.reason),
             Event::CallbackAwaited(e) => {
                 self.round += u32::from(self.callback.is_some());
                 self.callback = Some((e.invocation, e.until));
@@ -300,6 +303,7 @@ impl CommandRecord {
             response: None,
             outcome: None,
             answer: None,
+            unreadable: None,
             requested: false,
         }
     }

@@ -21,12 +21,13 @@ use crate::run::fault::CommandSummary;
 use crate::run::log;
 use crate::run::matcher::Matched;
 use crate::run::replayed_log::ComputedAgain;
+use crate::run::requested::{Requested, is_same};
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
-use crate::vocabulary::payload::{Answered, Digest};
+use crate::vocabulary::payload::{Answered, Digest, Payload};
 
 /// Answers a step call.
 pub(crate) async fn execute_step(
@@ -35,31 +36,52 @@ pub(crate) async fn execute_step(
     site: Option<String>,
     call: CallSpec,
 ) -> Answered {
-    let args = match call.args {
-        Ok(args) => args,
-        Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error)).recorded()),
-    };
-    if let Err(over) = run.shared.limits.check_name("step's name", &call.name) {
-        return Err(StepError::Unrecordable(run.failure(&command, over)).recorded());
+    answer_step(run, command, site, call).await.0
+}
+
+/// As [`execute_step`]; also returns where the step stood in the source that recorded the answer.
+pub(crate) async fn answer_step(
+    run: Arc<Run>,
+    command: CommandId,
+    site: Option<String>,
+    call: CallSpec,
+) -> (Answered, Option<String>) {
+    match step_call(&run, command, site, call) {
+        Ok(mut step_call) => {
+            let answered = step_call.answer().await;
+            (answered, step_call.recorded_site)
+        }
+        Err(error) => (Err(error.recorded()), None),
     }
+}
+
+/// The call, unless it cannot be recorded.
+fn step_call(
+    run: &Arc<Run>,
+    command: CommandId,
+    site: Option<String>,
+    call: CallSpec,
+) -> Result<StepCall, StepError<Payload>> {
+    let unrecordable = |error: &dyn std::fmt::Display| StepError::Unrecordable(run.failure(&command, error));
+    let args = call.args.map_err(|error| unrecordable(&error))?;
+    run.shared.limits.check_name("step's name", &call.name).map_err(|over| unrecordable(&over))?;
     if let Some(reason) = run.too_large(&args) {
-        return Err(StepError::Unrecordable(run.failure(&command, reason)).recorded());
+        return Err(unrecordable(&reason));
     }
-    let digest = match Digest::of(&args) {
-        Ok(digest) => digest,
-        Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error)).recorded()),
-    };
+    let digest = Digest::of(&args).map_err(|error| unrecordable(&error))?;
     let class = call.options.class;
     let mut step_call = StepCall {
-        run: Arc::clone(&run),
+        run: Arc::clone(run),
         command,
         name: call.name,
         path: call.path,
         options: call.options,
         args,
         body: call.body,
+        readable: call.readable,
         digest,
         site,
+        recorded_site: None,
         notes: Vec::new(),
         consumed: Vec::new(),
         round: 0,
@@ -76,40 +98,72 @@ pub(crate) async fn execute_step(
         unknown_tries: 0,
     };
     step_call.options.retry = Some(call.options.retry.unwrap_or_else(|| run.shared.retries.of(class)));
-    if class == EffectClass::Pure {
-        return ComputedAgain(Box::pin(step_call.compute())).await;
-    }
-    let command = &step_call.command;
-    match run.request(command, class, Some(&step_call.digest), step_call.site.clone()).await {
-        Matched::Answered => step_call.inject().await,
-        Matched::Begun(record) => {
-            run.wait_for_frontier(command).await;
-            let span = log::step_span(command, &step_call.name);
-            let resumed = async {
-                let next = step_call.resume(*record).await;
-                step_call.follow(next).await
-            };
-            resumed.instrument(span).await
-        }
-        Matched::New => {
-            if run.has_answer(command) {
-                return step_call.inject().await;
-            }
-            run.wait_for_frontier(command).await;
-            run.apply_backpressure().await;
-            let span = log::step_span(command, &step_call.name);
-            let made = async {
-                match step_call.permitted(None).await {
-                    Ok(()) => step_call.follow(Next::Again).await,
-                    Err(closed) => closed,
-                }
-            };
-            made.instrument(span).await
-        }
-    }
+    Ok(step_call)
 }
 
 impl StepCall {
+    /// Answers the call, from history or by its body.
+    async fn answer(&mut self) -> Answered {
+        let run = Arc::clone(&self.run);
+        if self.options.class == EffectClass::Pure {
+            return ComputedAgain(Box::pin(self.compute())).await;
+        }
+        match self.match_history().await {
+            Matched::Answered => self.inject().await,
+            Matched::Begun(record) => {
+                run.wait_for_frontier(&self.command).await;
+                let span = log::step_span(&self.command, &self.name);
+                let resumed = async {
+                    let next = self.resume(*record).await;
+                    self.follow(next).await
+                };
+                resumed.instrument(span).await
+            }
+            Matched::New => {
+                if run.has_answer(&self.command) {
+                    return self.inject().await;
+                }
+                run.wait_for_frontier(&self.command).await;
+                run.apply_backpressure().await;
+                let span = log::step_span(&self.command, &self.name);
+                let made = async {
+                    match self.permitted(None).await {
+                        Ok(()) => self.follow(Next::Again).await,
+                        Err(closed) => closed,
+                    }
+                };
+                made.instrument(span).await
+            }
+        }
+    }
+
+    /// Matches the call with history. Arguments that are recorded in an older encoding stay as they are recorded.
+    async fn match_history(&self) -> Matched {
+        let normalize = |recorded: &Payload| self.body.canonical_args(recorded);
+        let requested = Requested { args: &self.args, digest: &self.digest, normalize: &normalize };
+        let (digest, site) = (Some(&self.digest), self.site.clone());
+        self.run.request_with(&self.command, self.options.class, digest, Some(&requested), site).await
+    }
+
+    /// Whether `recorded` are the arguments of this call, in whatever encoding.
+    pub(crate) fn is_asked(&self, recorded: &Payload) -> bool {
+        is_same(recorded, &self.digest, &|recorded| self.body.canonical_args(recorded))
+    }
+
+    /// Takes over the recorded arguments, in whatever encoding they are: the body, the ledger, the business key and a person
+    /// who approves are about those. A model is asked what the code asks today.
+    pub(crate) fn take_recorded(&mut self, digest: Option<&Digest>, input: Option<&Payload>) {
+        let (Some(digest), Some(input)) = (digest, input) else { return };
+        if *digest == self.digest {
+            return;
+        }
+        if self.options.class == EffectClass::Llm {
+            self.emitted = false;
+        } else {
+            (self.args, self.digest) = (input.clone(), digest.clone());
+        }
+    }
+
     /// A pure step: no event, runs again on replay.
     async fn compute(&mut self) -> Answered {
         let side = || CommandSummary {
@@ -129,6 +183,8 @@ impl StepCall {
     async fn inject(&mut self) -> Answered {
         self.confirm_injected().await;
         let record = self.run.next_delivery(&self.command).await;
+        self.take_recorded(record.digest.as_ref(), record.input.as_ref());
+        self.recorded_site = record.site;
         let Some(RecordedResult::Step(result)) = record.answer else {
             return self.run.mismatched(&self.command, self.options.class, record.answer).await;
         };
@@ -143,7 +199,10 @@ impl StepCall {
             }
             self.run.append(events, AppendExtras::default());
         }
-        result
+        match record.unreadable {
+            Some(reason) => Err(self.not_read(&reason)),
+            None => result,
+        }
     }
 
     /// Follows what happens next until the step call is answered.
@@ -165,6 +224,8 @@ impl StepCall {
         self.emitted = record.emitted;
         self.attempt = record.failed_attempts;
         self.failures = Failures::recorded(&record);
+        self.take_recorded(record.digest.as_ref(), record.input.as_ref());
+        self.recorded_site.clone_from(&record.site);
         if let Err(closed) = self.permitted(Some(&record)).await {
             return Next::Done(closed);
         }

@@ -187,6 +187,16 @@ pub(crate) struct CallSpec {
     pub(crate) args: Result<Payload, PayloadError>,
     /// The step's function.
     pub(crate) body: Arc<dyn Body>,
+    /// Whether the caller can read an answer.
+    pub(crate) readable: Readable,
+}
+
+/// Whether an answer decodes into the caller's types.
+pub(crate) type Readable = fn(&Answered) -> Result<(), PayloadError>;
+
+/// For callers that take an answer as it is.
+pub(crate) const fn any_answer(_: &Answered) -> Result<(), PayloadError> {
+    Ok(())
 }
 
 impl CallSpec {
@@ -227,8 +237,11 @@ pub(crate) struct StepCall {
     pub(crate) options: StepOptions,
     pub(crate) args: Payload,
     pub(crate) body: Arc<dyn Body>,
+    pub(crate) readable: Readable,
     pub(crate) digest: Digest,
     pub(crate) site: Option<String>,
+    /// Where it stood in the source that recorded its answer.
+    pub(crate) recorded_site: Option<String>,
     /// Events that bodies reported and no append holds yet.
     pub(crate) notes: Vec<Event>,
     /// Inbox messages that the next append consumes.

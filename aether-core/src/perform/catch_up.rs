@@ -16,7 +16,9 @@ use crate::vocabulary::payload::Answered;
 
 impl StepCall {
     /// The outcome that the effect store held for this attempt when the run was claimed, if it belongs to this call.
-    pub(crate) async fn take_stored_outcome(&self) -> Option<(StoredEffect, Vec<Event>, Vec<LargeValue>)> {
+    pub(crate) async fn take_stored_outcome(
+        &mut self,
+    ) -> Option<(StoredEffect, Vec<Event>, Vec<LargeValue>)> {
         let effect = self.run.take_effect(|| self.key())?;
         let _in_flight = self.run.in_flight();
         match effect_events(&*self.run.shared.store, &effect).await {
@@ -27,11 +29,19 @@ impl StepCall {
 
     /// The key names run, command and attempt. Code that was changed before `node_started` was durable may ask for
     /// something else under the same key: then the outcome is not an answer to this call.
-    fn is_of_this_call(&self, events: &[Event]) -> bool {
-        events.iter().all(|event| match event {
-            Event::NodeStarted(e) => e.digest == self.digest && e.class == self.options.class,
-            _ => true,
-        })
+    fn is_of_this_call(&mut self, events: &[Event]) -> bool {
+        let started = events.iter().find_map(|event| match event {
+            Event::NodeStarted(e) => Some(e),
+            _ => None,
+        });
+        let Some(started) = started else { return true };
+        let is_same = started.class == self.options.class
+            && (started.digest == self.digest
+                || started.input.as_ref().is_some_and(|input| self.is_asked(input)));
+        if is_same {
+            self.take_recorded(Some(&started.digest), started.input.as_ref());
+        }
+        is_same
     }
 
     /// Phase two of an outcome with a large value, after a crash between the phases. Phase one, in
@@ -41,6 +51,10 @@ impl StepCall {
         &mut self,
         (effect, mut events, stored): (StoredEffect, Vec<Event>, Vec<LargeValue>),
     ) -> Next {
+        let unreadable = events.iter().find_map(|event| match event {
+            Event::ResultUnreadable(e) => Some(self.not_read(&e.reason)),
+            _ => None,
+        });
         let answered = final_outcome(&events);
         let row = if effect.status.is_some() { self.row(&effect.key).await } else { None };
         let recovered = Recovered { reported: &events, row: row.as_ref() };
@@ -72,7 +86,7 @@ impl StepCall {
         self.started = true;
         self.run.append(events, extras);
         match (answered, due) {
-            (Some(answered), _) => Next::Done(answered),
+            (Some(answered), _) => Next::Done(unreadable.map_or(answered, Err)),
             (None, due) => {
                 self.attempt = self.attempt.saturating_add(1);
                 self.wait_until(due.unwrap_or(self.run.now())).await;
@@ -126,8 +140,13 @@ impl StepCall {
         if outcome.is_complete() {
             events.push(self.step_committed(Some(invocation.key.clone())));
         }
+        // An outcome in the journal was made before, perhaps by other code, to which it was readable.
+        let answered = match invocation.finished {
+            None => self.check_read(result, &mut events),
+            Some(_) => result,
+        };
         self.run.append_large(events, extras).await;
-        result
+        answered
     }
 }
 

@@ -44,8 +44,9 @@ impl StepCall {
         events.push(CommandCommitted { command, outcome, result, error: None, caught_up: false }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());
         events.push(self.step_committed(key));
+        let answered = self.check_read(Ok(value), &mut events);
         self.end_attempt(events, extras).await;
-        Ok(value)
+        answered
     }
 
     /// Records a final failure. `ledger` is the new status of the invocation, if one was started.
@@ -66,8 +67,9 @@ impl StepCall {
         events.extend(self.compensation(outcome, None));
         events.push(self.failed(outcome, repeated));
         events.push(NodeFinished { command: self.command.clone() }.into());
+        let answered = self.check_read(Err(error), &mut events);
         self.end_attempt(events, extras).await;
-        Err(error)
+        answered
     }
 
     /// Appends what an attempt ended with. With a large value in it, there are two phases: first the outcome becomes

@@ -16,6 +16,7 @@ mod compensation;
 mod confirm;
 pub(crate) mod failures;
 mod heartbeat;
+mod reading;
 mod retry;
 mod transact;
 pub(crate) mod undo;

@@ -267,6 +267,8 @@ impl StepCall {
         if outcome.is_complete() {
             events.push(self.step_committed(None));
         }
+        // What a crash left was made before, perhaps by other code, to which it was readable.
+        let answered = if caught_up { answered } else { self.check_read(answered, &mut events) };
         self.run.append(events, AppendExtras::default());
         Next::Done(answered)
     }

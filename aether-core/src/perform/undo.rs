@@ -8,7 +8,7 @@ use crate::definition::def::StepDef;
 use crate::journal::event::StepCompensated;
 use crate::journal::obligations::PendingCompensation;
 use crate::perform::attempts::execute_step;
-use crate::perform::call::CallSpec;
+use crate::perform::call::{CallSpec, any_answer, ask_in_net};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -35,8 +35,21 @@ pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
     };
     let Ok(args) = pending.args.clone() else { return give_up(run, &pending, def.name) };
     let command = CommandId::new(&pending.place(), def.name);
-    let call =
-        CallSpec { name: def.name.into(), path: def.path.into(), options: def.options, args: Ok(args), body };
+    // Recorded when the step was committed, perhaps by other code. The world waits to be undone: not a failure of that.
+    if !run.has_answer(&command)
+        && let Err(error) = ask_in_net(def.path, || body.check(&args))
+    {
+        let sites = (None, Some(format!("{}:{}", def.file, def.line)));
+        return run.unreadable(&command, "call that undoes it, as arguments", sites, error).await;
+    }
+    let call = CallSpec {
+        name: def.name.into(),
+        path: def.path.into(),
+        options: def.options,
+        args: Ok(args),
+        body,
+        readable: any_answer,
+    };
     let answered: Answered = execute_step(Arc::clone(run), command.clone(), None, call).await;
     match answered {
         Ok(_) if run.with_obligations(|obligations| obligations.is_undone(undoes)) => {}

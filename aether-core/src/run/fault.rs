@@ -3,6 +3,8 @@
 use crate::definition::def::END;
 use crate::inbox::error::SendError;
 use crate::journal::frame::JournalError;
+use crate::run::changes::ValueChanges;
+use crate::run::unreadable::Unreadable;
 use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::code::{ParkedAt, RunCode};
 use crate::vocabulary::id::{CommandId, RunId};
@@ -19,6 +21,9 @@ pub struct Divergence {
     pub recorded: Option<CommandSummary>,
     /// The command that the code requested; `None` where it never requested the recorded one.
     pub requested: Option<CommandSummary>,
+    /// Where the arguments differ, if the command is the same and its recorded arguments are known. Values that look like
+    /// secrets are masked.
+    pub changes: ValueChanges,
 }
 
 /// A command as error messages show it: one side of a [`Divergence`].
@@ -56,7 +61,8 @@ impl std::fmt::Display for Divergence {
                 write!(
                     f,
                     "the code asks for {requested} where history holds {recorded}, with other arguments"
-                )
+                )?;
+                if self.changes.is_empty() { Ok(()) } else { write!(f, ": {}", self.changes) }
             }
             (Some(recorded), Some(requested)) => {
                 write!(f, "the code asks for {requested} where history holds {recorded}")
@@ -106,6 +112,9 @@ pub enum Fault {
     /// Code and history do not agree.
     #[error(transparent)]
     Diverged(Box<Divergence>),
+    /// A recorded value is not readable by the code of today.
+    #[error(transparent)]
+    Unreadable(Box<Unreadable>),
     /// A verify run came to an effect that is not recorded.
     #[error("run `{run}`: {requested} is not recorded, and this replay executes nothing")]
     Unrecorded {
@@ -296,6 +305,7 @@ impl Fault {
             | Self::IllegalTransition { .. }
             | Self::Input { .. }
             | Self::MarkOutOfRange { .. }
+            | Self::Unreadable(_)
             | Self::NotProvided { .. }
             | Self::NoVerifier { .. }
             | Self::NoTransactions { .. }
@@ -320,6 +330,11 @@ impl Fault {
         match self {
             Self::Diverged(found) => (found.recorded.as_ref().map(side), found.requested.as_ref().map(side)),
             Self::Unrecorded { requested, .. } => (None, Some(side(requested))),
+            Self::Unreadable(found) => {
+                let at =
+                    |site: &Option<String>| ParkedAt { command: found.command.clone(), site: site.clone() };
+                (Some(at(&found.recorded_site)), Some(at(&found.site)))
+            }
             Self::NotProvided { command, .. }
             | Self::NoVerifier { command, .. }
             | Self::NoTransactions { command, .. }

@@ -7,8 +7,10 @@ use std::task::Poll;
 
 use crate::journal::history::{CommandRecord, RecordedResult};
 use crate::policy::replay::{Consulted, Mode, Verdict};
+use crate::run::changes::ValueChanges;
 use crate::run::claim::Run;
 use crate::run::fault::{CommandSummary, Divergence, Fault};
+use crate::run::requested::Requested;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::net::in_net;
 use crate::vocabulary::outcome::EffectClass;
@@ -23,6 +25,19 @@ impl Run {
         digest: Option<&Digest>,
         site: Option<String>,
     ) -> Matched {
+        self.request_with(command, class, digest, None, site).await
+    }
+
+    /// As [`Run::request`]. Where the digests differ, `args` tell whether the recorded arguments are the same ones in an
+    /// older encoding.
+    pub(crate) async fn request_with(
+        &self,
+        command: &CommandId,
+        class: EffectClass,
+        digest: Option<&Digest>,
+        args: Option<&Requested<'_>>,
+        site: Option<String>,
+    ) -> Matched {
         let side = || CommandSummary {
             command: command.clone(),
             class,
@@ -33,21 +48,31 @@ impl Run {
         let compared = self.lock().history.request(command.place()).map(|found| {
             let same_class = found.class.is_none_or(|recorded| recorded == class);
             let same_digest = found.digest.is_none() || digest.is_none() || found.digest.as_ref() == digest;
-            if found.command != *command || !same_class || !same_digest {
-                return Err(recorded_side(found, class));
-            }
-            Ok(if found.answer.is_some() {
+            let matched = if found.answer.is_some() {
                 Matched::Answered
             } else {
                 Matched::Begun(Box::new(found.clone()))
-            })
+            };
+            if found.command == *command && same_class {
+                let recorded = (!same_digest).then(|| (found.input.clone(), recorded_side(found, class)));
+                return Ok((matched, recorded));
+            }
+            Err(recorded_side(found, class))
         });
         let matched = match compared {
             None => {
                 self.note_ahead(side);
                 Matched::New
             }
-            Some(Ok(matched)) => matched,
+            Some(Ok((matched, None))) => matched,
+            // Code of the user decodes the arguments: not under the run's lock.
+            Some(Ok((matched, Some((input, recorded))))) => {
+                if !args.is_some_and(|args| input.as_ref().is_some_and(|input| args.are(input))) {
+                    let changes = args.zip(input.as_ref()).map(|(args, input)| args.changes(input));
+                    return self.differs(recorded, side(), changes.unwrap_or_default()).await;
+                }
+                matched
+            }
             Some(Err(recorded)) => return self.diverged(Some(recorded), Some(side())).await,
         };
         let answered = matches!(matched, Matched::Answered);
@@ -106,7 +131,20 @@ impl Run {
         recorded: Option<CommandSummary>,
         requested: Option<CommandSummary>,
     ) -> T {
-        let divergence = Divergence { run: self.id.clone(), recorded, requested };
+        let divergence =
+            Divergence { run: self.id.clone(), recorded, requested, changes: ValueChanges::default() };
+        self.stop(Fault::Diverged(Box::new(divergence))).await
+    }
+
+    /// Stops the run: its code passes other arguments than are recorded.
+    async fn differs<T>(
+        &self,
+        recorded: CommandSummary,
+        requested: CommandSummary,
+        changes: ValueChanges,
+    ) -> T {
+        let run = self.id.clone();
+        let divergence = Divergence { run, recorded: Some(recorded), requested: Some(requested), changes };
         self.stop(Fault::Diverged(Box::new(divergence))).await
     }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod append;
 pub(crate) mod cancel;
+pub(crate) mod changes;
 pub(crate) mod claim;
 pub(crate) mod end;
 pub(crate) mod fault;
@@ -17,11 +18,15 @@ pub(crate) mod program;
 pub(crate) mod recovery;
 pub(crate) mod replayed_log;
 pub(crate) mod reply_receiver;
+pub(crate) mod requested;
 pub(crate) mod shared;
 pub(crate) mod taken;
+pub(crate) mod unreadable;
 pub(crate) mod version;
 
+pub use changes::{ValueChange, ValueChanges};
 pub use end::RunEnd;
 pub use fault::{CommandSummary, Divergence, Fault, StateName};
 pub use program::{ChildEnd, Completion, RegisteredWorkflow};
 pub use shared::Observed;
+pub use unreadable::Unreadable;

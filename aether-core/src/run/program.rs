@@ -34,6 +34,17 @@ pub struct RegisteredWorkflow {
     pub needs: &'static [Need],
     run: StartBody,
     type_id: fn() -> std::any::TypeId,
+    encodings: Encodings,
+}
+
+/// Brings a recorded value to the encoding of today's type.
+pub(crate) type Encoding = fn(&Payload) -> Result<Payload, PayloadError>;
+
+/// How the values of a workflow are encoded today.
+#[derive(Clone, Copy)]
+pub(crate) struct Encodings {
+    pub(crate) input: Encoding,
+    pub(crate) output: Encoding,
 }
 
 inventory::collect!(RegisteredWorkflow);
@@ -45,8 +56,19 @@ impl RegisteredWorkflow {
         needs: &'static [Need],
         run: StartBody,
         type_id: fn() -> std::any::TypeId,
+        encodings: Encodings,
     ) -> Self {
-        Self { def, needs, run, type_id }
+        Self { def, needs, run, type_id, encodings }
+    }
+
+    /// A recorded input in today's encoding.
+    pub(crate) fn normal_input(&self, recorded: &Payload) -> Result<Payload, PayloadError> {
+        (self.encodings.input)(recorded)
+    }
+
+    /// A recorded result in today's encoding.
+    pub(crate) fn normal_output(&self, recorded: &Payload) -> Result<Payload, PayloadError> {
+        (self.encodings.output)(recorded)
     }
 
     /// Whether both are the same workflow function.

@@ -9,14 +9,17 @@ use std::task::Poll;
 use crate::journal::event::CodeAdopted;
 use crate::journal::history::History;
 use crate::run::append::AppendExtras;
+use crate::run::changes::ValueChanges;
 use crate::run::claim::Run;
 use crate::run::fault::{CommandSummary, Divergence, Fault};
 use crate::run::matcher::recorded_side;
+use crate::run::unreadable::Unreadable;
 use crate::store::api::StoredEffect;
 use crate::store::records::CodeChange;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::PayloadError;
 
 /// Whether code and history of a run fit.
 pub(crate) enum Proof {
@@ -31,6 +34,20 @@ pub(crate) enum Proof {
 }
 
 impl Run {
+    /// Stops the run: the recorded value of `command` is not readable by its code. The sites are those of the recording and
+    /// of today.
+    pub(crate) async fn unreadable<T>(
+        &self,
+        command: &CommandId,
+        what: &'static str,
+        (recorded_site, site): (Option<String>, Option<String>),
+        error: PayloadError,
+    ) -> T {
+        let (run, command) = (self.id.clone(), command.clone());
+        let unreadable = Unreadable { run, command, what, recorded_site, site, error };
+        self.stop(Fault::Unreadable(Box::new(unreadable))).await
+    }
+
     /// Fails the run permanently, whatever its workflow would do. Never returns.
     pub(crate) async fn fail_permanently<T>(&self, failure: Failure) -> T {
         let _first = self.permanent_failure.set(failure);
@@ -146,7 +163,8 @@ impl Run {
     }
 
     fn divergence(&self, recorded: CommandSummary, requested: Option<CommandSummary>) -> Fault {
-        Fault::Diverged(Box::new(Divergence { run: self.id.clone(), recorded: Some(recorded), requested }))
+        let (run, recorded) = (self.id.clone(), Some(recorded));
+        Fault::Diverged(Box::new(Divergence { run, recorded, requested, changes: ValueChanges::default() }))
     }
 
     /// Number of recorded answers, and of answers that were matched.

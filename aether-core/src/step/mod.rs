@@ -9,6 +9,7 @@ pub(crate) mod context;
 pub(crate) mod heartbeat;
 pub(crate) mod interceptor;
 pub(crate) mod recordable;
+pub(crate) mod shapes;
 pub(crate) mod tool;
 
 pub use body::{

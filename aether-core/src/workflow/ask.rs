@@ -26,6 +26,7 @@ use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::vocabulary::waiting::{Waiting, millis};
 use crate::workflow::context::Cx;
+use crate::workflow::reading::{Sites, read_recorded};
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
 
@@ -142,10 +143,10 @@ impl Cx {
                     Reply::Value(value) => value.decode::<T>().map(|_| value.clone()),
                     Reply::Error(_) | Reply::Expired => Ok(Payload::null()),
                 });
-                match answer.await? {
-                    Ok(value) => {
-                        value.decode().map_err(|e| StepError::Unrecordable(run.failure(&command, e)))
-                    }
+                let (answer, sites) = answer.await?;
+                match answer {
+                    // It was read before it was recorded.
+                    Ok(value) => Ok(read_recorded(&run, &command, "answer", sites, || value.decode()).await),
                     Err(expired) => {
                         let why = run.failure(&command, "no answer came in time");
                         let name = name.unwrap_or_else(|| command.name().to_owned());
@@ -184,7 +185,7 @@ impl Cx {
                 let answer = asked.answer(|reply| {
                     Payload::encode(&Decision::of(ApprovalOutcome::of(reply)?, &reply.actor))
                 });
-                match answer.await? {
+                match answer.await?.0 {
                     Ok(value) => {
                         value.decode().map_err(|e| StepError::Unrecordable(run.failure(&command, e)))
                     }
@@ -205,18 +206,20 @@ struct Asking<'c> {
 }
 
 impl Asking<'_> {
-    /// The recorded value that `accept` makes of the answer; `None` where the question expired.
+    /// The recorded value that `accept` makes of the answer; `Err` where the question expired. Also returns where the
+    /// question stood in the source that recorded it, and where it is now.
     async fn answer(
         mut self,
         accept: impl Fn(&ExternalReply) -> Result<Payload, PayloadError>,
-    ) -> Result<Result<Payload, Expired>, StepError<Failure>> {
+    ) -> Result<(Result<Payload, Expired>, Sites), StepError<Failure>> {
         let site = self.ticket.enter().await;
         let (run, command) = (Arc::clone(&self.ticket.run), self.ticket.command.clone());
         let class = EffectClass::Human;
         let (until, limit, round) = match run.request(&command, class, None, site.clone()).await {
             Matched::Answered => {
-                return match run.next_delivery(&command).await.answer {
-                    Some(RecordedResult::Wait(value)) => Ok(value),
+                let record = run.next_delivery(&command).await;
+                return match record.answer {
+                    Some(RecordedResult::Wait(value)) => Ok((value, (record.site, site))),
                     answer => run.mismatched(&command, class, answer).await,
                 };
             }
@@ -230,7 +233,8 @@ impl Asking<'_> {
                 if let Some((decision, actor)) = record.asked.and_then(|asked| asked.decided) {
                     let reply = ExternalReply { reply: Reply::Value(decision), actor };
                     if let Ok(value) = accept(&reply) {
-                        return Ok(complete(&run, &command, None, Ok(value), Vec::new()).await);
+                        let answer = complete(&run, &command, None, Ok(value), Vec::new()).await;
+                        return Ok((answer, (None, site)));
                     }
                 }
                 (until, limit, record.round)
@@ -252,7 +256,7 @@ impl Asking<'_> {
                     request,
                     until,
                     name,
-                    site,
+                    site: site.clone(),
                     limit_ms: self.limit.map(millis),
                 };
                 run.append_large_durably(vec![asked.into()]).await;
@@ -268,7 +272,7 @@ impl Asking<'_> {
             match (accept(&reply), &reply.reply) {
                 (_, Reply::Expired) => {
                     let expired = Err(Expired::under(limit));
-                    return Ok(complete(&run, &command, None, expired, consumed).await);
+                    return Ok((complete(&run, &command, None, expired, consumed).await, (None, site)));
                 }
                 (Ok(value), Reply::Value(decision)) => {
                     let command_id = command.clone();
@@ -277,7 +281,8 @@ impl Asking<'_> {
                         decision: decision.clone(),
                         actor: reply.actor,
                     };
-                    return Ok(complete(&run, &command, Some(decided), Ok(value), consumed).await);
+                    let answer = complete(&run, &command, Some(decided), Ok(value), consumed).await;
+                    return Ok((answer, (None, site)));
                 }
                 (Ok(_), Reply::Error(_)) => receiver.refuse(&reply.actor, "an answer is a value", consumed),
                 (Err(error), _) => receiver.refuse(&reply.actor, error, consumed),

@@ -22,8 +22,9 @@ use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
 use crate::run::program::{ChildEnd, ChildStart, Children, NewChild, RegisteredWorkflow};
+use crate::run::requested::Requested;
 use crate::sched::Mutex;
-use crate::step::recordable::{Recordable, RecordableError};
+use crate::step::recordable::RecordableError;
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId, RunIdError};
@@ -33,6 +34,7 @@ use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 use crate::workflow::context::Cx;
 use crate::workflow::definition::Workflow;
 use crate::workflow::gate::{BoxEffect, Effect, recorded_wrapper};
+use crate::workflow::reading::{Sites, read_answer, read_recorded, unreadable};
 use crate::workflow::ticket::Ticket;
 
 /// How a child is started.
@@ -238,14 +240,17 @@ impl Cx {
                 digest,
                 input,
                 labels,
-                site,
+                site: site.clone(),
                 unawaited,
                 detached,
+                normalize: |recorded| W::encode(&W::decode(recorded)?),
             };
-            match call.answer().await {
-                Ok(value) => read(&value).map_err(unrecordable),
-                Err(error) => Err(error.decode().unwrap_or_else(unrecordable)),
-            }
+            let read = |answered: &Answered| match answered {
+                Ok(value) => read(value).map(Ok),
+                Err(error) => error.decode().map(Err),
+            };
+            let (answered, recorded) = call.answer(|answered| read(answered).map(drop)).await;
+            read_recorded(run, command, "child's result", (recorded, site), || read(&answered)).await
         });
         Child { effect, options }
     }
@@ -275,11 +280,14 @@ where
         BoxEffect::boxed(async move {
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
             let children = ticket.children.as_deref();
-            let answered = about_child(ticket, &self.id, async |run, command| match children {
+            let answer = async |run: &Arc<Run>, command: &CommandId| match children {
                 Some(children) => answer_of(wait_for(run, command, children, self.id.clone()).await),
                 None => Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded()),
-            });
-            decoded(&run, &command, answered.await)
+            };
+            let readable = |answered: &Answered| read_answer::<W::Output, W::Error>(answered).map(drop);
+            let (answered, sites) = about_child(ticket, &self.id, answer, readable).await;
+            let read = || read_answer(&answered);
+            read_recorded(&run, &command, "child's result", sites, read).await
         })
     }
 
@@ -298,7 +306,8 @@ where
     pub fn detach<'c>(self, cx: &'c mut Cx) -> BoxEffect<'c, ()> {
         let ticket = cx.ticket("detach");
         BoxEffect::boxed(async move {
-            let _nothing = about_child(ticket, &self.id, async |_, _| Ok(Payload::null())).await;
+            let answer = async |_: &Arc<Run>, _: &CommandId| Ok(Payload::null());
+            let _nothing = about_child(ticket, &self.id, answer, |_| Ok(())).await;
         })
     }
 }
@@ -311,21 +320,28 @@ async fn about_child(
     mut ticket: Ticket<'_>,
     child: &RunId,
     answer: impl AsyncFnOnce(&Arc<Run>, &CommandId) -> Answered,
-) -> Answered {
+    readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
+) -> (Answered, Sites) {
     let site = ticket.enter().await;
     let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
     let class = EffectClass::Workflow;
-    let unrecordable = |error: PayloadError| StepError::Unrecordable(run.failure(&command, error)).recorded();
-    let input = Payload::encode(child).map_err(unrecordable)?;
-    let digest = Digest::of(&input).map_err(unrecordable)?;
+    let recorded = Payload::encode(child).and_then(|input| Ok((Digest::of(&input)?, input)));
+    let (digest, input) = match recorded {
+        Ok(recorded) => recorded,
+        Err(error) => {
+            let error = StepError::Unrecordable(run.failure(&command, error)).recorded();
+            return (Err(error), (None, site));
+        }
+    };
     let name = command.name();
     match run.request(&command, class, Some(&digest), site.clone()).await {
         Matched::Answered => {
             let record = run.next_delivery(&command).await;
-            return match record.answer.clone() {
-                Some(RecordedResult::Step(result)) => Ok(inject(&run, &command, name, &record, result)?),
+            let answered = match record.answer.clone() {
+                Some(RecordedResult::Step(result)) => inject(&run, &command, name, &record, result),
                 answer => run.mismatched(&command, class, answer).await,
             };
+            return (answered, (record.site, site));
         }
         Matched::Begun(_) => run.wait_for_frontier(&command).await,
         Matched::New => {
@@ -335,7 +351,7 @@ async fn about_child(
                 class,
                 digest,
                 input: Some(input),
-                site,
+                site: site.clone(),
                 constraints: Constraints::default(),
             };
             run.append(vec![started.into()], AppendExtras::default());
@@ -343,20 +359,8 @@ async fn about_child(
     }
     let answered = answer(&run, &command).await;
     let released = ChildReleased { command: command.clone(), child: child.clone() };
-    commit(&run, &command, name, &answered, Some(released.into())).await;
-    answered
-}
-
-fn decoded<T: Recordable, E: RecordableError>(
-    run: &Run,
-    command: &CommandId,
-    answered: Answered,
-) -> Result<T, StepError<E>> {
-    let unrecordable = |error: PayloadError| StepError::Unrecordable(run.failure(command, error));
-    match answered {
-        Ok(value) => value.decode().map_err(unrecordable),
-        Err(error) => Err(error.decode().unwrap_or_else(unrecordable)),
-    }
+    let answered = commit(&run, &command, name, answered, readable, Some(released.into())).await;
+    (answered, (None, site))
 }
 
 struct ChildCall<'a> {
@@ -371,28 +375,46 @@ struct ChildCall<'a> {
     site: Option<String>,
     unawaited: bool,
     detached: bool,
+    /// Brings a recorded input to today's encoding.
+    normalize: fn(&Payload) -> Result<Payload, PayloadError>,
 }
 
 impl ChildCall<'_> {
-    async fn answer(self) -> Answered {
+    /// The answer, and where the command stood in the source that recorded it.
+    async fn answer(
+        mut self,
+        readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
+    ) -> (Answered, Option<String>) {
         let class = EffectClass::Workflow;
-        match self.run.request(self.command, class, Some(&self.digest), self.site.clone()).await {
+        match self.match_history().await {
             Matched::Answered => {
                 let record = self.run.next_delivery(self.command).await;
                 self.same_child(&record).await;
-                match record.answer.clone() {
+                let answered = match record.answer.clone() {
                     Some(RecordedResult::Step(result)) => {
                         inject(self.run, self.command, self.workflow.def.name, &record, result)
                     }
                     answer => self.run.mismatched(self.command, class, answer).await,
-                }
+                };
+                (answered, record.site)
             }
             Matched::Begun(record) => {
                 self.same_child(&record).await;
-                self.follow(record.child.is_some()).await
+                // The child exists with the input that is recorded, or will be created with it.
+                if let (Some(digest), Some(input)) = (record.digest, record.input) {
+                    (self.digest, self.input) = (digest, input);
+                }
+                (self.follow(record.child.is_some(), readable).await, record.site)
             }
-            Matched::New => self.follow(false).await,
+            Matched::New => (self.follow(false, readable).await, None),
         }
+    }
+
+    async fn match_history(&self) -> Matched {
+        let normalize = |recorded: &Payload| (self.normalize)(recorded);
+        let requested = Requested { args: &self.input, digest: &self.digest, normalize: &normalize };
+        let (digest, site) = (Some(&self.digest), self.site.clone());
+        self.run.request_with(self.command, EffectClass::Workflow, digest, Some(&requested), site).await
     }
 
     /// The child's id is part of what is asked for.
@@ -410,7 +432,11 @@ impl ChildCall<'_> {
     }
 
     /// Starts the child unless it exists, and waits for its end where that is asked for.
-    async fn follow(self, linked: bool) -> Answered {
+    async fn follow(
+        self,
+        linked: bool,
+        readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
+    ) -> Answered {
         let (run, command) = (self.run, self.command);
         run.wait_for_frontier(command).await;
         let Some(children) = self.children else {
@@ -426,8 +452,7 @@ impl ChildCall<'_> {
                 .map_err(|error| StepError::Unrecordable(run.failure(command, error)).recorded()),
             ChildStart::Runs => answer_of(wait_for(run, command, children, self.child).await),
         };
-        commit(run, command, self.workflow.def.name, &answered, None).await;
-        answered
+        commit(run, command, self.workflow.def.name, answered, readable, None).await
     }
 
     async fn start(&self, children: &dyn Children, linked: bool) -> ChildStart {
@@ -493,7 +518,10 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, re
         events.retain(|event| !(record.committed && matches!(event, Event::StepCommitted(_))));
         run.append(events, AppendExtras::default());
     }
-    result
+    match &record.unreadable {
+        Some(reason) => Err(StepError::Unrecordable(run.failure(command, reason)).recorded()),
+        None => result,
+    }
 }
 
 /// Waits durably for the end of a child, here or in another process.
@@ -518,16 +546,30 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
     }
 }
 
-async fn commit(run: &Run, command: &CommandId, name: &str, answered: &Answered, also: Option<Event>) {
-    let (outcome, result, error) = match answered {
+/// Records the answer, and whether it can be read; returns what the workflow gets.
+async fn commit(
+    run: &Run,
+    command: &CommandId,
+    name: &str,
+    answered: Answered,
+    readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
+    also: Option<Event>,
+) -> Answered {
+    let (outcome, result, error) = match &answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),
     };
     let committed = CommandCommitted { command: command.clone(), outcome, result, error, caught_up: false };
     let mut events = vec![committed.into()];
-    events.append(&mut ending(command, name, answered));
+    events.append(&mut ending(command, name, &answered));
     events.extend(also);
+    let (reason, unreadable) = unreadable(command, || readable(&answered)).unzip();
+    events.extend(unreadable);
     run.append_large(events, AppendExtras::default()).await;
+    match reason {
+        Some(reason) => Err(StepError::Unrecordable(run.failure(command, reason)).recorded()),
+        None => answered,
+    }
 }
 
 /// The events after the outcome.

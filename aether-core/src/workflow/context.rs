@@ -14,8 +14,8 @@ use crate::definition::def::{Retry, START, StepOptions, WorkflowDef};
 use crate::journal::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
 use crate::journal::history::RecordedResult;
 use crate::journal::version_marks::Mark;
-use crate::perform::attempts::execute_step;
-use crate::perform::call::CallSpec;
+use crate::perform::attempts::{answer_step, execute_step};
+use crate::perform::call::{CallSpec, any_answer};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -30,8 +30,9 @@ use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::limits::OverLimit;
 use crate::vocabulary::outcome::EffectClass;
-use crate::vocabulary::payload::{Answered, Payload, PayloadError};
+use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::workflow::gate::{BoxEffect, WorkflowCode};
+use crate::workflow::reading::{read_answer, read_recorded, readable};
 use crate::workflow::ticket::{Marks, Ticket};
 
 /// The context of a workflow or of one of its branches: every contact of a workflow with the world goes through it.
@@ -420,7 +421,8 @@ impl Cx {
         E: crate::step::recordable::RecordableError,
     {
         let name = name.into();
-        self.call(CallSpec { path: name.clone(), name, options, args, body })
+        let readable = readable::<O, E>;
+        self.call(CallSpec { path: name.clone(), name, options, args, body, readable })
     }
 
     pub(crate) fn call<O, E>(&mut self, mut call: CallSpec) -> BoxEffect<'_, Result<O, StepError<E>>>
@@ -432,8 +434,10 @@ impl Cx {
         ticket.marks.put_on(&mut call);
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
-            let answered = execute_step(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
-            decode_answer(&ticket, &answered)
+            let (run, command) = (&ticket.run, &ticket.command);
+            let (answered, recorded) =
+                answer_step(Arc::clone(run), command.clone(), site.clone(), call).await;
+            read_recorded(run, command, "result", (recorded, site), || read_answer(&answered)).await
         })
     }
 
@@ -484,6 +488,7 @@ impl Cx {
             options: tool.def.options,
             args: Ok(args),
             body: Arc::clone(&tool.body),
+            readable: any_answer,
         };
         let mut ticket = self.ticket(tool.def.name);
         ticket.marks.put_on(&mut call);
@@ -508,18 +513,6 @@ fn says_irreversible(args: &Result<Payload, PayloadError>) -> bool {
         .is_some_and(|claim| claim.irreversible)
 }
 
-/// Decodes an answer from the recorded bytes, on the first run as on every replay.
-fn decode_answer<O, E>(ticket: &Ticket<'_>, answered: &Answered) -> Result<O, StepError<E>>
-where
-    O: crate::step::recordable::Recordable,
-    E: crate::step::recordable::RecordableError,
-{
-    match answered {
-        Ok(value) => value.decode().map_err(|error| unreadable(ticket, &error)),
-        Err(error) => Err(error.decode().unwrap_or_else(|error| unreadable(ticket, &error))),
-    }
-}
-
 fn unreadable<E>(ticket: &Ticket<'_>, error: &PayloadError) -> StepError<E> {
     let failure: Failure =
         ticket.run.failure(&ticket.command, format_args!("the result does not round-trip: {error}"));
@@ -537,6 +530,7 @@ pub fn call_step<S: Step>(
         options: S::DEF.options,
         args,
         body: StepBody::<S>::shared(),
+        readable: readable::<S::Output, S::Error>,
     })
 }
 

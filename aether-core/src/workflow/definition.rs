@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 
 use crate::definition::def::WorkflowDef;
 use crate::run::claim::Run;
-use crate::run::program::{Children, Completion};
+use crate::run::program::{Children, Completion, Encodings};
 use crate::step::body::BodyError;
 use crate::step::recordable::{Recordable, RecordableError};
 use crate::vocabulary::deps::Need;
@@ -68,9 +68,18 @@ pub(crate) fn run_erased<W: Workflow>(
     }))
 }
 
+fn normal_input<W: Workflow>(recorded: &Payload) -> Result<Payload, PayloadError> {
+    W::encode(&W::decode(recorded)?)
+}
+
+fn normal_output<W: Workflow>(recorded: &Payload) -> Result<Payload, PayloadError> {
+    Payload::encode(&recorded.decode::<W::Output>()?)
+}
+
 impl RegisteredWorkflow {
     /// The erased form of `W`.
     pub const fn of<W: Workflow>() -> Self {
-        Self::new(W::DEF, W::NEEDS, run_erased::<W>, std::any::TypeId::of::<W>)
+        let encodings = Encodings { input: normal_input::<W>, output: normal_output::<W> };
+        Self::new(W::DEF, W::NEEDS, run_erased::<W>, std::any::TypeId::of::<W>, encodings)
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod child;
 mod started_child;
 
 pub(crate) mod plan;
+mod reading;
 
 mod compensate;
 

@@ -18,6 +18,7 @@ use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 use crate::workflow::context::Cx;
 use crate::workflow::gate::{Effect, WorkflowCode};
+use crate::workflow::reading::read_recorded;
 use crate::workflow::ticket::Ticket;
 
 impl Cx {
@@ -52,8 +53,13 @@ impl Cx {
             // Pure, so that policies let it pass: what the planner does is asked about by itself.
             let class = EffectClass::Pure;
             if let Matched::Answered = run.request(&command, class, None, site.clone()).await {
-                return match run.next_delivery(&command).await.answer {
-                    Some(RecordedResult::Step(Ok(plan))) => Ok(read(&ticket, &plan)?),
+                let record = run.next_delivery(&command).await;
+                return match record.answer {
+                    // It was read before it was recorded.
+                    Some(RecordedResult::Step(Ok(plan))) => {
+                        let sites = (record.site, site);
+                        Ok(read_recorded(&run, &command, "plan", sites, || plan.decode()).await)
+                    }
                     answer => run.mismatched(&command, class, answer).await,
                 };
             }

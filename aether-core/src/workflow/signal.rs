@@ -23,6 +23,7 @@ use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::waiting::Waiting;
 use crate::workflow::context::Cx;
+use crate::workflow::reading::{read_recorded, unreadable};
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
 
@@ -87,14 +88,21 @@ async fn receive<T: Recordable>(
         return Err(StepError::Unrecordable(run.failure(&command, over)));
     }
     let class = EffectClass::Human;
-    let value = match run.request(&command, class, None, site.clone()).await {
-        Matched::Answered => match run.next_delivery(&command).await.answer {
-            Some(RecordedResult::Wait(value)) => value,
-            answer => return run.mismatched(&command, class, answer).await,
-        },
+    let (value, reason) = match run.request(&command, class, None, site.clone()).await {
+        Matched::Answered => {
+            let record = run.next_delivery(&command).await;
+            match (record.answer, record.unreadable) {
+                (Some(RecordedResult::Wait(Ok(value))), None) => {
+                    let sites = (record.site, site);
+                    return Ok(read_recorded(&run, &command, "signal", sites, || value.decode()).await);
+                }
+                (Some(RecordedResult::Wait(value)), reason) => (value, reason),
+                (answer, _) => return run.mismatched(&command, class, answer).await,
+            }
+        }
         Matched::Begun(record) => {
             run.wait_for_frontier(&command).await;
-            receive_or_expire(&run, &command, &name, (record.due, limit)).await
+            receive_or_expire::<T>(&run, &command, &name, (record.due, limit)).await
         }
         Matched::New => {
             run.wait_for_frontier(&command).await;
@@ -102,25 +110,28 @@ async fn receive<T: Recordable>(
             let until = limit.map(|limit| later(run.now(), limit));
             let started = WaitStarted { command: command.clone(), name: name.clone(), until, site };
             run.append(vec![started.into()], AppendExtras::default());
-            receive_or_expire(&run, &command, &name, (until, limit)).await
+            receive_or_expire::<T>(&run, &command, &name, (until, limit)).await
         }
     };
-    match value {
-        Ok(value) => value.decode().map_err(|error| StepError::Unrecordable(run.failure(&command, error))),
-        Err(expired) => {
+    match (value, reason) {
+        (_, Some(reason)) => Err(StepError::Unrecordable(run.failure(&command, reason))),
+        (Ok(value), None) => {
+            value.decode().map_err(|error| StepError::Unrecordable(run.failure(&command, error)))
+        }
+        (Err(expired), None) => {
             let why = run.failure(&command, format!("no signal `{name}` came in time"));
             Err(expired.error(why, Waiting::Signal, &name))
         }
     }
 }
 
-/// Receives a signal, or records that none came in time.
-async fn receive_or_expire(
+/// Receives a signal, or records that none came in time. Also returns why a signal cannot be read; that is recorded, too.
+async fn receive_or_expire<T: Recordable>(
     run: &Arc<Run>,
     command: &CommandId,
     name: &str,
     (until, limit): (Option<Timestamp>, Option<Duration>),
-) -> Result<Payload, Expired> {
+) -> (Result<Payload, Expired>, Option<String>) {
     let topic = signal_topic(name);
     let message = match message_before(run, command, &topic, until).await {
         Some(message) => Some(message),
@@ -143,6 +154,9 @@ async fn receive_or_expire(
     let expired = Expired::under(limit);
     let limit_ms = expired.limit_ms.filter(|_| value.is_none());
     events.push(WaitCompleted { command: command.clone(), value: value.clone(), limit_ms }.into());
+    let read = |value: &Payload| unreadable(command, || value.decode::<T>().map(drop));
+    let (reason, unreadable) = value.as_ref().and_then(read).unzip();
+    events.extend(unreadable);
     run.append_large(events, extras).await;
-    value.ok_or(expired)
+    (value.ok_or(expired), reason)
 }

@@ -15,8 +15,10 @@ use aether_core::workflow::Cx;
 use futures_util::future::BoxFuture;
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
-use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse};
+use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolSpec};
 use crate::model::client::{ModelError, Models};
 use crate::recorded_error::{body_error, start_of};
 
@@ -259,8 +261,8 @@ impl<'c> LlmRequest<'c> {
     /// ```
     pub fn json<T: Recordable + JsonSchema>(mut self) -> BoxEffect<'c, ModelResult<T>> {
         self.request.response_schema = Some(schema_for!(T).to_value());
-        self.ask(Expect::Json(|answer| parse::<T>(answer).map(drop)))
-            .map(|answer| parse(&answer?).map_err(|error| StepError::App(Failure::from(error))))
+        let expect = Expect::Json(|answer| parse::<T>(answer).map(drop));
+        ask_for::<Parsed<T>>(self.cx, self.request, expect, self.limits).map(|answer| Ok(answer?.0))
     }
 
     fn ask(self, expect: Expect) -> BoxEffect<'c, ModelResult<ChatResponse>> {
@@ -295,17 +297,47 @@ pub(crate) fn ask(
     expect: Expect,
     limits: CallLimits,
 ) -> BoxEffect<'_, ModelResult<ChatResponse>> {
+    ask_for(cx, request, expect, limits)
+}
+
+/// As [`ask`], reading the recorded answer as a `T`.
+fn ask_for<T: Recordable>(
+    cx: &mut Cx,
+    request: ChatRequest,
+    expect: Expect,
+    limits: CallLimits,
+) -> BoxEffect<'_, ModelResult<T>> {
     let CallLimits { timeout, retry } = limits;
     let options = StepOptions { timeout, retry, ..StepOptions::of(EffectClass::Llm) };
     let name = format!("llm.{}", request.call);
     let args = Payload::encode(&request);
-    cx.effect(name, options, args, Arc::new(ModelCall { expect }))
+    let ChatRequest { response_schema, tools, .. } = request;
+    cx.effect(name, options, args, Arc::new(ModelCall { expect, response_schema, tools }))
 }
 
-/// The body of a question: asks the client that the program provided.
+/// The value in a recorded answer. Read with the answer, so that an answer which the code of today cannot read stops the
+/// run as any such result does, and is not an error of its workflow.
+struct Parsed<T>(T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parse(&ChatResponse::deserialize(deserializer)?).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<T: Serialize> Serialize for Parsed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+/// The body of a question: asks the client that the program provided. Schemas follow from types of the program; a recorded
+/// question that differs in nothing else is the same question.
 #[derive(Debug)]
 struct ModelCall {
     expect: Expect,
+    response_schema: Option<Value>,
+    tools: Vec<ToolSpec>,
 }
 
 impl Body for ModelCall {
@@ -321,6 +353,18 @@ impl Body for ModelCall {
 
     fn check(&self, args: &Payload) -> Result<(), PayloadError> {
         args.decode::<ChatRequest>().map(drop)
+    }
+
+    fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
+        let mut request: ChatRequest = args.decode()?;
+        if request.response_schema.is_some() && self.response_schema.is_some() {
+            request.response_schema.clone_from(&self.response_schema);
+        }
+        let names = |tools: &[ToolSpec]| tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
+        if names(&request.tools) == names(&self.tools) {
+            request.tools.clone_from(&self.tools);
+        }
+        Payload::encode(&request)
     }
 }
 

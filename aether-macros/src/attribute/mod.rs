@@ -2,6 +2,7 @@
 //!
 //! Promise: the roof; the crate's root is its only caller.
 
+pub(crate) mod accepts;
 pub(crate) mod block;
 pub(crate) mod function;
 pub(crate) mod item;

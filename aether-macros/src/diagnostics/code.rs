@@ -101,6 +101,9 @@ codes! {
     SERVICE = "AE0028",
         why: "a step is called by its name and its recorded arguments, and a type that is in neither is not known to a replay",
         help: "a service comes from the program: `.provide::<Box<dyn Mailer>>(Box::new(..))` on the engine's builder, and `cx.dep::<Box<dyn Mailer>>()?` in the body; for a kind of data, say so with the bound `Recordable`";
+    ACCEPTS = "AE0040",
+        why: "a recorded value is read as the type is declared today, and else as a former type that converts into it",
+        help: "put `#[accepts(Old, ..)]` on a struct or an enum without generic parameters, above its `#[derive(Deserialize)]`, or write the conversion by hand with `#[serde(from = \"..\")]`";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";

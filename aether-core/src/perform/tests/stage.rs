@@ -19,7 +19,7 @@ use crate::journal::frame::Frame;
 use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
 use crate::perform::attempts::execute_step;
-use crate::perform::call::CallSpec;
+use crate::perform::call::{CallSpec, any_answer};
 use crate::policy::replay::{DefaultPolicy, Mode};
 use crate::policy::verifiers::{Inspection, Verifier, Verifiers};
 use crate::run::claim::{Origin, Run};
@@ -287,6 +287,7 @@ impl Stage {
             options: self.options,
             args: Ok(json(self.args)),
             body: Arc::clone(&self.body) as Arc<dyn Body>,
+            readable: any_answer,
         };
         let mut performance = pin!(execute_step(Arc::clone(&run), command(), None, call));
         let mut answered = performance.as_mut().now_or_never();

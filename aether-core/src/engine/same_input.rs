@@ -1,0 +1,33 @@
+//! Whether a run that exists was started with this input, in whatever encoding.
+//!
+//! Promise: the journal is read only where the digests differ, and then its first event alone.
+
+use crate::engine::inner::Inner;
+use crate::journal::event::Event;
+use crate::run::program::RegisteredWorkflow;
+use crate::run::requested::is_same;
+use crate::store::error::StoreError;
+use crate::store::read::events;
+use crate::store::records::RunRecord;
+use crate::vocabulary::payload::Digest;
+
+/// Whether `existing`, a run of `workflow`, has the input with this digest, or one that today's types read and write so.
+pub(super) async fn has_input(
+    inner: &Inner,
+    existing: &RunRecord,
+    workflow: &RegisteredWorkflow,
+    digest: &Digest,
+) -> Result<bool, StoreError> {
+    if existing.digest == *digest {
+        return Ok(true);
+    }
+    let store = &*inner.shared.store;
+    let frames = store.load_page(&existing.id, 0, 1).await?;
+    let first = events(store, &existing.id, &frames).await?.into_iter().next();
+    Ok(match first {
+        Some(Event::RunCreated(created)) => {
+            is_same(&created.input, digest, &|recorded| workflow.normal_input(recorded))
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,45 @@
+//! Recorded values that the code of today cannot read: what they are, where, and what to do about it.
+//!
+//! Promise: such a value is never an error of the workflow. The run stops, and resumes with code that reads the value.
+
+use std::fmt;
+
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::payload::PayloadError;
+
+/// A recorded value that does not decode into the type that the code has for it now.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Unreadable {
+    /// The run that stopped.
+    pub run: RunId,
+    /// The command whose value it is.
+    pub command: CommandId,
+    /// What the value is, for example `result`.
+    pub what: &'static str,
+    /// Where the command stood in the source that recorded the value, as `file:line`, where that is known.
+    pub recorded_site: Option<String>,
+    /// Where it is now.
+    pub site: Option<String>,
+    /// What the decoder said.
+    pub error: PayloadError,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, command, what, recorded_site, site, error } = self;
+        write!(f, "run `{run}`: the recorded {what} of `{command}`")?;
+        if let Some(site) = site {
+            write!(f, " at {site}")?;
+        }
+        if let Some(recorded) = recorded_site.as_ref().filter(|recorded| Some(*recorded) != site.as_ref()) {
+            write!(f, ", recorded at {recorded},")?;
+        }
+        write!(
+            f,
+            " is not what the code reads there now: {error}; nothing of the run was lost: let the type read the recorded JSON too, with `#[serde(default)]` or `#[accepts(..)]`, or restore the code that recorded it"
+        )
+    }
+}
+
+impl std::error::Error for Unreadable {}

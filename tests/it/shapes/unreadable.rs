@@ -1,0 +1,122 @@
+//! Recorded values that the code cannot read: the run stops and loses nothing, and its workflow sees no error.
+
+use aether::error::{Fault, RunError};
+use aether::prelude::*;
+use aether::store::event::Event;
+
+use super::{old, recorded};
+use crate::seeds::histories::write_where_missing;
+use crate::seeds::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, run_id};
+
+/// The recorded values of a journal that are no arguments, each with its command.
+fn values(journal: &Journal) -> Vec<(usize, String)> {
+    let holds = |event: &Event| match event {
+        Event::ToolInvocationFinished(e) => e.result.is_some(),
+        Event::TransactionFinished(e) => e.result.is_some(),
+        // That of `start_child` is the child's id, and that of `compensate` a list: neither is the program's.
+        Event::CommandCommitted(e) => {
+            e.result.as_ref().is_some_and(|result| result.as_str().contains("cents"))
+        }
+        Event::PlanGenerated(_) | Event::CompensationRecorded(_) => true,
+        Event::WaitCompleted(e) => e.value.is_some(),
+        _ => false,
+    };
+    let named = journal.events.iter().enumerate().filter(|(_, event)| holds(event));
+    let named = named.map(|(at, event)| (at, event.command().unwrap().to_string()));
+    // Nobody reads what a planner got once there is a plan, nor the results of steps that undo others.
+    named.filter(|(_, command)| !command.contains(".p0.") && !command.contains("undo.")).collect()
+}
+
+/// The journal with another value in the event at `at`.
+fn with_another(journal: &Journal, at: usize) -> Journal {
+    let mut journal = journal.clone();
+    let text = serde_json::to_string(&journal.events[at]).unwrap();
+    let other = text.replace("\"cents\":", "\"dollars\":").replace("\"id\":", "\"number\":");
+    assert_ne!(text, other);
+    journal.events[at] = serde_json::from_str(&other).unwrap();
+    journal
+}
+
+#[tokio::test]
+async fn a_recorded_value_of_any_kind_that_cannot_be_read_stops_the_run_and_loses_nothing() {
+    let recorded = recorded().await;
+    let open = recorded.run.open();
+    let values = values(&open);
+    assert!(values.len() >= 10, "{values:?}");
+    for (at, command) in values {
+        let place = Place::sqlite();
+        for child in &recorded.children {
+            child.plant(&place.store, Rows::Follow).await;
+        }
+        let mut planted = with_another(&open, at);
+        let undoes = matches!(planted.events[at], Event::CompensationRecorded(_));
+        if undoes {
+            // What was undone needs no arguments any more.
+            planted = planted.through("wait_completed", "signal");
+        }
+        planted.plant(&place.store, Rows::Follow).await;
+        let calls = Calls::default();
+        let engine = builder(&place.store, &calls).provide(old::receipt(3)).start().await.unwrap();
+        let run = engine.handle::<old::program::shape_order>("order").await.unwrap();
+        let error = in_time(run.result()).await.unwrap_err();
+        let RunError::Stopped { fault, .. } = &error else { panic!("{command}: {error}") };
+        let Fault::Unreadable(unreadable) = &**fault else { panic!("{command}: {fault}") };
+        let text = error.to_string();
+        if undoes {
+            assert!(unreadable.command.to_string().contains("shape_refund"), "{text}");
+        } else {
+            assert_eq!(unreadable.command.to_string(), command, "{text}");
+            assert!(unreadable.recorded_site.is_some() || command.contains("plan"), "{text}");
+        }
+        assert!(text.contains("missing field") && text.contains("#[serde(default)]"), "{text}");
+        assert_eq!(calls.all(), 0);
+        let after = Journal::read(&place.store, "order").await;
+        let added = &after.events[planted.events.len()..];
+        // The workflow came as far as listing what is to be undone.
+        let is_added = |event: &Event| match event {
+            Event::RunRequeued(_) => true,
+            Event::NodeStarted(e) => undoes && e.command.name() == "compensate",
+            _ => false,
+        };
+        assert!(added.iter().all(is_added), "{added:?}");
+    }
+}
+
+/// Take in what the writer cannot read itself.
+#[workflow]
+async fn shape_nan(cx: &mut Cx) -> Result<String> {
+    let failed = shape_no_number(cx).await.unwrap_err();
+    let signal = cx.signal::<u32>("number").await.unwrap_err();
+    cx.now().await;
+    Ok(format!("{failed}; {signal}"))
+}
+
+/// Measure nothing.
+#[step(effect = "tool")]
+async fn shape_no_number(cx: &mut StepCx) -> Result<f64> {
+    Calls::note(cx)?;
+    Ok(f64::NAN)
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_when_it_was_new_is_the_same_error_on_every_replay() {
+    let recorded = Place::memory();
+    let engine = builder(&recorded.store, &Calls::default()).start().await.unwrap();
+    let run = engine.start::<shape_nan>(()).id("nan").await.unwrap();
+    engine.signal(run.id(), "number", "letter", &"seven").await.unwrap();
+    let expected = in_time(run.result()).await.unwrap();
+    assert!(expected.contains("does not round-trip") && expected.contains("seven"), "{expected}");
+    let whole = Journal::read(&recorded.store, "nan").await;
+    assert_eq!(whole.count("result_unreadable", "shape_no_number"), 1);
+    assert_eq!(whole.count("result_unreadable", "signal"), 1);
+    write_where_missing("unreadable", "nan", &recorded).await;
+    for place in STORES {
+        let (place, calls) = (place(), Calls::default());
+        whole.open().plant(&place.store, Rows::Follow).await;
+        let engine = builder(&place.store, &calls).start().await.unwrap();
+        let run = engine.handle::<shape_nan>("nan").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), expected);
+        assert_eq!(calls.all(), 0);
+        engine.verify(&run_id("nan")).await.unwrap();
+    }
+}
