@@ -175,11 +175,11 @@ build!(
     cx,
     said,
     {
-        let baz = cx.version("use-baz", 1..=2).await == 2;
+        let newer = cx.version("use-baz", 1..=2).await == 2;
         if cx.version("greet", 1..=2).await == 2 {
             said.push(say(cx, "hello").await?);
         }
-        said.push(say(cx, if baz { "baz" } else { "foo" }).await?);
+        said.push(say(cx, if newer { "baz" } else { "foo" }).await?);
     },
     {
         if cx.version("tail", 1..=2).await == 2 {

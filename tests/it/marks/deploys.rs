@@ -154,14 +154,14 @@ async fn branches_agree_on_a_version_whoever_has_passed_the_mark() {
 async fn added_at(plain: &Journal, position: usize) -> Vec<String> {
     let resumed = resume(&plain.first(position), "added").await;
     let said = words(&resumed.end);
-    let (foo, baz) = (said.contains(&"foo".to_owned()), said.contains(&"baz".to_owned()));
-    assert!(foo != baz, "{position}: {said:?}");
+    let (older, newer) = (said.contains(&"foo".to_owned()), said.contains(&"baz".to_owned()));
+    assert!(older != newer, "{position}: {said:?}");
     // What was decided once stays, wherever the next crash is.
     let known = marked(&resumed.journal);
     let length = resumed.journal.events.len();
     for later in (position..length).filter(|later| later == &position || later % 67 == 0) {
         let again = resume(&resumed.journal.first(later), "added").await;
-        assert_eq!(words(&again.end).contains(&"foo".to_owned()), foo, "{position}, {later}");
+        assert_eq!(words(&again.end).contains(&"foo".to_owned()), older, "{position}, {later}");
         let names = |marks: &BTreeSet<(String, u32)>| {
             marks.iter().filter(|mark| mark.0 == "use-baz").cloned().collect::<Vec<_>>()
         };

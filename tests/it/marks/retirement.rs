@@ -84,7 +84,7 @@ async fn a_verification_stands_at_a_mark_that_the_run_comes_to_first() {
 
 #[tokio::test]
 async fn a_simulation_takes_the_new_path_unless_the_test_asks_for_the_old_one() {
-    let sim = || Sim::new::<builds::added::inner>().stub::<builds::say>(|word| Ok(word));
+    let sim = || Sim::new::<builds::added::inner>().stub::<builds::say>(Ok);
     assert_eq!(sim().run(()).await.assert_completed(), &["in", "baz"]);
     let old = sim().mark("use-baz", 1);
     assert_eq!(old.run(()).await.assert_completed(), &["in", "foo"]);

@@ -74,6 +74,10 @@ async fn a_question_whose_schema_changed_is_the_same_question_wherever_the_run_s
     for length in 1..whole.events.len() {
         let (place, calls) = (Place::sqlite(), Calls::default());
         let planted = whole.first(length);
+        // Its prompt is in the same frame.
+        if let Some(Event::NodeStarted(_)) = planted.events.last() {
+            continue;
+        }
         planted.plant(&place.store, Rows::Follow).await;
         let model = Judge(calls.clone(), r#"{"urgent":true,"floor":1}"#);
         let engine = builder(&place.store, &calls).model(model).start().await.unwrap();
