@@ -2,6 +2,7 @@
 //!
 //! Promise: the engine's tasks end when the last clone of the engine is dropped.
 
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 
 use crate::definition::def::WorkflowDef;
 use crate::engine::lease_watch::LeaseWatch;
+use crate::engine::registry::Registry;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
@@ -60,7 +62,7 @@ pub(crate) struct Inner {
     pub(super) shared: Arc<EngineShared>,
     /// Starts and follows child runs. Holds the engine weakly, because it is a part of it.
     pub(super) children: Arc<dyn Children>,
-    pub(super) registry: RwLock<HashMap<&'static str, Vec<RegisteredWorkflow>>>,
+    pub(super) registry: RwLock<Registry>,
     pub(super) active: Mutex<HashMap<RunId, Active>>,
     pub(super) cells: Mutex<HashMap<RunId, Weak<Cell>>>,
     pub(super) wake_scheduler: Notify,
@@ -166,33 +168,29 @@ impl Inner {
     }
 
     pub(super) fn register(&self, workflow: RegisteredWorkflow) {
-        let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
-        let named = registry.entry(workflow.def.name).or_default();
-        if !named.iter().any(|known| known.is_same(&workflow)) {
-            named.push(workflow);
-        }
+        self.registry.write().unwrap_or_else(PoisonError::into_inner).add(workflow);
     }
 
-    /// The workflow of this name; of several, the only one in `module`.
-    pub(super) fn workflow(&self, name: &str, module: &str) -> Option<RegisteredWorkflow> {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-        let named = registry.get(name)?;
-        if let [only] = named.as_slice() {
-            return Some(*only);
-        }
-        let mut here = named.iter().filter(|workflow| workflow.def.module == module);
-        here.next().copied().filter(|_| here.next().is_none())
+    fn registry(&self) -> impl Deref<Target = Registry> + '_ {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The workflow that continues a run of this name, module and version; see [`Registry::find`].
+    pub(super) fn workflow(&self, name: &str, module: &str, version: u32) -> Option<RegisteredWorkflow> {
+        self.registry().find(name, module, version)
+    }
+
+    /// All workflows with all their versions.
+    pub(super) fn workflows(&self) -> Vec<RegisteredWorkflow> {
+        self.registry().all().copied().collect()
     }
 
     pub(super) fn is_linked(&self, name: &str) -> bool {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+        self.registry().has(name)
     }
 
     pub(super) fn workflow_names(&self) -> Vec<String> {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-        let mut names: Vec<_> = registry.keys().map(ToString::to_string).collect();
-        names.sort_unstable();
-        names
+        self.registry().names()
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -246,7 +244,8 @@ impl Engine {
         self.inner.workflow_names()
     }
 
-    /// The definition of the workflow of this name. Where several modules have one, that of `module`.
+    /// The definition of the newest version of this workflow. Where several modules have one of this name, that of
+    /// `module`.
     ///
     /// ```
     /// # use aether_core::engine::Engine;
@@ -258,7 +257,21 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     pub fn definition(&self, name: &str, module: &str) -> Option<&'static WorkflowDef> {
-        self.inner.workflow(name, module).map(|workflow| workflow.def)
+        self.versions(name, module).pop()
+    }
+
+    /// The definitions of all versions of a workflow that this engine can advance, oldest first.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # async fn example(engine: &Engine) {
+    /// for def in engine.versions("greet", "shop::letters") {
+    ///     println!("version {} is in line {} of {}", def.version, def.line, def.file);
+    /// }
+    /// # }
+    /// ```
+    pub fn versions(&self, name: &str, module: &str) -> Vec<&'static WorkflowDef> {
+        self.inner.registry().versions(name, module).into_iter().map(|workflow| workflow.def).collect()
     }
 }
 

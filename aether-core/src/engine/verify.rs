@@ -230,7 +230,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     }
     let Read { created, next, history, obligations, unwinding, end, .. } =
         read(&*inner.shared.store, id, &frames).await?;
-    let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
+    let Some(workflow) = inner.workflow(&created.workflow, &created.module, created.version) else {
         return Err(not_linked(inner, id, &created.workflow));
     };
     let replayed = |history| {

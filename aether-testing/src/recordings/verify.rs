@@ -86,7 +86,9 @@ fn failure(engine: &Engine, run: &RecordedRun, error: &VerifyError) -> Recording
 fn definition(engine: &Engine, run: &RecordedRun) -> String {
     let created = &run.created;
     let name = &created.workflow;
-    match engine.definition(name, &created.module) {
+    let versions = engine.versions(name, &created.module);
+    let recorded = versions.iter().find(|def| def.version == created.version);
+    match recorded.or(versions.last()) {
         Some(def) if def.fingerprint == created.fingerprint => {
             format!("workflow `{name}` at {}:{}, unchanged: what it calls has changed", def.file, def.line)
         }

@@ -53,8 +53,9 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
     let inbox = store.inbox(&record.id, 0).await?;
     let effects = store.effects(&record.id).await?;
     let recovered = read(&**store, &record.id, &frames).await?;
-    let Some(workflow) = inner.workflow(&recovered.created.workflow, &recovered.created.module) else {
-        return Err(not_linked(inner, &record.id, &recovered.created.workflow));
+    let created = &recovered.created;
+    let Some(workflow) = inner.workflow(&created.workflow, &created.module, created.version) else {
+        return Err(not_linked(inner, &record.id, &created.workflow));
     };
     Ok(Launch {
         origin: Origin {
