@@ -15,9 +15,9 @@ pub const END: u16 = u16::MAX;
 /// The state machine of one workflow.
 #[derive(Debug)]
 pub struct WorkflowDef {
-    /// Name, unique in a program.
+    /// Name, which the versions of one workflow share.
     pub name: &'static str,
-    /// Module path of the function.
+    /// Module path of the workflow: that of the function, or the one in `#[workflow(of = "..")]`.
     pub module: &'static str,
     /// Its doc comment.
     pub doc: &'static str,

@@ -4,3 +4,6 @@
 
 pub mod def;
 mod graph;
+pub(crate) mod linked;
+
+pub use linked::{LinkedCode, combined_fingerprint};

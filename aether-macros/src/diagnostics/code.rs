@@ -101,6 +101,9 @@ codes! {
     SERVICE = "AE0028",
         why: "a step is called by its name and its recorded arguments, and a type that is in neither is not known to a replay",
         help: "a service comes from the program: `.provide::<Box<dyn Mailer>>(Box::new(..))` on the engine's builder, and `cx.dep::<Box<dyn Mailer>>()?` in the body; for a kind of data, say so with the bound `Recordable`";
+    VERSION = "AE0029",
+        why: "a run continues by the version that it was recorded with, so the versions of a workflow share its name, and each has a number of its own",
+        help: "write `#[workflow(of = \"triage\", version = 2)]`, with the name of the workflow and the number of this version";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";

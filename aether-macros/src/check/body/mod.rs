@@ -6,6 +6,7 @@ pub(crate) mod iteration;
 pub(crate) mod linear;
 pub(crate) mod lint;
 pub(crate) mod locals;
+pub(crate) mod mentions;
 pub(crate) mod names;
 pub(crate) mod needs;
 pub(crate) mod places;
