@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::outcome::EffectClass;
 
@@ -53,7 +55,8 @@ pub struct State {
 }
 
 /// What shape an awaited expression has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StateKind {
     /// A call of a function: a step or a workflow.
@@ -68,27 +71,29 @@ pub enum StateKind {
     Each,
     /// `cx.child::<..>(..)`.
     Child,
-    /// Anything else that the gate accepted.
+    /// Anything else that the gate accepted; in a definition of a newer build also a kind that is not known here.
+    #[serde(other)]
     Other,
 }
 
 /// A way from one state to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
     /// Number of the state left, or [`START`].
+    #[serde(with = "place")]
     pub from: u16,
     /// Number of the state entered, or [`END`].
+    #[serde(with = "place")]
     pub to: u16,
     /// Why control may go this way.
     pub kind: EdgeKind,
 }
 
 /// Why control may go from one state to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EdgeKind {
-    /// One after the other.
-    Sequence,
     /// An arm of `if` or `match`.
     Branch,
     /// Back to a loop's start.
@@ -97,6 +102,43 @@ pub enum EdgeKind {
     Fork,
     /// `return` or `?`.
     EarlyReturn,
+    /// One after the other; in a definition of a newer build also a kind that is not known here.
+    #[serde(other)]
+    Sequence,
+}
+
+/// A state's number as JSON has it: the start is `"start"`, the end `"end"`.
+mod place {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{END, START};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Place {
+        State(u16),
+        Named(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(place: &u16, serializer: S) -> Result<S::Ok, S::Error> {
+        match *place {
+            START => serializer.serialize_str("start"),
+            END => serializer.serialize_str("end"),
+            state => serializer.serialize_u16(state),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+        match Place::deserialize(deserializer)? {
+            Place::State(state) => Ok(state),
+            Place::Named(name) => match name.as_str() {
+                "start" => Ok(START),
+                "end" => Ok(END),
+                other => Err(Error::custom(format_args!("no state is called `{other}`"))),
+            },
+        }
+    }
 }
 
 /// A check that was switched off.

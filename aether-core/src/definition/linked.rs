@@ -38,32 +38,36 @@ impl LinkedCode {
 }
 
 /// Everything linked, by the name of the function.
-fn by_function() -> BTreeMap<&'static str, Vec<&'static LinkedCode>> {
-    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+type ByFunction = BTreeMap<&'static str, Vec<&'static LinkedCode>>;
+
+fn by_function() -> ByFunction {
+    let mut all = ByFunction::new();
     for code in inventory::iter::<LinkedCode> {
         all.entry(code.function).or_default().push(code);
     }
     all
 }
 
+/// What is linked under the name of a function.
+pub(super) fn linked_as(function: &str) -> Vec<&'static LinkedCode> {
+    inventory::iter::<LinkedCode>.into_iter().filter(|code| code.function == function).collect()
+}
+
 /// The workflows and steps that the code of `def` names, and those that these workflows name, without itself; sorted by
 /// function and fingerprint.
 pub(super) fn reached(def: &WorkflowDef) -> Vec<&'static LinkedCode> {
-    reached_in(&by_function(), def)
+    reached_in(&by_function(), |code| code.is_of(def))
 }
 
-fn reached_in(
-    linked: &BTreeMap<&'static str, Vec<&'static LinkedCode>>,
-    def: &WorkflowDef,
-) -> Vec<&'static LinkedCode> {
-    let own = linked.values().flatten().filter(|code| code.is_of(def));
+fn reached_in(linked: &ByFunction, is_own: impl Fn(&LinkedCode) -> bool) -> Vec<&'static LinkedCode> {
+    let own = linked.values().flatten().filter(|code| is_own(code));
     let mut open: Vec<&'static str> = own.flat_map(|code| code.mentions).copied().collect();
     let mut seen = BTreeSet::new();
     let mut found: Vec<&'static LinkedCode> = Vec::new();
     while let Some(function) = open.pop() {
         if seen.insert(function) {
             let named = linked.get(function).into_iter().flatten().copied();
-            for code in named.filter(|code| !code.is_of(def)) {
+            for code in named.filter(|code| !is_own(code)) {
                 open.extend(code.mentions);
                 found.push(code);
             }
@@ -92,19 +96,24 @@ fn reached_in(
 /// assert_eq!(combined_fingerprint(&DEF), DEF.fingerprint);
 /// ```
 pub fn combined_fingerprint(def: &WorkflowDef) -> String {
-    combined(def, &reached(def))
+    combined(def.fingerprint, &reached(def))
 }
 
-/// The fingerprint of `def` with the code that it reaches.
-pub(super) fn combined(def: &WorkflowDef, reached: &[&LinkedCode]) -> String {
+/// The combined fingerprint of a workflow that is linked.
+pub(super) fn combined_of(code: &LinkedCode) -> String {
+    combined(code.fingerprint, &reached_in(&by_function(), |other| other == code))
+}
+
+/// A fingerprint with the code that is reached from there.
+pub(super) fn combined(fingerprint: &str, reached: &[&LinkedCode]) -> String {
     if reached.is_empty() {
-        return def.fingerprint.into();
+        return fingerprint.into();
     }
     let lines: BTreeSet<(&str, &str, &str)> =
         reached.iter().map(|code| (code.function, code.name, code.fingerprint)).collect();
-    let mut hash = fnv(OFFSET, def.fingerprint);
-    for (function, name, fingerprint) in lines {
-        for part in ["\n", function, " ", name, " ", fingerprint] {
+    let mut hash = fnv(OFFSET, fingerprint);
+    for (function, name, code) in lines {
+        for part in ["\n", function, " ", name, " ", code] {
             hash = fnv(hash, part);
         }
     }
@@ -153,7 +162,7 @@ mod tests {
             linked.entry(code.function).or_default().push(Box::leak(Box::new(*code)));
         }
         let def = def(program[0].fingerprint, program[0].line);
-        combined(&def, &reached_in(&linked, &def))
+        combined(def.fingerprint, &reached_in(&linked, |code| code.is_of(&def)))
     }
 
     #[test]

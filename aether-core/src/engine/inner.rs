@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 
 use crate::definition::def::WorkflowDef;
+use crate::definition::owned::Definition;
 use crate::engine::lease_watch::LeaseWatch;
 use crate::engine::registry::Registry;
 use crate::run::claim::Run;
@@ -272,6 +273,24 @@ impl Engine {
     /// ```
     pub fn versions(&self, name: &str, module: &str) -> Vec<&'static WorkflowDef> {
         self.inner.registry().versions(name, module).into_iter().map(|workflow| workflow.def).collect()
+    }
+
+    /// The definitions of all workflows that this engine can advance, as values: to keep them, to read them back with
+    /// [`Definition::parse`], and to [`diff`](crate::definition::diff()) them with those of another build. By name, module
+    /// and version.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # fn example(engine: &Engine, path: &str) -> std::io::Result<()> {
+    /// let all: Vec<_> = engine.definitions().iter().map(|definition| definition.to_json()).collect();
+    /// std::fs::write(path, serde_json::Value::from(all).to_string())
+    /// # }
+    /// ```
+    pub fn definitions(&self) -> Vec<Definition> {
+        let all = self.inner.workflows();
+        let mut all: Vec<_> = all.into_iter().map(|workflow| Definition::of(workflow.def)).collect();
+        all.sort_by(|a, b| (&a.name, &a.module, a.version).cmp(&(&b.name, &b.module, b.version)));
+        all
     }
 }
 
