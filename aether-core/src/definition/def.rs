@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::outcome::EffectClass;
@@ -80,10 +81,10 @@ pub enum StateKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
     /// Number of the state left, or [`START`].
-    #[serde(with = "place")]
+    #[serde(serialize_with = "put_place", deserialize_with = "take_place")]
     pub from: u16,
     /// Number of the state entered, or [`END`].
-    #[serde(with = "place")]
+    #[serde(serialize_with = "put_place", deserialize_with = "take_place")]
     pub to: u16,
     /// Why control may go this way.
     pub kind: EdgeKind,
@@ -108,36 +109,29 @@ pub enum EdgeKind {
 }
 
 /// A state's number as JSON has it: the start is `"start"`, the end `"end"`.
-mod place {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::{END, START};
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Place {
-        State(u16),
-        Named(String),
+fn put_place<S: Serializer>(place: &u16, serializer: S) -> Result<S::Ok, S::Error> {
+    match *place {
+        START => serializer.serialize_str("start"),
+        END => serializer.serialize_str("end"),
+        state => serializer.serialize_u16(state),
     }
+}
 
-    pub(super) fn serialize<S: Serializer>(place: &u16, serializer: S) -> Result<S::Ok, S::Error> {
-        match *place {
-            START => serializer.serialize_str("start"),
-            END => serializer.serialize_str("end"),
-            state => serializer.serialize_u16(state),
-        }
-    }
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Place {
+    State(u16),
+    Named(String),
+}
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
-        match Place::deserialize(deserializer)? {
-            Place::State(state) => Ok(state),
-            Place::Named(name) => match name.as_str() {
-                "start" => Ok(START),
-                "end" => Ok(END),
-                other => Err(Error::custom(format_args!("no state is called `{other}`"))),
-            },
-        }
+fn take_place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    match Place::deserialize(deserializer)? {
+        Place::State(state) => Ok(state),
+        Place::Named(name) => match name.as_str() {
+            "start" => Ok(START),
+            "end" => Ok(END),
+            other => Err(D::Error::custom(format_args!("no state is called `{other}`"))),
+        },
     }
 }
 

@@ -8,6 +8,7 @@ mod graph;
 pub(crate) mod linked;
 pub(crate) mod owned;
 
-pub use diff::{DefinitionDiff, Difference, PlaceDiff, RaisedMark, Site, Verdict, diff};
+pub use diff::diff;
+pub use diff::report::{DefinitionDiff, Difference, PlaceDiff, RaisedMark, Site, Verdict};
 pub use linked::{LinkedCode, combined_fingerprint};
 pub use owned::{DefinedAllow, DefinedChange, DefinedCode, DefinedState, Definition, DefinitionError};

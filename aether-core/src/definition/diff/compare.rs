@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::def::END;
+use crate::definition::diff::report::{Difference, PlaceDiff, Verdict};
 use crate::definition::diff::shape::{Label, Next, Shape};
-use crate::definition::diff::{Difference, PlaceDiff, Verdict};
 use crate::definition::owned::Definition;
 
 /// How many pairs are looked at. What people write has a few hundred.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::def::{END, EdgeKind, START, StateKind};
-use crate::definition::diff::Site;
+use crate::definition::diff::report::Site;
 use crate::definition::owned::{DefinedState, Definition};
 use crate::vocabulary::outcome::EffectClass;
 

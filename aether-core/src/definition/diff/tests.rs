@@ -1,9 +1,10 @@
 //! Edits of code, and what a run finds at each place of the old code. The code is made of pieces, in which the tests read
 //! like the workflows that they stand for.
 
-use super::*;
+use super::diff;
 use crate::definition::def::{END, Edge, EdgeKind, START, StateKind};
-use crate::definition::owned::DefinedState;
+use crate::definition::diff::report::{DefinitionDiff, PlaceDiff, Site, Verdict};
+use crate::definition::owned::{DefinedChange, DefinedState, Definition};
 use crate::vocabulary::outcome::EffectClass;
 
 /// A piece of a workflow.
@@ -366,20 +367,20 @@ fn a_mark_whose_lower_side_is_gone_is_named() {
 #[test]
 fn the_same_code_is_said_to_be_the_same() {
     let code = definition("a.rs", &[A, Loop(vec![B]), Join(vec![vec![C], vec![D]])]);
-    let diff = diff(&code, &code);
-    assert!(diff.is_same() && !diff.code_changed);
-    assert_eq!(diff.to_string(), "flow v1 -> v1: the same code\n");
+    let same = diff(&code, &code);
+    assert!(same.is_same() && !same.code_changed);
+    assert_eq!(same.to_string(), "flow v1 -> v1: the same code\n");
 }
 
 #[test]
 fn code_with_too_many_ways_counts_as_changed_and_ends() {
     let deep = (0..100).fold(vec![A], |inner, _| vec![Join(vec![inner])]);
-    let diff = diffed(&deep, &deep);
-    assert!(!diff.fits() && diff.to_string().contains("cannot be told"));
+    let deep = diffed(&deep, &deep);
+    assert!(!deep.fits() && deep.to_string().contains("cannot be told"));
     // Definitions of strangers: a state that awaits itself, and ways from everywhere to everywhere.
     let mut wild = definition("wild.rs", &[A, B, C, Join(vec![vec![D], vec![A]])]);
     let all = (0..6).flat_map(|from| (0..6).map(move |to| (from, to)));
     wild.edges.extend(all.clone().map(|(from, to)| Edge { from, to, kind: EdgeKind::Fork }));
     wild.edges.extend(all.map(|(from, to)| Edge { from, to, kind: EdgeKind::Loop }));
-    assert_eq!(super::diff(&wild, &wild).places.len(), 6);
+    assert_eq!(diff(&wild, &wild).places.len(), 6);
 }
