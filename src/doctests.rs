@@ -51,6 +51,7 @@ pages! {
     schedules = "schedules"
     sweeps = "sweeps"
     transactions = "transactions"
+    versions = "versions"
 }
 
 codes! {

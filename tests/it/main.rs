@@ -40,4 +40,5 @@ mod step_options;
 mod transactions;
 mod trap;
 mod ui;
+mod versions;
 mod waits;

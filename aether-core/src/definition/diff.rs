@@ -48,10 +48,10 @@ pub fn diff(old: &Definition, new: &Definition) -> DefinitionDiff {
 }
 
 fn raised(old: &Definition, new: &Definition) -> Vec<RaisedMark> {
-    let lowest = |name: &str| new.changes.iter().find(|mark| mark.name == name).map(|mark| mark.lowest);
+    let lowest = |name: &str| new.changes.iter().find(|mark| mark.name == name).map(|mark| mark.from);
     old.changes
         .iter()
-        .map(|old| RaisedMark { old: old.clone(), lowest: lowest(&old.name) })
-        .filter(|mark| mark.lowest.is_none_or(|lowest| lowest > mark.old.lowest))
+        .map(|old| RaisedMark { old: old.clone(), from: lowest(&old.name) })
+        .filter(|mark| mark.from.is_none_or(|from| from > mark.old.from))
         .collect()
 }

@@ -31,50 +31,68 @@ pub struct LinkedCode {
 
 inventory::collect!(LinkedCode);
 
-impl LinkedCode {
-    fn is_of(&self, def: &WorkflowDef) -> bool {
-        (self.file, self.line, self.fingerprint) == (def.file, def.line, def.fingerprint)
+/// Everything that is linked.
+#[derive(Default)]
+struct Index {
+    by_function: BTreeMap<&'static str, Vec<&'static LinkedCode>>,
+    /// By file and line.
+    by_place: BTreeMap<(&'static str, u32), Vec<&'static LinkedCode>>,
+}
+
+fn index() -> &'static Index {
+    // What is linked does not change while the program runs.
+    #[allow(clippy::disallowed_types, reason = "no task meets another one here")]
+    static INDEX: std::sync::OnceLock<Index> = std::sync::OnceLock::new();
+    INDEX.get_or_init(|| Index::of(inventory::iter::<LinkedCode>))
+}
+
+impl Index {
+    fn of(all: impl IntoIterator<Item = &'static LinkedCode>) -> Self {
+        let mut index = Self::default();
+        for code in all {
+            index.by_function.entry(code.function).or_default().push(code);
+            index.by_place.entry((code.file, code.line)).or_default().push(code);
+        }
+        index
     }
-}
 
-/// Everything linked, by the name of the function.
-type ByFunction = BTreeMap<&'static str, Vec<&'static LinkedCode>>;
-
-fn by_function() -> ByFunction {
-    let mut all = ByFunction::new();
-    for code in inventory::iter::<LinkedCode> {
-        all.entry(code.function).or_default().push(code);
+    fn named(&self, function: &str) -> &[&'static LinkedCode] {
+        self.by_function.get(function).map(Vec::as_slice).unwrap_or_default()
     }
-    all
-}
 
-/// What is linked under the name of a function.
-pub(super) fn linked_as(function: &str) -> Vec<&'static LinkedCode> {
-    inventory::iter::<LinkedCode>.into_iter().filter(|code| code.function == function).collect()
-}
-
-/// The workflows and steps that the code of `def` names, and those that these workflows name, without itself; sorted by
-/// function and fingerprint.
-pub(super) fn reached(def: &WorkflowDef) -> Vec<&'static LinkedCode> {
-    reached_in(&by_function(), |code| code.is_of(def))
-}
-
-fn reached_in(linked: &ByFunction, is_own: impl Fn(&LinkedCode) -> bool) -> Vec<&'static LinkedCode> {
-    let own = linked.values().flatten().filter(|code| is_own(code));
-    let mut open: Vec<&'static str> = own.flat_map(|code| code.mentions).copied().collect();
-    let mut seen = BTreeSet::new();
-    let mut found: Vec<&'static LinkedCode> = Vec::new();
-    while let Some(function) = open.pop() {
-        if seen.insert(function) {
-            let named = linked.get(function).into_iter().flatten().copied();
-            for code in named.filter(|code| !is_own(code)) {
-                open.extend(code.mentions);
-                found.push(code);
+    /// What the code at a place names, and what that names, without itself; by function and fingerprint.
+    fn reached(&self, (file, line, fingerprint): Place<'_>) -> Vec<&'static LinkedCode> {
+        let is_own =
+            |code: &LinkedCode| (code.file, code.line, code.fingerprint) == (file, line, fingerprint);
+        let here = self.by_place.get(&(file, line)).into_iter().flatten().filter(|code| is_own(code));
+        let mut open: Vec<&'static str> = here.flat_map(|code| code.mentions).copied().collect();
+        let mut seen = BTreeSet::new();
+        let mut found: Vec<&'static LinkedCode> = Vec::new();
+        while let Some(function) = open.pop() {
+            if seen.insert(function) {
+                for code in self.named(function).iter().filter(|code| !is_own(code)) {
+                    open.extend(code.mentions);
+                    found.push(code);
+                }
             }
         }
+        found.sort_by_key(|code| (code.function, code.fingerprint));
+        found
     }
-    found.sort_by_key(|code| (code.function, code.fingerprint));
-    found
+}
+
+/// File, line and fingerprint of a function.
+type Place<'a> = (&'a str, u32, &'a str);
+
+/// What is linked under the name of a function.
+pub(super) fn linked_as(function: &str) -> &'static [&'static LinkedCode] {
+    index().named(function)
+}
+
+/// The workflows and steps that the code of `def` names, and those that these workflows name, without itself; by function
+/// and fingerprint.
+pub(super) fn reached(def: &WorkflowDef) -> Vec<&'static LinkedCode> {
+    index().reached((def.file, def.line, def.fingerprint))
 }
 
 /// The fingerprint of a workflow with everything that runs inside of it: the workflows that it calls inline, those that they
@@ -84,7 +102,7 @@ fn reached_in(linked: &ByFunction, is_own: impl Fn(&LinkedCode) -> bool) -> Vec<
 /// `#[workflow_mod]`, where a method or a plain function makes the call for the workflow, and where an other macro than
 /// `#[workflow]` writes it. What plain functions do is never part of a fingerprint.
 ///
-/// It looks through everything that is linked, so compute it once for each workflow.
+/// It follows the calls each time: a program that asks often keeps the answer.
 ///
 /// ```
 /// # use aether_core::definition::combined_fingerprint;
@@ -101,7 +119,7 @@ pub fn combined_fingerprint(def: &WorkflowDef) -> String {
 
 /// The combined fingerprint of a workflow that is linked.
 pub(super) fn combined_of(code: &LinkedCode) -> String {
-    combined(code.fingerprint, &reached_in(&by_function(), |other| other == code))
+    combined(code.fingerprint, &index().reached((code.file, code.line, code.fingerprint)))
 }
 
 /// A fingerprint with the code that is reached from there.
@@ -131,21 +149,6 @@ fn fnv(hash: u64, text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    const fn def(fingerprint: &'static str, line: u32) -> WorkflowDef {
-        WorkflowDef {
-            name: "flow",
-            module: "app",
-            doc: "",
-            version: 1,
-            fingerprint,
-            file: "src/app.rs",
-            line,
-            states: &[],
-            edges: &[],
-            allows: &[],
-        }
-    }
-
     fn code(
         function: &'static str,
         line: u32,
@@ -157,12 +160,10 @@ mod tests {
 
     /// The combined fingerprint of the first of `program`, which is leaked: a test ends soon.
     fn fingerprint_in(program: &[LinkedCode]) -> String {
-        let mut linked: BTreeMap<&'static str, Vec<&'static LinkedCode>> = BTreeMap::new();
-        for code in program {
-            linked.entry(code.function).or_default().push(Box::leak(Box::new(*code)));
-        }
-        let def = def(program[0].fingerprint, program[0].line);
-        combined(def.fingerprint, &reached_in(&linked, |code| code.is_of(&def)))
+        let program: &'static [LinkedCode] = Box::leak(program.to_vec().into_boxed_slice());
+        let first = program[0];
+        let reached = Index::of(program).reached((first.file, first.line, first.fingerprint));
+        combined(first.fingerprint, &reached)
     }
 
     #[test]

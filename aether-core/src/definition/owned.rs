@@ -101,15 +101,21 @@ pub struct DefinedAllow {
     pub reason: String,
 }
 
-/// A mark of a change, and which of its sides the code still has.
+/// A mark of a change, and for which of its versions the code still has a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefinedChange {
     /// Name of the mark.
     pub name: String,
-    /// The oldest side that the code has.
-    pub lowest: u32,
-    /// The newest side.
-    pub newest: u32,
+    /// The lowest version that the code has a path for.
+    pub from: u32,
+    /// The highest one.
+    pub to: u32,
+    /// Whether it has a version for each time that it is asked for, and not one for the run.
+    #[serde(default)]
+    pub each: bool,
+    /// Line of its first place in the source.
+    #[serde(default)]
+    pub line: u32,
 }
 
 /// A step or workflow whose code is part of a workflow's.
@@ -222,9 +228,9 @@ impl DefinedState {
     fn of(number: u16, state: &State) -> Self {
         let callees = match state.kind {
             StateKind::Call => linked_as(state.name),
-            _ => Vec::new(),
+            _ => &[],
         };
-        let step = match callees.as_slice() {
+        let step = match callees {
             [only] if only.class.is_some() => Some(*only),
             _ => None,
         };

@@ -35,7 +35,7 @@ pub struct DefinitionDiff {
     pub places: Vec<PlaceDiff>,
     /// Where ways of the old code leave those of the new.
     pub differences: Vec<Difference>,
-    /// Marks of which the new code no longer has a side that the old code had.
+    /// Marks of which the new code has no path any more for a version that the old code had.
     pub raised: Vec<RaisedMark>,
 }
 
@@ -85,20 +85,21 @@ pub struct Difference {
     pub new: Vec<Site>,
 }
 
-/// A mark of which the new code no longer has a side that the old code had.
+/// A mark of which the new code has no path any more for a version that the old code had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RaisedMark {
     /// The mark as the old code has it.
     pub old: DefinedChange,
-    /// Its lowest side in the new code. A mark that is gone has none.
-    pub lowest: Option<u32>,
+    /// Its lowest version in the new code. A mark that is gone has none.
+    pub from: Option<u32>,
 }
 
 impl DefinitionDiff {
-    /// Whether each place of the old code is a place of the new, whatever comes after it. No mark has lost a side.
+    /// Whether each place of the old code is a place of the new, whatever comes after it, and every mark of both still has
+    /// the versions that it had. A mark that is gone is no obstacle by itself: the places tell.
     pub fn fits(&self) -> bool {
         let fits = |place: &PlaceDiff| place.verdict <= Verdict::LaterChanged;
-        self.raised.is_empty() && self.places.iter().all(fits)
+        self.raised.iter().all(|mark| mark.from.is_none()) && self.places.iter().all(fits)
     }
 
     /// Whether both have the same shape.
@@ -133,13 +134,14 @@ impl fmt::Display for Difference {
 
 impl fmt::Display for RaisedMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DefinedChange { name, lowest, .. } = &self.old;
-        match self.lowest {
-            Some(now) => write!(
-                f,
-                "mark `{name}` begins with {now}: runs with a lower side, from {lowest}, do not fit"
-            ),
-            None => write!(f, "mark `{name}` is gone: runs fit only on the side that the code kept"),
+        let DefinedChange { name, from: old, .. } = &self.old;
+        match self.from {
+            Some(new) => {
+                write!(f, "mark `{name}` begins with {new}: runs that have one of {old}..{new} do not fit")
+            }
+            None => {
+                write!(f, "mark `{name}` is gone: a run fits only if it has the version whose code was kept")
+            }
         }
     }
 }

@@ -292,7 +292,7 @@ fn a_mark_shifts_nothing() {
     let old = [A, B, C];
     assert_eq!(edit(&old, &[Mark, A, B, C]), "===");
     assert_eq!(edit(&[Mark, A, Mark, B, C], &old), "===");
-    // Old runs keep the side that they took.
+    // Old runs keep the version that they have.
     assert_eq!(edit(&old, &[A, Mark, If(vec![B], vec![D]), C]), "L==");
     assert_eq!(edit(&[A, Mark, If(vec![B], vec![D]), C], &[A, D, C]), "LX=X");
     assert_eq!(edit(&[Join(vec![vec![A], vec![B]])], &[Join(vec![vec![Mark, A], vec![B, Mark]])]), "===");
@@ -352,8 +352,8 @@ fn a_diff_survives_the_way_through_json() {
 }
 
 #[test]
-fn a_mark_whose_lower_side_is_gone_is_named() {
-    let mark = |lowest| DefinedChange { name: "use-baz".into(), lowest, newest: 2 };
+fn a_mark_whose_lowest_version_is_gone_is_named() {
+    let mark = |from| DefinedChange { name: "use-baz".into(), from, to: 2, each: false, line: 9 };
     let (mut old, mut new) = (definition("old.rs", &[A]), definition("new.rs", &[A]));
     old.changes = vec![mark(1)];
     new.changes = vec![mark(2)];
@@ -361,7 +361,8 @@ fn a_mark_whose_lower_side_is_gone_is_named() {
     assert!(!raised.fits() && raised.to_string().contains("mark `use-baz` begins with 2"), "{raised}");
     assert!(diff(&new, &old).fits());
     new.changes.clear();
-    assert!(diff(&old, &new).to_string().contains("mark `use-baz` is gone"));
+    let gone = diff(&old, &new);
+    assert!(gone.fits() && gone.to_string().contains("mark `use-baz` is gone"), "{gone}");
 }
 
 #[test]
