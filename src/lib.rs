@@ -49,6 +49,7 @@ pub mod store;
 pub mod view;
 
 pub use aether_core::allow_missing_deps;
+pub use aether_core::definition::diff;
 pub use aether_core::engine::{Engine, RunHandle};
 pub use aether_core::failure::{Failure, Result, StepError};
 pub use aether_core::id;

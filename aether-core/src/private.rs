@@ -12,6 +12,7 @@ pub use crate::definition::def::{
     Allow, Approval, Change, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind,
     StepDef, StepOptions, WorkflowDef,
 };
+pub use crate::definition::linked::LinkedCode;
 pub use crate::run::program::RegisteredWorkflow;
 pub use crate::step::body::{RegisteredStep, Step, Undo};
 pub use crate::step::context::StepCx;

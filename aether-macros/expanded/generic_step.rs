@@ -1,3 +1,10 @@
+const _: () = {
+    ::aether::__private::inventory::submit! {
+        ::aether::__private::LinkedCode { function : "first", name : "first", file :
+        ::core::file!(), line : 1u32, fingerprint : "c4922ddb964af9ac", mentions : & [],
+        class : ::core::option::Option::Some(::aether::__private::EffectClass::Pure), }
+    }
+};
 #[allow(
     non_camel_case_types,
     missing_docs,

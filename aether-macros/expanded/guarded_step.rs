@@ -3,6 +3,14 @@ const _: () = {
         ::aether::__private::RegisteredStep::of:: < pay > ()
     }
 };
+const _: () = {
+    ::aether::__private::inventory::submit! {
+        ::aether::__private::LinkedCode { function : "pay", name : "pay", file :
+        ::core::file!(), line : 1u32, fingerprint : "460748ca800dcae0", mentions : & [],
+        class : ::core::option::Option::Some(::aether::__private::EffectClass::External),
+        }
+    }
+};
 #[allow(
     non_camel_case_types,
     missing_docs,

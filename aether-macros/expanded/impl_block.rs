@@ -3,6 +3,13 @@ const _: () = {
         ::aether::__private::RegisteredStep::of:: < Agent_look > ()
     }
 };
+const _: () = {
+    ::aether::__private::inventory::submit! {
+        ::aether::__private::LinkedCode { function : "look", name : "Agent_look", file :
+        ::core::file!(), line : 5u32, fingerprint : "8bf67afb9644f5d9", mentions : & [],
+        class : ::core::option::Option::Some(::aether::__private::EffectClass::Read), }
+    }
+};
 /// Looks.
 #[allow(
     non_camel_case_types,
@@ -98,6 +105,13 @@ impl Agent_look {
 const _: () = {
     ::aether::__private::inventory::submit! {
         ::aether::__private::RegisteredWorkflow::of:: < Agent_run > ()
+    }
+};
+const _: () = {
+    ::aether::__private::inventory::submit! {
+        ::aether::__private::LinkedCode { function : "run", name : "Agent_run", file :
+        ::core::file!(), line : 6u32, fingerprint : "a714e81cf3049504", mentions : &
+        ["look"], class : ::core::option::Option::None, }
     }
 };
 #[allow(

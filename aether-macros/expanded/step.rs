@@ -3,6 +3,13 @@ const _: () = {
         ::aether::__private::RegisteredStep::of:: < send > ()
     }
 };
+const _: () = {
+    ::aether::__private::inventory::submit! {
+        ::aether::__private::LinkedCode { function : "send", name : "send", file :
+        ::core::file!(), line : 3u32, fingerprint : "5ee5a12c1a19c25a", mentions : & [],
+        class : ::core::option::Option::Some(::aether::__private::EffectClass::Tool), }
+    }
+};
 /// Send an e-mail.
 #[allow(
     non_camel_case_types,

@@ -3,6 +3,13 @@ const _: () = {
         durable::__private::RegisteredWorkflow::of:: < triage > ()
     }
 };
+const _: () = {
+    durable::__private::inventory::submit! {
+        durable::__private::LinkedCode { function : "triage", name : "triage", file :
+        ::core::file!(), line : 3u32, fingerprint : "06d39a1773fdcd9e", mentions : &
+        ["LIMIT", "judge", "rank", "search"], class : ::core::option::Option::None, }
+    }
+};
 /// Triage.
 #[allow(
     non_camel_case_types,

@@ -113,6 +113,8 @@ pub(crate) struct Allow {
 pub(crate) struct StepPlan {
     pub(crate) shape: Shape,
     pub(crate) options: StepOptions,
+    /// The signature as a text.
+    pub(crate) signature: String,
     pub(crate) body: Block,
 }
 
@@ -245,9 +247,11 @@ pub(crate) struct ArgumentClosure {
 /// A checked workflow.
 pub(crate) struct WorkflowPlan {
     pub(crate) shape: Shape,
-    pub(crate) version: u32,
+    pub(crate) version: Version,
     /// 64-bit FNV-1a of the function's tokens, in hexadecimal.
     pub(crate) fingerprint: String,
+    /// Names of functions in the body.
+    pub(crate) mentions: Vec<String>,
     pub(crate) states: Vec<State>,
     pub(crate) edges: Vec<Edge>,
     pub(crate) changes: Vec<Change>,
@@ -255,6 +259,13 @@ pub(crate) struct WorkflowPlan {
     pub(crate) needs: Vec<Type>,
     /// The body with every await behind the gate.
     pub(crate) body: Block,
+}
+
+/// Which version of a workflow it is.
+pub(crate) struct Version {
+    pub(crate) number: u32,
+    /// The module of the workflow, where it is another than the function's.
+    pub(crate) module: Option<String>,
 }
 
 /// One await.

@@ -43,4 +43,5 @@ mod step_options;
 mod transactions;
 mod trap;
 mod ui;
+mod versions;
 mod waits;

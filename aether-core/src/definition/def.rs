@@ -4,6 +4,9 @@
 
 use std::time::Duration;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::outcome::EffectClass;
 
@@ -15,9 +18,9 @@ pub const END: u16 = u16::MAX;
 /// The state machine of one workflow.
 #[derive(Debug)]
 pub struct WorkflowDef {
-    /// Name, unique in a program.
+    /// Name, which the versions of one workflow share.
     pub name: &'static str,
-    /// Module path of the function.
+    /// Module path of the workflow: that of the function, or the one in `#[workflow(of = "..")]`.
     pub module: &'static str,
     /// Its doc comment.
     pub doc: &'static str,
@@ -70,7 +73,8 @@ pub struct State {
 }
 
 /// What shape an awaited expression has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StateKind {
     /// A call of a function: a step or a workflow.
@@ -85,27 +89,29 @@ pub enum StateKind {
     Each,
     /// `cx.child::<..>(..)`.
     Child,
-    /// Anything else that the gate accepted.
+    /// Anything else that the gate accepted; in a definition of a newer build also a kind that is not known here.
+    #[serde(other)]
     Other,
 }
 
 /// A way from one state to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
     /// Number of the state left, or [`START`].
+    #[serde(serialize_with = "put_place", deserialize_with = "take_place")]
     pub from: u16,
     /// Number of the state entered, or [`END`].
+    #[serde(serialize_with = "put_place", deserialize_with = "take_place")]
     pub to: u16,
     /// Why control may go this way.
     pub kind: EdgeKind,
 }
 
 /// Why control may go from one state to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EdgeKind {
-    /// One after the other.
-    Sequence,
     /// An arm of `if` or `match`.
     Branch,
     /// Back to a loop's start.
@@ -114,6 +120,36 @@ pub enum EdgeKind {
     Fork,
     /// `return` or `?`.
     EarlyReturn,
+    /// One after the other; in a definition of a newer build also a kind that is not known here.
+    #[serde(other)]
+    Sequence,
+}
+
+/// A state's number as JSON has it: the start is `"start"`, the end `"end"`.
+fn put_place<S: Serializer>(place: &u16, serializer: S) -> Result<S::Ok, S::Error> {
+    match *place {
+        START => serializer.serialize_str("start"),
+        END => serializer.serialize_str("end"),
+        state => serializer.serialize_u16(state),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Place {
+    State(u16),
+    Named(String),
+}
+
+fn take_place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    match Place::deserialize(deserializer)? {
+        Place::State(state) => Ok(state),
+        Place::Named(name) => match name.as_str() {
+            "start" => Ok(START),
+            "end" => Ok(END),
+            other => Err(D::Error::custom(format_args!("no state is called `{other}`"))),
+        },
+    }
 }
 
 /// A check that was switched off.

@@ -4,9 +4,10 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::definition::def::{Change, END, Edge, EdgeKind, START, State, StateKind, WorkflowDef};
+use crate::definition::def::{END, EdgeKind, START, State, StateKind, WorkflowDef};
+use crate::definition::owned::Definition;
 
 /// The number of a branch closure and its states, each with its number.
 type Branch = (Option<u16>, Vec<(usize, &'static State)>);
@@ -93,26 +94,9 @@ impl WorkflowDef {
         text
     }
 
-    /// The whole definition as JSON. The start is the state `"start"`, the end `"end"`; the others are numbers.
+    /// The whole definition as JSON, with what is known of the functions that it calls. [`Definition::parse`] reads it back.
     pub fn json(&self) -> Value {
-        let states: Vec<Value> = self.states.iter().enumerate().map(state_json).collect();
-        let edges: Vec<Value> = self.edges.iter().map(edge_json).collect();
-        let changes: Vec<Value> = self.changes.iter().map(change_json).collect();
-        let allows: Vec<Value> =
-            self.allows.iter().map(|allow| json!({"what": allow.what, "reason": allow.reason})).collect();
-        json!({
-            "name": self.name,
-            "module": self.module,
-            "doc": self.doc,
-            "version": self.version,
-            "fingerprint": self.fingerprint,
-            "file": self.file,
-            "line": self.line,
-            "states": states,
-            "edges": edges,
-            "changes": changes,
-            "allows": allows,
-        })
+        Definition::of(self).to_json()
     }
 
     fn title(&self) -> String {
@@ -197,53 +181,10 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-fn state_json((number, state): (usize, &State)) -> Value {
-    json!({
-        "state": number,
-        "name": state.name,
-        "kind": kind_name(state.kind),
-        "line": state.line,
-        "column": state.column,
-        "branch": state.branch,
-    })
-}
-
-fn kind_name(kind: StateKind) -> &'static str {
-    match kind {
-        StateKind::Call => "call",
-        StateKind::Effect => "effect",
-        StateKind::Join => "join",
-        StateKind::Race => "race",
-        StateKind::Each => "each",
-        StateKind::Child => "child",
-        StateKind::Other => "other",
-    }
-}
-
-fn change_json(Change { name, from, to, each, line }: &Change) -> Value {
-    json!({"name": name, "from": from, "to": to, "each": each, "line": line})
-}
-
-fn edge_json(edge: &Edge) -> Value {
-    let end = |number: u16| match number {
-        START => json!("start"),
-        END => json!("end"),
-        number => json!(number),
-    };
-    let kind = match edge.kind {
-        EdgeKind::Sequence => "sequence",
-        EdgeKind::Branch => "branch",
-        EdgeKind::Loop => "loop",
-        EdgeKind::Fork => "fork",
-        EdgeKind::EarlyReturn => "early_return",
-    };
-    json!({"from": end(edge.from), "to": end(edge.to), "kind": kind})
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::def::Allow;
+    use crate::definition::def::{Allow, Edge};
 
     const fn state(name: &'static str, kind: StateKind, branch: Option<u16>) -> State {
         State { name, kind, line: 7, column: 3, branch }
@@ -278,7 +219,7 @@ mod tests {
             edge(2, 3, EdgeKind::Sequence),
             edge(3, END, EdgeKind::Sequence),
         ],
-        changes: &[Change { name: "use-baz", from: 1, to: 2, each: false, line: 9 }],
+        changes: &[crate::definition::def::Change { name: "use-baz", from: 1, to: 2, each: false, line: 9 }],
         allows: &[Allow { what: "clock", reason: "for the log" }],
     };
 

@@ -14,19 +14,21 @@ use crate::store::error::StoreError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Two workflows of one module have the same name. In different modules the same name is fine.
+    /// Two workflows of one module have the same name and the same version. In different modules the same name is fine.
     #[error(
-        "module `{module}` has two workflows named `{name}`, in lines {first} and {second}; give one another name with `#[workflow(name = \"..\")]`"
+        "module `{module}` has two workflows that are version {version} of `{name}`, at {first} and {second}; give one of them a version of its own with `#[workflow(of = \"{name}\", version = ..)]`, or another name with `#[workflow(name = \"..\")]`"
     )]
     DuplicateWorkflow {
         /// The name that both have.
         name: &'static str,
-        /// Path of the module that declares both.
+        /// Path of the module that both belong to.
         module: &'static str,
-        /// Line of the first one.
-        first: u32,
-        /// Line of the second one.
-        second: u32,
+        /// The version that both have.
+        version: u32,
+        /// Where the first one is, `file:line`.
+        first: String,
+        /// Where the second one is, `file:line`.
+        second: String,
     },
     /// Production needs a store that survives a crash.
     #[error(

@@ -21,7 +21,7 @@ use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
 use crate::engine::needs::NeedsCheck;
 use crate::engine::prepare::{Preparation, prepare};
-use crate::engine::registry::registry;
+use crate::engine::registry::Registry;
 use crate::engine::retention::Retention;
 use crate::engine::schedules::ticking;
 use crate::engine::{retention, worker};
@@ -83,6 +83,8 @@ pub struct EngineBuilder {
     retention: Option<Retention>,
     pub(super) on_unfit: OnUnfit,
     pub(super) needs: NeedsCheck,
+    /// Workflows that are linked and left out.
+    pub(super) without: Vec<RegisteredWorkflow>,
 }
 /// Opens a store when the engine starts.
 type OpenStore = Box<dyn FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send>;
@@ -166,6 +168,7 @@ impl EngineBuilder {
             on_unfit: OnUnfit::default(),
             retention: None,
             needs: NeedsCheck::default(),
+            without: Vec::new(),
         }
     }
 
@@ -541,10 +544,10 @@ impl EngineBuilder {
         if self.production && store.durability() == Durability::Volatile {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
-        let registry = registry(&self.workflows)?;
+        let registry = Registry::of_program(&self.workflows, &self.without)?;
         let steps: Vec<_> =
             inventory::iter::<RegisteredStep>.into_iter().copied().chain(self.steps).collect();
-        let missing = self.needs.check(steps.iter(), registry.values().flatten(), &self.deps);
+        let missing = self.needs.check(steps.iter(), registry.all(), &self.deps);
         if !missing.is_empty() {
             return Err(BuildError::MissingDeps { missing, provided: self.deps.names() });
         }
@@ -557,9 +560,7 @@ impl EngineBuilder {
         }
         prepare(&store, self.preparations).await?;
         let registered = environment.monotonic();
-        let worker =
-            register(&*store, &*environment, self.settings.lease, codes_of(registry.values().flatten()))
-                .await?;
+        let worker = register(&*store, &*environment, self.settings.lease, codes_of(registry.all())).await?;
         let shared = EngineShared {
             store,
             environment,

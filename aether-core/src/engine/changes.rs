@@ -242,7 +242,7 @@ struct FoundMark {
 impl Found {
     fn of(inner: &Inner) -> Self {
         let mut found: BTreeMap<String, FoundMark> = BTreeMap::new();
-        for def in inner.definitions() {
+        for def in inner.workflows().into_iter().map(|linked| linked.def) {
             for change in def.changes {
                 let place = ChangePlace { workflow: def.name, file: def.file, change: *change };
                 found.entry(change.name.to_owned()).or_default().places.push(place);

@@ -2,6 +2,7 @@
 //!
 //! Promise: the engine's tasks end when the last clone of the engine is dropped.
 
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -10,9 +11,11 @@ use jiff::Timestamp;
 use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 
 use crate::definition::def::WorkflowDef;
+use crate::definition::owned::Definition;
 use crate::engine::adopt::known::Adoptions;
 use crate::engine::code::codes_of;
 use crate::engine::lease_watch::LeaseWatch;
+use crate::engine::registry::Registry;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
@@ -63,7 +66,7 @@ pub(crate) struct Inner {
     pub(super) shared: Arc<EngineShared>,
     /// Starts and follows child runs. Holds the engine weakly, because it is a part of it.
     pub(super) children: Arc<dyn Children>,
-    pub(super) registry: RwLock<HashMap<&'static str, Vec<RegisteredWorkflow>>>,
+    pub(super) registry: RwLock<Registry>,
     pub(super) active: Mutex<HashMap<RunId, Active>>,
     pub(super) cells: Mutex<HashMap<RunId, Weak<Cell>>>,
     pub(super) wake_scheduler: Notify,
@@ -171,16 +174,12 @@ impl Inner {
     }
 
     pub(super) fn register(&self, workflow: RegisteredWorkflow) {
-        let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
-        let named = registry.entry(workflow.def.name).or_default();
-        if !named.iter().any(|known| known.is_same(&workflow)) {
-            named.push(workflow);
-        }
+        self.registry.write().unwrap_or_else(PoisonError::into_inner).add(workflow);
     }
 
-    /// The workflow that advances a run which this code recorded.
+    /// The workflow that advances a run which this code recorded: that version, or the newest that is linked.
     pub(super) fn linked(&self, code: &RunCode) -> Option<RegisteredWorkflow> {
-        self.workflow(&code.workflow, &code.module)
+        self.workflow(&code.workflow, &code.module, code.version)
     }
 
     /// How many more runs it may advance now.
@@ -189,38 +188,31 @@ impl Inner {
         self.settings.max_active.saturating_sub(held)
     }
 
-    /// The workflow of this name; of several, the only one in `module`.
-    pub(super) fn workflow(&self, name: &str, module: &str) -> Option<RegisteredWorkflow> {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-        let named = registry.get(name)?;
-        if let [only] = named.as_slice() {
-            return Some(*only);
-        }
-        let mut here = named.iter().filter(|workflow| workflow.def.module == module);
-        here.next().copied().filter(|_| here.next().is_none())
+    fn registry(&self) -> impl Deref<Target = Registry> + '_ {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The workflow that continues a run of this name, module and version; see [`Registry::find`].
+    pub(super) fn workflow(&self, name: &str, module: &str, version: u32) -> Option<RegisteredWorkflow> {
+        self.registry().find(name, module, version)
+    }
+
+    /// All workflows with all their versions.
+    pub(super) fn workflows(&self) -> Vec<RegisteredWorkflow> {
+        self.registry().all().copied().collect()
     }
 
     pub(super) fn is_linked(&self, name: &str) -> bool {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+        self.registry().has(name)
     }
 
     pub(super) fn workflow_names(&self) -> Vec<String> {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-        let mut names: Vec<_> = registry.keys().map(ToString::to_string).collect();
-        names.sort_unstable();
-        names
-    }
-
-    /// The definitions of all workflows that this engine can advance.
-    pub(super) fn definitions(&self) -> Vec<&'static WorkflowDef> {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-        registry.values().flatten().map(|workflow| workflow.def).collect()
+        self.registry().names()
     }
 
     /// The codes of all workflows that this engine can advance, each once.
     pub(super) fn codes(&self) -> Vec<CodeId> {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-        codes_of(registry.values().flatten())
+        codes_of(self.registry().all())
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -274,7 +266,8 @@ impl Engine {
         self.inner.workflow_names()
     }
 
-    /// The definition of the workflow of this name. Where several modules have one, that of `module`.
+    /// The definition of the newest version of this workflow. Where several modules have one of this name, that of
+    /// `module`.
     ///
     /// ```
     /// # use aether_core::engine::Engine;
@@ -286,7 +279,39 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     pub fn definition(&self, name: &str, module: &str) -> Option<&'static WorkflowDef> {
-        self.inner.workflow(name, module).map(|workflow| workflow.def)
+        self.versions(name, module).pop()
+    }
+
+    /// The definitions of all versions of a workflow that this engine can advance, oldest first.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # async fn example(engine: &Engine) {
+    /// for def in engine.versions("greet", "shop::letters") {
+    ///     println!("version {} is in line {} of {}", def.version, def.line, def.file);
+    /// }
+    /// # }
+    /// ```
+    pub fn versions(&self, name: &str, module: &str) -> Vec<&'static WorkflowDef> {
+        self.inner.registry().versions(name, module).into_iter().map(|workflow| workflow.def).collect()
+    }
+
+    /// The definitions of all workflows that this engine can advance, as values: to keep them, to read them back with
+    /// [`Definition::parse`], and to [`diff`](crate::definition::diff()) them with those of another build. By name, module
+    /// and version.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # fn example(engine: &Engine, path: &str) -> std::io::Result<()> {
+    /// let all: Vec<_> = engine.definitions().iter().map(|definition| definition.to_json()).collect();
+    /// std::fs::write(path, serde_json::Value::from(all).to_string())
+    /// # }
+    /// ```
+    pub fn definitions(&self) -> Vec<Definition> {
+        let all = self.inner.workflows();
+        let mut all: Vec<_> = all.into_iter().map(|workflow| Definition::of(workflow.def)).collect();
+        all.sort_by(|a, b| (&a.name, &a.module, a.version).cmp(&(&b.name, &b.module, b.version)));
+        all
     }
 }
 

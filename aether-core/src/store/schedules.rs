@@ -47,6 +47,9 @@ pub struct ScheduleSpec {
     pub workflow: String,
     /// Module of the workflow, which tells apart those of one name.
     pub module: String,
+    /// Version of the workflow; 0 for the newest one that is linked.
+    #[serde(default)]
+    pub version: u32,
     /// Its input.
     pub input: Payload,
     /// Labels of its runs.

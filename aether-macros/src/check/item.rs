@@ -6,7 +6,7 @@ use quote::quote;
 use syn::ItemFn;
 
 use super::body::context::BodyContext;
-use super::body::{captures, iteration, linear, marks, needs, visit};
+use super::body::{captures, iteration, linear, marks, mentions, needs, visit};
 use super::options::allow::allowed;
 use super::options::{read, rules};
 use super::signature::shape;
@@ -17,7 +17,7 @@ use crate::parse::item::{Owner, Parsed};
 use crate::parse::kind::Kind;
 use crate::parse::options::Opt;
 use crate::plan::{Effect, Plan, Rejected, Shape, StepPlan, Stub, WorkflowPlan};
-use crate::syntax::plain_text::fingerprint;
+use crate::syntax::plain_text::{fingerprint, plain};
 
 /// Checks an item.
 pub(crate) fn check(parsed: Parsed) -> Result<Plan, Rejected> {
@@ -60,7 +60,8 @@ fn step(
             if matches!(options.effect, Effect::Pure | Effect::Transaction) {
                 ask_for_order(&mut function, &shape);
             }
-            Ok(Plan::Step(Box::new(StepPlan { shape, options, body: *function.block })))
+            let signature = plain(&function.sig);
+            Ok(Plan::Step(Box::new(StepPlan { shape, options, signature, body: *function.block })))
         }
         _ => Err(rejected(&function, shape, Kind::Step, diagnostics)),
     }
@@ -82,6 +83,7 @@ fn workflow(
     linear::workflow(&function.sig, &function.block, &mut diagnostics);
     shape.warnings = diagnostics.take_warnings();
     let fingerprint = fingerprint(&function);
+    let mentions = mentions::of_workflow(&function, &module);
     let cx = shape.context.as_ref().map(|context| context.ident.clone());
     let needs = needs::of_workflow(&function.block, cx.as_ref(), shape.owner.as_ref());
     let changes = marks::of_workflow(&function.block, cx.as_ref(), &mut diagnostics);
@@ -102,6 +104,7 @@ fn workflow(
         shape,
         version,
         fingerprint,
+        mentions,
         states,
         edges,
         changes,

@@ -104,6 +104,9 @@ codes! {
     ACCEPTS = "AE0040",
         why: "a recorded value is read as the type is declared today, and else as a former type that converts into it",
         help: "put `#[accepts(Old, ..)]` on a struct or an enum without generic parameters, above its `#[derive(Deserialize)]`, or write the conversion by hand with `#[serde(from = \"..\")]`";
+    VERSION = "AE0029",
+        why: "a run continues by the version that it was recorded with, so the versions of a workflow share its name, and each has a number of its own",
+        help: "write `#[workflow(of = \"triage\", version = 2)]`, with the name of the workflow and the number of this version";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
+use syn::ext::IdentExt as _;
 
 use super::names::private_path;
 use crate::diagnostics::report::Warning;
@@ -67,6 +68,38 @@ pub(crate) fn registration_item(shape: &Shape, registry: &str) -> TokenStream {
         #(#cfgs)*
         const _: () = {
             #p::inventory::submit! { #p::#registry::of::<#name>() }
+        };
+    }
+}
+
+/// Makes the code known by the name of the function, also of a generic item.
+pub(crate) fn linked_item(
+    shape: &Shape,
+    fingerprint: &str,
+    mentions: &[String],
+    class: Option<&Ident>,
+) -> TokenStream {
+    let p = private_path(shape);
+    let Shape { line, name, .. } = shape;
+    let (cfgs, function) = (&shape.attrs.cfgs, shape.function.unraw().to_string());
+    let class = match class {
+        Some(class) => quote!(::core::option::Option::Some(#p::EffectClass::#class)),
+        None => quote!(::core::option::Option::None),
+    };
+    quote! {
+        #(#cfgs)*
+        const _: () = {
+            #p::inventory::submit! {
+                #p::LinkedCode {
+                    function: #function,
+                    name: #name,
+                    file: ::core::file!(),
+                    line: #line,
+                    fingerprint: #fingerprint,
+                    mentions: &[#(#mentions),*],
+                    class: #class,
+                }
+            }
         };
     }
 }

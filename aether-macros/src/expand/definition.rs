@@ -5,7 +5,8 @@ use quote::{format_ident, quote};
 use syn::Type;
 
 use super::names::private_path;
-use crate::plan::{Allow, Approval, Change, Edge, Retry, Shape, State, StepPlan, Timeout};
+use crate::plan::{Allow, Approval, Change, Edge, Retry, Shape, State, StepPlan, Timeout, Version};
+use crate::syntax::plain_text::{hash, plain};
 
 /// What a step declares.
 pub(crate) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
@@ -74,6 +75,11 @@ pub(crate) fn step_options_literal(plan: &StepPlan) -> TokenStream {
     }
 }
 
+/// A hash of what a step declares: its signature and its options.
+pub(crate) fn declaration_fingerprint(plan: &StepPlan) -> String {
+    hash(&format!("{} {}", plan.signature, plain(&step_options_literal(plan))))
+}
+
 fn optional_duration(timeout: Timeout) -> TokenStream {
     match timeout {
         Timeout::None => quote!(::core::option::Option::None),
@@ -120,7 +126,7 @@ fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
 /// What a workflow declares, with its state machine.
 pub(crate) fn workflow_def(
     shape: &Shape,
-    version: u32,
+    version: &Version,
     fingerprint: &str,
     states: &[State],
     edges: &[Edge],
@@ -128,6 +134,11 @@ pub(crate) fn workflow_def(
 ) -> TokenStream {
     let p = private_path(shape);
     let (name, doc, line) = (&shape.name, &shape.attrs.doc, shape.line);
+    let module = match &version.module {
+        Some(module) => quote!(#module),
+        None => quote!(::core::module_path!()),
+    };
+    let version = version.number;
     let states = states.iter().map(|state| state_literal(state, &p));
     let edges = edges.iter().map(|Edge { from, to, kind }| {
         let kind = variant_name(*kind);
@@ -140,7 +151,7 @@ pub(crate) fn workflow_def(
     quote! {
         &#p::WorkflowDef {
             name: #name,
-            module: ::core::module_path!(),
+            module: #module,
             doc: #doc,
             version: #version,
             fingerprint: #fingerprint,
@@ -167,6 +178,6 @@ fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
 }
 
 /// The name of an enum's variant, which is the same in `aether_core::def`.
-fn variant_name(value: impl std::fmt::Debug) -> Ident {
+pub(crate) fn variant_name(value: impl std::fmt::Debug) -> Ident {
     format_ident!("{}", format!("{value:?}"))
 }

@@ -11,8 +11,8 @@ use super::arguments::{
 };
 use super::body::{body_call, body_function, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
-use super::declarations::{registration_item, trait_impl, type_item, warning_items};
-use super::definition::{needs_const, step_def, step_options_literal};
+use super::declarations::{linked_item, registration_item, trait_impl, type_item, warning_items};
+use super::definition::{declaration_fingerprint, needs_const, step_def, step_options_literal, variant_name};
 use super::names::{GeneratedNames, private_path, self_type};
 use crate::parse::item::Owner;
 use crate::plan::{Approval, Arg, ArgumentClosure, Shape, StepPlan};
@@ -21,8 +21,13 @@ use crate::syntax::span::placed_at;
 /// All code of a step.
 pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
     let shape = &plan.shape;
-    let outside =
-        [registration_item(shape, "RegisteredStep"), type_item(shape), step_impl(plan), warning_items(shape)];
+    let outside = [
+        registration_item(shape, "RegisteredStep"),
+        linked_item(shape, &declaration_fingerprint(plan), &[], Some(&variant_name(plan.options.effect))),
+        type_item(shape),
+        step_impl(plan),
+        warning_items(shape),
+    ];
     assemble(
         shape,
         &outside,

@@ -9,16 +9,17 @@ use super::arguments::{
 };
 use super::body::{body_call, body_function, body_path, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
-use super::declarations::{registration_item, trait_impl, type_item, warning_items};
+use super::declarations::{linked_item, registration_item, trait_impl, type_item, warning_items};
 use super::definition::{needs_const, workflow_def};
 use super::names::{GeneratedNames, private_path, self_type};
-use crate::plan::{Arg, Shape, WorkflowPlan};
+use crate::plan::{Arg, Shape, Version, WorkflowPlan};
 
 /// All code of a workflow.
 pub(crate) fn workflow_item(plan: &WorkflowPlan) -> Expansion {
     let shape = &plan.shape;
     let outside = [
         registration_item(shape, "RegisteredWorkflow"),
+        linked_item(shape, &plan.fingerprint, &plan.mentions, None),
         type_item(shape),
         workflow_impl(plan),
         warning_items(shape),
@@ -31,7 +32,7 @@ pub(crate) fn workflow_item(plan: &WorkflowPlan) -> Expansion {
 pub(crate) fn workflow_stub(shape: &Shape) -> Expansion {
     let p = private_path(shape);
     let head = engine_fn_signature(shape, "run", "Cx", "Input");
-    let def = workflow_def(shape, 1, "", &[], &[], &[]);
+    let def = workflow_def(shape, &Version { number: 1, module: None }, "", &[], &[], &[]);
     let associated = associated_items(shape, &quote!(Input), &unreachable_codec_fns(shape));
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
@@ -47,7 +48,7 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let shape = &plan.shape;
     let p = private_path(shape);
     let GeneratedNames { cx, args, .. } = GeneratedNames::new();
-    let def = workflow_def(shape, plan.version, &plan.fingerprint, &plan.states, &plan.edges, &plan.changes);
+    let def = workflow_def(shape, &plan.version, &plan.fingerprint, &plan.states, &plan.edges, &plan.changes);
     let associated = associated_items(shape, &quote!(Input), &codec_fns(shape));
     let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
     let params = context.into_iter().chain(body_arguments(shape));

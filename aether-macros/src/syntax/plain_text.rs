@@ -1,7 +1,7 @@
 //! Tokens as a text that does not depend on the layout of the source, and its hash.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use quote::ToTokens as _;
+use quote::ToTokens;
 use syn::ItemFn;
 
 /// 64-bit FNV-1a over signature and body without documentation, in hexadecimal.
@@ -9,6 +9,18 @@ pub(crate) fn fingerprint(function: &ItemFn) -> String {
     let mut text = String::new();
     plain_text(function.sig.to_token_stream(), &mut text);
     plain_text(function.block.to_token_stream(), &mut text);
+    hash(&text)
+}
+
+/// Tokens as a text that is the same whatever the layout of the source.
+pub(crate) fn plain(tokens: &impl ToTokens) -> String {
+    let mut text = String::new();
+    plain_text(tokens.to_token_stream(), &mut text);
+    text
+}
+
+/// 64-bit FNV-1a in hexadecimal.
+pub(crate) fn hash(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

@@ -18,6 +18,7 @@ fn schedule(name: &str, next: Timestamp) -> ScheduleRecord {
         labels,
         workflow: format!("{name}-flow"),
         module: "reports".into(),
+        version: 2,
         input: Payload::encode(&("ü", 1.5)).unwrap(),
         cron: "0 3 * * *".into(),
         zone: "Europe/Berlin".into(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::definition::combined_fingerprint;
 use aether_core::engine::{Engine, EngineBuilder, Verified, VerifyError};
 use aether_core::recording::{RecordedRun, Recording};
 use aether_core::run::Fault;
@@ -86,9 +87,14 @@ fn failure(engine: &Engine, run: &RecordedRun, error: &VerifyError) -> Recording
 fn definition(engine: &Engine, run: &RecordedRun) -> String {
     let created = &run.created;
     let name = &created.workflow;
-    match engine.definition(name, &created.module) {
-        Some(def) if def.fingerprint == created.fingerprint => {
-            format!("workflow `{name}` at {}:{}, unchanged: what it calls has changed", def.file, def.line)
+    let versions = engine.versions(name, &created.module);
+    let recorded = versions.iter().find(|def| def.version == created.version);
+    match recorded.or(versions.last()) {
+        Some(def) if combined_fingerprint(def) == created.fingerprint => {
+            format!(
+                "workflow `{name}` at {}:{}, unchanged with all that it calls by name: what plain functions do has changed",
+                def.file, def.line
+            )
         }
         Some(def) => format!("workflow `{name}` at {}:{}, changed since", def.file, def.line),
         None => format!("workflow `{name}`"),

@@ -63,7 +63,8 @@ async fn keep_definitions(inner: &Inner) {
     let store = &inner.shared.store;
     let kept = async {
         let known: BTreeSet<_> = store.definitions().await?.into_iter().map(|known| known.code).collect();
-        let new = inner.definitions().into_iter().filter(|def| !known.contains(&code_of(def)));
+        let linked = inner.workflows().into_iter().map(|linked| linked.def);
+        let new = linked.filter(|def| !known.contains(&code_of(def)));
         let puts: Vec<_> = new
             .filter_map(|def| {
                 let definition = Payload::encode(&def.json()).ok()?;

@@ -221,9 +221,19 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
         if size > limit {
             return Err(ScheduleError::TooLarge { name, size, limit });
         }
-        let (workflow, module) = (W::DEF.name.into(), W::DEF.module.into());
+        let (workflow, module, version) = (W::DEF.name.into(), W::DEF.module.into(), W::DEF.version);
         let cron_text = cron.expression().to_owned();
-        let spec = ScheduleSpec { workflow, module, input, labels, cron: cron_text, zone, overlap, catch_up };
+        let spec = ScheduleSpec {
+            workflow,
+            module,
+            version,
+            input,
+            labels,
+            cron: cron_text,
+            zone,
+            overlap,
+            catch_up,
+        };
         Ok((engine, name, spec, cron))
     }
 }

@@ -189,10 +189,12 @@ pub(super) async fn change(
     }
 }
 
-/// The workflow that a schedule starts, where it is linked here: of the same name and in the same module.
+/// The workflow that a schedule starts, where it is linked here: of the same name and in the same module. A newer version
+/// stands in for one that is not linked, an older one does not: a worker that has the newer one starts it.
 pub(super) fn linked(inner: &Inner, schedule: &ScheduleRecord) -> Option<RegisteredWorkflow> {
-    let ScheduleSpec { workflow, module, .. } = &schedule.spec;
-    inner.workflow(workflow, module).filter(|linked| linked.def.module == module)
+    let ScheduleSpec { workflow, module, version, .. } = &schedule.spec;
+    let linked = inner.workflow(workflow, module, *version);
+    linked.filter(|linked| linked.def.module == module && linked.def.version >= *version)
 }
 
 /// Starts the run of a tick, and says whether it is new; a run that exists is the same.

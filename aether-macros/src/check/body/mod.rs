@@ -7,6 +7,7 @@ pub(crate) mod linear;
 pub(crate) mod lint;
 pub(crate) mod locals;
 pub(crate) mod marks;
+pub(crate) mod mentions;
 pub(crate) mod names;
 pub(crate) mod needs;
 pub(crate) mod places;

@@ -9,7 +9,7 @@ use super::{allow, rules, values};
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::parse::options::{Opt, Value};
-use crate::plan::{Confirm, KeyScope, OnUnknown, StepOptions, Timeout};
+use crate::plan::{Confirm, KeyScope, OnUnknown, StepOptions, Timeout, Version};
 
 const STEP: &[&str] = &[
     "effect",
@@ -31,7 +31,7 @@ const STEP: &[&str] = &[
     "allow",
     "crate",
 ];
-const WORKFLOW: &[&str] = &["name", "version", "allow", "macros", "crate"];
+const WORKFLOW: &[&str] = &["name", "of", "version", "allow", "macros", "crate"];
 const TEST: &[&str] = &["timeout", "crate"];
 /// What `#[workflow_mod]` passes on; not for people.
 const USES: &str = "__uses";
@@ -82,10 +82,16 @@ pub(crate) fn step(
     (common, options)
 }
 
-/// Reads the options of a workflow: the common ones and its version.
-pub(crate) fn workflow(options: Vec<Opt>, diagnostics: &mut Diagnostics) -> (Common, u32) {
-    let (common, written) = read(options, WORKFLOW, diagnostics);
-    (common, written.version.unwrap_or(1))
+/// Reads the options of a workflow: the common ones, and which version of which workflow it is.
+pub(crate) fn workflow(options: Vec<Opt>, diagnostics: &mut Diagnostics) -> (Common, Version) {
+    let (mut common, written) = read(options, WORKFLOW, diagnostics);
+    rules::version(&common, &written, diagnostics);
+    let mut module = None;
+    if let Some((_, Some(of))) = written.of {
+        common.name = Some(of.name);
+        module = of.module;
+    }
+    (common, Version { number: written.version.unwrap_or(1), module })
 }
 
 /// What a test says: where the `aether_testing` crate is, and how many milliseconds of real time it may take.
@@ -136,6 +142,7 @@ fn one(name: Ident, value: Value, common: &mut Common, written: &mut Written, di
             common.krate = values::crate_path(&name, &value, d).unwrap_or_else(|| Common::default().krate);
         }
         "macros" => common.macros = values::macros(&name, &value, d),
+        "of" => written.of = Some(with(name, |name| values::of(name, &value, d))),
         "version" => written.version = Some(values::version(&name, &value, d)),
         "effect" => written.effect = Some(values::effect(&name, &value, d)),
         "timeout" => written.timeout = values::timeout(&name, &value, d),

@@ -2,7 +2,7 @@
 
 use syn::Ident;
 
-use super::written::Written;
+use super::written::{Common, Written};
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::diagnostics::suggestion::did_you_mean;
@@ -98,6 +98,18 @@ fn heartbeat(written: &Written, diagnostics: &mut Diagnostics) {
             "a `heartbeat` that is not shorter than `timeout`",
             help,
         );
+    }
+}
+
+/// A version says of which workflow and which number, and has no name of its own.
+pub(crate) fn version(common: &Common, written: &Written, diagnostics: &mut Diagnostics) {
+    let Some((at, _)) = &written.of else { return };
+    if written.version.is_none() {
+        diagnostics.report(at, code::VERSION, "`of` without `version`");
+    }
+    if common.name.is_some() {
+        let help = "remove `name`: a version has the name of the workflow that `of` names";
+        diagnostics.report_with(at, code::VERSION, "`of` beside `name`", help);
     }
 }
 

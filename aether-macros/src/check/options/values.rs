@@ -3,6 +3,7 @@
 use quote::ToTokens;
 use syn::{Expr, ExprLit, Ident, Lit, Pat, Path, Type};
 
+use super::written::Of;
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::diagnostics::suggestion::{did_you_mean, nearest};
@@ -42,12 +43,13 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     }
 }
 
+fn is_journal_name(text: &str) -> bool {
+    let legal = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    !text.is_empty() && text.len() <= 128 && text.chars().all(legal)
+}
+
 pub(crate) fn journal_name(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<String> {
-    let fits = |text: &String| {
-        let legal = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-        !text.is_empty() && text.len() <= 128 && text.chars().all(legal)
-    };
-    let text = text(value).filter(fits);
+    let text = text(value).filter(|text| is_journal_name(text));
     if text.is_none() {
         bad(
             at(name, value),
@@ -57,6 +59,26 @@ pub(crate) fn journal_name(name: &Ident, value: &Value, diagnostics: &mut Diagno
         );
     }
     text
+}
+
+/// `"name"`, or `"module::path::name"` of a workflow in another module.
+pub(crate) fn of(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Of> {
+    let of = text(value).and_then(|text| match text.rsplit_once("::") {
+        None => is_journal_name(&text).then_some(Of { name: text, module: None }),
+        Some((module, last)) => {
+            // Checked by itself: only a path from the crate's name says the same in every module.
+            let path = syn::parse_str::<Path>(module).ok().filter(|path| path.leading_colon.is_none());
+            let first = path?.segments.first()?.ident.to_string();
+            let absolute = !matches!(first.as_str(), "crate" | "self" | "super" | "Self");
+            let module: String = module.split_whitespace().collect();
+            (absolute && is_journal_name(last)).then(|| Of { name: last.into(), module: Some(module) })
+        }
+    });
+    if of.is_none() {
+        let form = "the name of the workflow, for example `of = \"triage\"`; of one in another module with the whole path of that module, `of = \"shop::flows::triage\"`";
+        bad(at(name, value), "of", form, diagnostics);
+    }
+    of
 }
 
 pub(crate) fn crate_path(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Path> {

@@ -46,4 +46,12 @@ pub(crate) struct Written {
     pub(crate) heartbeat: Option<(Ident, Option<u64>)>,
     pub(crate) needs: Option<(Ident, Vec<Type>)>,
     pub(crate) version: Option<u32>,
+    pub(crate) of: Option<(Ident, Option<Of>)>,
+}
+
+/// The workflow of which another one is a version.
+pub(crate) struct Of {
+    pub(crate) name: String,
+    /// Its module, where it is said.
+    pub(crate) module: Option<String>,
 }

@@ -19,6 +19,7 @@ fn hourly(overlap: Overlap, catch_up: CatchUp) -> ScheduleRecord {
     let spec = ScheduleSpec {
         workflow: "nightly".into(),
         module: "reports".into(),
+        version: 1,
         input: Payload::null(),
         labels: Labels::default(),
         cron: "0 * * * *".into(),
