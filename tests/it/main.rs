@@ -12,7 +12,9 @@ mod chaos;
 mod children;
 mod configuration;
 mod crash;
+
 mod definitions;
+mod edits;
 mod examples;
 mod fuzz;
 mod heartbeats;
