@@ -13,7 +13,9 @@ mod chaos;
 mod children;
 mod configuration;
 mod crash;
+
 mod definitions;
+mod edits;
 mod examples;
 mod fuzz;
 mod heartbeats;
