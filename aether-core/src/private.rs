@@ -17,7 +17,7 @@ pub use crate::run::program::RegisteredWorkflow;
 pub use crate::step::body::{RegisteredStep, Step, Undo};
 pub use crate::step::context::StepCx;
 pub use crate::step::recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
-pub use crate::step::shapes::{Former, FormerOf, former, read_shapes};
+pub use crate::step::shapes::{Former, FormerOf, Shaped, former, read_shapes};
 pub use crate::step::tool::{Tool, ToolSchema};
 pub use crate::vocabulary::deps::{MissingDepsAllowed, Need};
 pub use crate::vocabulary::failure::{Failure, StepError};
@@ -27,7 +27,6 @@ pub use crate::workflow::config::CONFIG_PATH;
 pub use crate::workflow::context::{Cx, call_step, inline_workflow, workflow_code};
 pub use crate::workflow::definition::Workflow;
 pub use crate::workflow::gate::{BoxEffect, gate, gate_call};
-pub use serde;
 
 /// Finds the class of an error: its own where it implements [`Classify`], else [`FailureClass::Unclassified`].
 /// Call as `(&&ClassOf(&error)).class_of()`.

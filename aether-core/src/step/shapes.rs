@@ -41,25 +41,28 @@ pub fn former<O: FormerOf<T>, T>(value: &Value) -> Result<T, serde_json::Error> 
     O::read(value)
 }
 
-/// Reads a `T`, declared like `N`, or one of its former types. Generated code.
+/// A type with former types. Implemented by `#[accepts(..)]`.
+pub trait Shaped: Serialize + Sized + 'static {
+    /// The type as it is declared today.
+    type Today: DeserializeOwned + Into<Self>;
+    /// Its former types, in the order in which they are tried.
+    fn former() -> &'static [Former<Self>];
+}
+
+/// Reads a `T` or one of its former types. Generated code.
 ///
 /// # Errors
 /// What each of the types says of the value.
-pub fn read_shapes<'de, D, T, N>(deserializer: D, former: &[Former<T>]) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Serialize,
-    N: DeserializeOwned + Into<T>,
-{
+pub fn read_shapes<'de, D: Deserializer<'de>, T: Shaped>(deserializer: D) -> Result<T, D::Error> {
     let value = Value::deserialize(deserializer)?;
-    let today: Result<T, _> = N::deserialize(&value).map(Into::into);
+    let today: Result<T, _> = T::Today::deserialize(&value).map(Into::into);
     let keeps_all = |today: &T| serde_json::to_value(today).is_ok_and(|written| keeps(&value, &written));
     let today = match today {
         Ok(today) if keeps_all(&today) => return Ok(today),
         today => today,
     };
     let mut refusals = String::new();
-    for (name, read) in former {
+    for (name, read) in T::former() {
         match read(&value) {
             Ok(converted) => return Ok(converted),
             Err(error) => {
@@ -111,9 +114,15 @@ mod tests {
         }
     }
 
+    impl Shaped for Receipt {
+        type Today = Self;
+        fn former() -> &'static [Former<Self>] {
+            &[("OldReceipt", former::<OldReceipt, Self>)]
+        }
+    }
+
     fn read(text: &str) -> Result<Receipt, serde_json::Error> {
-        let former: &[Former<Receipt>] = &[("OldReceipt", former::<OldReceipt, Receipt>)];
-        read_shapes::<_, _, Receipt>(&mut serde_json::Deserializer::from_str(text), former)
+        read_shapes(&mut serde_json::Deserializer::from_str(text))
     }
 
     #[test]

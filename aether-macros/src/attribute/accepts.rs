@@ -85,7 +85,7 @@ fn check(item: DeriveInput, options: Options, diagnostics: &mut Diagnostics) -> 
     if matches!(item.data, Data::Union(_)) {
         diagnostics.report(name, code::ACCEPTS, format_args!("`{name}` is a union"));
     }
-    if !item.attrs.iter().any(derives_deserialize) {
+    if !item.attrs.iter().any(|attribute| deserialize(attribute).is_some()) {
         let message = format_args!("no `#[derive(Deserialize)]` stands below `#[accepts(..)]` on `{name}`");
         let help = "put `#[accepts(..)]` above the derive, which reads what it adds";
         diagnostics.report_with(name, code::ACCEPTS, message, help);
@@ -114,10 +114,13 @@ fn check(item: DeriveInput, options: Options, diagnostics: &mut Diagnostics) -> 
     diagnostics.is_empty().then_some(Accepting { item, former, krate, has_default })
 }
 
-fn derives_deserialize(attribute: &Attribute) -> bool {
-    let derived = || attribute.parse_args_with(Punctuated::<Path, Token![,]>::parse_terminated);
-    let is_it = |path: &Path| path.segments.last().is_some_and(|last| last.ident == "Deserialize");
-    attribute.path().is_ident("derive") && derived().is_ok_and(|derived| derived.iter().any(is_it))
+/// The path of serde's derive, if `attribute` is a derive with it.
+fn deserialize(attribute: &Attribute) -> Option<Path> {
+    if !attribute.path().is_ident("derive") {
+        return None;
+    }
+    let derived = attribute.parse_args_with(Punctuated::<Path, Token![,]>::parse_terminated).ok()?;
+    derived.into_iter().find(|path| path.segments.last().is_some_and(|last| last.ident == "Deserialize"))
 }
 
 fn serde_options(attributes: &[Attribute]) -> Vec<Meta> {
@@ -133,7 +136,6 @@ fn expand(accepting: Accepting) -> TokenStream {
     let name = item.ident.clone();
     let today = format_ident!("__AetherToday{name}");
     let shapes = format_ident!("__AetherShapes{name}");
-    let twin = twin(&item, &today, &krate);
     let taken = bodies(&item.data, &parse_quote!(#today), &parse_quote!(#name));
     let default = has_default.then(|| {
         let given = bodies(&item.data, &parse_quote!(#name), &parse_quote!(#today));
@@ -145,7 +147,13 @@ fn expand(accepting: Accepting) -> TokenStream {
             }
         }
     });
+    let derive =
+        item.attrs.iter().find_map(deserialize).unwrap_or_else(|| parse_quote!(::serde::Deserialize));
+    let serde = serde_options(&item.attrs).into_iter().filter(|meta| meta.path().is_ident("crate"));
+    let serde: Vec<TokenStream> = serde.map(|meta| quote!(#[serde(#meta)])).collect();
+    let read = quote!(#krate::__private::read_shapes).to_string().replace(' ', "");
     let from = shapes.to_string();
+    let twin = twin(&item, &today, &derive);
     item.attrs.push(parse_quote!(#[serde(from = #from)]));
     let names = former.iter().map(|former| former.to_token_stream().to_string());
     quote! {
@@ -161,17 +169,15 @@ fn expand(accepting: Accepting) -> TokenStream {
         #[doc(hidden)]
         #[allow(dead_code, non_camel_case_types, missing_docs, missing_debug_implementations)]
         #[allow(missing_copy_implementations, unreachable_pub, unnameable_types, clippy::all, clippy::pedantic)]
-        struct #shapes(#name);
+        #[derive(#derive)]
+        #(#serde)*
+        #[serde(transparent)]
+        struct #shapes(#[serde(deserialize_with = #read)] #name);
         #[automatically_derived]
-        impl<'de> #krate::__private::serde::Deserialize<'de> for #shapes {
-            fn deserialize<D: #krate::__private::serde::Deserializer<'de>>(
-                deserializer: D,
-            ) -> ::core::result::Result<Self, D::Error> {
-                #krate::__private::read_shapes::<D, #name, #today>(
-                    deserializer,
-                    &[#((#names, #krate::__private::former::<#former, #name>)),*],
-                )
-                .map(#shapes)
+        impl #krate::__private::Shaped for #name {
+            type Today = #today;
+            fn former() -> &'static [#krate::__private::Former<Self>] {
+                &[#((#names, #krate::__private::former::<#former, #name>)),*]
             }
         }
         #[automatically_derived]
@@ -184,22 +190,17 @@ fn expand(accepting: Accepting) -> TokenStream {
 }
 
 /// The item again, to be read as it is declared.
-fn twin(item: &DeriveInput, today: &Ident, krate: &Path) -> DeriveInput {
+fn twin(item: &DeriveInput, today: &Ident, derive: &Path) -> DeriveInput {
     let mut twin = item.clone();
     let name = item.ident.to_string();
     twin.ident = today.clone();
-    twin.vis = syn::Visibility::Inherited;
     keep_serde(&mut twin.attrs);
-    let serde = quote!(#krate::__private::serde).to_string().replace(' ', "");
     let renamed = serde_options(&item.attrs).iter().any(|meta| meta.path().is_ident("rename"));
-    let options: Vec<Meta> = serde_options(&item.attrs)
-        .into_iter()
-        .filter(|meta| !meta.path().is_ident("crate") && !meta.path().is_ident("into"))
-        .collect();
+    let options: Vec<Meta> =
+        serde_options(&item.attrs).into_iter().filter(|meta| !meta.path().is_ident("into")).collect();
     twin.attrs.clear();
     twin.attrs.push(parse_quote!(#[doc(hidden)]));
-    twin.attrs.push(parse_quote!(#[derive(#krate::__private::serde::Deserialize)]));
-    twin.attrs.push(parse_quote!(#[serde(crate = #serde)]));
+    twin.attrs.push(parse_quote!(#[derive(#derive)]));
     if !options.is_empty() {
         twin.attrs.push(parse_quote!(#[serde(#(#options),*)]));
     }

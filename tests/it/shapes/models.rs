@@ -12,18 +12,18 @@ use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time};
 /// Asks for a verdict, in the shape that its module gives it.
 macro_rules! build {
     ($build:ident { $($members:tt)* }) => {
-        mod $build {
+        pub(crate) mod $build {
             use super::*;
 
             #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-            pub(super) struct Verdict {
+            pub(crate) struct Verdict {
                 pub(super) urgent: bool,
                 $($members)*
             }
 
             /// Judge, and wait for a while.
             #[workflow]
-            pub(super) async fn shape_judge(cx: &mut Cx) -> Result<bool> {
+            pub(crate) async fn shape_judge(cx: &mut Cx) -> Result<bool> {
                 let verdict: Verdict = cx.llm("judge").user("The door is open.").json().await?;
                 cx.now().await;
                 Ok(verdict.urgent)
