@@ -51,6 +51,7 @@ impl Run {
             consumed: Vec::new(),
             waits: Vec::new(),
             unless_asked_to_end: false,
+            renews: None,
             ack: ack.unwrap_or_else(|| Ack::silent(self.id.clone(), next, self.tail.clone())),
         }
     }

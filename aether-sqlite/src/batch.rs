@@ -16,6 +16,7 @@ use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StatusChange, StoreError};
 
 use crate::error::{AppendOpError, OpError};
+use crate::renewal::begin_generation;
 use crate::sched::Instant;
 use crate::statements::{Head, Statements};
 
@@ -218,6 +219,7 @@ impl<'c> Batch<'c> {
         for change in &append.waits {
             self.statements.waits.change(head.no, change)?;
         }
+        let (no, base) = (head.no, head.next);
         if frame.count > 0 {
             let hash = chain(&head.chain, head.next, append.at, &frame.text);
             self.statements.frame(head, frame, append.at, &hash)?;
@@ -225,6 +227,9 @@ impl<'c> Batch<'c> {
             head.next += u64::from(frame.count);
         }
         head.at = append.at;
+        if let Some(renewal) = &append.renews {
+            begin_generation(self.conn, &append.run, no, base, renewal)?;
+        }
         match &append.status {
             Some(change) => self.change(append, change)?,
             // The row can wait until the commit: the next append of this batch finds its position in the cache.

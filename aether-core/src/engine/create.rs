@@ -12,6 +12,7 @@ use crate::engine::advance::load::Launch;
 use crate::engine::inner::{Inner, now, whole};
 use crate::journal::event::RunCreated;
 use crate::journal::frame::Frame;
+use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::large_values::{LargeValue, large};
 use crate::journal::obligations::Obligations;
@@ -120,6 +121,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             mode: Mode::Recover,
             seed,
             next: 1,
+            generation: Generation::default(),
             history: History::default(),
             obligations: Obligations::default(),
             open_waits: OpenWaits::default(),

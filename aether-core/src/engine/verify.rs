@@ -142,6 +142,7 @@ impl Engine {
             DriveEnd::Cancelled { .. }
             | DriveEnd::Terminated { .. }
             | DriveEnd::FailedPermanently(_)
+            | DriveEnd::Renewed(_)
             | DriveEnd::Suspended { .. } => None,
         };
         if let Some(fault) = replayed.leftover() {
@@ -228,7 +229,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     if frames.is_empty() {
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
-    let Read { created, next, history, obligations, unwinding, end, .. } =
+    let Read { created, next, generation, history, obligations, unwinding, end, .. } =
         read(&*inner.shared.store, id, &frames).await?;
     let Some(workflow) = inner.workflow(&created.workflow, &created.module) else {
         return Err(not_linked(inner, id, &created.workflow));
@@ -241,6 +242,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
             mode: Mode::Verify,
             seed: created.seed.clone(),
             next,
+            generation,
             history,
             obligations: obligations.clone(),
             open_waits: OpenWaits::default(),

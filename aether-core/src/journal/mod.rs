@@ -5,6 +5,7 @@
 
 pub mod event;
 pub(crate) mod frame;
+pub(crate) mod generation;
 pub mod history;
 pub(crate) mod large_values;
 pub(crate) mod obligations;

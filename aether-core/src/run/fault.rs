@@ -3,6 +3,7 @@
 use crate::definition::def::END;
 use crate::inbox::error::SendError;
 use crate::journal::frame::JournalError;
+use crate::run::next_generation::ContinueError;
 use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::limits::OverLimit;
@@ -105,6 +106,16 @@ pub enum Fault {
     /// Code and history do not agree.
     #[error(transparent)]
     Diverged(Box<Divergence>),
+    /// The workflow asked to continue as new where it cannot.
+    #[error("run `{run}` cannot continue as new at `{command}`: {reason}; nothing of the run was lost")]
+    NotContinued {
+        /// The run that stopped.
+        run: RunId,
+        /// The command that asked.
+        command: CommandId,
+        /// Why it cannot.
+        reason: ContinueError,
+    },
     /// A verify run came to an effect that is not recorded.
     #[error("run `{run}`: {requested} is not recorded, and this replay executes nothing")]
     Unrecorded {

@@ -13,8 +13,10 @@ pub(crate) mod insist;
 pub(crate) mod leases;
 pub(crate) mod log;
 pub(crate) mod matcher;
+pub(crate) mod next_generation;
 pub(crate) mod program;
 pub(crate) mod recovery;
+pub(crate) mod renewal;
 pub(crate) mod replayed_log;
 pub(crate) mod reply_receiver;
 pub(crate) mod shared;
@@ -22,5 +24,6 @@ pub(crate) mod taken;
 
 pub use end::RunEnd;
 pub use fault::{CommandSummary, Divergence, Fault, StateName};
+pub use next_generation::ContinueError;
 pub use program::{ChildEnd, Completion, RegisteredWorkflow};
 pub use shared::Observed;

@@ -224,6 +224,7 @@ mod tests {
                 consumed: Vec::new(),
                 waits: Vec::new(),
                 unless_asked_to_end: false,
+                renews: None,
                 ack,
             });
             self.next += 1;

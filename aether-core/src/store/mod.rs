@@ -14,6 +14,7 @@ pub(crate) mod open_waits;
 pub(crate) mod purge;
 pub mod read;
 pub(crate) mod records;
+pub(crate) mod renewal;
 pub(crate) mod schedules;
 pub(crate) mod waits;
 pub(crate) mod workers;
@@ -26,6 +27,7 @@ pub use intent::{DurableIntent, LedgerAnswer};
 pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
 pub use records::{ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread};
+pub use renewal::Renewal;
 pub use schedules::{
     CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };

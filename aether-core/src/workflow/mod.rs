@@ -20,6 +20,8 @@ pub(crate) mod plan;
 
 mod compensate;
 
+mod continue_as_new;
+
 pub(crate) mod config;
 
 pub(crate) mod definition;

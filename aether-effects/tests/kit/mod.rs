@@ -246,6 +246,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
             consumed: Vec::new(),
             waits: Vec::new(),
             unless_asked_to_end: false,
+            renews: None,
             ack,
         });
         let _acquired = reply.await.unwrap();

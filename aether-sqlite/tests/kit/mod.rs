@@ -54,6 +54,7 @@ pub(crate) fn append(name: &str, epoch: u64, expected: u64, frame: Frame) -> App
         consumed: Vec::new(),
         waits: Vec::new(),
         unless_asked_to_end: false,
+        renews: None,
         ack: Ack::silent(id(name), expected + 1, Arc::default()),
     }
 }

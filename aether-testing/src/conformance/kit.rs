@@ -161,6 +161,7 @@ impl Hand {
             consumed: Vec::new(),
             waits: Vec::new(),
             unless_asked_to_end: false,
+            renews: None,
             ack: Ack::silent(self.run.clone(), expected, Arc::default()),
         };
         change(&mut append);

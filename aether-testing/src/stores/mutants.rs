@@ -78,6 +78,7 @@ impl Gate for Torn {
             consumed: Vec::new(),
             waits: Vec::new(),
             unless_asked_to_end: false,
+            renews: None,
             ack: Ack::silent(append.run.clone(), middle, Arc::new(DurableWatermark::default())),
         };
         append.expected = middle;

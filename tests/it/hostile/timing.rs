@@ -126,6 +126,7 @@ async fn lose(store: &Arc<dyn Store>, run: &RunId, message: Message) {
         consumed: Vec::new(),
         waits: Vec::new(),
         unless_asked_to_end: false,
+        renews: None,
         ack,
     });
     reply.await.unwrap().unwrap();

@@ -397,6 +397,7 @@ impl Hand {
             waits: Vec::new(),
             work: None,
             unless_asked_to_end: false,
+            renews: None,
             ack,
         });
         reply.await.unwrap()

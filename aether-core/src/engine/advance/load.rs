@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::engine::inner::Inner;
 use crate::journal::event::{Event, RunCreated};
 use crate::journal::frame::{StoredFrame, read_verified};
+use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
@@ -64,6 +65,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             mode: Mode::Recover,
             seed: recovered.created.seed,
             next: recovered.next,
+            generation: recovered.generation,
             history: recovered.history,
             obligations: recovered.obligations,
             open_waits: recovered.open_waits,
@@ -86,6 +88,7 @@ pub(crate) fn not_linked(inner: &Inner, run: &RunId, workflow: &str) -> Fault {
 pub(crate) struct Read {
     pub(crate) created: RunCreated,
     pub(crate) next: u64,
+    pub(crate) generation: Generation,
     pub(crate) history: History,
     pub(crate) obligations: Obligations,
     pub(crate) open_waits: OpenWaits,
@@ -106,7 +109,9 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
     let journal = |error| Fault::Journal { run: run.clone(), error };
     let mut events = read_verified(frames).map_err(journal)?;
     crate::store::read::fill(store, run, frames, &mut events).await?;
-    let next = events.len() as u64;
+    let first = frames.first().map_or(0, |frame| frame.position);
+    let generation = Generation::of(first, &events);
+    let next = first + events.len() as u64;
     let open_waits = OpenWaits::fold(frames, &events);
     let end = events.pop_if(|event| event.is_terminal());
     let obligations = Obligations::fold(&events);
@@ -127,10 +132,19 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
     let mut events = events.into_iter();
     let Some(Event::RunCreated(created)) = events.next() else {
         let error = crate::journal::frame::JournalError::Unreadable {
-            position: 0,
+            position: first,
             reason: "a journal begins with `run_created`".into(),
         };
         return Err(journal(error));
     };
-    Ok(Read { created, next, history: History::fold(events), obligations, open_waits, unwinding, end })
+    Ok(Read {
+        created,
+        next,
+        generation,
+        history: History::fold(events),
+        obligations,
+        open_waits,
+        unwinding,
+        end,
+    })
 }

@@ -315,6 +315,7 @@ impl Stage {
         let lease = now(self.store.claim(claim)).unwrap().remove(0);
         let events = self.events_from(0);
         let origin = Origin {
+            generation: Default::default(),
             id: run_id(),
             def: &FLOW,
             epoch: lease.run.epoch,
