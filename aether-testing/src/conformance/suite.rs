@@ -95,6 +95,8 @@ macro_rules! store_suite {
                 two_claimers_never_both_get_a_run, a_claim_is_limited, one_run_is_claimed_before_it_is_due,
                 released_runs_are_free, a_stale_release_does_nothing, the_next_wake_is_that_of_free_runs,
                 a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;
+            renewal: a_generation_begins_a_journal, a_generation_keeps_business_keys_and_doubts,
+                a_generation_keeps_unread_messages, a_refused_generation_changes_nothing;
             purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, an_open_run_is_not_purged,
                 a_child_of_an_open_parent_is_not_purged, a_store_wide_key_outlives_its_run, a_purged_id_can_be_used_again;
             schedules: a_schedule_is_kept_by_name_and_revision, due_schedules_are_found_by_time_and_workflow,
