@@ -2,6 +2,7 @@
 //! small.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -591,4 +592,68 @@ async fn a_simulation_continues_as_new_whatever_crashes() {
     assert_eq!(*report.assert_completed(), 6);
     assert!(matches!(report.verified, Some(Ok(_))), "{:?}", report.verified);
     sim.crash_at_every_append((2, 0)).await;
+}
+
+/// Where a started process works.
+const FOLDER: &str = "AETHER_RENEWAL_FOLDER";
+
+/// Leave a line.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn leave_line(cx: &mut StepCx, round: u32) -> Result<u32> {
+    let path = cx.dep::<std::path::PathBuf>()?;
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    writeln!(file, "{}", cx.idempotency_key())?;
+    Ok(round)
+}
+
+/// Leave a line a generation.
+#[workflow]
+async fn rn_lines(cx: &mut Cx, left: u32) -> Result<u32> {
+    match leave_line(cx, left).await? {
+        0 => Ok(0),
+        round => cx.continue_as_new::<rn_lines>(round - 1).await,
+    }
+}
+
+/// Runs where the test below started this program: works until it is killed, or done.
+#[tokio::test]
+async fn a_process_started_by_another_test_continues_as_new() {
+    let Some(folder) = std::env::var_os(FOLDER).map(std::path::PathBuf::from) else { return };
+    let poll = Duration::from_millis(10);
+    let builder = Engine::builder().sqlite(folder.join("agent.db")).poll_interval(poll);
+    let engine = builder.provide(folder.join("lines.txt")).start().await.unwrap();
+    let run = engine.start::<rn_lines>(60).id("lines").await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), 0);
+    std::fs::write(folder.join("done"), "").unwrap();
+}
+
+/// `SIGKILL`, again and again, at whatever instant.
+#[test]
+fn killed_processes_repeat_no_finished_generation() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut killed = 0;
+    for lived in 0.. {
+        assert!(lived < 100, "no progress");
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "renewal::a_process_started_by_another_test_continues_as_new"]);
+        let output = std::process::Stdio::null;
+        let mut child = command.env(FOLDER, folder.path()).stdout(output()).stderr(output()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(150 + 37 * lived % 200));
+        killed += usize::from(child.try_wait().unwrap().is_none());
+        // Fails where it has ended by itself.
+        let _killed = child.kill();
+        child.wait().unwrap();
+        if folder.path().join("done").exists() {
+            break;
+        }
+    }
+    let text = std::fs::read_to_string(folder.path().join("lines.txt")).unwrap();
+    let mut keys: Vec<_> = text.lines().collect();
+    let calls = keys.len();
+    keys.dedup();
+    let scope = |n: u32| if n == 0 { String::new() } else { format!("c{n}.") };
+    let expected: Vec<_> = (0..=60).map(|n| format!("aether:lines:{}0:leave_line:0", scope(n))).collect();
+    assert_eq!(keys, expected);
+    assert!(calls - keys.len() <= killed, "{calls} calls, {killed} processes killed");
+    assert_eq!(rows(&folder.path().join("agent.db"))["journal"], 3);
 }

@@ -23,7 +23,7 @@ pub struct RunView {
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
-    /// Version of the workflow's definition when it was created.
+    /// Version of the workflow's definition when its present generation began.
     pub version: u32,
     /// Input of its workflow.
     pub input: Option<Payload>,

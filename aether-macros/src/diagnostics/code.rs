@@ -101,6 +101,9 @@ codes! {
     SERVICE = "AE0028",
         why: "a step is called by its name and its recorded arguments, and a type that is in neither is not known to a replay",
         help: "a service comes from the program: `.provide::<Box<dyn Mailer>>(Box::new(..))` on the engine's builder, and `cx.dep::<Box<dyn Mailer>>()?` in the body; for a kind of data, say so with the bound `Recordable`";
+    BRANCH_CONTINUES = "AE0030",
+        why: "the journal of the whole run ends, and what the other branches are doing would be cut off",
+        help: "let the branch return what it found, and continue as new behind the await";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";
