@@ -324,8 +324,9 @@ async fn rn_cancelled(cx: &mut Cx, round: u32) -> Result<()> {
 /// Continue in a branch.
 #[workflow]
 async fn rn_in_a_branch(cx: &mut Cx) -> Result<()> {
-    cx.join((async |cx: &mut Cx| rn_inside(cx).await, async |cx: &mut Cx| rn_inside(cx).await)).await;
-    Ok(())
+    let (one, other) =
+        cx.join((async |cx: &mut Cx| rn_inside(cx).await, async |cx: &mut Cx| rn_inside(cx).await)).await;
+    one.and(other)
 }
 
 /// Continue as somebody's inline workflow.
@@ -422,6 +423,13 @@ async fn the_state_of_another_version_is_converted() {
         assert_eq!(in_time(run.result()).await.unwrap(), 6);
         assert_eq!(place.store.run(run.id()).await.unwrap().unwrap().workflow, "rn_new");
         assert_eq!(engine.view(run.id()).await.unwrap().workflow, "rn_new");
+        // Started again, it is the same run, by the handle of either version.
+        let again = engine.start::<rn_old>(Kept { total: 4 }).id("v").await.unwrap();
+        assert_eq!(in_time(again.result()).await.unwrap(), 6);
+        let later = engine.handle::<rn_new>("v").await.unwrap();
+        assert_eq!(in_time(later.result()).await.unwrap(), 6);
+        engine.handle::<rn_sum>("v").await.unwrap_err();
+        engine.start::<rn_old>(Kept { total: 5 }).id("v").await.unwrap_err();
         engine.verify(run.id()).await.unwrap();
     }
 }
@@ -486,6 +494,8 @@ async fn a_long_journal_is_seen_coming() {
         let lengths = in_time(run.result()).await.unwrap();
         assert!(lengths.iter().all(|length| (80..90).contains(length)), "{lengths:?}");
         engine.verify(run.id()).await.unwrap();
+        let view = engine.view(run.id()).await.unwrap();
+        assert!(view.illegal.is_empty(), "{:?}", view.illegal);
 
         let run = engine.start::<rn_too_long>(()).id("too-long").await.unwrap();
         in_time(until_waiting(&run)).await;
@@ -542,7 +552,7 @@ async fn a_thousand_generations_leave_no_more_than_one() {
         drop(store);
         seen.push(rows(&file));
         let db = Connection::open(&file).unwrap();
-        let size: u64 = db
+        let size: i64 = db
             .query_row("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", (), |row| {
                 row.get(0)
             })
@@ -601,7 +611,7 @@ const FOLDER: &str = "AETHER_RENEWAL_FOLDER";
 #[step(effect = "tool", idempotent, on_unknown = "retry")]
 async fn leave_line(cx: &mut StepCx, round: u32) -> Result<u32> {
     let path = cx.dep::<std::path::PathBuf>()?;
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&*path)?;
     writeln!(file, "{}", cx.idempotency_key())?;
     Ok(round)
 }

@@ -536,6 +536,8 @@ events! {
         generation: u32,
         /// Chain hash of the last frame of the generation before, 64 hexadecimal digits.
         previous: String,
+        /// Name of the workflow that the run was started as.
+        started_as: String,
         /// When the run was started.
         started_at: Timestamp,
         /// What the run owes from earlier generations: steps to be undone if it fails, and children.

@@ -205,7 +205,7 @@ mod tests {
     fn a_later_generation_is_chained_to_the_hash_that_it_names() {
         let frame = |previous: &str| {
             let text = format!(
-                r#"[{{"run_continued":{{"generation":1,"previous":"{previous}","started_at":"2026-01-01T00:00:00Z"}}}}]"#
+                r#"[{{"run_continued":{{"generation":1,"previous":"{previous}","started_as":"w","started_at":"2026-01-01T00:00:00Z"}}}}]"#
             );
             let (at, previous) = (Timestamp::UNIX_EPOCH, unhex(previous).unwrap_or(CHAIN_START));
             let chain = chain(&previous, 7, at, &text);

@@ -51,6 +51,7 @@ impl RunView {
             uncompensated: Vec::new(),
             illegal: Vec::new(),
             executions: Vec::new(),
+            began: 0,
             index: BTreeMap::new(),
             newest: BTreeMap::new(),
             open: BTreeSet::new(),
@@ -136,10 +137,11 @@ impl RunView {
         if matches!(event, Event::RunCreated(_)) && self.position > 0 {
             // The run continued as new. A snapshot may be of the generation before.
             *self = Self { position: self.position, ..Self::new(self.run.clone()) };
+            self.began = self.position;
         }
         let now = EventTime { position: self.position, at };
         self.position += 1;
-        self.history.events += 1;
+        self.history.events = self.position - self.began;
         self.apply_to_run(&event, now);
         let Some(command) = event.command().cloned() else { return };
         self.track(&command, &event, now);

@@ -55,6 +55,9 @@ pub struct RunView {
     pub illegal: Vec<String>,
     /// Every execution of every step, in the order in which their contracts were made.
     pub executions: Vec<Execution>,
+    /// Position of the first event of this generation.
+    #[serde(default)]
+    pub(super) began: Position,
     pub(super) index: BTreeMap<String, usize>,
     /// The newest execution of each command, and of each approval.
     pub(super) newest: BTreeMap<String, usize>,

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use crate::definition::def::WorkflowDef;
 use crate::engine::advance::completion::{abandon, durable_or_fault, unless_failed};
 use crate::engine::advance::drive::DriveEnd;
+use crate::engine::started_as::started_as;
 use crate::journal::event::{Event, RunContinued, RunCreated};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
@@ -34,7 +35,7 @@ pub(crate) async fn renew(
     // Their events would go with the old journal; what they say stays in the ledger.
     let (_events, extras) = abandon(run).await?;
     let carried = unless_failed(run, carried(run, children)).await??;
-    let (record, previous) = stored(run).await?;
+    let Stored { record, previous, started_as } = stored(run).await?;
     let events = vec![
         RunCreated {
             workflow: next.def.name.into(),
@@ -52,6 +53,7 @@ pub(crate) async fn renew(
         RunContinued {
             generation: run.generation.number.saturating_add(1),
             previous,
+            started_as,
             started_at: record.created_at,
             carried,
         }
@@ -87,18 +89,29 @@ async fn append(
     Ok(())
 }
 
-/// The run's row, and the chain hash of its last frame. Everything of this generation is durable by then.
-async fn stored(run: &Run) -> Result<(RunRecord, String), DriveEnd> {
+/// What only the store knows of the generation that ends.
+struct Stored {
+    record: RunRecord,
+    /// Chain hash of its last frame.
+    previous: String,
+    started_as: String,
+}
+
+/// Reads the run. Everything of this generation is durable by then.
+async fn stored(run: &Run) -> Result<Stored, DriveEnd> {
     let store = &run.shared.store;
     let read = async {
         run.watermark().reached(run.next()).await?;
         let record = run.insist(|| store.run(&run.id)).await;
         let last = run.insist(|| store.last_frame(&run.id)).await;
         let found = record.zip(last).ok_or_else(|| StoreError::UnknownRun { run: run.id.clone() });
-        found.map_err(Fault::Store)
+        let (record, last) = found.map_err(Fault::Store)?;
+        let began = run.generation.began;
+        let started_as = run.insist(|| Box::pin(started_as(&**store, &run.id, began))).await;
+        let started_as = started_as.unwrap_or_else(|| record.workflow.clone());
+        Ok(Stored { record, previous: hex(&last.chain), started_as })
     };
-    let (record, last) = unless_failed(run, read).await?.map_err(DriveEnd::Fault)?;
-    Ok((record, hex(&last.chain)))
+    unless_failed(run, read).await?.map_err(DriveEnd::Fault)
 }
 
 /// What the run owes, without the children that have ended.
