@@ -12,6 +12,8 @@ pub use aether_core::inbox::SendError;
 pub use aether_core::labels::LabelError;
 pub use aether_core::limits::OverLimit;
 pub use aether_core::outcome::{Classify, FailureClass};
-pub use aether_core::run::{CommandSummary, Divergence, Fault, Unreadable, ValueChange, ValueChanges};
+pub use aether_core::run::{
+    CommandSummary, ContinueError, Divergence, Fault, Unreadable, ValueChange, ValueChanges,
+};
 pub use aether_core::waiting::TimeLimit;
 pub use explain::{codes, explain};

@@ -3,6 +3,6 @@
 pub use aether_core::contract::{Constraints, Contract, IllegalTransition, Status, Trigger};
 pub use aether_core::view::{
     Action, Audit, CALLBACK, CLOCK, ENGINE, EffectRecord, Ending, EventTime, Execution, HISTORY_CAP,
-    LastFailure, Lifecycle, PeopleStep, PeopleView, Purpose, Request, Retrying, RunView, StepResult,
-    StepView, TimedEvent, Trace, TraceEntry, Transition, WaitRef,
+    HistoryUse, LastFailure, Lifecycle, PeopleStep, PeopleView, Purpose, Request, Retrying, RunView,
+    StepResult, StepView, TimedEvent, Trace, TraceEntry, Transition, WaitRef,
 };

@@ -52,6 +52,7 @@ impl Run {
             waits: Vec::new(),
             code: None,
             unless_asked_to_end: false,
+            renews: None,
             ack: ack.unwrap_or_else(|| Ack::silent(self.id.clone(), next, self.tail.clone())),
         }
     }

@@ -16,6 +16,7 @@ use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StatusChange, StoreError};
 
 use crate::error::{AppendOpError, OpError};
+use crate::renewal::begin_generation;
 use crate::sched::Instant;
 use crate::statements::{Head, Statements};
 
@@ -221,6 +222,7 @@ impl<'c> Batch<'c> {
         if let Some(change) = &append.code {
             self.statements.code(head.no, change)?;
         }
+        let (no, base) = (head.no, head.next);
         if frame.count > 0 {
             let hash = chain(&head.chain, head.next, append.at, &frame.text);
             self.statements.frame(head, frame, append.at, &hash)?;
@@ -228,6 +230,9 @@ impl<'c> Batch<'c> {
             head.next += u64::from(frame.count);
         }
         head.at = append.at;
+        if let Some(renewal) = &append.renews {
+            begin_generation(self.conn, &append.run, no, base, renewal)?;
+        }
         match &append.status {
             Some(change) => self.change(append, change)?,
             // The row can wait until the commit: the next append of this batch finds its position in the cache.

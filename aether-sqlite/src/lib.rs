@@ -29,6 +29,7 @@ mod options;
 mod prepare;
 mod purge;
 mod reader;
+mod renewal;
 mod request;
 mod row;
 #[cfg(not(aether_dst))]

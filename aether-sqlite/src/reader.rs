@@ -151,20 +151,21 @@ pub(crate) fn load(conn: &Connection, run: &RunId, from: Position) -> Result<Vec
     list(conn, &sql, params![no, row::int(from)], row::frame)
 }
 
-/// As [`load`], but no frame that begins at `end` or later.
+/// As [`load`], but no frame that begins `events` or more behind `from`, or behind the first event that there is.
 pub(crate) fn load_page(
     conn: &Connection,
     run: &RunId,
     from: Position,
-    end: Position,
+    events: u64,
 ) -> Result<Vec<StoredFrame>, OpError> {
     let Some(no) = number(conn, run)? else { return Ok(Vec::new()) };
     let sql = format!(
-        "SELECT {} FROM aether_journal WHERE run_no = ?1 AND position + count > ?2 AND position < ?3 AND position >= \
+        "SELECT {} FROM aether_journal WHERE run_no = ?1 AND position + count > ?2 AND position < ?3 + \
+         max(?2, (SELECT coalesce(min(position), 0) FROM aether_journal WHERE run_no = ?1)) AND position >= \
          (SELECT coalesce(max(position), 0) FROM aether_journal WHERE run_no = ?1 AND position <= ?2) ORDER BY position",
         row::FRAME
     );
-    list(conn, &sql, params![no, row::int(from), row::int(end)], row::frame)
+    list(conn, &sql, params![no, row::int(from), row::int(events)], row::frame)
 }
 
 /// The newest frame.

@@ -299,8 +299,8 @@ impl Store for SqliteStore {
         from: Position,
         events: u64,
     ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
-        let (run, end) = (run.clone(), from.saturating_add(events.max(1)));
-        Box::pin(self.readers.ask(move |conn| reader::load_page(conn, &run, from, end)))
+        let (run, events) = (run.clone(), events.max(1));
+        Box::pin(self.readers.ask(move |conn| reader::load_page(conn, &run, from, events)))
     }
 
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {

@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["base", "error", "identity", "options", "stuck", "worker_locks"],
     &["row", "schema"],
     &["waits"],
-    &["list", "open", "reader", "statements"],
+    &["list", "open", "reader", "renewal", "statements"],
     &["batch", "prepare"],
     &["calls", "codes", "leases", "purge", "request", "schedules", "step_connection"],
     &["sql", "writer"],

@@ -31,6 +31,7 @@ mod open_waits;
 mod own_tables;
 mod patience;
 mod recordings;
+mod renewal;
 mod retries;
 mod schedules;
 mod seeds;

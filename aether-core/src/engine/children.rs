@@ -12,6 +12,7 @@ use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::inner::Inner;
 use crate::engine::operate::send_end_request;
 use crate::engine::same_input::has_input;
+use crate::engine::started_as::is_or_was;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::run::end::RunEnd;
@@ -65,12 +66,11 @@ impl Children for ChildRuns {
                 Created::ParentLost => return Ok(ChildStart::ParentLost),
                 Created::Existing(existing) => existing,
             };
+            let same = is_or_was(&*inner.shared.store, &existing, workflow.def.name).await?;
             Ok(match &existing.parent {
                 Some(known) if *known != parent => ChildStart::Taken(format!("a child of run `{known}`")),
                 None => ChildStart::Taken("a run without a parent".into()),
-                _ if existing.workflow != workflow.def.name => {
-                    ChildStart::Taken(format!("a run of workflow `{}`", existing.workflow))
-                }
+                _ if !same => ChildStart::Taken(format!("a run of workflow `{}`", existing.workflow)),
                 _ if has_input(&inner, &existing, &workflow, &digest).await? => ChildStart::Runs,
                 _ => ChildStart::Taken("a child with another input".into()),
             })

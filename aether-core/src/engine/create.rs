@@ -13,6 +13,7 @@ use crate::engine::code::{code_of, run_code};
 use crate::engine::inner::{Inner, now, whole};
 use crate::journal::event::RunCreated;
 use crate::journal::frame::Frame;
+use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::large_values::{LargeValue, large};
 use crate::journal::obligations::Obligations;
@@ -122,6 +123,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             mode: Mode::Recover,
             seed,
             next: 1,
+            generation: Generation::default(),
             history: History::default(),
             obligations: Obligations::default(),
             open_waits: OpenWaits::default(),

@@ -12,6 +12,8 @@ mod client;
 
 mod start;
 
+mod started_as;
+
 mod handle;
 
 mod operate;

@@ -86,7 +86,9 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn view(&self, run: &RunId) -> Result<RunView, StoreError> {
-        RunView::load(&*self.inner.shared.store, run).await
+        let mut view = RunView::load(&*self.inner.shared.store, run).await?;
+        view.history.limit = Some(self.inner.shared.limits.history);
+        Ok(view)
     }
 
     /// Every contract that a run made and every transition of a status, in order, with trigger, actor and time. Displays

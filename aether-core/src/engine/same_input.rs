@@ -23,9 +23,11 @@ pub(super) async fn has_input(
     }
     let store = &*inner.shared.store;
     let frames = store.load_page(&existing.id, 0, 1).await?;
-    let first = events(store, &existing.id, &frames).await?.into_iter().next();
-    Ok(match first {
-        Some(Event::RunCreated(created)) => {
+    let recorded = events(store, &existing.id, &frames).await?;
+    Ok(match recorded.as_slice() {
+        // The input of a later generation is not what the run was started with.
+        [_, Event::RunContinued(_), ..] => false,
+        [Event::RunCreated(created), ..] => {
             is_same(&created.input, digest, &|recorded| workflow.normal_input(recorded))
         }
         _ => false,

@@ -11,6 +11,7 @@ use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Engine, Inner, now};
 use crate::engine::same_input::has_input;
+use crate::engine::started_as::is_or_was;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::records::{Created, RunRecord};
@@ -92,7 +93,7 @@ impl Engine {
         self.inner.register(RegisteredWorkflow::of::<W>());
         let record = self.inner.shared.store.run(&id).await?;
         let Some(record) = record else { return Err(StoreError::UnknownRun { run: id }.into()) };
-        if record.workflow != W::DEF.name {
+        if !is_or_was(&*self.inner.shared.store, &record, W::DEF.name).await? {
             let difference = "another workflow";
             return Err(StartError::IdTaken { run: id, workflow: record.workflow, difference });
         }
@@ -250,7 +251,8 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
             // Before the run can end: its cell lives as long as a handle, and the end is delivered through it.
             let handle = self.engine.handle_of(id);
             if let Created::Existing(existing) = create_run(inner, new, None).await? {
-                same_run(inner, &existing, &registered, &digest).await?;
+                let same = is_or_was(&*inner.shared.store, &existing, workflow).await?;
+                same_run(inner, &existing, same, &registered, &digest).await?;
                 inner.wake_scheduler.notify_one();
             }
             Ok(handle)
@@ -261,12 +263,13 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
 async fn same_run(
     inner: &Inner,
     existing: &RunRecord,
+    same_workflow: bool,
     workflow: &RegisteredWorkflow,
     digest: &Digest,
 ) -> Result<(), StartError> {
     let difference = if existing.parent.is_some() {
         "a parent: it is a child run"
-    } else if existing.workflow != workflow.def.name {
+    } else if !same_workflow {
         "another workflow"
     } else if has_input(inner, existing, workflow, digest).await? {
         return Ok(());

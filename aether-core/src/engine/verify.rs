@@ -149,6 +149,7 @@ pub(crate) async fn verified(inner: &Arc<Inner>, run: &RunId) -> Result<Verified
         DriveEnd::Cancelled { .. }
         | DriveEnd::Terminated { .. }
         | DriveEnd::FailedPermanently(_)
+        | DriveEnd::Renewed(_)
         | DriveEnd::Suspended { .. } => None,
     };
     if let Some(fault) = replayed.leftover() {
@@ -250,7 +251,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     if frames.is_empty() {
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
-    let Read { created, code, next, history, obligations, unwinding, end, .. } =
+    let Read { created, code, next, generation, history, obligations, unwinding, end, .. } =
         read(&*inner.shared.store, id, &frames).await?;
     let Some(workflow) = inner.linked(&code) else {
         return Err(not_linked(inner, id, &created.workflow));
@@ -263,6 +264,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
             mode: Mode::Verify,
             seed: created.seed.clone(),
             next,
+            generation,
             history,
             obligations: obligations.clone(),
             open_waits: OpenWaits::default(),

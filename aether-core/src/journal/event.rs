@@ -556,6 +556,29 @@ events! {
         /// What the decoder said.
         reason: String,
     }
+    /// The workflow continued as new. The journal begins anew with the `run_created` before this event.
+    70 RunContinued {
+        /// Number of the generation that begins; the run's first is 0.
+        generation: u32,
+        /// Chain hash of the last frame of the generation before, 64 hexadecimal digits.
+        previous: String,
+        /// Name of the workflow that the run was started as.
+        started_as: String,
+        /// When the run was started.
+        started_at: Timestamp,
+        /// What the run owes from earlier generations: steps to be undone if it fails, and children.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        @large carried: Option<Payload>,
+    }
+    /// The length of the present journal was asked for.
+    71 HistoryMeasured {
+        /// The command.
+        command: CommandId,
+        /// Number of events.
+        events: u64,
+        /// The most events that the engine allowed.
+        limit: u64,
+    }
 }
 
 /// What became of an invocation whose outcome was unknown.

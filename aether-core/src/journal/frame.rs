@@ -153,15 +153,19 @@ fn known(kind: &str) -> bool {
     Event::KINDS.iter().any(|(_, name)| *name == camel)
 }
 
-/// Decodes frames that start at position 0 and checks order and hash chain.
+/// Decodes a run's frames and checks order and hash chain. The first frame has position 0, or begins a later generation of
+/// the run.
 ///
 /// # Errors
 /// [`JournalError`] naming the first position that is unreadable, out of order or altered.
 pub fn read_verified(frames: &[StoredFrame]) -> Result<Vec<Event>, JournalError> {
     let mut events = Vec::new();
-    let mut hash = CHAIN_START;
+    let (first, mut hash) = match frames.first() {
+        Some(first) if first.position > 0 => (first.position, chain_before(first)?),
+        _ => (0, CHAIN_START),
+    };
     for frame in frames {
-        let expected = events.len() as Position;
+        let expected = first + events.len() as Position;
         if frame.position != expected {
             return Err(JournalError::Gap { expected, found: frame.position });
         }
@@ -174,9 +178,47 @@ pub fn read_verified(frames: &[StoredFrame]) -> Result<Vec<Event>, JournalError>
     Ok(events)
 }
 
+/// The chain hash before the first frame of a later generation, which that frame names. The frame's own hash covers it.
+fn chain_before(frame: &StoredFrame) -> Result<ChainHash, JournalError> {
+    let named = frame.events()?.into_iter().find_map(|event| match event {
+        Event::RunContinued(e) => Some(e.previous),
+        _ => None,
+    });
+    let named = named.ok_or(JournalError::Gap { expected: 0, found: frame.position })?;
+    unhex(&named).ok_or(JournalError::Altered { position: frame.position })
+}
+
+/// 32 bytes from 64 hexadecimal digits.
+fn unhex(text: &str) -> Option<ChainHash> {
+    let mut hash = CHAIN_START;
+    for (at, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    (text.len() == 64).then_some(hash)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_later_generation_is_chained_to_the_hash_that_it_names() {
+        let frame = |previous: &str| {
+            let text = format!(
+                r#"[{{"run_continued":{{"generation":1,"previous":"{previous}","started_as":"w","started_at":"2026-01-01T00:00:00Z"}}}}]"#
+            );
+            let (at, previous) = (Timestamp::UNIX_EPOCH, unhex(previous).unwrap_or(CHAIN_START));
+            let chain = chain(&previous, 7, at, &text);
+            StoredFrame { position: 7, at, epoch: 1, text, chain }
+        };
+        let good = frame(&"ab".repeat(32));
+        assert_eq!(read_verified(std::slice::from_ref(&good)).map(|events| events.len()), Ok(1));
+        let altered = StoredFrame { text: good.text.replace("abab", "abac"), ..good };
+        assert_eq!(read_verified(&[altered]), Err(JournalError::Altered { position: 7 }));
+        assert_eq!(read_verified(&[frame("ab")]), Err(JournalError::Altered { position: 7 }));
+        let cut = StoredFrame { position: 7, ..stored("[]") };
+        assert_eq!(read_verified(&[cut]), Err(JournalError::Gap { expected: 0, found: 7 }));
+    }
 
     fn stored(text: &str) -> StoredFrame {
         let at = Timestamp::UNIX_EPOCH;

@@ -32,6 +32,13 @@ pub enum RecordedResult {
     Uuid(uuid::Uuid),
     /// A random value.
     Random(Payload),
+    /// The length of the journal, and the limit of it.
+    Length {
+        /// Number of events.
+        events: u64,
+        /// The most events that the engine allowed.
+        limit: u64,
+    },
     /// A timer fired.
     Timer,
     /// A race was won by the branch of this scope.
@@ -163,6 +170,9 @@ impl CommandRecord {
             Event::TimeRecorded(e) => return Some(RecordedResult::Time(e.value)),
             Event::UuidRecorded(e) => return Some(RecordedResult::Uuid(e.value)),
             Event::RandomRecorded(e) => return Some(RecordedResult::Random(e.value)),
+            Event::HistoryMeasured(e) => {
+                return Some(RecordedResult::Length { events: e.events, limit: e.limit });
+            }
             Event::TimerFired(_) => return Some(RecordedResult::Timer),
             Event::RaceDecided(e) => return Some(RecordedResult::Race(e.winner)),
             Event::WaitCompleted(e) => {
@@ -227,6 +237,7 @@ impl CommandRecord {
             | Event::VersionMarked(_)
             | Event::CheckpointSaved(_)
             | Event::ContinuedAsNew(_)
+            | Event::RunContinued(_)
             | Event::TransactionRolledBack(_)
             | Event::Unknown { .. } => {}
         }
@@ -616,6 +627,7 @@ fn class_of(answer: &RecordedResult) -> Option<EffectClass> {
         RecordedResult::Uuid(_) => Some(EffectClass::Uuid),
         RecordedResult::Random(_) => Some(EffectClass::Random),
         RecordedResult::Wait(_) => Some(EffectClass::Human),
+        RecordedResult::Length { .. } => Some(EffectClass::Time),
         RecordedResult::Step(_) | RecordedResult::Race(_) => None,
     }
 }

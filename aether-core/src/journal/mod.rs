@@ -6,6 +6,7 @@
 pub(crate) mod code;
 pub mod event;
 pub(crate) mod frame;
+pub(crate) mod generation;
 pub mod history;
 pub(crate) mod large_values;
 pub(crate) mod obligations;

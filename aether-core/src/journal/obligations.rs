@@ -4,8 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::journal::event::uncompensated::Uncompensated;
-use crate::journal::event::{ChildStarted, CompensationRecorded, Event, InvocationDecision, NodeStarted};
+use crate::journal::event::{
+    ChildStarted, CompensationRecorded, Event, InvocationDecision, NodeStarted, RunContinued,
+};
 use crate::sched::HashMap;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
@@ -56,6 +60,31 @@ pub(crate) fn undoes_another(command: &CommandId) -> bool {
     command.place().split('.').any(|part| part == UNDO)
 }
 
+/// Obligations on their way from one generation of a run to the next.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Carried {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<CarriedStep>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    children: BTreeMap<RunId, CommandId>,
+}
+
+impl Carried {
+    /// Whether the next generation begins without obligations.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.children.is_empty()
+    }
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct CarriedStep {
+    recorded: CompensationRecorded,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claimed: Option<CommandId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed: Option<Uncompensated>,
+}
+
 /// The obligations of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Obligations {
@@ -87,6 +116,7 @@ impl Obligations {
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::CompensationRecorded(e) => self.push(e),
+            Event::RunContinued(e) => *self = Self::carried(e),
             Event::NodeStarted(e) => self.claim(e),
             Event::StepCompensated(e) => self.settle(&e.undoes, CompensationState::Yes),
             Event::RunUnwinding(e) => self.plan = self.pending(matches!(*e.end, Event::RunCompleted(_))),
@@ -201,6 +231,43 @@ impl Obligations {
         let failed =
             Uncompensated { step: undoes.clone(), compensation: compensation.clone(), in_doubt, message };
         self.settle(undoes, CompensationState::Failed(failed));
+    }
+
+    /// What the next generation of the run takes over: steps that are not undone, and the children that may still run.
+    pub(crate) fn carry(&self, is_open: impl Fn(&RunId) -> bool) -> Carried {
+        let carried = |step: &PendingCompensation| {
+            let failed = match &step.state {
+                CompensationState::Yes => return None,
+                CompensationState::NotYet => None,
+                CompensationState::Failed(failed) => Some(failed.clone()),
+            };
+            let recorded = CompensationRecorded {
+                command: step.undoes.clone(),
+                step: step.step.clone(),
+                args: step.args.clone().ok(),
+                problem: step.args.clone().err(),
+                half_way: step.half_way,
+            };
+            Some(CarriedStep { recorded, claimed: step.claimed.clone(), failed })
+        };
+        let children = self.children.iter().filter(|(child, _)| is_open(child));
+        let children = children.map(|(child, command)| (child.clone(), command.clone())).collect();
+        Carried { steps: self.stack.iter().filter_map(carried).collect(), children }
+    }
+
+    /// The obligations with which a generation begins.
+    fn carried(continued: &RunContinued) -> Self {
+        let carried = continued.carried.as_ref().and_then(|carried| carried.decode::<Carried>().ok());
+        let Carried { steps, children } = carried.unwrap_or_default();
+        let mut obligations = Self { children, ..Self::default() };
+        for step in steps {
+            obligations.push(&step.recorded);
+            let failed = step.failed.map_or(CompensationState::NotYet, CompensationState::Failed);
+            if let Some(pending) = obligations.compensation_mut(&step.recorded.command) {
+                (pending.claimed, pending.state) = (step.claimed, failed);
+            }
+        }
+        obligations
     }
 
     /// The steps that are to be undone, the last one first; with `half_way` only those that failed half-way.

@@ -79,6 +79,7 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
     }
     let mut loading =
         Loading { store, run, next: Position::from(first.stored().count), at: first.at, waits: Vec::new() };
+    loading.earlier_rows(&events).await?;
     for frame in later {
         loading.frame(frame).await?;
     }
@@ -128,6 +129,17 @@ impl Loading<'_> {
             Some(row) => self.settle(row).await,
             None => Ok(()),
         }
+    }
+
+    /// Takes over the rows of earlier generations of the run, whose events are not in the journal any more.
+    async fn earlier_rows(&mut self, events: &[Event]) -> Result<(), RecordingError> {
+        let run = self.run;
+        let begins = |event: &Event, row: &LedgerEntry| matches!(event, Event::ToolInvocationStarted(e) if e.key == row.key);
+        for row in run.ledger.iter().filter(|row| !events.iter().any(|event| begins(event, row))) {
+            self.append(nothing(), Some(Acquire { entry: begun(row), otherwise: nothing() }), None).await?;
+            self.settle(row).await?;
+        }
+        Ok(())
     }
 
     async fn settle(&mut self, row: &LedgerEntry) -> Result<(), RecordingError> {
@@ -189,6 +201,7 @@ impl Loading<'_> {
             waits,
             code: None,
             unless_asked_to_end: false,
+            renews: None,
             ack,
         });
         match reply.await {

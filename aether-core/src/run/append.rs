@@ -11,7 +11,6 @@ use crate::journal::frame::Frame;
 use crate::journal::large_values::{LargeValue, has_large, large};
 use crate::policy::replay::Mode;
 use crate::run::claim::Run;
-use crate::run::fault::Fault;
 use crate::run::log;
 use crate::run::taken::Taken;
 use crate::store::ack::{Ack, AppendReply};
@@ -20,6 +19,7 @@ use crate::store::error::StoreError;
 use crate::store::ledger::{Acquire, LedgerUpdate};
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::CodeChange;
+use crate::store::renewal::Renewal;
 use crate::store::waits::WaitChange;
 use crate::vocabulary::id::{CommandId, Position};
 use crate::vocabulary::payload::Payload;
@@ -169,6 +169,7 @@ impl Run {
             waits,
             code: extras.code,
             unless_asked_to_end: extras.unless_asked_to_end,
+            renews: extras.renews,
             ack,
         });
         drop(state);
@@ -178,14 +179,8 @@ impl Run {
 
     /// Waits while too many events are queued and not durable, and stops a run whose journal is over the limit.
     pub(crate) async fn apply_backpressure(&self) {
-        let (next, limits) = (self.next(), &self.shared.limits);
-        let events = usize::try_from(next).unwrap_or(usize::MAX);
-        let limit = usize::try_from(limits.history).unwrap_or(usize::MAX);
-        // The next event is one more.
-        if let Err(over) = limits.check("events in the journal", events.saturating_add(1), limit, "history") {
-            let (run, advice) = (self.id.clone(), "split the work into child runs");
-            return self.stop(Fault::OverLimit { run, over, advice }).await;
-        }
+        self.check_history().await;
+        let next = self.next();
         // Not suspended meanwhile: what waits here is not waiting for the world.
         let _in_flight = self.in_flight_here();
         let durable = self.watermark.durable();
@@ -240,6 +235,8 @@ pub(crate) struct AppendExtras {
     pub(crate) code: Option<CodeChange>,
     /// See [`Append::unless_asked_to_end`].
     pub(crate) unless_asked_to_end: bool,
+    /// See [`Append::renews`].
+    pub(crate) renews: Option<Renewal>,
     /// Values of the events that are already in the effect store; the events refer to them.
     pub(crate) stored: Vec<LargeValue>,
 }

@@ -11,10 +11,12 @@ use jiff::Timestamp;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::definition::def::WorkflowDef;
+use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
 use crate::run::fault::{CommandSummary, Fault};
+use crate::run::next_generation::NextGeneration;
 use crate::run::shared::EngineShared;
 use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
 use crate::step::body::{BodyError, Undo};
@@ -45,6 +47,10 @@ pub(crate) struct Run {
     /// The first fault; set once.
     pub(super) fault: OnceLock<Fault>,
     pub(super) permanent_failure: OnceLock<Failure>,
+    /// Which generation of the run this is.
+    pub(crate) generation: Generation,
+    /// What the workflow asked to continue with.
+    pub(super) next_generation: OnceLock<NextGeneration>,
     /// Wakes the driver, the one task that polls the workflow.
     pub(super) root: Arc<AtomicWaker>,
     /// Wakes waits when messages arrive.
@@ -89,6 +95,8 @@ pub(super) struct State {
     pub(super) effects: HashMap<IdempotencyKey, StoredEffect>,
     /// Replay waits for an operator's decision.
     pub(super) paused_for_operator: bool,
+    /// It was said that the journal nears its limit.
+    pub(super) warned_of_history: bool,
 }
 
 /// Everything a run starts from.
@@ -99,6 +107,7 @@ pub(crate) struct Origin {
     pub(crate) mode: Mode,
     pub(crate) seed: String,
     pub(crate) next: Position,
+    pub(crate) generation: Generation,
     pub(crate) history: History,
     pub(crate) obligations: Obligations,
     pub(crate) open_waits: OpenWaits,
@@ -132,6 +141,8 @@ impl Run {
             watermark: Arc::new(DurableWatermark::from(origin.next)),
             fault: OnceLock::new(),
             permanent_failure: OnceLock::new(),
+            generation: origin.generation,
+            next_generation: OnceLock::new(),
             root: Arc::default(),
             notified: Notify::new(),
             starting: Arc::default(),
@@ -182,6 +193,11 @@ impl Run {
     /// The next position.
     pub(crate) fn next(&self) -> Position {
         self.lock().next
+    }
+
+    /// Whether it was said before that the journal nears its limit; from now on it was.
+    pub(crate) fn warned_of_history(&self) -> bool {
+        std::mem::replace(&mut self.lock().warned_of_history, true)
     }
 
     /// The ledger change that leaves an invocation in doubt.

@@ -4,6 +4,7 @@ use crate::definition::def::END;
 use crate::inbox::error::SendError;
 use crate::journal::frame::JournalError;
 use crate::run::changes::ValueChanges;
+use crate::run::next_generation::ContinueError;
 use crate::run::unreadable::Unreadable;
 use crate::store::error::{AppendError, StoreError};
 use crate::vocabulary::code::{ParkedAt, RunCode};
@@ -115,6 +116,16 @@ pub enum Fault {
     /// A recorded value is not readable by the code of today.
     #[error(transparent)]
     Unreadable(Box<Unreadable>),
+    /// The workflow asked to continue as new where it cannot.
+    #[error("run `{run}` cannot continue as new at `{command}`: {reason}; nothing of the run was lost")]
+    NotContinued {
+        /// The run that stopped.
+        run: RunId,
+        /// The command that asked.
+        command: CommandId,
+        /// Why it cannot.
+        reason: ContinueError,
+    },
     /// A verify run came to an effect that is not recorded.
     #[error("run `{run}`: {requested} is not recorded, and this replay executes nothing")]
     Unrecorded {
@@ -305,6 +316,7 @@ impl Fault {
             | Self::IllegalTransition { .. }
             | Self::Input { .. }
             | Self::MarkOutOfRange { .. }
+            | Self::NotContinued { .. }
             | Self::Unreadable(_)
             | Self::NotProvided { .. }
             | Self::NoVerifier { .. }
@@ -339,6 +351,7 @@ impl Fault {
             | Self::NoVerifier { command, .. }
             | Self::NoTransactions { command, .. }
             | Self::MarkOutOfRange { command, .. }
+            | Self::NotContinued { command, .. }
             | Self::StepNotLinked { command, .. } => {
                 (Some(ParkedAt { command: command.clone(), site: None }), None)
             }

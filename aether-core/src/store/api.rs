@@ -24,6 +24,7 @@ use crate::store::purge::{EndedRuns, Purged};
 use crate::store::records::{
     ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
+use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
 use crate::store::workers::{LostRun, WorkerRecord};
@@ -128,6 +129,8 @@ pub struct Append {
     /// The append is refused if the inbox holds an unread message of a topic in [`END_REQUESTS`]: a request to end the run
     /// that was acknowledged, and that its worker has not seen or not obeyed.
     pub unless_asked_to_end: bool,
+    /// The frame begins the next generation of the run: what belongs to the one before goes in the same write.
+    pub renews: Option<Renewal>,
     /// Reports the result. The store must answer it.
     pub ack: Ack,
 }
@@ -185,7 +188,7 @@ pub struct Append {
 /// store.append(Append {
 ///     run: run.clone(), epoch: 1, expected: 1, at, frame, work: None, acquire: None,
 ///     ledger: Vec::new(), status: None, consumed: Vec::new(), waits: Vec::new(),
-///     code: None, unless_asked_to_end: false, ack,
+///     code: None, unless_asked_to_end: false, renews: None, ack,
 /// });
 /// assert_eq!(reply.await??.next, 2);
 /// assert_eq!(watermark.durable(), 2);
@@ -259,7 +262,8 @@ pub trait Store: Any + Send + Sync + Debug {
     /// In one transaction: check epoch, status, position and ledger rows; acquire the ledger row, or append
     /// [`Acquire::otherwise`] in place of the frame if its key is taken; append the frame; change ledger rows; mark
     /// messages as consumed; change the list of open waits; change what is known of the run's code; write the status and
-    /// make the run to be notified due. A terminal status ends the parking of the run.
+    /// make the run to be notified due. A terminal status ends the parking of the run. With [`Append::renews`], before the
+    /// frame is appended, also what a [`Renewal`] says.
     ///
     /// Answers with [`Ack::failed`], and changes nothing, with
     /// [`AppendError::StaleEpoch`](crate::store::error::AppendError::StaleEpoch) when another worker has claimed the
@@ -283,8 +287,8 @@ pub trait Store: Any + Send + Sync + Debug {
     /// every append that was acknowledged before the call.
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>>;
 
-    /// As [`Store::load`], but no frame that begins `events` or more behind `from`: a part of a journal that may be too
-    /// long for memory. The next part begins behind its last event. Empty at the end of the journal. The default reads
+    /// As [`Store::load`], but no frame that begins `events` or more behind `from`, or behind the first event of the journal
+    /// where that is later: a part of a journal that may be too long for memory. The next part begins behind its last event. Empty at the end of the journal. The default reads
     /// all of it; a store that can read a part should.
     fn load_page<'s>(
         &'s self,
@@ -292,9 +296,11 @@ pub trait Store: Any + Send + Sync + Debug {
         from: Position,
         events: u64,
     ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
-        let (frames, end) = (self.load(run, from), from.saturating_add(events.max(1)));
+        let frames = self.load(run, from);
         Box::pin(async move {
             let mut frames = frames.await?;
+            let begins = frames.first().map_or(0, |first| first.position);
+            let end = from.max(begins).saturating_add(events.max(1));
             frames.retain(|frame| frame.position < end);
             Ok(frames)
         })

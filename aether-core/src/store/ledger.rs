@@ -226,6 +226,7 @@ mod tests {
                 waits: Vec::new(),
                 code: None,
                 unless_asked_to_end: false,
+                renews: None,
                 ack,
             });
             self.next += 1;

@@ -39,6 +39,7 @@ mod claims;
 mod codes;
 mod inbox;
 mod purge;
+mod renewal;
 mod schedules;
 mod tampering;
 mod waits;
@@ -248,7 +249,10 @@ impl Content {
         let run = self.known(&append.run)?;
         run.push(frame, append.at);
         run.record.updated_at = append.at;
-        append.consumed.iter().for_each(|seq| run.inbox.consume(*seq));
+        append.consumed.iter().for_each(|seq| run.inbox.consume(*seq, append.expected));
+        if let Some(renewal) = &append.renews {
+            self.renew(&append.run, append.expected, renewal);
+        }
         self.waits.change(&append.run, &append.waits);
         let run = self.known(&append.run)?;
         match &append.code {
@@ -392,7 +396,8 @@ impl Store for MemoryStore {
                 return Ok(Vec::new());
             }
             let first = run.frames.partition_point(|frame| frame.position <= from).saturating_sub(1);
-            let end = from.saturating_add(events.max(1));
+            let begins = run.frames.first().map_or(0, |first| first.position);
+            let end = from.max(begins).saturating_add(events.max(1));
             let page = run.frames.iter().skip(first).take_while(|frame| frame.position < end);
             Ok(page.cloned().collect())
         })

@@ -15,6 +15,7 @@ pub(crate) mod open_waits;
 pub(crate) mod purge;
 pub mod read;
 pub(crate) mod records;
+pub(crate) mod renewal;
 pub(crate) mod schedules;
 pub(crate) mod waits;
 pub(crate) mod workers;
@@ -30,6 +31,7 @@ pub use purge::{EndedRuns, Purged};
 pub use records::{
     ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
+pub use renewal::Renewal;
 pub use schedules::{
     CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };

@@ -104,7 +104,8 @@ impl OpenWaits {
     pub(crate) async fn load(store: &dyn Store, run: &RunId) -> Result<(u64, Self), StoreError> {
         let frames = store.load(run, 0).await?;
         let events = crate::store::read::events(store, run, &frames).await?;
-        Ok((events.len() as u64, Self::fold(&frames, &events)))
+        let first = frames.first().map_or(0, |frame| frame.position);
+        Ok((first + events.len() as u64, Self::fold(&frames, &events)))
     }
 
     /// The open wait of a command.
@@ -158,6 +159,11 @@ impl OpenWaits {
             }
             // The workflow is over; only what undoes its steps can wait from here on.
             Event::RunUnwinding(_) => return self.close(|_| true),
+            // Another generation: nothing of the one before waits.
+            Event::RunContinued(_) => {
+                self.about.clear();
+                return self.close(|_| true);
+            }
             event if event.is_terminal() => return self.close(|_| true),
             _ => {}
         }

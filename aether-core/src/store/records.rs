@@ -58,7 +58,7 @@ pub struct RunRecord {
     pub id: RunId,
     /// Name of its workflow.
     pub workflow: String,
-    /// Version of the workflow's definition when it was created.
+    /// Version of the workflow's definition when its present generation began.
     pub version: u32,
     /// The code that records it: that of its creation, or the one that adopted it last.
     pub code: CodeId,
@@ -75,7 +75,7 @@ pub struct RunRecord {
     pub created_at: Timestamp,
     /// When its status or journal last changed: the time of the newest append.
     pub updated_at: Timestamp,
-    /// The next position: the number of events in its journal.
+    /// The next position: the number of events in the journals of all its generations.
     pub next: Position,
     /// Epoch of the newest claim. Every claim raises it by one.
     pub epoch: Epoch,

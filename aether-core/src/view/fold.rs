@@ -5,7 +5,7 @@
 
 use crate::view::ending::Ending;
 use crate::view::execution::{ENGINE, EventTime, Lifecycle, TimedEvent};
-use crate::view::run::{EffectRecord, LastFailure, RunView, StepView};
+use crate::view::run::{EffectRecord, HistoryUse, LastFailure, RunView, StepView};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -47,9 +47,12 @@ impl RunView {
             effects: Vec::new(),
             position: 0,
             result: None,
+            generation: 0,
+            history: HistoryUse::default(),
             uncompensated: Vec::new(),
             illegal: Vec::new(),
             executions: Vec::new(),
+            began: 0,
             index: BTreeMap::new(),
             newest: BTreeMap::new(),
             open: BTreeSet::new(),
@@ -89,6 +92,8 @@ impl RunView {
         loop {
             let from = view.position;
             for frame in store.load_page(run, from, PAGE).await? {
+                // Events before a later generation are gone.
+                view.position = frame.position;
                 let events = crate::store::read::events(store, run, std::slice::from_ref(&frame)).await?;
                 events.into_iter().for_each(|event| view.apply((frame.at, event)));
             }
@@ -130,8 +135,14 @@ impl RunView {
     /// Applies the next event of the journal.
     pub fn apply(&mut self, event: impl Into<TimedEvent>) {
         let TimedEvent { at, event } = event.into();
+        if matches!(event, Event::RunCreated(_)) && self.position > 0 {
+            // The run continued as new. A snapshot may be of the generation before.
+            *self = Self { position: self.position, ..Self::new(self.run.clone()) };
+            self.began = self.position;
+        }
         let now = EventTime { position: self.position, at };
         self.position += 1;
+        self.history.events = self.position - self.began;
         self.apply_to_run(&event, now);
         let Some(command) = event.command().cloned() else { return };
         self.track(&command, &event, now);
@@ -183,6 +194,9 @@ impl RunView {
             Event::TimeRecorded(e) => self.drawn(now, &command, EffectClass::Time, Payload::encode(&e.value)),
             Event::UuidRecorded(e) => self.drawn(now, &command, EffectClass::Uuid, Payload::encode(&e.value)),
             Event::RandomRecorded(e) => self.drawn(now, &command, EffectClass::Random, Ok(e.value)),
+            Event::HistoryMeasured(e) => {
+                self.drawn(now, &command, EffectClass::Time, Payload::encode(&e.events));
+            }
             Event::TimerScheduled(_) => {
                 self.step_mut(&command, EffectClass::Time);
                 self.go(&command, Trigger::Start);
@@ -275,6 +289,10 @@ impl RunView {
             Event::RunCancelled(_) | Event::RunTerminated(_) => Some(Trigger::Cancel),
             _ => None,
         };
+        if let Event::RunContinued(e) = event {
+            self.generation = e.generation;
+            self.lifecycle.created.at = e.started_at;
+        }
         if let Event::RunCompleted(e) = event {
             self.uncompensated.clone_from(&e.uncompensated);
         }

@@ -142,7 +142,7 @@ pub struct Audit {
     pub created_at: Timestamp,
     /// When its status last changed.
     pub updated_at: Timestamp,
-    /// Number of events in the journal.
+    /// Position of the next event: the number of events in all generations.
     pub position: Position,
     /// Input of its workflow.
     pub input: Option<Payload>,

@@ -23,5 +23,5 @@ pub use execution::{
 pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
 pub use people::{PeopleStep, PeopleView};
 pub use retrying::Retrying;
-pub use run::{EffectRecord, LastFailure, RunView, StepView};
+pub use run::{EffectRecord, HistoryUse, LastFailure, RunView, StepView};
 pub use wait_ref::WaitRef;

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{RunParked, StateChanged, StateConfirmed};
+use crate::run::renewal::ADVICE;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
+use crate::vocabulary::limits::near;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
@@ -21,7 +23,7 @@ pub struct RunView {
     pub run: RunId,
     /// Name of its workflow.
     pub workflow: String,
-    /// Version of the workflow's definition when it was created.
+    /// Version of the workflow's definition when its present generation began.
     pub version: u32,
     /// Input of its workflow.
     pub input: Option<Payload>,
@@ -39,8 +41,14 @@ pub struct RunView {
     pub steps: Vec<StepView>,
     /// Every effect that has an outcome, in the order of the outcomes.
     pub effects: Vec<EffectRecord>,
-    /// Number of events folded.
+    /// Position of the next event: the number of events in all generations.
     pub position: Position,
+    /// How often its workflow continued as new. Steps, effects and executions are those of this generation.
+    #[serde(default)]
+    pub generation: u32,
+    /// How long the journal of this generation is.
+    #[serde(default)]
+    pub history: HistoryUse,
     /// Result or error, once it ended.
     pub result: Option<Result<Payload, Payload>>,
     /// Steps that could not be undone.
@@ -50,6 +58,9 @@ pub struct RunView {
     pub illegal: Vec<String>,
     /// Every execution of every step, in the order in which their contracts were made.
     pub executions: Vec<Execution>,
+    /// Position of the first event of this generation.
+    #[serde(default)]
+    pub(super) began: Position,
     pub(super) index: BTreeMap<String, usize>,
     /// The newest execution of each command, and of each approval.
     pub(super) newest: BTreeMap<String, usize>,
@@ -57,6 +68,32 @@ pub struct RunView {
     pub(super) open: BTreeSet<usize>,
     /// The worker that advances the run, as an actor.
     pub(super) worker: String,
+}
+
+/// How much of the longest journal that an engine allows a run has used.
+///
+/// ```
+/// use aether_core::view::HistoryUse;
+/// let used = HistoryUse { events: 850, limit: Some(1_000) };
+/// assert!(used.warning().is_some_and(|text| text.contains("continue_as_new")));
+/// assert_eq!(HistoryUse { events: 10, ..used }.warning(), None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryUse {
+    /// Number of events in the present journal.
+    pub events: u64,
+    /// The most that the engine which made the view allows; `None` for a view that was made without an engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+impl HistoryUse {
+    /// What to tell people when the journal has reached four fifths of its limit.
+    pub fn warning(&self) -> Option<String> {
+        let limit = self.limit.filter(|limit| self.events >= near(*limit))?;
+        let events = self.events;
+        Some(format!("the journal has {events} of at most {limit} events: {ADVICE}"))
+    }
 }
 
 /// The view of one command.

@@ -23,7 +23,8 @@ pub struct Limits {
     pub inline: usize,
     /// Largest recorded error, in bytes of JSON. Default: 256 KiB.
     pub error: usize,
-    /// Longest journal of one run, in events. Default: 1,000,000.
+    /// Longest journal of one run, in events. Default: 1,000,000. At four fifths of it the run is warned of, in its log and
+    /// in its view: a workflow that lives on ends its journal with `cx.continue_as_new(..)`.
     pub history: u64,
     /// Deepest nesting of scopes. Default: 64.
     pub depth: usize,
@@ -36,6 +37,11 @@ pub struct Limits {
     /// The most bytes of JSON in all unread messages of one run, which are in memory while it is advanced. Default:
     /// 64 MiB. A request to end the run is always accepted.
     pub inbox_bytes: usize,
+}
+
+/// Four fifths of a limit.
+pub(crate) const fn near(limit: u64) -> u64 {
+    limit - limit / 5
 }
 
 impl Default for Limits {
@@ -69,6 +75,16 @@ pub struct OverLimit {
 }
 
 impl Limits {
+    /// The length from which a journal is warned of: four fifths of [`Limits::history`].
+    ///
+    /// ```
+    /// use aether_core::limits::Limits;
+    /// assert_eq!(Limits { history: 1_000, ..Limits::default() }.history_warning(), 800);
+    /// ```
+    pub const fn history_warning(&self) -> u64 {
+        near(self.history)
+    }
+
     /// Checks one size.
     pub(crate) fn check(
         &self,

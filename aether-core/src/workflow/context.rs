@@ -70,12 +70,12 @@ pub struct Cx {
 
 impl Cx {
     pub(crate) fn root(run: Arc<Run>, children: Option<Arc<dyn Children>>) -> Self {
-        let def = run.def;
+        let (def, path) = (run.def, run.generation.scope());
         Self {
             run,
             children,
             def,
-            path: String::new(),
+            path,
             next: 0,
             state: START,
             marks: Marks::default(),

@@ -21,6 +21,8 @@ mod reading;
 
 mod compensate;
 
+mod continue_as_new;
+
 pub(crate) mod config;
 
 mod version;

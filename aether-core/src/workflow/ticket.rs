@@ -111,6 +111,7 @@ fn drawn(command: &CommandId, answer: RecordedResult) -> Option<Event> {
         RecordedResult::Uuid(value) => Some(UuidRecorded { command, value }.into()),
         RecordedResult::Random(value) => Some(RandomRecorded { command, value }.into()),
         RecordedResult::Step(_)
+        | RecordedResult::Length { .. }
         | RecordedResult::Timer
         | RecordedResult::Race(_)
         | RecordedResult::Wait(_) => None,

@@ -249,6 +249,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
             waits: Vec::new(),
             code: None,
             unless_asked_to_end: false,
+            renews: None,
             ack,
         });
         let _acquired = reply.await.unwrap();

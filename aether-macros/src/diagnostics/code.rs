@@ -107,6 +107,9 @@ codes! {
     VERSION = "AE0029",
         why: "a run continues by the version that it was recorded with, so the versions of a workflow share its name, and each has a number of its own",
         help: "write `#[workflow(of = \"triage\", version = 2)]`, with the name of the workflow and the number of this version";
+    BRANCH_CONTINUES = "AE0030",
+        why: "the journal of the whole run ends, and what the other branches are doing would be cut off",
+        help: "let the branch return what it found, and continue as new behind the await";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";

@@ -56,6 +56,7 @@ pub(crate) fn append(name: &str, epoch: u64, expected: u64, frame: Frame) -> App
         waits: Vec::new(),
         code: None,
         unless_asked_to_end: false,
+        renews: None,
         ack: Ack::silent(id(name), expected + 1, Arc::default()),
     }
 }

@@ -183,6 +183,7 @@ impl Hand {
             waits: Vec::new(),
             code: None,
             unless_asked_to_end: false,
+            renews: None,
             ack: Ack::silent(self.run.clone(), expected, Arc::default()),
         };
         change(&mut append);

@@ -79,6 +79,7 @@ impl Gate for Torn {
             waits: Vec::new(),
             code: None,
             unless_asked_to_end: false,
+            renews: None,
             ack: Ack::silent(append.run.clone(), middle, Arc::new(DurableWatermark::default())),
         };
         append.expected = middle;

@@ -128,6 +128,7 @@ async fn lose(store: &Arc<dyn Store>, run: &RunId, message: Message) {
         waits: Vec::new(),
         code: None,
         unless_asked_to_end: false,
+        renews: None,
         ack,
     });
     reply.await.unwrap().unwrap();

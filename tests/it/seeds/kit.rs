@@ -399,6 +399,7 @@ impl Hand {
             code: None,
             work: None,
             unless_asked_to_end: false,
+            renews: None,
             ack,
         });
         reply.await.unwrap()

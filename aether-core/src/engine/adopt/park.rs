@@ -63,6 +63,7 @@ pub(crate) async fn park(
         waits: Vec::new(),
         code: Some(CodeChange::Parked),
         unless_asked_to_end: false,
+        renews: None,
         ack,
     });
     let closed = || (inner.shared.store.describe(), "it was closed".to_owned());

@@ -67,6 +67,9 @@ impl RunCompletion {
             }
             DriveEnd::Terminated { request, message } => (terminated(request), vec![message]),
             DriveEnd::FailedPermanently(failure) => (failed(&failure), Vec::new()),
+            DriveEnd::Renewed(next) => {
+                return Err(run.leftover().map_or(DriveEnd::Renewed(next), DriveEnd::Fault));
+            }
             other @ (DriveEnd::Suspended { .. } | DriveEnd::Fault(_)) => return Err(other),
         };
         Ok(Self { end, consumed, unwinding: false })
@@ -183,7 +186,7 @@ fn has_children(run: &Run) -> bool {
 }
 
 /// The events that abandon the invocations in flight; their outcome is unknown from here on.
-async fn abandon(run: &Run) -> Result<(Vec<Event>, AppendExtras), DriveEnd> {
+pub(crate) async fn abandon(run: &Run) -> Result<(Vec<Event>, AppendExtras), DriveEnd> {
     unless_failed(run, run.abandon(None)).await?.map_err(DriveEnd::Fault)
 }
 
@@ -250,7 +253,11 @@ pub(crate) async fn suspend(
 }
 
 /// An append while nothing is driven: a fault ends the wait.
-async fn durable_or_fault(run: &Run, events: Vec<Event>, extras: AppendExtras) -> Result<(), DriveEnd> {
+pub(crate) async fn durable_or_fault(
+    run: &Run,
+    events: Vec<Event>,
+    extras: AppendExtras,
+) -> Result<(), DriveEnd> {
     let append = async {
         let extras = AppendExtras { stored: run.store_large(&events).await, ..extras };
         run.append_durably(events, None, extras).await
@@ -259,7 +266,7 @@ async fn durable_or_fault(run: &Run, events: Vec<Event>, extras: AppendExtras) -
 }
 
 /// Waits for `work` unless the run stops meanwhile: `work` itself may have stopped it, and then it never returns.
-async fn unless_failed<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, DriveEnd> {
+pub(crate) async fn unless_failed<T>(run: &Run, work: impl Future<Output = T>) -> Result<T, DriveEnd> {
     let (mut work, mut broken) = (pin!(work), pin!(run.watermark().failed()));
     poll_fn(|cx| {
         // Before the looks: a fault after them wakes this task, which drives nothing that would hear of it.

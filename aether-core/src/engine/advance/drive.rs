@@ -18,6 +18,7 @@ use crate::inbox::decisions::EndRequest;
 use crate::inbox::topics::{CANCEL, TERMINATE};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
+use crate::run::next_generation::NextGeneration;
 use crate::run::program::Completion;
 use crate::run::recovery::Proof;
 use crate::run::replayed_log::Releasable;
@@ -41,6 +42,8 @@ pub(crate) enum DriveEnd {
     Cancelled { request: EndRequest, message: Taken },
     /// The run was asked to end at once.
     Terminated { request: EndRequest, message: Taken },
+    /// The workflow continues as new.
+    Renewed(NextGeneration),
     /// The run fails permanently, whatever its workflow would do.
     FailedPermanently(Failure),
     /// Only durable waits are left: the commands `on`, of which the first is due at `until`. `seen` is the number of the
@@ -75,7 +78,7 @@ impl Wake for WakeFlag {
 ///    Any later exit would take it for waiting.
 /// 4. A cancellation that was accepted before. It outranks what the workflow returns meanwhile: a workflow that reacts to
 ///    its cancelled steps must not turn the cancellation into a success.
-/// 5. The workflow's own end.
+/// 5. The workflow's own end, or its wish to continue as new.
 /// 6. A wake during the poll. Part of the workflow was not reached yet: `each` polls a limited number of branches at a
 ///    time, and a branch that takes a recorded result wakes the branch whose result is next. Exits 7 and 9 judge the
 ///    whole and would judge too early.
@@ -132,6 +135,9 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
             return cancelling.poll(run, ended, cx);
         }
         // 5
+        if let Some(next) = run.next_generation() {
+            return Poll::Ready(DriveEnd::Renewed(next.clone()));
+        }
         match polled {
             Ok(Poll::Ready(completion)) => return Poll::Ready(DriveEnd::Done(completion)),
             Ok(Poll::Pending) => {}

@@ -16,6 +16,7 @@ use crate::engine::adopt::park::{Held, park};
 use crate::engine::advance::completion::{RunCompletion, suspend};
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::load::{Launch, Unloaded, Unwinding, load};
+use crate::engine::advance::renewal::renew;
 use crate::engine::code::run_code;
 use crate::engine::inner::{Active, Inner, notify_run};
 use crate::journal::event::RunRequeued;
@@ -203,6 +204,12 @@ async fn conclude(
             return Some(end);
         }
         Err(DriveEnd::Suspended { until, on, seen }) => match suspend(run, until, on, seen).await {
+            Ok(()) => return None,
+            Err(DriveEnd::Fault(fault)) => fault,
+            Err(_) => return None,
+        },
+        Err(DriveEnd::Renewed(next)) => match renew(run, &*inner.children, parent_id, next).await {
+            // Free and due: the next claim, mostly this worker's, begins the new generation.
             Ok(()) => return None,
             Err(DriveEnd::Fault(fault)) => fault,
             Err(_) => return None,

@@ -10,6 +10,7 @@ use crate::engine::inner::Inner;
 use crate::journal::code::recorded_code;
 use crate::journal::event::{Event, RunCreated};
 use crate::journal::frame::{StoredFrame, read_verified};
+use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
@@ -86,6 +87,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unl
             mode: Mode::Recover,
             seed: recovered.created.seed,
             next: recovered.next,
+            generation: recovered.generation,
             history: recovered.history,
             obligations: recovered.obligations,
             open_waits: recovered.open_waits,
@@ -113,6 +115,7 @@ pub(crate) struct Read {
     pub(crate) code: RunCode,
     pub(crate) parked: bool,
     pub(crate) next: u64,
+    pub(crate) generation: Generation,
     pub(crate) history: History,
     pub(crate) obligations: Obligations,
     pub(crate) open_waits: OpenWaits,
@@ -133,7 +136,9 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
     let journal = |error| Fault::Journal { run: run.clone(), error };
     let mut events = read_verified(frames).map_err(journal)?;
     crate::store::read::fill(store, run, frames, &mut events).await?;
-    let next = events.len() as u64;
+    let first = frames.first().map_or(0, |frame| frame.position);
+    let generation = Generation::of(first, &events);
+    let next = first + events.len() as u64;
     let open_waits = OpenWaits::fold(frames, &events);
     let recorded = recorded_code(&events);
     let end = events.pop_if(|event| event.is_terminal());
@@ -155,7 +160,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
     let mut events = events.into_iter();
     let (Some(Event::RunCreated(created)), Some((code, parked))) = (events.next(), recorded) else {
         let error = crate::journal::frame::JournalError::Unreadable {
-            position: 0,
+            position: first,
             reason: "a journal begins with `run_created`".into(),
         };
         return Err(journal(error));
@@ -165,6 +170,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
         code,
         parked,
         next,
+        generation,
         history: History::fold(events),
         obligations,
         open_waits,

@@ -6,4 +6,5 @@ pub(crate) mod completion;
 pub(crate) mod drive;
 pub(crate) mod launch;
 pub(crate) mod load;
+pub(crate) mod renewal;
 pub(crate) mod unwinding;

@@ -320,6 +320,7 @@ impl Stage {
         let events = self.events_from(0);
         let origin = Origin {
             adopts: None,
+            generation: Default::default(),
             id: run_id(),
             def: &FLOW,
             epoch: lease.run.epoch,

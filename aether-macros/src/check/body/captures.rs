@@ -52,6 +52,12 @@ impl<'ast> Visit<'ast> for Forks<'_> {
             call.args.iter().for_each(|argument| self.branches(argument, &mut found));
             self.judge(&found, fork);
         }
+        // The first context is the workflow's own; the others are those of branches and scopes.
+        let in_branch = self.contexts.len() > 1 && self.is_context(&call.receiver);
+        if in_branch && call.method == "continue_as_new" {
+            let message = "a branch continues as new: only the body of the workflow can";
+            self.diagnostics.report(&call.method, code::BRANCH_CONTINUES, message);
+        }
         visit::visit_expr_method_call(self, call);
     }
 
