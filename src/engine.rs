@@ -3,9 +3,12 @@
 
 pub use aether_core::deps::{Deps, Need};
 pub use aether_core::engine::{
-    AnyWorkflow, Defaults, EffectNeed, EngineBuilder, Fit, MissingNeed, StartRun, Verified,
+    AnyWorkflow, Defaults, EffectNeed, EngineBuilder, Fit, ForkPlan, ForkReport, ForkRun, MissingNeed,
+    OpenOrigin, PlannedFork, StartRun, Verified,
 };
 pub use aether_core::environment::Environment;
+pub use aether_core::journal::event::{ForkDecision, ForkedFrom};
+pub use aether_core::journal::{BilledCall, CallOutcome};
 pub use aether_core::limits::Limits;
 pub use aether_core::policy::{Consulted, DefaultPolicy, Mode, ReplayPolicy, Verdict};
 pub use aether_core::run::{Observed, RunEnd};

@@ -88,6 +88,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         seed: seed.clone(),
         parent: parent.clone(),
         labels: labels.clone(),
+        forked_from: None,
     };
     let (at, run) = (now(inner), id.clone());
     let created: crate::journal::event::Event = created.into();
@@ -127,7 +128,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             effects: Vec::new(),
         };
         shared.observe(&origin.id, at, vec![created]);
-        launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None }).is_some()
+        launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None, beginning: None }).is_some()
     };
     if unique {
         // No other run can have the id, so the answer is known: the run is launched while its first event is on its way

@@ -22,6 +22,8 @@ mod decide;
 
 mod verify;
 
+mod forks;
+
 mod schedules;
 
 mod retention;
@@ -47,6 +49,7 @@ pub use build_error::{BuildError, PrepareError};
 pub use builder::EngineBuilder;
 pub use decide_error::{DecideError, NamedWait};
 pub use defaults::Defaults;
+pub use forks::{ForkError, ForkPlan, ForkReport, ForkRun, OpenOrigin, PlannedFork};
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
 pub use needs::{EffectNeed, MissingNeed};

@@ -9,9 +9,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::journal::event::{
-    CommandCommitted, Event, InvocationDecision, NodeStarted, StepRetried, ToolInvocationFinished,
+    CommandCommitted, Event, ForkDecided, InvocationDecision, NodeStarted, StepRetried, ToolInvocationFinished,
     TransactionFinished,
 };
+use crate::journal::kept::KeptCalls;
 use crate::journal::resources::Resources;
 use crate::sched::HashMap;
 use crate::vocabulary::failure::{Failure, StepError};
@@ -137,6 +138,8 @@ pub struct CommandRecord {
     pub due: Option<Timestamp>,
     /// The child run it started.
     pub child: Option<RunId>,
+    /// What it answers, or its child, was taken over from the origin of a fork.
+    pub kept: bool,
     /// What a person was asked.
     pub asked: Option<Asked>,
     /// Which round of words from outside it is in: a refusal, and another callback, begin a new one.
@@ -187,6 +190,7 @@ impl CommandRecord {
             }
             Event::WaitStarted(e) => (self.due, self.site) = (e.until, e.site),
             Event::ChildStarted(e) => self.child = Some(e.child),
+            Event::OutcomeKept(_) => self.kept = true,
             Event::ApprovalRequested(e) => {
                 self.asked = Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None });
                 self.site = self.site.take().or(e.site);
@@ -222,6 +226,8 @@ impl CommandRecord {
             | Event::CheckpointSaved(_)
             | Event::ContinuedAsNew(_)
             | Event::TransactionRolledBack(_)
+            | Event::ForkDecided(_)
+            | Event::AnswerReplaced(_)
             | Event::Unknown { .. } => {}
         }
         None
@@ -291,6 +297,7 @@ impl CommandRecord {
             transaction: None,
             due: None,
             child: None,
+            kept: false,
             asked: None,
             round: 0,
             callback: None,
@@ -328,6 +335,8 @@ pub struct History {
     begun: HashMap<Box<str>, usize>,
     /// The run was suspended after the newest event of a command: all code up to there ran until it waited.
     suspended: bool,
+    /// Of a fork: calls of its origin whose outcomes it takes over when it asks for them.
+    kept: KeptCalls,
 }
 
 impl History {
@@ -376,6 +385,7 @@ impl History {
     }
 
     fn apply(&mut self, event: Event) {
+        self.kept.apply(&event);
         let Some(command) = event.command().cloned() else {
             self.suspended |= matches!(event, Event::RunWaiting(_));
             return;
@@ -391,6 +401,11 @@ impl History {
             record.answer = Some(answer);
             self.deliveries.push(place);
         }
+    }
+
+    /// The call of the origin that `command` takes over, with arguments of this digest. Returned once.
+    pub(crate) fn take_kept(&mut self, command: &CommandId, digest: &Digest) -> Option<ForkDecided> {
+        self.kept.take(command, digest)
     }
 
     /// What is recorded about resources.

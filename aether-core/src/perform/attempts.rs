@@ -96,6 +96,9 @@ pub(crate) async fn execute_step(
                 return step_call.inject().await;
             }
             run.wait_for_frontier(command).await;
+            if let Some(kept) = run.take_kept(command, &step_call.digest) {
+                return step_call.take_over(kept).await;
+            }
             run.apply_backpressure().await;
             let span = log::step_span(command, &step_call.name);
             let made = async {

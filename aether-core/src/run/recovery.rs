@@ -6,6 +6,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use crate::journal::event::ForkDecided;
 use crate::journal::history::History;
 use crate::run::claim::Run;
 use crate::run::fault::{CommandSummary, Divergence, Fault};
@@ -14,6 +15,7 @@ use crate::store::api::StoredEffect;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::payload::Digest;
 
 impl Run {
     /// Fails the run permanently, whatever its workflow would do. Never returns.
@@ -31,6 +33,11 @@ impl Run {
     /// Reads what history still holds, under the run's lock.
     pub(crate) fn history<T>(&self, read: impl FnOnce(&mut History) -> T) -> T {
         read(&mut self.lock().history)
+    }
+
+    /// Of a fork: the call of its origin that `command` takes over. Returned once.
+    pub(crate) fn take_kept(&self, command: &CommandId, digest: &Digest) -> Option<ForkDecided> {
+        self.lock().history.take_kept(command, digest)
     }
 
     /// The outcome that the effect store held under `key` when the run was claimed. Returned once: it is committed once.

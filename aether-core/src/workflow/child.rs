@@ -14,7 +14,8 @@ use std::task::{Context, Poll};
 use futures_util::FutureExt as _;
 
 use crate::journal::event::{
-    ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted,
+    ChildReleased, ChildStarted, CommandCommitted, Event, ForkDecided, NodeFinished, NodeStarted, OutcomeKept,
+    StepCommitted,
 };
 use crate::journal::history::{CommandRecord, RecordedResult};
 use crate::run::append::AppendExtras;
@@ -374,7 +375,7 @@ struct ChildCall<'a> {
 }
 
 impl ChildCall<'_> {
-    async fn answer(self) -> Answered {
+    async fn answer(mut self) -> Answered {
         let class = EffectClass::Workflow;
         match self.run.request(self.command, class, Some(&self.digest), self.site.clone()).await {
             Matched::Answered => {
@@ -389,15 +390,28 @@ impl ChildCall<'_> {
             }
             Matched::Begun(record) => {
                 self.same_child(&record).await;
-                self.follow(record.child.is_some()).await
+                match record.child {
+                    Some(child) if record.kept => {
+                        self.child = child;
+                        self.follow_kept().await
+                    }
+                    child => self.follow(child.is_some()).await,
+                }
             }
-            Matched::New => self.follow(false).await,
+            Matched::New => {
+                self.run.wait_for_frontier(self.command).await;
+                match self.run.take_kept(self.command, &self.digest) {
+                    Some(kept) => self.take_over(kept).await,
+                    None => self.follow(false).await,
+                }
+            }
         }
     }
 
     /// The child's id is part of what is asked for.
     async fn same_child(&self, record: &CommandRecord) {
-        if record.child.as_ref().is_some_and(|child| *child != self.child) {
+        // The id of a child that a fork takes over was made of its origin's.
+        if !record.kept && record.child.as_ref().is_some_and(|child| *child != self.child) {
             let side = |child: &RunId| CommandSummary {
                 command: CommandId::from(format!("{} as run {child}", self.command)),
                 class: EffectClass::Workflow,
@@ -430,6 +444,49 @@ impl ChildCall<'_> {
         answered
     }
 
+    /// In a fork: takes over the child that the origin had started, with its end if it had one. It stays the origin's: this
+    /// run waits for it and does not end it.
+    async fn take_over(mut self, kept: ForkDecided) -> Answered {
+        self.child = kept.child.unwrap_or(self.child);
+        let (command, child) = (self.command.clone(), self.child.clone());
+        let digest = Some(kept.digest);
+        let taken = OutcomeKept { command: command.clone(), origin: kept.origin, digest };
+        let link = ChildStarted { command, child, unawaited: self.unawaited, detached: self.detached };
+        self.run.append_large_durably(vec![self.started().into(), taken.into(), link.into()]).await;
+        let answered = match (kept.result, kept.error) {
+            (_, Some(error)) => Err(error),
+            (Some(value), None) => Ok(value),
+            (None, None) => return self.follow_kept().await,
+        };
+        commit(self.run, self.command, self.workflow.def.name, &answered, None).await;
+        answered
+    }
+
+    /// Waits for the end of a child that was taken over, where that is asked for.
+    async fn follow_kept(self) -> Answered {
+        let (run, command) = (self.run, self.command);
+        run.wait_for_frontier(command).await;
+        let answered = match self.children {
+            None => Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded()),
+            Some(_) if self.unawaited => Payload::encode(&self.child)
+                .map_err(|error| StepError::Unrecordable(run.failure(command, error)).recorded()),
+            Some(children) => answer_of(wait_for(run, command, children, self.child).await),
+        };
+        commit(run, command, self.workflow.def.name, &answered, None).await;
+        answered
+    }
+
+    fn started(&self) -> NodeStarted {
+        NodeStarted {
+            command: self.command.clone(),
+            class: EffectClass::Workflow,
+            digest: self.digest.clone(),
+            input: Some(self.input.clone()),
+            site: self.site.clone(),
+            constraints: Constraints::default(),
+        }
+    }
+
     async fn start(&self, children: &dyn Children, linked: bool) -> ChildStart {
         let run = self.run;
         let _in_flight = run.in_flight();
@@ -460,21 +517,13 @@ impl ChildCall<'_> {
     /// Records the child's id, durably, before the child exists: after a crash in between, this command finds its child or
     /// creates it, and a run that ends knows which children to ask.
     async fn link(&self) {
-        let started = NodeStarted {
-            command: self.command.clone(),
-            class: EffectClass::Workflow,
-            digest: self.digest.clone(),
-            input: Some(self.input.clone()),
-            site: self.site.clone(),
-            constraints: Constraints::default(),
-        };
         let link = ChildStarted {
             command: self.command.clone(),
             child: self.child.clone(),
             unawaited: self.unawaited,
             detached: self.detached,
         };
-        self.run.append_large_durably(vec![started.into(), link.into()]).await;
+        self.run.append_large_durably(vec![self.started().into(), link.into()]).await;
     }
 }
 

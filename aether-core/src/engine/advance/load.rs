@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::advance::forking::Beginning;
 use crate::engine::inner::Inner;
 use crate::journal::event::{Event, RunCreated};
 use crate::journal::frame::{StoredFrame, read_verified};
@@ -44,6 +45,8 @@ pub(crate) struct Launch {
     pub(crate) parent: Option<RunId>,
     /// How far the undoing of its steps had come when it was interrupted.
     pub(crate) unwinding: Option<Unwinding>,
+    /// Of a fork: what it does before its workflow runs.
+    pub(crate) beginning: Option<Beginning>,
 }
 
 /// Reads a claimed run from the store.
@@ -74,6 +77,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
         input: recovered.created.input,
         parent: recovered.created.parent,
         unwinding: recovered.unwinding,
+        beginning: recovered.beginning,
     })
 }
 
@@ -90,6 +94,7 @@ pub(crate) struct Read {
     pub(crate) obligations: Obligations,
     pub(crate) open_waits: OpenWaits,
     pub(crate) unwinding: Option<Unwinding>,
+    pub(crate) beginning: Option<Beginning>,
     pub(crate) end: Option<Event>,
 }
 
@@ -124,6 +129,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
         }
         _ => None,
     };
+    let beginning = Beginning::take(&mut events);
     let mut events = events.into_iter();
     let Some(Event::RunCreated(created)) = events.next() else {
         let error = crate::journal::frame::JournalError::Unreadable {
@@ -132,5 +138,5 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
         };
         return Err(journal(error));
     };
-    Ok(Read { created, next, history: History::fold(events), obligations, open_waits, unwinding, end })
+    Ok(Read { created, next, history: History::fold(events), obligations, open_waits, unwinding, beginning, end })
 }
