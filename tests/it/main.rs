@@ -14,6 +14,7 @@ mod configuration;
 mod crash;
 mod definitions;
 mod examples;
+mod forks;
 mod fuzz;
 mod heartbeats;
 mod hostile;

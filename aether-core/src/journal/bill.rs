@@ -135,7 +135,8 @@ impl BilledCall {
     fn new(command: CommandId) -> Self {
         Self {
             command,
-            class: EffectClass::Tool,
+            // Until `node_started` says otherwise: of a wait or a draw there is none.
+            class: EffectClass::Pure,
             outcome: CallOutcome::Waiting,
             irreversible: false,
             digest: None,

@@ -337,6 +337,8 @@ pub struct History {
     suspended: bool,
     /// Of a fork: calls of its origin whose outcomes it takes over when it asks for them.
     kept: KeptCalls,
+    /// It took something over from an origin.
+    took_over: bool,
 }
 
 impl History {
@@ -386,6 +388,7 @@ impl History {
 
     fn apply(&mut self, event: Event) {
         self.kept.apply(&event);
+        self.took_over |= matches!(event, Event::OutcomeKept(_));
         let Some(command) = event.command().cloned() else {
             self.suspended |= matches!(event, Event::RunWaiting(_));
             return;
@@ -405,7 +408,14 @@ impl History {
 
     /// The call of the origin that `command` takes over, with arguments of this digest. Returned once.
     pub(crate) fn take_kept(&mut self, command: &CommandId, digest: &Digest) -> Option<ForkDecided> {
-        self.kept.take(command, digest)
+        let kept = self.kept.take(command, digest);
+        self.took_over |= kept.is_some();
+        kept
+    }
+
+    /// Whether the run took something over from an origin: it may wait for a child run that is not its own.
+    pub(crate) fn took_over(&self) -> bool {
+        self.took_over
     }
 
     /// What is recorded about resources.

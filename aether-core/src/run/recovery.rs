@@ -40,6 +40,11 @@ impl Run {
         self.lock().history.take_kept(command, digest)
     }
 
+    /// Whether the run may wait for child runs that are not its own.
+    pub(crate) fn took_over(&self) -> bool {
+        self.lock().history.took_over()
+    }
+
     /// The outcome that the effect store held under `key` when the run was claimed. Returned once: it is committed once.
     pub(crate) fn take_effect(&self, key: impl FnOnce() -> IdempotencyKey) -> Option<StoredEffect> {
         let mut state = self.lock();

@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
@@ -26,6 +27,7 @@ use crate::run::program::{ChildEnd, ChildStart, Children, NewChild, RegisteredWo
 use crate::sched::Mutex;
 use crate::step::recordable::{Recordable, RecordableError};
 use crate::vocabulary::contract::Constraints;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId, RunIdError};
 use crate::vocabulary::labels::{LabelError, Labels};
@@ -304,6 +306,9 @@ where
     }
 }
 
+/// How soon a fork looks again whether a child run that it took over has ended.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 const NO_CHILDREN: &str = "this engine has no child runs";
 
 /// A command about a child that was started before. Its answer and the end of this run's duty towards the child are one
@@ -548,7 +553,9 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, re
 /// Waits durably for the end of a child, here or in another process.
 async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, child: RunId) -> ChildEnd {
     loop {
-        let waiting = run.wait(command.clone(), None);
+        // Only its own parent is told of a child's end: a fork looks for the end of a child that it took over.
+        let look_again = run.took_over().then(|| later(run.now(), LOOK_AGAIN));
+        let waiting = run.wait(command.clone(), look_again);
         // Registered before looking: an end between the look and the wait wakes this future, though it was not polled
         // yet. The other way round it would be missed, and with it the only notification.
         let notified = run.notified();
@@ -560,7 +567,13 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
         };
         match looked {
             Ok(Some(end)) => return end,
-            Ok(None) => notified.await,
+            Ok(None) => match look_again {
+                None => notified.await,
+                Some(due) => {
+                    let due = run.shared.environment.sleep_until(due);
+                    let _either = futures_util::future::select(std::pin::pin!(notified), due).await;
+                }
+            },
             Err(error) => return run.stop(error).await,
         }
         drop(waiting);

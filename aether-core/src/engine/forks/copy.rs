@@ -17,8 +17,10 @@ use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, RunId};
 use crate::vocabulary::payload::Digest;
 
-/// Prefix of the keys of copied ledger rows: the fork makes no call under them.
-const COPIED: &str = "copied:";
+/// Prefix of the keys of a fork's copied ledger rows. No command has such a place, so the fork makes no call under them.
+fn copied_keys(fork: &RunId) -> String {
+    format!("aether:{fork}:copied:")
+}
 
 /// A fork as it is to be written.
 #[derive(Debug)]
@@ -72,8 +74,9 @@ impl ForkPlan {
                 _ => None,
             })
             .collect();
+        let prefix = copied_keys(&self.origin);
         let holds = |row: &&LedgerEntry| {
-            let taken = taken.get(&row.command).filter(|_| row.key.as_str().starts_with(COPIED));
+            let taken = taken.get(&row.command).filter(|_| row.key.as_str().starts_with(&prefix));
             let command = taken.copied().unwrap_or(&row.command);
             copied.contains(command) || self.is_kept(command)
         };
@@ -95,7 +98,7 @@ impl ForkPlan {
         let business_key = row.business_key.as_ref().filter(|_| row.status != LedgerStatus::Failed)?;
         let business_key = key_in_fork(business_key, self.origin.as_str(), id.as_str())?;
         Some(LedgerEntry {
-            key: IdempotencyKey::from(format!("{COPIED}{id}|{}", row.key)),
+            key: IdempotencyKey::from(format!("{}{}", copied_keys(id), row.key)),
             run: id.clone(),
             business_key: Some(business_key),
             ..row.clone()
