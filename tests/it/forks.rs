@@ -14,6 +14,7 @@ use aether::store::{RunFilter, Store};
 use aether::view::Status;
 use aether_testing::crash::{CrashPoint, CrashStore};
 
+use crate::seeds::histories::write_where_missing;
 use crate::seeds::kit::{Calls, STORES, builder, in_time, run_id, until_waiting};
 
 /// Whether the rates are reachable.
@@ -346,7 +347,10 @@ async fn what_is_not_possible_is_a_typed_error() {
     let ForkError::NoSuchCommand { near, .. } = &error else { panic!("{error}") };
     assert_eq!(near, &[command("1:send")]);
     let error = plan("1:sent").await.unwrap_err();
-    assert!(matches!(&error, ForkError::NoSuchCommand { near, .. } if near[0].as_str() == "1:send"), "{error}");
+    assert!(
+        matches!(&error, ForkError::NoSuchCommand { near, .. } if near[0].as_str() == "1:send"),
+        "{error}"
+    );
     let error = engine.fork(&run_id("nobody")).from_start().plan().await.unwrap_err();
     assert!(matches!(error, ForkError::Store(_)), "{error}");
     let start = async |plan: ForkPlan| plan.start("ada").await.unwrap_err();
@@ -390,7 +394,8 @@ async fn an_answer_before_the_cut_is_replaced() {
         assert_eq!(in_time(handle.result()).await.unwrap(), "letter about 9, paid 18");
         assert_eq!((calls.of("assess"), calls.of("send")), (1, 2));
         let events = journal(&place.store, fork.id().as_str()).await;
-        let replaced = |event: &Event| matches!(event, Event::AnswerReplaced(e) if e.origin.as_str() == "0:assess");
+        let replaced =
+            |event: &Event| matches!(event, Event::AnswerReplaced(e) if e.origin.as_str() == "0:assess");
         assert!(events.iter().any(replaced));
         // The letter that was kept and not used is still known to a fork of the fork.
         let plan = engine.fork(fork.id()).before("3:pay").plan().await.unwrap();
@@ -410,7 +415,8 @@ async fn other_branches_keep_what_they_had_got_and_begin_again_what_they_had_not
         assert!(matches!(error, ForkError::StillOpen { .. }), "{error}");
         // The wait is not answered: it begins again in the fork, beside the origin.
         let plan = engine.fork(run.id()).at_end().plan().await.unwrap().leave_origin_running();
-        let beside = engine.handle::<branches>(plan.id("beside").start("ada").await.unwrap().id().as_str()).await;
+        let beside =
+            engine.handle::<branches>(plan.id("beside").start("ada").await.unwrap().id().as_str()).await;
         let beside = beside.unwrap();
         engine.signal(beside.id(), "more", "m", &1_u32).await.unwrap();
         assert_eq!(in_time(beside.result()).await.unwrap(), 11);
@@ -545,4 +551,22 @@ async fn code_that_does_not_replay_what_is_copied_is_told_before_anything_is_wri
     let ForkError::DoesNotFit { fault, .. } = &error else { panic!("{error}") };
     assert!(matches!(**fault, Fault::Diverged(_)), "{error}");
     assert!(engine.find("misfit").await.is_err());
+}
+
+#[tokio::test]
+async fn what_a_fork_writes_is_a_history_for_ever() {
+    let place = STORES[1]();
+    let (engine, calls, _) = failed(&place.store).await;
+    engine.retry(&run_id("claim-7")).plan().await.unwrap().start("ada").await.unwrap();
+    in_time(engine.handle::<claim>("claim-7~2").await.unwrap().result()).await.unwrap();
+    let plan = engine.fork(&run_id("claim-7~2")).before("3:pay").plan().await.unwrap();
+    let fork = plan.keep("3:pay").answer("2:rate", &14).id("claim-7-again").start("ada").await.unwrap();
+    let handle = engine.handle::<claim>(fork.id().as_str()).await.unwrap();
+    assert_eq!(in_time(handle.result()).await.unwrap(), "letter about 7, paid 14");
+    assert_eq!(calls.of("pay"), 1);
+    let kinds: Vec<_> = journal(&place.store, "claim-7-again").await.iter().map(Event::kind).collect();
+    for kind in ["fork_decided", "outcome_kept", "answer_replaced"] {
+        assert!(kinds.iter().any(|found| found == kind), "{kinds:?}");
+    }
+    write_where_missing("forked", "claim-7-again", &place).await;
 }

@@ -128,7 +128,8 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             effects: Vec::new(),
         };
         shared.observe(&origin.id, at, vec![created]);
-        launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None, beginning: None }).is_some()
+        launch_run(inner, Launch { origin, workflow, input, parent, unwinding: None, beginning: None })
+            .is_some()
     };
     if unique {
         // No other run can have the id, so the answer is known: the run is launched while its first event is on its way

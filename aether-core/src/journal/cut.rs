@@ -111,7 +111,8 @@ fn before(body: &[Event], command: &CommandId) -> Result<usize, CutError> {
     });
     let found = body.iter().position(|event| event.command().is_some_and(|at| is_or_is_within(at, command)));
     // Of a join there is no event of its own, only of what is inside of it: then its name cannot be compared.
-    let named = |event: &Event| event.command().is_some_and(|at| at.place() == command.place() && at != command);
+    let named =
+        |event: &Event| event.command().is_some_and(|at| at.place() == command.place() && at != command);
     match (found, lost) {
         (Some(_), Some(race)) => Err(CutError::Lost(race)),
         (Some(at), None) if !body.iter().any(named) => Ok(at),
@@ -156,10 +157,12 @@ fn open(head: &[Event]) -> BTreeSet<&str> {
             _ => {}
         }
     }
-    let below = |place: &str, scope: &str| place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'));
+    let below =
+        |place: &str, scope: &str| place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'));
     let over = |place: &str| {
         let mut decided = decided.iter();
-        decided.any(|(scope, winner)| below(place, scope) && !winner.is_some_and(|winner| below(place, winner)))
+        decided
+            .any(|(scope, winner)| below(place, scope) && !winner.is_some_and(|winner| below(place, winner)))
     };
     begun.retain(|place| !answered.contains(place) && !over(place));
     begun

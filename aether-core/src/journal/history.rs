@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::journal::event::{
-    CommandCommitted, Event, ForkDecided, InvocationDecision, NodeStarted, StepRetried, ToolInvocationFinished,
-    TransactionFinished,
+    CommandCommitted, Event, ForkDecided, InvocationDecision, NodeStarted, StepRetried,
+    ToolInvocationFinished, TransactionFinished,
 };
 use crate::journal::kept::KeptCalls;
 use crate::journal::resources::Resources;

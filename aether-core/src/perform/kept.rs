@@ -3,9 +3,7 @@
 //! Promise: no body is called and no intent is made; what the origin recorded becomes this run's own record, and the call
 //! that would undo it is recorded with it.
 
-use crate::journal::event::{
-    CommandCommitted, Event, ForkDecided, NodeFinished, OutcomeKept, StateChanged,
-};
+use crate::journal::event::{CommandCommitted, Event, ForkDecided, NodeFinished, OutcomeKept, StateChanged};
 use crate::perform::call::StepCall;
 use crate::run::append::AppendExtras;
 use crate::vocabulary::outcome::Outcome;
@@ -19,7 +17,8 @@ impl StepCall {
         let mut events = self.start_events();
         let taken = OutcomeKept { command: command.clone(), origin: kept.origin, digest: Some(kept.digest) };
         events.push(taken.into());
-        let changed = kept.changed.into_iter().map(|changed| StateChanged { command: command.clone(), ..changed });
+        let changed =
+            kept.changed.into_iter().map(|changed| StateChanged { command: command.clone(), ..changed });
         events.extend(changed.map(Event::from));
         // Where the origin still answers for its steps, they are not this run's to undo.
         if kept.undo.is_some() {

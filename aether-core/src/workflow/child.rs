@@ -15,8 +15,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 
 use crate::journal::event::{
-    ChildReleased, ChildStarted, CommandCommitted, Event, ForkDecided, NodeFinished, NodeStarted, OutcomeKept,
-    StepCommitted,
+    ChildReleased, ChildStarted, CommandCommitted, Event, ForkDecided, NodeFinished, NodeStarted,
+    OutcomeKept, StepCommitted,
 };
 use crate::journal::history::{CommandRecord, RecordedResult};
 use crate::run::append::AppendExtras;

@@ -70,7 +70,7 @@ fn names() -> Vec<String> {
     names
 }
 
-pub(super) async fn write_where_missing(name: &str, run: &str, place: &Place) {
+pub(crate) async fn write_where_missing(name: &str, run: &str, place: &Place) {
     if std::env::var_os("AETHER_WRITE_HISTORIES").is_none() || file(name).exists() {
         return;
     }

@@ -11,7 +11,7 @@ mod contracts;
 mod effect_store;
 mod effects;
 mod everything;
-mod histories;
+pub(crate) mod histories;
 mod human;
 mod keys;
 pub(crate) mod kit;

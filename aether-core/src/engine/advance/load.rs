@@ -138,5 +138,14 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
         };
         return Err(journal(error));
     };
-    Ok(Read { created, next, history: History::fold(events), obligations, open_waits, unwinding, beginning, end })
+    Ok(Read {
+        created,
+        next,
+        history: History::fold(events),
+        obligations,
+        open_waits,
+        unwinding,
+        beginning,
+        end,
+    })
 }

@@ -37,8 +37,7 @@ impl Origin {
     pub(super) async fn load(inner: &Inner, run: &RunId) -> Result<Self, ForkError> {
         let store = &*inner.shared.store;
         let journal = |error| ForkError::Journal { run: run.clone(), error };
-        let unreadable =
-            |position, reason: String| journal(JournalError::Unreadable { position, reason });
+        let unreadable = |position, reason: String| journal(JournalError::Unreadable { position, reason });
         let frames = store.load(run, 0).await?;
         // Behind the journal, so that no row is missing of a call that it holds.
         let Some(record) = store.run(run).await? else {
@@ -164,7 +163,9 @@ fn names(error: &str, message: &str) -> bool {
     let mut open = vec![&error];
     while let Some(value) = open.pop() {
         match value {
-            serde_json::Value::String(text) if text.len() > 3 && message.contains(text.as_str()) => return true,
+            serde_json::Value::String(text) if text.len() > 3 && message.contains(text.as_str()) => {
+                return true;
+            }
             serde_json::Value::Array(values) => open.extend(values),
             serde_json::Value::Object(fields) => open.extend(fields.values()),
             _ => {}

@@ -16,7 +16,9 @@ use crate::vocabulary::payload::PayloadError;
 #[non_exhaustive]
 pub enum ForkError {
     /// It was not said where to cut.
-    #[error("say where run `{run}` is cut: `.before(command)`, `.before_failure()`, `.from_start()` or `.at_end()`")]
+    #[error(
+        "say where run `{run}` is cut: `.before(command)`, `.before_failure()`, `.from_start()` or `.at_end()`"
+    )]
     NoCut {
         /// The run to fork.
         run: RunId,
@@ -193,7 +195,9 @@ impl From<StartError> for ForkError {
             StartError::Id(error) => Self::Id(error),
             StartError::Store(error) => Self::Store(error),
             StartError::ShutDown { run } => Self::ShutDown { run },
-            other => Self::Store(StoreError::Unencodable { what: "a fork".into(), reason: other.to_string() }),
+            other => {
+                Self::Store(StoreError::Unencodable { what: "a fork".into(), reason: other.to_string() })
+            }
         }
     }
 }

@@ -143,9 +143,7 @@ impl Store for PacedStore {
         new: NewRun,
         ledger: Vec<LedgerEntry>,
     ) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.write("create fork", move |inner| {
-            Box::pin(async move { inner.create_fork(new, ledger).await })
-        })
+        self.write("create fork", move |inner| Box::pin(async move { inner.create_fork(new, ledger).await }))
     }
 
     fn append(&self, mut append: Append) {
