@@ -3,9 +3,11 @@
 //! Promise: a fold of the journal and nothing else; a call is listed once, by its command, whatever its attempts.
 
 use crate::journal::cut::Divided;
+use crate::journal::event::forked::ForkDecision;
 use crate::journal::event::{
-    Event, ForkDecided, ForkDecision, InvocationDecision, OutcomeKept, StateChanged, StepCompensated,
+    Event, ForkDecided, InvocationDecision, OutcomeKept, StateChanged, StepCompensated,
 };
+use crate::journal::kept::takes_over;
 use crate::journal::obligations::{begins_fork, undoes_another};
 use crate::sched::HashMap;
 use crate::vocabulary::failure::StepError;
@@ -296,7 +298,7 @@ impl Calls {
     }
 
     fn take_over(&mut self, kept: &OutcomeKept) {
-        self.inherited.retain(|(decided, _)| !kept.takes_over(decided));
+        self.inherited.retain(|(decided, _)| !takes_over(kept, decided));
     }
 
     /// Marks a call as undone.

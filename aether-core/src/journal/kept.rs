@@ -2,7 +2,8 @@
 //!
 //! Promise: an outcome goes only to a call of the same step with the same arguments, and to one call only.
 
-use crate::journal::event::{Event, ForkDecided, ForkDecision};
+use crate::journal::event::forked::ForkDecision;
+use crate::journal::event::{Event, ForkDecided, OutcomeKept};
 use crate::journal::obligations::undoes_another;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Digest;
@@ -16,7 +17,7 @@ impl KeptCalls {
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::ForkDecided(e) if e.decision == ForkDecision::Keep => self.0.push(e.clone()),
-            Event::OutcomeKept(e) => self.0.retain(|kept| !e.takes_over(kept)),
+            Event::OutcomeKept(e) => self.0.retain(|kept| !takes_over(e, kept)),
             _ => {}
         }
     }
@@ -32,4 +33,9 @@ impl KeptCalls {
         let at = same.or_else(|| self.0.iter().position(fits))?;
         Some(self.0.remove(at))
     }
+}
+
+/// Whether `kept` is what became of `decided`.
+pub(crate) fn takes_over(kept: &OutcomeKept, decided: &ForkDecided) -> bool {
+    kept.origin == decided.origin && kept.digest.as_ref().is_none_or(|digest| *digest == decided.digest)
 }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use crate::engine::advance::drive::{DriveEnd, drive};
-use crate::journal::event::{Event, ForkDecided, ForkDecision};
+use crate::journal::event::forked::ForkDecision;
+use crate::journal::event::{Event, ForkDecided};
 use crate::journal::history::History;
 use crate::journal::obligations::begins_fork;
 use crate::perform::undo_first::undo_first;

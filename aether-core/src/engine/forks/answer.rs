@@ -2,12 +2,11 @@
 //!
 //! Promise: only the answer of the named command changes, and the journal of the fork says which one it was.
 
-use crate::engine::forks::copy::digest_of;
 use crate::engine::forks::error::ForkError;
 use crate::journal::event::{AnswerReplaced, Event};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::outcome::Outcome;
-use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::payload::{Digest, Payload, PayloadError};
 
 /// Replaces the answer of `command` among the copied `events`.
 pub(super) fn replace(
@@ -32,7 +31,7 @@ pub(super) fn replace(
             old = old.or(answer);
         }
     }
-    let Some(digest) = old.as_ref().and_then(digest_of) else {
+    let Some(digest) = old.as_ref().and_then(|old| Digest::of(old).ok()) else {
         return Err(refused("it holds no value of a step, a model, a plan or a wait"));
     };
     events.push(AnswerReplaced { origin: named, digest }.into());

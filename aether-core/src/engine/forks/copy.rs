@@ -10,12 +10,12 @@ use crate::engine::forks::error::ForkError;
 use crate::engine::forks::plan::{ForkPlan, OpenOrigin};
 use crate::journal::bill::BilledCall;
 use crate::journal::cut::Divided;
-use crate::journal::event::{Event, ForkDecided, ForkDecision, ForkedFrom, RunCreated};
+use crate::journal::event::forked::{ForkDecision, ForkedFrom};
+use crate::journal::event::{Event, ForkDecided, RunCreated};
 use crate::perform::business_key::key_in_fork;
 use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, RunId};
-use crate::vocabulary::payload::Digest;
 
 /// Prefix of the keys of a fork's copied ledger rows. No command has such a place, so the fork makes no call under them.
 fn copied_keys(fork: &RunId) -> String {
@@ -128,9 +128,4 @@ fn decided(call: &BilledCall, takes_over: bool) -> Option<ForkDecided> {
         undo_args,
         changed: if keep { call.changed.clone() } else { Vec::new() },
     })
-}
-
-/// The digest by which a replaced answer is named.
-pub(super) fn digest_of(value: &crate::vocabulary::payload::Payload) -> Option<Digest> {
-    Digest::of(value).ok()
 }

@@ -3,7 +3,7 @@
 use crate::engine::start::StartError;
 use crate::inbox::error::SendError;
 use crate::journal::bill::BilledCall;
-use crate::journal::event::ForkDecision;
+use crate::journal::event::forked::ForkDecision;
 use crate::journal::frame::JournalError;
 use crate::run::fault::Fault;
 use crate::store::error::StoreError;

@@ -10,7 +10,7 @@ use crate::engine::forks::cut::{CutAt, Origin, holds_in_store};
 use crate::engine::forks::error::ForkError;
 use crate::engine::inner::Engine;
 use crate::journal::bill::BilledCall;
-use crate::journal::event::ForkDecision;
+use crate::journal::event::forked::ForkDecision;
 use crate::store::ledger::LedgerEntry;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, Position, RunId};

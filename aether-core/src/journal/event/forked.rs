@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal::event::{ForkDecided, OutcomeKept};
 use crate::vocabulary::id::{Position, RunId};
 
 /// The run that a fork was made of.
@@ -37,12 +36,5 @@ impl std::fmt::Display for ForkDecision {
             Self::Again => "again",
             Self::UndoFirst => "undo first",
         })
-    }
-}
-
-impl OutcomeKept {
-    /// Whether this is what became of `decided`.
-    pub(crate) fn takes_over(&self, decided: &ForkDecided) -> bool {
-        self.origin == decided.origin && self.digest.as_ref().is_none_or(|digest| *digest == decided.digest)
     }
 }
