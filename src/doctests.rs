@@ -41,6 +41,7 @@ pages! {
     determinism = "determinism"
     diagnostics = "diagnostics"
     errors = "errors"
+    forks = "forks"
     getting_started = "getting-started"
     guarantees = "guarantees"
     history_format = "history-format"

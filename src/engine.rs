@@ -4,10 +4,12 @@
 pub use aether_core::deps::{Deps, Need};
 pub use aether_core::engine::{
     AdoptionCounts, AnyWorkflow, ChangeAdvice, ChangePlace, ChangeReport, CheckReport, Defaults, EffectNeed,
-    EngineBuilder, Fit, MissingNeed, OnUnfit, ParkedPage, ParkedRun, RunCheck, RunGroup, RunVerdict,
-    StartRun, Verified, VersionUse,
+    EngineBuilder, Fit, ForkPlan, ForkReport, ForkRun, MissingNeed, OnUnfit, OpenOrigin, ParkedPage,
+    ParkedRun, PlannedFork, RunCheck, RunGroup, RunVerdict, StartRun, Verified, VersionUse,
 };
 pub use aether_core::environment::Environment;
+pub use aether_core::journal::event::{ForkDecision, ForkedFrom};
+pub use aether_core::journal::{BilledCall, CallOutcome};
 pub use aether_core::limits::Limits;
 pub use aether_core::policy::{Consulted, DefaultPolicy, Mode, ReplayPolicy, Verdict};
 pub use aether_core::run::{Observed, RunEnd};

@@ -149,6 +149,7 @@ impl Store for JudgedStore {
         fn retire(&self, worker: &WorkerId) -> Result<(), StoreError>;
         fn unaware_owners(&self, run: &RunId) -> Result<Vec<WorkerId>, StoreError>;
         fn create(&self, new: NewRun) -> Result<Created, StoreError>;
+        fn create_fork(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> Result<Created, StoreError>;
         fn load(&self, run: &RunId, from: Position) -> Result<Vec<StoredFrame>, StoreError>;
         fn last_frame(&self, run: &RunId) -> Result<Option<StoredFrame>, StoreError>;
         fn run(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError>;

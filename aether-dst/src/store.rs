@@ -288,6 +288,10 @@ impl Store for SimStore {
         self.write(move |memory| judge::create(memory, engine, new))
     }
 
+    fn create_fork(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> BoxFuture<'_, Answer<Created>> {
+        self.write(move |memory| now(memory.create_fork(new, ledger)))
+    }
+
     fn append(&self, new: Append) {
         self.writer.push(Box::new(move |memory| append(new, memory)), true);
     }

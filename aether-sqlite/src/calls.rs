@@ -12,7 +12,7 @@ use aether_core::journal::LargeValue;
 use aether_core::journal::{CHAIN_START, chain};
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
-use aether_core::store::ledger::LedgerStatus;
+use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::store::{
     AppendError, ClaimRequest, Created, Lease, Message, NewRun, OpenWait, RunRecord, Sent, Snapshot,
     StoreError,
@@ -124,6 +124,19 @@ impl Batch<'_> {
         }
         self.remember(new.id.clone(), head);
         Ok(Created::New)
+    }
+
+    /// Creates a fork unless its id is taken, with the ledger rows of the calls that it has copied.
+    pub(crate) fn create_fork(&mut self, new: &NewRun, ledger: &[LedgerEntry]) -> Result<Created, OpError> {
+        let created = self.create(new)?;
+        if created == Created::New {
+            let head = self.known(&new.id)?;
+            for row in ledger {
+                // One whose key is taken is left out.
+                let _inserted = self.statements.acquire(&head, row)?;
+            }
+        }
+        Ok(created)
     }
 
     fn record(&self, run: &RunId) -> Result<Option<RunRecord>, OpError> {

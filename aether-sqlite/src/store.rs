@@ -280,6 +280,16 @@ impl Store for SqliteStore {
         self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(&new), creates))
     }
 
+    fn create_fork(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        let creates = new.owner.is_some();
+        let create = move |batch: &mut Batch<'_>| batch.create_fork(&new, &ledger);
+        self.queue(WriteRequest::with_reply(create, creates))
+    }
+
     fn append(&self, append: Append) {
         if let Err(lost) = self.ops.send(Op::Append(append))
             && let Op::Append(append) = lost.into_inner()

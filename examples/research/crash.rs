@@ -72,6 +72,10 @@ impl Store for CrashingStore {
         })
     }
 
+    fn create_fork(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> Answer<'_, Created> {
+        self.inner.create_fork(new, ledger)
+    }
+
     fn append(&self, mut append: Append) {
         if self.count() {
             let next = append.expected + u64::from(append.frame.count);

@@ -17,6 +17,7 @@ mod crash;
 mod definitions;
 mod edits;
 mod examples;
+mod forks;
 mod fuzz;
 mod heartbeats;
 mod hostile;

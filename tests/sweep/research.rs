@@ -67,6 +67,7 @@ async fn store_with(brief: &Brief) -> Arc<dyn Store> {
         seed: "00".repeat(16),
         parent: None,
         labels: Default::default(),
+        forked_from: None,
     }
     .into();
     let at = jiff::Timestamp::UNIX_EPOCH;

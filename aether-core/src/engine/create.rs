@@ -90,6 +90,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         seed: seed.clone(),
         parent: parent.clone(),
         labels: labels.clone(),
+        forked_from: None,
     };
     let (at, run) = (now(inner), id.clone());
     let created: crate::journal::event::Event = created.into();
@@ -132,8 +133,19 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             adopts: None,
         };
         shared.observe(&origin.id, at, vec![created]);
-        launch_run(inner, Launch { origin, workflow, input, parent, needs: run_code(def), unwinding: None })
-            .is_some()
+        launch_run(
+            inner,
+            Launch {
+                origin,
+                workflow,
+                input,
+                parent,
+                needs: run_code(def),
+                unwinding: None,
+                beginning: None,
+            },
+        )
+        .is_some()
     };
     if unique {
         // No other run can have the id, so the answer is known: the run is launched while its first event is on its way

@@ -27,6 +27,8 @@ mod verify;
 mod adopt;
 mod changes;
 
+mod forks;
+
 mod schedules;
 
 mod retention;
@@ -59,6 +61,7 @@ pub use builder::EngineBuilder;
 pub use changes::{ChangeAdvice, ChangePlace, ChangeReport, RunGroup, VersionUse};
 pub use decide_error::{DecideError, NamedWait};
 pub use defaults::Defaults;
+pub use forks::{ForkError, ForkPlan, ForkReport, ForkRun, OpenOrigin, PlannedFork};
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
 pub use needs::{EffectNeed, MissingNeed};

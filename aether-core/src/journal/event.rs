@@ -6,11 +6,13 @@
 
 mod about;
 mod define;
+pub(crate) mod forked;
 pub(crate) mod uncompensated;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use self::forked::{ForkDecision, ForkedFrom};
 pub use self::uncompensated::Uncompensated;
 
 use crate::journal::event::define::{LargeField as _, command_of, events, marked};
@@ -46,6 +48,9 @@ events! {
         /// Its labels, given at its start.
         #[serde(default, skip_serializing_if = "Labels::is_empty")]
         labels: Labels,
+        /// The run that this one is a fork of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forked_from: Option<ForkedFrom>,
     }
     /// The run is suspended and lives only in the store.
     2 RunWaiting {
@@ -578,6 +583,61 @@ events! {
         events: u64,
         /// The most events that the engine allowed.
         limit: u64,
+    }
+    /// What was decided about a call that the origin of this fork had made behind the cut. Stands behind the copied events.
+    75 ForkDecided {
+        /// The call, by its command in the origin.
+        origin: CommandId,
+        /// What was decided.
+        decision: ForkDecision,
+        /// What kind of contact with the world it was.
+        class: EffectClass,
+        /// Digest of its arguments.
+        digest: Digest,
+        /// Whether its step declares that it cannot be repeated.
+        #[serde(default, skip_serializing_if = "is_false")]
+        irreversible: bool,
+        /// Its outcome there; absent where it had none yet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outcome: Option<Outcome>,
+        /// Its value, where its outcome is kept and is a value.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        @large result: Option<Payload>,
+        /// Its step error, where its outcome is kept and is an error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        @large error: Option<Payload>,
+        /// Idempotency key of its newest attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<IdempotencyKey>,
+        /// The child run that it started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child: Option<RunId>,
+        /// Unique name of the step that undoes it, where it is undone first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        undo: Option<String>,
+        /// Arguments of the step that undoes it.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        @large undo_args: Option<Payload>,
+        /// The resources that it changed, where its outcome is kept.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changed: Vec<StateChanged>,
+    }
+    /// The command took over what its origin had made, and made nothing itself.
+    76 OutcomeKept {
+        /// The command.
+        command: CommandId,
+        /// The call, by its command in the origin.
+        origin: CommandId,
+        /// Digest of its arguments; absent where the command itself was copied with its child run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<Digest>,
+    }
+    /// The answer of a copied command was replaced by another one.
+    77 AnswerReplaced {
+        /// The command.
+        origin: CommandId,
+        /// Digest of the answer that it has in the origin.
+        digest: Digest,
     }
 }
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::journal::event::{
-    CommandCommitted, Event, InvocationDecision, NodeStarted, StepRetried, ToolInvocationFinished,
-    TransactionFinished,
+    CommandCommitted, Event, ForkDecided, InvocationDecision, NodeStarted, StepRetried,
+    ToolInvocationFinished, TransactionFinished,
 };
+use crate::journal::kept::KeptCalls;
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::HashMap;
@@ -145,6 +146,8 @@ pub struct CommandRecord {
     pub due: Option<Timestamp>,
     /// The child run it started.
     pub child: Option<RunId>,
+    /// What it answers, or its child, was taken over from the origin of a fork.
+    pub kept: bool,
     /// What a person was asked.
     pub asked: Option<Asked>,
     /// Which round of words from outside it is in: a refusal, and another callback, begin a new one.
@@ -200,6 +203,7 @@ impl CommandRecord {
             }
             Event::WaitStarted(e) => (self.due, self.site) = (e.until, e.site),
             Event::ChildStarted(e) => self.child = Some(e.child),
+            Event::OutcomeKept(_) => self.kept = true,
             Event::ApprovalRequested(e) => {
                 self.asked = Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None });
                 self.site = self.site.take().or(e.site);
@@ -239,6 +243,8 @@ impl CommandRecord {
             | Event::ContinuedAsNew(_)
             | Event::RunContinued(_)
             | Event::TransactionRolledBack(_)
+            | Event::ForkDecided(_)
+            | Event::AnswerReplaced(_)
             | Event::Unknown { .. } => {}
         }
         None
@@ -308,6 +314,7 @@ impl CommandRecord {
             transaction: None,
             due: None,
             child: None,
+            kept: false,
             asked: None,
             round: 0,
             callback: None,
@@ -351,6 +358,10 @@ pub struct History {
     /// The code was not yet seen to ask for all that is recorded; until then nothing live may happen.
     unproven: bool,
     marks: VersionMarks,
+    /// Of a fork: calls of its origin whose outcomes it takes over when it asks for them.
+    kept: KeptCalls,
+    /// It took something over from an origin.
+    took_over: bool,
 }
 
 impl History {
@@ -404,6 +415,8 @@ impl History {
         if let Event::VersionMarked(marked) = event {
             return self.marks.apply(marked);
         }
+        self.kept.apply(&event);
+        self.took_over |= matches!(event, Event::OutcomeKept(_));
         let Some(command) = event.command().cloned() else {
             self.suspended |= matches!(event, Event::RunWaiting(_));
             return;
@@ -419,6 +432,18 @@ impl History {
             record.answer = Some(answer);
             self.deliveries.push(place);
         }
+    }
+
+    /// The call of the origin that `command` takes over, with arguments of this digest. Returned once.
+    pub(crate) fn take_kept(&mut self, command: &CommandId, digest: &Digest) -> Option<ForkDecided> {
+        let kept = self.kept.take(command, digest);
+        self.took_over |= kept.is_some();
+        kept
+    }
+
+    /// Whether the run took something over from an origin: it may wait for a child run that is not its own.
+    pub(crate) fn took_over(&self) -> bool {
+        self.took_over
     }
 
     /// What is recorded about resources.

@@ -3,15 +3,19 @@
 //! Promise: an event is never edited, kinds and numbers are frozen, and nothing in here reads a store. Imports
 //! `vocabulary`.
 
+pub(crate) mod bill;
 pub(crate) mod code;
+pub(crate) mod cut;
 pub mod event;
 pub(crate) mod frame;
 pub(crate) mod generation;
 pub mod history;
+pub(crate) mod kept;
 pub(crate) mod large_values;
 pub(crate) mod obligations;
 pub mod resources;
 pub mod version_marks;
 
+pub use bill::{BilledCall, CallOutcome};
 pub use frame::{CHAIN_START, ChainHash, Frame, JournalError, StoredFrame, chain, read_verified};
 pub use large_values::{BlobRef, LargeValue};

@@ -19,6 +19,9 @@ use crate::vocabulary::payload::Payload;
 /// The reserved scope in which steps are undone.
 const UNDO: &str = "undo";
 
+/// The reserved scope of what a fork does before its workflow begins. Not part of what its workflow asks for.
+pub(crate) const FORK: &str = "fork";
+
 /// Name of the command of `cx.compensate()`.
 pub(crate) const COMPENSATE: &str = "compensate";
 
@@ -58,6 +61,11 @@ impl PendingCompensation {
 /// Whether this command undoes another one.
 pub(crate) fn undoes_another(command: &CommandId) -> bool {
     command.place().split('.').any(|part| part == UNDO)
+}
+
+/// Whether this command belongs to the beginning of a fork, and not to its workflow.
+pub(crate) fn begins_fork(command: &CommandId) -> bool {
+    command.is_within(FORK)
 }
 
 /// Obligations on their way from one generation of a run to the next.
@@ -102,6 +110,8 @@ pub(crate) struct Obligations {
     invocations: BTreeMap<CommandId, InvocationId>,
     /// Errors of undoing commands that are not committed yet.
     errors: HashMap<CommandId, Payload>,
+    /// Of a fork: calls of its origin that were undone before its workflow began.
+    undone_first: Vec<CommandId>,
 }
 
 impl Obligations {
@@ -118,6 +128,8 @@ impl Obligations {
             Event::CompensationRecorded(e) => self.push(e),
             Event::RunContinued(e) => *self = Self::carried(e),
             Event::NodeStarted(e) => self.claim(e),
+            // Before its workflow began: the step was the origin's, and this run may make one of the same name.
+            Event::StepCompensated(e) if begins_fork(&e.command) => self.undone_first.push(e.undoes.clone()),
             Event::StepCompensated(e) => self.settle(&e.undoes, CompensationState::Yes),
             Event::RunUnwinding(e) => self.plan = self.pending(matches!(*e.end, Event::RunCompleted(_))),
             Event::ChildStarted(e) => self.add_child(e),
@@ -291,6 +303,11 @@ impl Obligations {
     /// Whether `undoes` was undone.
     pub(crate) fn is_undone(&self, undoes: &CommandId) -> bool {
         self.compensation_of(undoes).is_some_and(|step| step.state == CompensationState::Yes)
+    }
+
+    /// Whether this call of the origin was undone before the workflow of the fork began.
+    pub(crate) fn undone_first(&self, undoes: &CommandId) -> bool {
+        self.undone_first.contains(undoes)
     }
 
     /// The steps that could not be undone.

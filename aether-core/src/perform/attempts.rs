@@ -124,6 +124,9 @@ impl StepCall {
                     return self.inject().await;
                 }
                 run.wait_for_frontier(&self.command).await;
+                if let Some(kept) = run.take_kept(&self.command, &self.digest) {
+                    return self.take_over(kept).await;
+                }
                 run.apply_backpressure().await;
                 let span = log::step_span(&self.command, &self.name);
                 let made = async {

@@ -32,6 +32,23 @@ fn key_in_store(path: &str, key: &str) -> String {
     }
 }
 
+/// The key of the same call in `to`, where `key` is one within run `from`; `None` for one within the store.
+pub(crate) fn key_in_fork(key: &str, from: &str, to: &str) -> Option<String> {
+    if key.starts_with(STORE_WIDE) {
+        return None;
+    }
+    let (path, key) = match key.split_once('\t') {
+        // A slash before the tab: it is one of the key's own.
+        Some((lengths, text)) if !lengths.contains('/') => {
+            let path_length = lengths.split_once(',')?.1.parse::<usize>().ok()?;
+            let rest = text.strip_prefix(from)?.strip_prefix('/')?;
+            (rest.get(..path_length)?, rest.get(path_length..)?.strip_prefix(':')?)
+        }
+        _ => split_path(key.strip_prefix(from)?.strip_prefix('/')?)?,
+    };
+    Some(key_in_run(to, path, key))
+}
+
 /// Splits a text behind the path of a Rust function that it begins with, such as `shop::pay`, and its colon.
 fn split_path(text: &str) -> Option<(&str, &str)> {
     let mut end = 0;
@@ -116,6 +133,15 @@ mod tests {
         assert_eq!(key_in_run("a", "p::s", "x/p::s:k"), "a/p::s:x/p::s:k");
         assert_eq!(key_in_run("a/p::s:x", "p::s", "k"), "8,4\ta/p::s:x/p::s:k");
         assert_eq!(key_in_store("p::s", ":t:k"), "store\t4\tp::s::t:k");
+    }
+
+    #[test]
+    fn a_key_moves_to_a_fork() {
+        for (run, path, key) in [("a", "p::s", "x/p::s:k"), ("a/p::s:x", "p::s", "k"), ("a", "p", "::x")] {
+            let moved = key_in_fork(&key_in_run(run, path, key), run, "fork");
+            assert_eq!(moved, Some(key_in_run("fork", path, key)), "{run} {path} {key}");
+        }
+        assert_eq!(key_in_fork(&key_in_store("p::s", "k"), "a", "fork"), None);
     }
 
     proptest::proptest! {

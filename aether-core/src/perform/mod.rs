@@ -7,7 +7,7 @@ mod approval;
 pub(crate) mod attempts;
 mod body;
 pub(crate) mod body_outcome;
-mod business_key;
+pub(crate) mod business_key;
 pub(crate) mod call;
 mod callback;
 mod catch_up;
@@ -16,10 +16,12 @@ mod compensation;
 mod confirm;
 pub(crate) mod failures;
 mod heartbeat;
+mod kept;
 mod reading;
 mod retry;
 mod transact;
 pub(crate) mod undo;
+pub(crate) mod undo_first;
 mod unknown;
 
 #[cfg(test)]

@@ -75,6 +75,11 @@ impl Run {
         state.history = history;
     }
 
+    /// Replaces the history that commands are matched with, and returns the one before.
+    pub(crate) fn replace_history(&self, history: History) -> History {
+        std::mem::replace(&mut self.lock().history, history)
+    }
+
     /// Whether steps are being undone.
     pub(crate) fn is_unwinding(&self) -> bool {
         self.lock().unwinding

@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use crate::journal::event::CodeAdopted;
+use crate::journal::event::{CodeAdopted, ForkDecided};
 use crate::journal::history::History;
 use crate::run::append::AppendExtras;
 use crate::run::changes::ValueChanges;
@@ -19,7 +19,7 @@ use crate::store::records::CodeChange;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::EffectClass;
-use crate::vocabulary::payload::PayloadError;
+use crate::vocabulary::payload::{Digest, PayloadError};
 
 /// Whether code and history of a run fit.
 pub(crate) enum Proof {
@@ -63,6 +63,16 @@ impl Run {
     /// Reads what history still holds, under the run's lock.
     pub(crate) fn history<T>(&self, read: impl FnOnce(&mut History) -> T) -> T {
         read(&mut self.lock().history)
+    }
+
+    /// Of a fork: the call of its origin that `command` takes over. Returned once.
+    pub(crate) fn take_kept(&self, command: &CommandId, digest: &Digest) -> Option<ForkDecided> {
+        self.lock().history.take_kept(command, digest)
+    }
+
+    /// Whether the run may wait for child runs that are not its own.
+    pub(crate) fn took_over(&self) -> bool {
+        self.lock().history.took_over()
     }
 
     /// The outcome that the effect store held under `key` when the run was claimed. Returned once: it is committed once.

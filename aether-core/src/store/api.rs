@@ -257,6 +257,15 @@ pub trait Store: Any + Send + Sync + Debug {
     /// lost the parent creates no child of it; a run that exists is answered in any case.
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
 
+    /// Creates a fork as [`Store::create`] creates a run, together with the ledger rows of the calls that it has copied: in
+    /// one write, so that there is never a fork without its rows. The rows are those of the new run, whatever their
+    /// [`LedgerEntry::run`] says. One whose key or business key is taken is left out.
+    fn create_fork(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>>;
+
     /// Queues an append and returns at once. The result comes through [`Append::ack`], in any order among runs.
     ///
     /// In one transaction: check epoch, status, position and ledger rows; acquire the ledger row, or append

@@ -192,6 +192,7 @@ mod tests {
                 seed: String::new(),
                 parent: None,
                 labels: Default::default(),
+                forked_from: None,
             };
             let new = NewRun {
                 id: run(),

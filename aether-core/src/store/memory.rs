@@ -204,6 +204,19 @@ impl Content {
         Created::New
     }
 
+    fn create_fork(&mut self, new: NewRun, ledger: Vec<LedgerEntry>) -> Created {
+        let run = new.id.clone();
+        let created = self.create(new);
+        if created == Created::New {
+            for row in ledger {
+                if self.holder(&row).is_none() {
+                    self.insert(LedgerEntry { run: run.clone(), ..row });
+                }
+            }
+        }
+        created
+    }
+
     /// All checks of an append. They come before its first change, so that a refused append leaves nothing behind.
     fn check(&mut self, append: &Append) -> Result<(), AppendError> {
         let record = &self.known(&append.run)?.record;
@@ -362,6 +375,14 @@ impl Store for MemoryStore {
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
         self.answer(|content| Ok(content.create(new)))
+    }
+
+    fn create_fork(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.answer(|content| Ok(content.create_fork(new, ledger)))
     }
 
     fn append(&self, append: Append) {

@@ -10,11 +10,13 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
 use crate::journal::event::{
-    ChildReleased, ChildStarted, CommandCommitted, Event, NodeFinished, NodeStarted, StepCommitted,
+    ChildReleased, ChildStarted, CommandCommitted, Event, ForkDecided, NodeFinished, NodeStarted,
+    OutcomeKept, StepCommitted,
 };
 use crate::journal::history::{CommandRecord, RecordedResult};
 use crate::run::append::AppendExtras;
@@ -26,6 +28,7 @@ use crate::run::requested::Requested;
 use crate::sched::Mutex;
 use crate::step::recordable::RecordableError;
 use crate::vocabulary::contract::Constraints;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId, RunIdError};
 use crate::vocabulary::labels::{LabelError, Labels};
@@ -312,6 +315,9 @@ where
     }
 }
 
+/// How soon a fork looks again whether a child run that it took over has ended.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 const NO_CHILDREN: &str = "this engine has no child runs";
 
 /// A command about a child that was started before. Its answer and the end of this run's duty towards the child are one
@@ -400,13 +406,27 @@ impl ChildCall<'_> {
             }
             Matched::Begun(record) => {
                 self.same_child(&record).await;
-                // The child exists with the input that is recorded, or will be created with it.
-                if let (Some(digest), Some(input)) = (record.digest, record.input) {
+                let CommandRecord { digest, input, child, kept, site, .. } = *record;
+                if let (Some(digest), Some(input)) = (digest, input) {
                     (self.digest, self.input) = (digest, input);
                 }
-                (self.follow(record.child.is_some(), readable).await, record.site)
+                let answered = match child {
+                    Some(child) if kept => {
+                        self.child = child;
+                        self.follow_kept(readable).await
+                    }
+                    child => self.follow(child.is_some(), readable).await,
+                };
+                (answered, site)
             }
-            Matched::New => (self.follow(false, readable).await, None),
+            Matched::New => {
+                self.run.wait_for_frontier(self.command).await;
+                let answered = match self.run.take_kept(self.command, &self.digest) {
+                    Some(kept) => self.take_over(kept, readable).await,
+                    None => self.follow(false, readable).await,
+                };
+                (answered, None)
+            }
         }
     }
 
@@ -419,7 +439,8 @@ impl ChildCall<'_> {
 
     /// The child's id is part of what is asked for.
     async fn same_child(&self, record: &CommandRecord) {
-        if record.child.as_ref().is_some_and(|child| *child != self.child) {
+        // The id of a child that a fork takes over was made of its origin's.
+        if !record.kept && record.child.as_ref().is_some_and(|child| *child != self.child) {
             let side = |child: &RunId| CommandSummary {
                 command: CommandId::from(format!("{} as run {child}", self.command)),
                 class: EffectClass::Workflow,
@@ -455,6 +476,51 @@ impl ChildCall<'_> {
         commit(run, command, self.workflow.def.name, answered, readable, None).await
     }
 
+    /// In a fork: takes over the child that the origin had started, with its end if it had one. It stays the origin's: this
+    /// run waits for it and does not end it.
+    async fn take_over(
+        mut self,
+        kept: ForkDecided,
+        readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
+    ) -> Answered {
+        self.child = kept.child.unwrap_or(self.child);
+        let (command, child) = (self.command.clone(), self.child.clone());
+        let digest = Some(kept.digest);
+        let taken = OutcomeKept { command: command.clone(), origin: kept.origin, digest };
+        let link = ChildStarted { command, child, unawaited: self.unawaited, detached: self.detached };
+        self.run.append_large_durably(vec![self.started().into(), taken.into(), link.into()]).await;
+        let answered = match (kept.result, kept.error) {
+            (_, Some(error)) => Err(error),
+            (Some(value), None) => Ok(value),
+            (None, None) => return self.follow_kept(readable).await,
+        };
+        commit(self.run, self.command, self.workflow.def.name, answered, readable, None).await
+    }
+
+    /// Waits for the end of a child that was taken over, where that is asked for.
+    async fn follow_kept(self, readable: impl FnOnce(&Answered) -> Result<(), PayloadError>) -> Answered {
+        let (run, command) = (self.run, self.command);
+        run.wait_for_frontier(command).await;
+        let answered = match self.children {
+            None => Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded()),
+            Some(_) if self.unawaited => Payload::encode(&self.child)
+                .map_err(|error| StepError::Unrecordable(run.failure(command, error)).recorded()),
+            Some(children) => answer_of(wait_for(run, command, children, self.child).await),
+        };
+        commit(run, command, self.workflow.def.name, answered, readable, None).await
+    }
+
+    fn started(&self) -> NodeStarted {
+        NodeStarted {
+            command: self.command.clone(),
+            class: EffectClass::Workflow,
+            digest: self.digest.clone(),
+            input: Some(self.input.clone()),
+            site: self.site.clone(),
+            constraints: Constraints::default(),
+        }
+    }
+
     async fn start(&self, children: &dyn Children, linked: bool) -> ChildStart {
         let run = self.run;
         let _in_flight = run.in_flight();
@@ -485,21 +551,13 @@ impl ChildCall<'_> {
     /// Records the child's id, durably, before the child exists: after a crash in between, this command finds its child or
     /// creates it, and a run that ends knows which children to ask.
     async fn link(&self) {
-        let started = NodeStarted {
-            command: self.command.clone(),
-            class: EffectClass::Workflow,
-            digest: self.digest.clone(),
-            input: Some(self.input.clone()),
-            site: self.site.clone(),
-            constraints: Constraints::default(),
-        };
         let link = ChildStarted {
             command: self.command.clone(),
             child: self.child.clone(),
             unawaited: self.unawaited,
             detached: self.detached,
         };
-        self.run.append_large_durably(vec![started.into(), link.into()]).await;
+        self.run.append_large_durably(vec![self.started().into(), link.into()]).await;
     }
 }
 
@@ -527,7 +585,9 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, re
 /// Waits durably for the end of a child, here or in another process.
 async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, child: RunId) -> ChildEnd {
     loop {
-        let waiting = run.wait(command.clone(), None);
+        // Only its own parent is told of a child's end: a fork looks for the end of a child that it took over.
+        let look_again = run.took_over().then(|| later(run.now(), LOOK_AGAIN));
+        let waiting = run.wait(command.clone(), look_again);
         // Registered before looking: an end between the look and the wait wakes this future, though it was not polled
         // yet. The other way round it would be missed, and with it the only notification.
         let notified = run.notified();
@@ -539,7 +599,13 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
         };
         match looked {
             Ok(Some(end)) => return end,
-            Ok(None) => notified.await,
+            Ok(None) => match look_again {
+                None => notified.await,
+                Some(due) => {
+                    let due = run.shared.environment.sleep_until(due);
+                    let _either = futures_util::future::select(std::pin::pin!(notified), due).await;
+                }
+            },
             Err(error) => return run.stop(error).await,
         }
         drop(waiting);

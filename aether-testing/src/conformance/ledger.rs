@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use aether_core::contract::Status;
 use aether_core::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
-use aether_core::store::{AppendError, Store, StoreError};
+use aether_core::store::{AppendError, Created, NewRun, Store, StoreError};
 use futures_util::future::join_all;
 
-use super::kit::{Hand, acquire, at, becomes, entry, frame, json, run_id, update};
+use super::kit::{Hand, acquire, at, becomes, entry, frame, json, new_run, run_id, update};
 
 async fn ask(hand: &mut Hand, name: &str, business: Option<&str>) -> Acquired {
     let asked = acquire(&hand.run, name, business);
@@ -181,4 +181,28 @@ pub async fn rows_are_listed_in_order_of_start(store: &Arc<dyn Store>) {
     let rows = store.entries(&run_id("a")).await.unwrap();
     let names: Vec<_> = rows.iter().map(|row| row.command.name()).collect();
     assert_eq!(names, ["z", "m", "a"]);
+}
+
+/// A fork is created with the rows of the calls that it has copied, in one write. A row whose business key is taken is left
+/// out; the others hold theirs. A fork whose id is taken brings no rows.
+pub async fn a_fork_comes_with_its_rows(store: &Arc<dyn Store>) {
+    let mut other = Hand::create(store, "other").await;
+    assert_eq!(ask(&mut other, "x", Some("held")).await, Acquired::Granted);
+    let fork = || NewRun { owner: None, frame: frame(&["a", "b"]), ..new_run("fork") };
+    let done = |name: &str, business| LedgerEntry {
+        status: LedgerStatus::Succeeded,
+        committed: true,
+        finished_at: Some(at(1)),
+        ..entry(&run_id("fork"), name, business)
+    };
+    let (kept, taken) = (done("p", Some("free")), done("q", Some("held")));
+    assert_eq!(store.create_fork(fork(), vec![kept.clone(), taken]).await, Ok(Created::New));
+    assert_eq!(store.entries(&run_id("fork")).await.unwrap(), vec![kept.clone()]);
+    assert_eq!(store.holder("free").await.unwrap(), Some(kept));
+    assert!(matches!(ask(&mut other, "y", Some("free")).await, Acquired::Taken(_)));
+    let record = store.run(&run_id("fork")).await.unwrap().unwrap();
+    assert_eq!((record.status, record.next, record.epoch), (Status::Pending, 2, 0));
+    let again = store.create_fork(fork(), vec![done("r", None)]).await;
+    assert!(matches!(again, Ok(Created::Existing(_))), "{again:?}");
+    assert_eq!(store.entries(&run_id("fork")).await.unwrap().len(), 1);
 }

@@ -82,7 +82,8 @@ macro_rules! store_suite {
             ledger: a_key_is_granted_once, a_business_key_is_held_against_other_keys,
                 only_a_definite_failure_frees_a_business_key, concurrent_acquires_grant_one,
                 rows_round_trip, updates_ride_with_appends, an_outcome_is_written_literally,
-                an_update_of_a_missing_row_is_refused, rows_are_listed_in_order_of_start;
+                an_update_of_a_missing_row_is_refused, rows_are_listed_in_order_of_start,
+                a_fork_comes_with_its_rows;
             inbox: messages_keep_order_and_drop_duplicates, consumed_messages_are_gone,
                 an_inbox_is_read_after_a_number_and_counted, a_message_makes_its_run_due,
                 a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed,

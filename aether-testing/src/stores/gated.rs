@@ -235,6 +235,14 @@ impl<G: Gate> Store for Gated<G> {
         self.decided(self.gate.decide_create(&new), || self.inner.create(new))
     }
 
+    fn create_fork(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.decided(self.gate.decide_create(&new), || self.inner.create_fork(new, ledger))
+    }
+
     fn append(&self, append: Append) {
         match self.gate.decide_append(&append) {
             GateDecision::Pass | GateDecision::Lose => self.gate.deliver(&self.inner, append),

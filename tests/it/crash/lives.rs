@@ -359,7 +359,7 @@ pub(crate) async fn left(
 }
 
 /// Sends the signals that are waited for, answers, decides and reports.
-async fn operate(engine: Engine, stage: Stage, unit: u64) {
+pub(crate) async fn operate(engine: Engine, stage: Stage, unit: u64) {
     let first = RunId::new(RUN).unwrap();
     // Sent before anybody waits.
     let _sent_or_ended = engine.signal(&first, "s0", "early", &0u32).await;

@@ -436,6 +436,7 @@ pub(crate) fn created(workflow: &str, input: &str) -> Event {
         seed: "00".repeat(16),
         parent: None,
         labels: Default::default(),
+        forked_from: None,
     }
     .into()
 }

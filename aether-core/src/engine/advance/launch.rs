@@ -15,6 +15,7 @@ use tracing::{Instrument as _, debug, error, warn};
 use crate::engine::adopt::park::{Held, park};
 use crate::engine::advance::completion::{RunCompletion, suspend};
 use crate::engine::advance::drive::{DriveEnd, drive};
+use crate::engine::advance::forking::Beginning;
 use crate::engine::advance::load::{Launch, Unloaded, Unwinding, load};
 use crate::engine::advance::renewal::renew;
 use crate::engine::code::run_code;
@@ -96,7 +97,7 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
 
 /// Begins to advance a run in a task of its own. `None` where a shutdown has begun: the caller releases the run.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
-    let Launch { origin, workflow, input, parent, needs, unwinding } = launch;
+    let Launch { origin, workflow, input, parent, needs, unwinding, beginning } = launch;
     let (is_takeover, events) = (origin.epoch > 1, origin.next);
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
@@ -125,9 +126,12 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
                 }
                 let completion = match unwinding {
                     Some(Unwinding { end, history }) => Ok(RunCompletion::resumed(&run, end, history)),
-                    None => match body() {
-                        Ok(body) => RunCompletion::of(&run, drive(&run, body).await),
-                        Err(error) => Err(input_fault(&run, error)),
+                    None => match begin(&run, beginning).await {
+                        Ok(()) => match body() {
+                            Ok(body) => RunCompletion::of(&run, drive(&run, body).await),
+                            Err(error) => Err(input_fault(&run, error)),
+                        },
+                        Err(end) => RunCompletion::of(&run, end),
                     },
                 };
                 conclude(&inner, &run, completion, parent, &needs).await
@@ -156,6 +160,14 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     });
     active.insert(run.id.clone(), Active { run: Arc::clone(&run), task: Some(task) });
     Some(run)
+}
+
+/// What a fork does before its workflow runs.
+async fn begin(run: &Arc<Run>, beginning: Option<Beginning>) -> Result<(), DriveEnd> {
+    match beginning {
+        Some(beginning) => beginning.complete(run).await,
+        None => Ok(()),
+    }
 }
 
 /// Removes a run from the active ones, and wakes the scheduler for the free place.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::advance::forking::Beginning;
 use crate::engine::code::run_code;
 use crate::engine::inner::Inner;
 use crate::journal::code::recorded_code;
@@ -50,6 +51,8 @@ pub(crate) struct Launch {
     pub(crate) needs: RunCode,
     /// How far the undoing of its steps had come when it was interrupted.
     pub(crate) unwinding: Option<Unwinding>,
+    /// Of a fork: what it does before its workflow runs.
+    pub(crate) beginning: Option<Beginning>,
 }
 
 /// Why a claimed run cannot be advanced.
@@ -78,7 +81,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unl
         return Err(Unloaded { fault, recorded_by: Some(recovered.code) });
     };
     let code = run_code(workflow.def);
-    let is_other = is_parked || recovered.parked || recorded_by != code.id();
+    let is_other = is_parked || recovered.parked || recorded_by != code.id() || recovered.code != code;
     Ok(Launch {
         origin: Origin {
             id: record.id,
@@ -100,6 +103,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unl
         parent: recovered.created.parent,
         needs: recovered.code,
         unwinding: recovered.unwinding,
+        beginning: recovered.beginning,
     })
 }
 
@@ -120,6 +124,7 @@ pub(crate) struct Read {
     pub(crate) obligations: Obligations,
     pub(crate) open_waits: OpenWaits,
     pub(crate) unwinding: Option<Unwinding>,
+    pub(crate) beginning: Option<Beginning>,
     pub(crate) end: Option<Event>,
 }
 
@@ -157,6 +162,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
         }
         _ => None,
     };
+    let beginning = Beginning::take(&mut events);
     let mut events = events.into_iter();
     let (Some(Event::RunCreated(created)), Some((code, parked))) = (events.next(), recorded) else {
         let error = crate::journal::frame::JournalError::Unreadable {
@@ -175,6 +181,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
         obligations,
         open_waits,
         unwinding,
+        beginning,
         end,
     })
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod completion;
 pub(crate) mod drive;
+pub(crate) mod forking;
 pub(crate) mod launch;
 pub(crate) mod load;
 pub(crate) mod renewal;

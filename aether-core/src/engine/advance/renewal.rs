@@ -49,6 +49,7 @@ pub(crate) async fn renew(
             seed: run.seed.clone(),
             parent,
             labels: record.labels,
+            forked_from: None,
         }
         .into(),
         RunContinued {

@@ -229,6 +229,7 @@ impl Stage {
             seed: String::new(),
             parent: None,
             labels: Default::default(),
+            forked_from: None,
         };
         let new = NewRun {
             id: run_id(),

@@ -162,6 +162,14 @@ impl Store for PacedStore {
         self.write("create", move |inner| Box::pin(async move { inner.create(new).await }))
     }
 
+    fn create_fork(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.write("create fork", move |inner| Box::pin(async move { inner.create_fork(new, ledger).await }))
+    }
+
     fn append(&self, mut append: Append) {
         let next = append.expected + Position::from(append.frame.count);
         let (ack, reply) = Ack::awaited(append.run.clone(), next, Arc::new(DurableWatermark::default()));

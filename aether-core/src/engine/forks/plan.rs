@@ -1,0 +1,257 @@
+//! The plan of a fork: its bill, and what is decided about each call on it.
+//!
+//! Promise: a decision that is not possible is an error at the start, and never another decision.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::engine::forks::cut::{CutAt, Origin, holds_in_store};
+use crate::engine::forks::error::ForkError;
+use crate::engine::inner::Engine;
+use crate::journal::bill::BilledCall;
+use crate::journal::event::forked::ForkDecision;
+use crate::store::ledger::LedgerEntry;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{CommandId, Position, RunId};
+use crate::vocabulary::payload::{Payload, PayloadError};
+
+/// What becomes of an origin that has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OpenOrigin {
+    /// It is not forked.
+    #[default]
+    Refuse,
+    /// It runs on beside its fork, and both act.
+    LeaveRunning,
+    /// It is terminated first, for this reason: nothing of it is undone.
+    Terminate(String),
+}
+
+/// What a fork would do, of [`Engine::fork`] or [`Engine::retry`]. Displays its bill, a line for each call.
+#[must_use = "a plan does nothing before it is started"]
+#[derive(Clone, Debug)]
+pub struct ForkPlan {
+    pub(super) engine: Engine,
+    pub(super) origin: RunId,
+    pub(super) at: CutAt,
+    pub(super) retry: bool,
+    pub(super) position: Position,
+    pub(super) status: Status,
+    pub(super) calls: Vec<BilledCall>,
+    pub(super) id: Option<String>,
+    pub(super) open: OpenOrigin,
+    pub(super) answers: Vec<(String, Result<Payload, PayloadError>)>,
+    /// The first decision that is not possible.
+    pub(super) refused: Option<ForkError>,
+    ledger: Vec<LedgerEntry>,
+}
+
+impl ForkPlan {
+    /// The plan for `origin`, with nothing decided.
+    pub(super) fn make(engine: &Engine, origin: &Origin, at: CutAt, retry: bool) -> Result<Self, ForkError> {
+        let (divided, bill) = origin.divide(&at)?;
+        Ok(Self {
+            engine: engine.clone(),
+            position: divided.position,
+            status: origin.record.status,
+            calls: bill.calls,
+            origin: origin.record.id.clone(),
+            at,
+            retry,
+            id: None,
+            open: OpenOrigin::default(),
+            answers: Vec::new(),
+            refused: None,
+            ledger: origin.ledger.clone(),
+        })
+    }
+
+    /// The run that is forked.
+    pub fn origin(&self) -> &RunId {
+        &self.origin
+    }
+
+    /// The cut: the position in the origin's journal from which on nothing is copied.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The bill: every call behind the cut that may have changed the world, in the order in which they were begun.
+    pub fn calls(&self) -> &[BilledCall] {
+        &self.calls
+    }
+
+    /// The calls about which something must still be decided.
+    pub fn undecided(&self) -> impl Iterator<Item = &BilledCall> {
+        self.calls.iter().filter(|call| call.decision.is_none() && call.needs_decision())
+    }
+
+    /// Keeps the outcome of a call: when the fork asks for the same call, the same step with the same arguments, it gets
+    /// the recorded outcome and nothing is called. A child run that is still open is waited for.
+    pub fn keep(self, command: impl AsRef<str>) -> Self {
+        self.decide(command.as_ref(), ForkDecision::Keep)
+    }
+
+    /// Lets the fork make a call again, under a key of its own. An irreversible call is made again only when it is named
+    /// here.
+    pub fn again(self, command: impl AsRef<str>) -> Self {
+        self.decide(command.as_ref(), ForkDecision::Again)
+    }
+
+    /// Undoes a call before the fork begins, by the step that its own step declares with `compensate`. It is made again if
+    /// the fork asks for it.
+    pub fn undo_first(self, command: impl AsRef<str>) -> Self {
+        self.decide(command.as_ref(), ForkDecision::UndoFirst)
+    }
+
+    /// Keeps the outcome of every undecided call that has one.
+    pub fn keep_all(mut self) -> Self {
+        for call in self.calls.iter_mut().filter(|call| call.decision.is_none() && call.needs_decision()) {
+            if call.can_keep() {
+                call.decision = Some(ForkDecision::Keep);
+            }
+        }
+        self
+    }
+
+    /// Undoes every undecided call first that can be undone.
+    pub fn undo_all_first(mut self) -> Self {
+        for call in self.calls.iter_mut().filter(|call| call.decision.is_none() && call.can_undo()) {
+            call.decision = Some(ForkDecision::UndoFirst);
+        }
+        self
+    }
+
+    /// Lets the fork make every undecided call again that is not irreversible.
+    pub fn again_all(mut self) -> Self {
+        let undecided: Vec<_> =
+            self.undecided().filter(|call| !call.irreversible).map(|call| call.command.clone()).collect();
+        for command in undecided {
+            if self.refuses(&command, ForkDecision::Again).is_none() {
+                self = self.again(command.as_str());
+            }
+        }
+        self
+    }
+
+    /// Replaces the recorded answer of a command before the cut, such as that of a model or a tool, by `value`, in the form
+    /// in which the journal has it.
+    pub fn answer<T: Serialize>(mut self, command: impl Into<String>, value: &T) -> Self {
+        self.answers.push((command.into(), Payload::encode(value)));
+        self
+    }
+
+    /// Names the fork. Without it, the id is that of the origin with a number: `claim-7~fork-1`, and `claim-7~2` for a
+    /// retry.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Lets an origin that has not ended run on: both act from now on. The steps before the cut stay the origin's to undo.
+    pub fn leave_origin_running(mut self) -> Self {
+        self.open = OpenOrigin::LeaveRunning;
+        self
+    }
+
+    /// Terminates an origin that has not ended, before the fork is made; nothing of it is undone. Calls that it had in
+    /// flight are then on the bill too, and need a decision.
+    pub fn end_origin(mut self, reason: impl Into<String>) -> Self {
+        self.open = OpenOrigin::Terminate(reason.into());
+        self
+    }
+
+    fn decide(mut self, command: &str, decision: ForkDecision) -> Self {
+        let named = self.calls.iter().filter(|call| call.command.as_str() == command);
+        let named: Vec<CommandId> = named.map(|call| call.command.clone()).collect();
+        let Some(found) = named.first() else {
+            let calls = self.calls.iter().map(|call| call.command.clone()).collect();
+            let refused = ForkError::NotBilled { run: self.origin.clone(), command: command.into(), calls };
+            self.refused.get_or_insert(refused);
+            return self;
+        };
+        if let Some(why) = self.refuses(found, decision) {
+            let (run, command) = (self.origin.clone(), found.clone());
+            self.refused.get_or_insert(ForkError::CannotDecide { run, command, decision, why });
+            return self;
+        }
+        for call in self.calls.iter_mut().filter(|call| call.command == *found) {
+            call.decision = Some(decision);
+        }
+        self
+    }
+
+    /// Why a decision is not possible for a call.
+    fn refuses(&self, command: &CommandId, decision: ForkDecision) -> Option<&'static str> {
+        let call = self.calls.iter().find(|call| call.command == *command)?;
+        let held = || self.ledger.iter().any(|row| row.command == *command && holds_in_store(row));
+        let own = |child: &RunId| !child.as_str().ends_with(&format!("/{command}"));
+        match decision {
+            ForkDecision::Keep if call.can_keep() => None,
+            ForkDecision::Keep => Some("it has no outcome that could be kept"),
+            ForkDecision::UndoFirst if call.can_undo() => None,
+            ForkDecision::UndoFirst => Some("it was not made, or its step declares nothing that undoes it"),
+            ForkDecision::Again if held() => {
+                Some("its business key is unique in the store, and this call holds it")
+            }
+            ForkDecision::Again if call.child.as_ref().is_some_and(own) => {
+                Some("the child run has an id of its own, which a second one cannot have")
+            }
+            ForkDecision::Again => None,
+        }
+    }
+
+    /// Takes the decisions of an older plan over.
+    pub(super) fn with_decisions(mut self, older: &Self) -> Self {
+        for call in &mut self.calls {
+            // What was decided is valid for what was shown.
+            let same = |known: &&BilledCall| {
+                (&known.command, &known.digest, known.outcome) == (&call.command, &call.digest, call.outcome)
+            };
+            call.decision = older.calls.iter().find(same).and_then(|known| known.decision);
+        }
+        self.id.clone_from(&older.id);
+        self.open.clone_from(&older.open);
+        self.answers.clone_from(&older.answers);
+        self
+    }
+
+    /// The first decision that is not possible, or the calls that are undecided.
+    pub(super) fn check(&self) -> Result<(), ForkError> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
+        for call in &self.calls {
+            if let Some(decision) = call.decision
+                && let Some(why) = self.refuses(&call.command, decision)
+            {
+                let (run, command) = (self.origin.clone(), call.command.clone());
+                return Err(ForkError::CannotDecide { run, command, decision, why });
+            }
+        }
+        let calls: Vec<_> = self.undecided().cloned().collect();
+        if calls.is_empty() { Ok(()) } else { Err(ForkError::Undecided { run: self.origin.clone(), calls }) }
+    }
+}
+
+impl fmt::Display for ForkPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "fork of run `{}`, cut at event {}", self.origin, self.position)?;
+        for call in &self.calls {
+            write!(f, "  {}  {}  {}", call.command, call.class, call.outcome)?;
+            if call.irreversible {
+                write!(f, "  irreversible")?;
+            }
+            if let Some(child) = &call.child {
+                write!(f, "  run {child}")?;
+            }
+            match call.decision {
+                Some(decision) => writeln!(f, "  -> {decision}")?,
+                None if call.needs_decision() => writeln!(f, "  -> undecided")?,
+                None => writeln!(f)?,
+            }
+        }
+        Ok(())
+    }
+}

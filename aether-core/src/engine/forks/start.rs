@@ -1,0 +1,265 @@
+//! Starting a fork: everything is read again, checked, tried without effects, and written at once.
+//!
+//! Promise: the fork is there whole or not at all; starting the same fork under the same id again finds it.
+
+use std::sync::Arc;
+
+use crate::engine::advance::drive::{DriveEnd, drive};
+use crate::engine::code::code_of;
+use crate::engine::forks::copy::Copied;
+use crate::engine::forks::cut::Origin;
+use crate::engine::forks::error::ForkError;
+use crate::engine::forks::plan::{ForkPlan, OpenOrigin};
+use crate::engine::handle::{AnyWorkflow, RunHandle};
+use crate::engine::inner::{Engine, Inner, now, whole};
+use crate::engine::start::StartError;
+use crate::journal::event::Event;
+use crate::journal::event::forked::ForkedFrom;
+use crate::journal::frame::{Frame, JournalError, StoredFrame};
+use crate::journal::generation::Generation;
+use crate::journal::history::History;
+use crate::journal::large_values::{LargeValue, large};
+use crate::journal::obligations::Obligations;
+use crate::policy::replay::Mode;
+use crate::run::claim::{Origin as Claim, Run};
+use crate::run::fault::Fault;
+use crate::store::error::StoreError;
+use crate::store::filter::RunFilter;
+use crate::store::open_waits::OpenWaits;
+use crate::store::records::{Created, NewRun};
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::net::in_net;
+use crate::vocabulary::payload::hex;
+
+/// What stands between the id of a run and the number of its fork.
+const FORKED: &str = "~fork-";
+const RETRIED: &str = "~";
+
+impl ForkPlan {
+    /// Starts the fork; durable when it returns. The journal is read again: what was recorded since the plan was made is on
+    /// the bill too. `actor` is recorded.
+    ///
+    /// # Errors
+    /// [`ForkError::Undecided`] where nothing was decided about a call that may have changed the world;
+    /// [`ForkError::StillOpen`] where the origin has not ended; [`ForkError::DoesNotFit`] where the linked code does not
+    /// replay what is copied; others where a decision is not possible, or the store fails.
+    pub async fn start(self, actor: &str) -> Result<RunHandle<AnyWorkflow>, ForkError> {
+        let engine = self.engine.clone();
+        let actor = actor.to_owned();
+        let inner = Arc::clone(&engine.inner);
+        whole(&inner, async move { self.start_whole(&actor).await }).await
+    }
+
+    async fn start_whole(self, actor: &str) -> Result<RunHandle<AnyWorkflow>, ForkError> {
+        let engine = self.engine.clone();
+        let inner = &engine.inner;
+        let over = |error: crate::vocabulary::limits::OverLimit| ForkError::OverLimit {
+            run: self.origin.clone(),
+            reason: error.to_string(),
+        };
+        inner.shared.limits.check_text("actor", actor).map_err(over)?;
+        if actor.trim().is_empty() {
+            return Err(ForkError::NoActor { run: self.origin });
+        }
+        if let Some(refused) = self.refused {
+            return Err(refused);
+        }
+        self.end_origin_first(actor).await?;
+        let Some(_admission) = inner.admit().await else {
+            return Err(ForkError::ShutDown { run: self.origin });
+        };
+        let origin = Origin::load(inner, &self.origin).await?;
+        let plan = Self::make(&engine, &origin, self.at.clone(), self.retry)?.with_decisions(&self);
+        if !plan.status.is_terminal() && plan.open != OpenOrigin::LeaveRunning {
+            return Err(ForkError::StillOpen { run: self.origin.clone(), status: plan.status });
+        }
+        plan.check()?;
+        let mut seed = [0; 16];
+        inner.shared.environment.fill_random(&mut seed);
+        let (divided, _) = origin.divide(&plan.at)?;
+        for id in plan.ids(&engine, origin.created.forked_from.is_some()).await? {
+            let copied = plan.copy(&origin, &divided, &id, actor, hex(&seed))?;
+            plan.try_replay(inner, &id, &copied).await?;
+            match plan.write(inner, &id, copied).await? {
+                Created::New => {
+                    inner.wake_scheduler.notify_one();
+                    return Ok(RunHandle::of(inner, id));
+                }
+                _ if plan.is_there(inner, &id).await? => return Ok(RunHandle::of(inner, id)),
+                // Another fork took the number.
+                _ if plan.id.is_none() && !plan.retry => {}
+                _ => return Err(ForkError::IdTaken { run: self.origin.clone(), id }),
+            }
+        }
+        let (run, id) = (self.origin.clone(), self.origin.clone());
+        Err(ForkError::IdTaken { run, id })
+    }
+
+    /// Terminates an open origin, where that is asked for, and waits for its end.
+    async fn end_origin_first(&self, actor: &str) -> Result<(), ForkError> {
+        let OpenOrigin::Terminate(reason) = &self.open else { return Ok(()) };
+        let handle = self.engine.find(self.origin.as_str()).await?;
+        if handle.status().await?.is_terminal() {
+            return Ok(());
+        }
+        handle.terminate(reason, actor).await?;
+        // However it ended: its journal is read next.
+        let _end = handle.end().await?;
+        Ok(())
+    }
+
+    /// The ids to try, the first one first.
+    async fn ids(&self, engine: &Engine, is_fork: bool) -> Result<Vec<RunId>, ForkError> {
+        if let Some(id) = &self.id {
+            return Ok(vec![RunId::new(id.as_str())?]);
+        }
+        if self.retry {
+            let origin = self.origin.as_str();
+            let (root, number) = if is_fork { retried(origin) } else { (origin, 1) };
+            return Ok(vec![RunId::new(format!("{root}{RETRIED}{}", number + 1))?]);
+        }
+        let prefix = format!("{}{FORKED}", self.origin);
+        let newest = numbered(engine, &prefix).await?.first().map_or(0, |(number, _)| *number);
+        (1..=16).map(|more| Ok(RunId::new(format!("{prefix}{}", newest + more))?)).collect()
+    }
+
+    /// Replays what is copied under the linked code, without effects. A program that does not link the workflow only
+    /// writes the fork.
+    async fn try_replay(&self, inner: &Arc<Inner>, id: &RunId, copied: &Copied) -> Result<(), ForkError> {
+        let created = &copied.created;
+        let Some(workflow) = inner.linked(&created.code()) else { return Ok(()) };
+        let events = copied.events.iter().skip(1).cloned();
+        let claim = Claim {
+            id: id.clone(),
+            def: workflow.def,
+            epoch: 0,
+            mode: Mode::Verify,
+            seed: created.seed.clone(),
+            next: copied.events.len() as u64,
+            history: History::fold(events),
+            obligations: Obligations::fold(&copied.events),
+            open_waits: OpenWaits::default(),
+            inbox: Vec::new(),
+            effects: Vec::new(),
+            adopts: None,
+            generation: Generation::default(),
+        };
+        let run = Run::new(Arc::clone(&inner.shared), claim);
+        let misfit = |fault| ForkError::DoesNotFit { run: self.origin.clone(), fault: Box::new(fault) };
+        let body = in_net(|| workflow.run(Arc::clone(&run), None, &created.input))
+            .map_err(|message| misfit(Fault::Panicked { run: id.clone(), message }))?;
+        let body = body.map_err(|error| {
+            let workflow = created.workflow.clone();
+            misfit(Fault::Input { run: id.clone(), workflow, error })
+        })?;
+        match drive(&run, body).await {
+            DriveEnd::Fault(Fault::Unrecorded { .. }) => {}
+            DriveEnd::Fault(fault) => return Err(misfit(fault)),
+            _ => {}
+        }
+        run.leftover().map_or(Ok(()), |fault| Err(misfit(fault)))
+    }
+
+    async fn write(&self, inner: &Inner, id: &RunId, copied: Copied) -> Result<Created, ForkError> {
+        let shared = &inner.shared;
+        let Copied { created, events, ledger } = copied;
+        let limit = shared.limits.history;
+        if events.len() as u64 > limit {
+            let (run, count) = (self.origin.clone(), events.len());
+            let reason = format!("{count} events are over the limit of {limit} (`Limits::history`)");
+            return Err(ForkError::OverLimit { run, reason });
+        }
+        let large_values = large(&events, shared.limits.inline);
+        for LargeValue { value, at } in &large_values {
+            shared.store.put_blob(&at.sha256, value.as_str().into()).await?;
+        }
+        let frame = Frame::referring(&events, &large_values).map_err(|error| StoreError::Unencodable {
+            what: format!("the fork of run `{}`", self.origin),
+            reason: error.to_string(),
+        })?;
+        // The code that was just seen to fit it; without it, whoever has the code that recorded the origin.
+        let code =
+            inner.linked(&created.code()).map_or_else(|| created.code().id(), |linked| code_of(linked.def));
+        let new = NewRun {
+            id: id.clone(),
+            code,
+            workflow: created.workflow,
+            version: created.version,
+            digest: created.digest,
+            parent: None,
+            labels: created.labels,
+            frame,
+            at: now(inner),
+            owner: None,
+            parent_epoch: None,
+        };
+        Ok(shared.store.create_fork(new, ledger).await?)
+    }
+
+    /// Whether the run `id` is this fork, from an earlier start.
+    async fn is_there(&self, inner: &Inner, id: &RunId) -> Result<bool, ForkError> {
+        let from = forked_from(inner, id).await?;
+        Ok(from.is_some_and(|from| from.run == self.origin && from.position == self.position))
+    }
+}
+
+/// The run that `id` is a fork of.
+async fn forked_from(inner: &Inner, id: &RunId) -> Result<Option<ForkedFrom>, StoreError> {
+    let frames = inner.shared.store.load_page(id, 0, 1).await?;
+    let events = frames.first().map_or(Ok(Vec::new()), StoredFrame::events);
+    let unreadable = |error: JournalError| StoreError::Corrupt {
+        store: inner.shared.store.describe(),
+        reason: format!("run `{id}`: {error}"),
+    };
+    match events.map_err(unreadable)?.into_iter().next() {
+        Some(Event::RunCreated(created)) => Ok(created.forked_from),
+        _ => Ok(None),
+    }
+}
+
+impl Engine {
+    /// A handle to the newest retry of the run with this id, or to the run itself where it was not retried.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # async fn example(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
+    /// let run = engine.latest("claim-7").await?;
+    /// println!("{} is {}", run.id(), run.status().await?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StartError`] when there is neither.
+    pub async fn latest(&self, id: impl Into<String>) -> Result<RunHandle<AnyWorkflow>, StartError> {
+        let id = RunId::new(id)?;
+        for (_, retry) in numbered(self, &format!("{id}{RETRIED}")).await? {
+            // A program may have given such an id to a run of its own.
+            if forked_from(&self.inner, &retry).await?.is_some() {
+                return self.find(retry.as_str()).await;
+            }
+        }
+        self.find(id.as_str()).await
+    }
+}
+
+/// The runs whose ids are `prefix` and a number, the highest first.
+async fn numbered(engine: &Engine, prefix: &str) -> Result<Vec<(u64, RunId)>, StoreError> {
+    let filter = RunFilter { id_prefix: Some(prefix.to_owned()), ..RunFilter::new() };
+    let runs = engine.runs(filter).await?.into_iter();
+    let numbers = runs.filter_map(|run| Some((number(run.id.as_str().strip_prefix(prefix)?)?, run.id)));
+    let mut numbers: Vec<_> = numbers.collect();
+    numbers.sort_by(|a, b| b.cmp(a));
+    Ok(numbers)
+}
+
+/// A number as it is written behind an id.
+fn number(text: &str) -> Option<u64> {
+    let number = text.parse().ok()?;
+    (number > 0 && text == format!("{number}")).then_some(number)
+}
+
+/// The id that a run was first started under, and the number of its try, from 1.
+fn retried(id: &str) -> (&str, u64) {
+    let tried = id.rsplit_once(RETRIED).and_then(|(root, tail)| Some((root, number(tail)?)));
+    tried.filter(|(_, number)| *number > 1).unwrap_or((id, 1))
+}

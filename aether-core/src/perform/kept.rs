@@ -1,0 +1,48 @@
+//! In a fork: a call whose recorded outcome is taken over from the origin.
+//!
+//! Promise: no body is called and no intent is made; what the origin recorded becomes this run's own record, and the call
+//! that would undo it is recorded with it.
+
+use crate::journal::event::{CommandCommitted, Event, ForkDecided, NodeFinished, OutcomeKept, StateChanged};
+use crate::perform::call::StepCall;
+use crate::run::append::AppendExtras;
+use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::payload::{Answered, Payload};
+
+impl StepCall {
+    /// Answers the call with the outcome of the one that `kept` tells of.
+    pub(crate) async fn take_over(&mut self, kept: ForkDecided) -> Answered {
+        let outcome = kept.outcome.unwrap_or(Outcome::PermanentFailure);
+        let command = self.command.clone();
+        let mut events = self.start_events();
+        let taken = OutcomeKept { command: command.clone(), origin: kept.origin, digest: Some(kept.digest) };
+        events.push(taken.into());
+        let changed =
+            kept.changed.into_iter().map(|changed| StateChanged { command: command.clone(), ..changed });
+        events.extend(changed.map(Event::from));
+        // Where the origin still answers for its steps, they are not this run's to undo.
+        if kept.undo.is_some() {
+            events.extend(self.compensation(outcome, kept.result.as_ref()));
+        }
+        let (result, error) = (kept.result, kept.error);
+        events.push(
+            CommandCommitted {
+                command: command.clone(),
+                outcome,
+                result: result.clone(),
+                error: error.clone(),
+                caught_up: false,
+            }
+            .into(),
+        );
+        events.push(NodeFinished { command }.into());
+        if outcome.is_complete() {
+            events.push(self.step_committed(kept.key));
+        }
+        self.run.append_large(events, AppendExtras::default()).await;
+        match error {
+            Some(error) => Err(error),
+            None => Ok(result.unwrap_or_else(Payload::null)),
+        }
+    }
+}
