@@ -144,6 +144,8 @@ pub struct CommandRecord {
     pub transaction: Option<TransactionFinished>,
     /// When its timer is due.
     pub due: Option<Timestamp>,
+    /// The name of what it waits for, for a signal.
+    pub waits_for: Option<String>,
     /// The child run it started.
     pub child: Option<RunId>,
     /// What it answers, or its child, was taken over from the origin of a fork.
@@ -201,7 +203,9 @@ impl CommandRecord {
                 self.class = Some(EffectClass::Time);
                 (self.due, self.site) = (Some(e.due), e.site);
             }
-            Event::WaitStarted(e) => (self.due, self.site) = (e.until, e.site),
+            Event::WaitStarted(e) => {
+                (self.due, self.site, self.waits_for) = (e.until, e.site, Some(e.name));
+            }
             Event::ChildStarted(e) => self.child = Some(e.child),
             Event::OutcomeKept(_) => self.kept = true,
             Event::ApprovalRequested(e) => {
@@ -313,6 +317,7 @@ impl CommandRecord {
             invocation: None,
             transaction: None,
             due: None,
+            waits_for: None,
             child: None,
             kept: false,
             asked: None,

@@ -10,9 +10,10 @@ use jiff::Timestamp;
 
 use crate::inbox::topics::signal_topic;
 use crate::journal::event::{Event, SignalReceived, WaitCompleted, WaitStarted};
-use crate::journal::history::{Expired, RecordedResult};
+use crate::journal::history::{CommandRecord, Expired, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
+use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
 use crate::run::reply_receiver::message_before;
 use crate::step::recordable::Recordable;
@@ -91,6 +92,7 @@ async fn receive<T: Recordable>(
     let (value, reason) = match run.request(&command, class, None, site.clone()).await {
         Matched::Answered => {
             let record = run.next_delivery(&command).await;
+            same_name(&run, &record, &name, site.clone()).await;
             match (record.answer, record.unreadable) {
                 (Some(RecordedResult::Wait(Ok(value))), None) => {
                     let sites = (record.site, site);
@@ -101,6 +103,7 @@ async fn receive<T: Recordable>(
             }
         }
         Matched::Begun(record) => {
+            same_name(&run, &record, &name, site).await;
             run.wait_for_frontier(&command).await;
             receive_or_expire::<T>(&run, &command, &name, (record.due, limit)).await
         }
@@ -123,6 +126,19 @@ async fn receive<T: Recordable>(
             Err(expired.error(why, Waiting::Signal, &name))
         }
     }
+}
+
+/// The name of the signal is part of what is asked for: under another one, no sender would reach the wait that people see.
+async fn same_name(run: &Run, record: &CommandRecord, name: &str, site: Option<String>) {
+    let Some(recorded) = record.waits_for.as_deref().filter(|recorded| *recorded != name) else { return };
+    let side = |name: &str, site: &Option<String>| CommandSummary {
+        command: CommandId::from(format!("{}({name:?})", record.command)),
+        class: EffectClass::Human,
+        digest: None,
+        site: site.clone(),
+    };
+    let recorded = Some(side(recorded, &record.site));
+    run.diverged(recorded, Some(side(name, &site))).await
 }
 
 /// Receives a signal, or records that none came in time. Also returns why a signal cannot be read; that is recorded, too.

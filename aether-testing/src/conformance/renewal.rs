@@ -5,9 +5,9 @@ use std::sync::Arc;
 use aether_core::contract::Status;
 use aether_core::id::{CommandId, Position};
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
-use aether_core::store::{Renewal, Sent, Snapshot, Store, StoredEffect};
+use aether_core::store::{CodeChange, Renewal, Sent, Snapshot, Store, StoredEffect};
 
-use super::kit::{Hand, acquire, becomes, claim, entry, frame, json, message, names, run_id, update};
+use super::kit::{Hand, acquire, becomes, claim, code, entry, frame, json, message, names, run_id, update};
 
 /// The append that begins a generation, with the journal of the one before from `began` on.
 fn renewal(began: Position) -> Renewal {
@@ -42,6 +42,7 @@ pub async fn a_generation_begins_a_journal(store: &Arc<dyn Store>) {
     store.save_progress(&hand.run, 1, &CommandId::new("1", "x"), json("1")).await.unwrap();
     hand.append(|append| {
         append.renews = Some(renewal(0));
+        append.code = Some(CodeChange::Adopted(code("later")));
         append.status = Some(becomes(Status::Running, Some(append.at), true));
     })
     .await
@@ -62,7 +63,7 @@ pub async fn a_generation_begins_a_journal(store: &Arc<dyn Store>) {
     let record = store.run(&hand.run).await.unwrap().unwrap();
     assert_eq!((&*record.workflow, record.version, record.next), ("later", 4, base + 1));
     assert_eq!((record.status, record.owner), (Status::Running, None));
-    let request = aether_core::store::ClaimRequest { workflows: vec!["later".into()], ..claim("second", 9) };
+    let request = aether_core::store::ClaimRequest { codes: vec![code("later")], ..claim("second", 9) };
     assert_eq!(names(&store.claim(request).await.unwrap()), ["a"]);
     let mut next = Hand::of(store, "a", 2, base + 1);
     next.append(|_| {}).await.unwrap();
