@@ -33,6 +33,7 @@ mod front_page {}
 
 pages! {
     contents = "README"
+    changes = "changes"
     data_changes = "data-changes"
     acceptance = "acceptance"
     backup = "backup"
