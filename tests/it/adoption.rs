@@ -155,6 +155,8 @@ fn a_read_before_a_question_in_a_branch_of_a_callee_parks_the_run_and_the_person
     assert!(why.contains("needs workflow `claim`"), "{why}");
     assert_eq!(edited.ask("status claim-7"), "waiting");
     assert_eq!(edited.ask("approve claim-7"), "approved");
+    let why = edited.ask("why claim-7");
+    assert!(why.contains("1 message is kept for it"), "{why}");
     let stopped = edited.ask("end claim-7");
     assert!(stopped.starts_with("Stopped(Parked"), "{stopped}");
     edited.stop();

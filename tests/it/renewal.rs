@@ -359,7 +359,8 @@ async fn only_the_root_of_a_run_continues_as_new() {
             assert_eq!(found, scope);
         }
         for run in ["inline", "branch"] {
-            assert_eq!(Journal::read(&place.store, run).await.events.len(), 1, "nothing is written");
+            let events = Journal::read(&place.store, run).await.events;
+            assert!(events[1..].iter().all(|event| matches!(event, Event::RunParked(_))), "{events:?}");
             assert!(!place.store.run(&run_id(run)).await.unwrap().unwrap().status.is_terminal());
         }
     }
@@ -536,6 +537,7 @@ fn rows(file: &Path) -> BTreeMap<&'static str, i64> {
 async fn a_thousand_generations_leave_no_more_than_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut seen = Vec::new();
+    let mut sizes = Vec::new();
     for generations in [1, 1_000] {
         let file = folder.path().join(format!("{generations}.db"));
         let calls = Calls::default();
@@ -557,10 +559,12 @@ async fn a_thousand_generations_leave_no_more_than_one() {
                 row.get(0)
             })
             .unwrap();
+        sizes.push(size);
         println!("{generations} generations: {size} bytes, replayed in {replayed:?}, rows {:?}", rows(&file));
-        assert!(size < 400_000, "{size}");
     }
     assert_eq!(seen[0], seen[1]);
+    // Beside the definitions of this program's workflows.
+    assert!(sizes[1] < sizes[0] + 100_000, "{sizes:?}");
 }
 
 /// The chain of a generation continues that of the one before, which an export keeps.

@@ -109,7 +109,7 @@ pub(super) fn reached(def: &WorkflowDef) -> Vec<&'static LinkedCode> {
 /// # use aether_core::definition::def::WorkflowDef;
 /// static DEF: WorkflowDef = WorkflowDef {
 ///     name: "hello", module: "app", doc: "", version: 1, fingerprint: "0011223344556677", file: "src/app.rs", line: 1,
-///     states: &[], edges: &[], allows: &[],
+///     states: &[], edges: &[], changes: &[], allows: &[],
 /// };
 /// assert_eq!(combined_fingerprint(&DEF), DEF.fingerprint);
 /// ```

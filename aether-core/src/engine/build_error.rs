@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::engine::adopt::check::RunCheck;
+use crate::engine::adopt::report::RunCheck;
 use crate::engine::needs::{MissingNeed, listed};
 use crate::store::error::StoreError;
 

@@ -177,9 +177,11 @@ impl Inner {
         self.registry.write().unwrap_or_else(PoisonError::into_inner).add(workflow);
     }
 
-    /// The workflow that advances a run which this code recorded: that version, or the newest that is linked.
+    /// The workflow that advances a run which this code recorded: that version, or the newest that is linked, if that is
+    /// newer. A run never goes back to an older version.
     pub(super) fn linked(&self, code: &RunCode) -> Option<RegisteredWorkflow> {
         self.workflow(&code.workflow, &code.module, code.version)
+            .filter(|linked| linked.def.version >= code.version)
     }
 
     /// How many more runs it may advance now.

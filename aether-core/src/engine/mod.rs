@@ -52,9 +52,9 @@ mod registry;
 mod same_input;
 mod worker;
 
-pub use adopt::check::{CheckReport, RunCheck, RunVerdict};
 pub use adopt::known::AdoptionCounts;
 pub use adopt::parked::{ParkedPage, ParkedRun};
+pub use adopt::report::{CheckReport, RunCheck, RunVerdict};
 pub use adopt::unfit::OnUnfit;
 pub use build_error::{BuildError, PrepareError};
 pub use builder::EngineBuilder;

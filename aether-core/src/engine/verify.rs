@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::advance::completion::terminal;
 use crate::engine::advance::drive::{DriveEnd, drive};
-use crate::engine::advance::load::{Read, Unwinding, not_linked, read};
+use crate::engine::advance::load::{Read, Unwinding, lacking, read};
 use crate::engine::advance::unwinding::unwind;
 use crate::engine::inner::{Engine, Inner};
 use crate::journal::event::Event;
@@ -254,7 +254,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, F
     let Read { created, code, next, generation, history, obligations, unwinding, end, .. } =
         read(&*inner.shared.store, id, &frames).await?;
     let Some(workflow) = inner.linked(&code) else {
-        return Err(not_linked(inner, id, &created.workflow));
+        return Err(lacking(inner, id, &code));
     };
     let replayed = |history| {
         let origin = Origin {

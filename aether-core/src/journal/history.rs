@@ -476,6 +476,11 @@ impl History {
         self.commands.retain(|place, _| !lost(place));
     }
 
+    /// What is recorded at `place`.
+    pub fn peek(&self, place: &str) -> Option<&CommandRecord> {
+        self.commands.get(place)
+    }
+
     /// What is recorded at `place`; marks it as asked for.
     pub fn request(&mut self, place: &str) -> Option<&CommandRecord> {
         let record = self.commands.get_mut(place)?;

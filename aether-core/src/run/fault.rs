@@ -232,6 +232,20 @@ pub enum Fault {
         /// Names of the workflows that are linked.
         linked: String,
     },
+    /// A newer version of the workflow recorded the run, and a run never goes back to an older one.
+    #[error(
+        "run `{run}` is of version {recorded} of workflow `{workflow}`, and this program has only older ones, up to {linked}; nothing of it was lost"
+    )]
+    NewerVersion {
+        /// The run that stopped.
+        run: RunId,
+        /// Name of its workflow.
+        workflow: String,
+        /// The version that recorded it last.
+        recorded: u32,
+        /// The newest version that is linked.
+        linked: u32,
+    },
     /// A step is to be undone by another one that is not in this program.
     #[error(
         "run `{run}`: `{command}` is to be undone by step `{step}`, which is not linked into this program: link it, or `.register_step` it; nothing of the run was lost"
@@ -322,6 +336,7 @@ impl Fault {
             | Self::NoVerifier { .. }
             | Self::NoTransactions { .. }
             | Self::NotLinked { .. }
+            | Self::NewerVersion { .. }
             | Self::StepNotLinked { .. }
             | Self::Panicked { .. }
             | Self::PanickedInReplay { .. } => true,

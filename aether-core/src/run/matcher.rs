@@ -153,6 +153,11 @@ impl Run {
         self.lock().history.request(command.place()).and_then(|record| record.input.clone())
     }
 
+    /// What is recorded of a command. Delivers nothing, and does not count as a request.
+    pub(crate) fn recorded(&self, command: &CommandId) -> Option<CommandRecord> {
+        self.lock().history.peek(command.place()).cloned()
+    }
+
     /// The recorded answer of a command. Does not deliver it.
     pub(crate) fn peek(&self, command: &CommandId) -> Option<RecordedResult> {
         self.lock().history.request(command.place()).and_then(|record| record.answer.clone())

@@ -392,10 +392,14 @@ impl ChildCall<'_> {
         readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
     ) -> (Answered, Option<String>) {
         let class = EffectClass::Workflow;
+        // Before the command is asked for: a replay that executes nothing stops there.
+        if let Some(record) = self.run.recorded(self.command).filter(|record| record.command == *self.command)
+        {
+            self.same_child(&record).await;
+        }
         match self.match_history().await {
             Matched::Answered => {
                 let record = self.run.next_delivery(self.command).await;
-                self.same_child(&record).await;
                 let answered = match record.answer.clone() {
                     Some(RecordedResult::Step(result)) => {
                         inject(self.run, self.command, self.workflow.def.name, &record, result)
@@ -405,7 +409,6 @@ impl ChildCall<'_> {
                 (answered, record.site)
             }
             Matched::Begun(record) => {
-                self.same_child(&record).await;
                 let CommandRecord { digest, input, child, kept, site, .. } = *record;
                 if let (Some(digest), Some(input)) = (digest, input) {
                     (self.digest, self.input) = (digest, input);

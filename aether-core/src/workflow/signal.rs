@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::inbox::topics::signal_topic;
 use crate::journal::event::{Event, SignalReceived, WaitCompleted, WaitStarted};
-use crate::journal::history::{CommandRecord, Expired, RecordedResult};
+use crate::journal::history::{Expired, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
@@ -88,11 +88,11 @@ async fn receive<T: Recordable>(
     if let Err(over) = run.shared.limits.check_name("signal's name", &name) {
         return Err(StepError::Unrecordable(run.failure(&command, over)));
     }
+    same_name(&run, &command, &name, &site).await;
     let class = EffectClass::Human;
     let (value, reason) = match run.request(&command, class, None, site.clone()).await {
         Matched::Answered => {
             let record = run.next_delivery(&command).await;
-            same_name(&run, &record, &name, site.clone()).await;
             match (record.answer, record.unreadable) {
                 (Some(RecordedResult::Wait(Ok(value))), None) => {
                     let sites = (record.site, site);
@@ -103,7 +103,6 @@ async fn receive<T: Recordable>(
             }
         }
         Matched::Begun(record) => {
-            same_name(&run, &record, &name, site).await;
             run.wait_for_frontier(&command).await;
             receive_or_expire::<T>(&run, &command, &name, (record.due, limit)).await
         }
@@ -129,16 +128,18 @@ async fn receive<T: Recordable>(
 }
 
 /// The name of the signal is part of what is asked for: under another one, no sender would reach the wait that people see.
-async fn same_name(run: &Run, record: &CommandRecord, name: &str, site: Option<String>) {
+/// Compared before the command is asked for: a replay that executes nothing stops there.
+async fn same_name(run: &Run, command: &CommandId, name: &str, site: &Option<String>) {
+    let Some(record) = run.recorded(command).filter(|record| record.command == *command) else { return };
     let Some(recorded) = record.waits_for.as_deref().filter(|recorded| *recorded != name) else { return };
     let side = |name: &str, site: &Option<String>| CommandSummary {
-        command: CommandId::from(format!("{}({name:?})", record.command)),
+        command: CommandId::from(format!("{command}({name:?})")),
         class: EffectClass::Human,
         digest: None,
         site: site.clone(),
     };
     let recorded = Some(side(recorded, &record.site));
-    run.diverged(recorded, Some(side(name, &site))).await
+    run.diverged(recorded, Some(side(name, site))).await
 }
 
 /// Receives a signal, or records that none came in time. Also returns why a signal cannot be read; that is recorded, too.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use aether::engine::{ChangeAdvice, ChangeReport, RunEnd};
 use aether::error::Fault;
-use aether::store::event::{Event, RunCreated, VersionMarked};
+use aether::store::event::{Event, VersionMarked};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -23,11 +23,7 @@ fn module(build: &str) -> String {
 
 /// The journal as if the run had been created by `build`.
 pub(super) fn moved(journal: &Journal, build: &str) -> Journal {
-    let mut journal = journal.clone();
-    if let Some(Event::RunCreated(RunCreated { module: of, .. })) = journal.events.first_mut() {
-        *of = module(build);
-    }
-    journal
+    journal.in_module(&module(build))
 }
 
 /// The versions that a journal holds, by name.

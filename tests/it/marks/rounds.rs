@@ -1,7 +1,6 @@
 //! `cx.version_each`: a loop whose body is changed while it runs, in the round that is under way and in later ones.
 
 use aether::prelude::*;
-use aether::store::event::{Event, RunCreated};
 
 use super::builds::say;
 use super::deploys::{marked, words};
@@ -41,10 +40,7 @@ mod after {
 
 /// The build in `module` resumes the run of which `journal` was written.
 async fn resume(journal: &Journal, build: &str) -> (Vec<String>, Journal) {
-    let (place, mut journal) = (Place::memory(), journal.clone());
-    if let Some(Event::RunCreated(RunCreated { module, .. })) = journal.events.first_mut() {
-        *module = format!("{}::{build}", module_path!());
-    }
+    let (place, journal) = (Place::memory(), journal.in_module(&format!("{}::{build}", module_path!())));
     journal.plant(&place.store, Rows::Follow).await;
     let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
     let run = engine.find("remind").await.unwrap();

@@ -153,6 +153,19 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
+    /// The journal as if code in this module had recorded it: how a test hands a run to another build.
+    pub(crate) fn in_module(&self, of: &str) -> Self {
+        let mut moved = self.clone();
+        for event in &mut moved.events {
+            match event {
+                Event::RunCreated(created) => created.module = of.to_owned(),
+                Event::CodeAdopted(adopted) => adopted.code.module = of.to_owned(),
+                _ => {}
+            }
+        }
+        moved
+    }
+
     /// Runs `W` once in memory, to its end, whatever that is.
     pub(crate) async fn record<W: Workflow>(run: &str, input: W::Input) -> Self {
         Self::record_with::<W>(run, input, |builder| builder).await

@@ -22,6 +22,7 @@ macro_rules! build {
             }
 
             /// Judge, and wait for a while.
+            #[allow(dead_code, reason = "found by its name in a journal, and not called")]
             #[workflow]
             pub(crate) async fn shape_judge(cx: &mut Cx) -> Result<bool> {
                 let verdict: Verdict = cx.llm("judge").user("The door is open.").json().await?;

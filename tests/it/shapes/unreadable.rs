@@ -74,7 +74,7 @@ async fn a_recorded_value_of_any_kind_that_cannot_be_read_stops_the_run_and_lose
         let added = &after.events[planted.events.len()..];
         // The workflow came as far as listing what is to be undone.
         let is_added = |event: &Event| match event {
-            Event::RunRequeued(_) => true,
+            Event::RunRequeued(_) | Event::RunParked(_) | Event::CodeAdopted(_) => true,
             Event::NodeStarted(e) => undoes && e.command.name() == "compensate",
             _ => false,
         };

@@ -115,6 +115,7 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
     let mut found = Found::default();
     let mut elsewhere = None;
     let mut after = None;
+    let mut seen = BTreeSet::new();
     loop {
         let due = (!full).then(|| (now(inner), silent.clone()));
         let query = ForeignRuns { codes: codes.clone(), due, after, limit: PAGE };
@@ -122,8 +123,9 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
         if full && after.is_none() {
             inner.adoptions.some.store(!page.is_empty(), Ordering::Release);
         }
-        let Some(last) = page.last() else { return Ok(found) };
+        let Some(last) = page.last() else { break };
         after = Some(last.place);
+        seen.extend(page.iter().map(|record| record.id.clone()));
         let elsewhere = match &elsewhere {
             Some(known) => known,
             None => elsewhere.insert(shared.store.codes_elsewhere(&shared.worker).await?),
@@ -131,9 +133,13 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
         let is_last = page.len() < PAGE;
         treat(inner, page, elsewhere, &mut found).await?;
         if is_last || inner.is_stopping() {
-            return Ok(found);
+            break;
         }
     }
+    if full {
+        inner.adoptions.forget_others(&seen);
+    }
+    Ok(found)
 }
 
 /// Looks at one run under other code now, due or not: claims or parks it. Returns whether it is advanced here from now on.

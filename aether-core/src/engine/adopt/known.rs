@@ -2,6 +2,7 @@
 //!
 //! Promise: a result holds for one journal at one length; nothing is tried twice as long as it does.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -57,6 +58,11 @@ impl Adoptions {
     pub(crate) fn remember_parked(&self, run: &RunId, position: Position, fault: &Fault, needs: &RunCode) {
         let misfit = Some(Misfit { fault: fault.clone(), needs: Some(needs.clone()) });
         self.known().insert(run.clone(), Known { position, misfit });
+    }
+
+    /// Forgets what is known of runs that are not under other code any more.
+    pub(crate) fn forget_others(&self, runs: &BTreeSet<RunId>) {
+        self.known().retain(|run, _| runs.contains(run));
     }
 
     /// Whether this program tried the run as it is now, and does not fit it.

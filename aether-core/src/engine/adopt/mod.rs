@@ -9,5 +9,6 @@ mod choice;
 pub(crate) mod known;
 pub(crate) mod park;
 pub(crate) mod parked;
+pub(crate) mod report;
 pub(crate) mod trial;
 pub(crate) mod unfit;

@@ -33,11 +33,23 @@ pub struct ParkedRun {
     pub requested: Option<ParkedAt>,
     /// The code that recorded the run last: a program that has it resumes the run.
     pub needs: RunCode,
+    /// How many messages are kept for it that came meanwhile or were not taken before: approvals, answers, signals, requests
+    /// to end it.
+    pub unread: usize,
 }
 
 impl std::fmt::Display for ParkedRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "parked since {}: {}; it needs {}, or code that fits it", self.since, self.why, self.needs)
+        write!(
+            f,
+            "parked since {}: {}; it needs {}, or code that fits it",
+            self.since, self.why, self.needs
+        )?;
+        match self.unread {
+            0 => Ok(()),
+            1 => f.write_str("; 1 message is kept for it"),
+            unread => write!(f, "; {unread} messages are kept for it"),
+        }
     }
 }
 
@@ -103,7 +115,9 @@ pub(crate) async fn parked_run(
         Event::RunParked(parked) => Some(parked),
         _ => None,
     });
-    Ok(parked.map(|RunParked { why, recorded, requested, needs }| ParkedRun {
+    let Some(RunParked { why, recorded, requested, needs }) = parked else { return Ok(None) };
+    let unread = store.unread(&record.id).await?.messages;
+    Ok(Some(ParkedRun {
         run: record.id,
         workflow: record.workflow,
         since: frame.at,
@@ -111,5 +125,6 @@ pub(crate) async fn parked_run(
         recorded,
         requested,
         needs,
+        unread,
     }))
 }

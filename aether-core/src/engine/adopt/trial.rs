@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 
-use crate::engine::advance::load::{Read, not_linked, read};
+use crate::engine::advance::load::{Read, lacking, read};
 use crate::engine::inner::Inner;
 use crate::engine::verify::{VerifyError, verified};
 use crate::run::fault::Fault;
@@ -44,7 +44,8 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
     let (position, needs) = (recorded.next, Some(recorded.code.clone()));
     let found = |misfit| Ok(Trial { position, needs, misfit });
     if inner.linked(&recorded.code).is_none() {
-        return found(Some(not_linked(inner, run, &recorded.created.workflow)));
+        let lacking = lacking(inner, run, &recorded.code);
+        return found(Some(lacking));
     }
     // The workflow's code is over, and only steps are undone, by their names.
     if recorded.unwinding.is_some() || recorded.end.is_some() {

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::engine::adopt::check::{RunVerdict, check};
+use crate::engine::adopt::check::check;
+use crate::engine::adopt::report::RunVerdict;
 use crate::engine::build_error::BuildError;
 use crate::engine::inner::Inner;
 use crate::store::codes::ForeignRuns;

@@ -77,7 +77,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unl
     let effects = store.effects(&record.id).await?;
     let recovered = read(&**store, &record.id, &frames).await?;
     let Some(workflow) = inner.linked(&recovered.code) else {
-        let fault = not_linked(inner, &record.id, &recovered.created.workflow);
+        let fault = lacking(inner, &record.id, &recovered.code);
         return Err(Unloaded { fault, recorded_by: Some(recovered.code) });
     };
     let code = run_code(workflow.def);
@@ -105,6 +105,19 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unl
         unwinding: recovered.unwinding,
         beginning: recovered.beginning,
     })
+}
+
+/// The fault of a run whose code is not linked, in this version or a newer one.
+pub(crate) fn lacking(inner: &Inner, run: &RunId, code: &RunCode) -> Fault {
+    match inner.workflow(&code.workflow, &code.module, code.version) {
+        Some(older) => Fault::NewerVersion {
+            run: run.clone(),
+            workflow: code.workflow.clone(),
+            recorded: code.version,
+            linked: older.def.version,
+        },
+        None => not_linked(inner, run, &code.workflow),
+    }
 }
 
 pub(crate) fn not_linked(inner: &Inner, run: &RunId, workflow: &str) -> Fault {
