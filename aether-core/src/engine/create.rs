@@ -100,6 +100,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         shared.store.put_blob(&at.sha256, value.as_str().into()).await?;
     }
     let frame = Frame::referring(events, &large_values).map_err(unencodable)?;
+    inner.adoptions.note_code(code_of(def), def);
     let creation = shared.store.create(NewRun {
         id: id.clone(),
         workflow: def.name.into(),

@@ -63,6 +63,10 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
         // it waits for a wake or for the next poll.
         let next_due = match shared.store.next_wake().await {
             Ok(Some(due)) if due > shared.environment.now() => shared.environment.sleep_until(due),
+            Ok(Some(_)) => {
+                inner.adoptions.wake_for_due();
+                Box::pin(std::future::pending())
+            }
             _ => Box::pin(std::future::pending()),
         };
         select(Box::pin(woken), select(next_look, next_due)).await;

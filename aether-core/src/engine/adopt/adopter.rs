@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use futures_util::StreamExt as _;
-use futures_util::future::{join_all, select, try_join_all};
+use futures_util::future::{join_all, select};
 use futures_util::stream::iter;
 
 use crate::engine::adopt::known::{Known, Misfit};
@@ -30,20 +30,19 @@ use crate::vocabulary::payload::Payload;
 /// Runs that are listed and claimed at once.
 const PAGE: usize = 256;
 
-/// Looks for runs under other code, for as long as the engine runs.
+/// Looks for runs under other code, for as long as the engine runs: once in each lease at all of them, and in between at
+/// those that are due, while there are any.
 pub(crate) async fn adopt(inner: Weak<Inner>) {
-    if let Some(inner) = inner.upgrade() {
-        keep_definitions(&inner).await;
-    }
     let mut next_full_look = None;
     loop {
         // Held for no longer, so that an engine without users goes, and its store with it.
-        let (environment, wake, poll) = {
+        let (environment, wake, pause) = {
             let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
-            let full = next_full_look.is_none_or(|at| at <= now(&inner));
-            let first = next_full_look.is_none();
+            keep_definitions(&inner).await;
+            let began = now(&inner);
+            let (full, first) = (next_full_look.is_none_or(|at| at <= began), next_full_look.is_none());
             if full {
-                next_full_look = Some(later(now(&inner), inner.settings.lease));
+                next_full_look = Some(later(began, inner.settings.lease));
             }
             match look(&inner, full).await {
                 Ok(found) if first => found.tell(),
@@ -52,37 +51,23 @@ pub(crate) async fn adopt(inner: Weak<Inner>) {
                     tracing::warn!(target: "aether::engine", %error, "cannot look for runs under other code");
                 }
             }
-            (Arc::clone(&inner.shared.environment), Arc::clone(&inner.adoptions.wake), inner.settings.poll)
+            let some = inner.adoptions.some.load(Ordering::Acquire);
+            let pause = if some { inner.settings.poll } else { inner.settings.lease };
+            (Arc::clone(&inner.shared.environment), Arc::clone(&inner.adoptions.wake), pause)
         };
-        select(environment.sleep(poll), Box::pin(wake.notified())).await;
+        select(environment.sleep(pause), Box::pin(wake.notified())).await;
     }
 }
 
-/// Keeps the definitions of this program's workflows in the store, each once: for whoever asks later what changed.
+/// Keeps the definitions of code that records runs here in the store, each once: for whoever asks later what changed.
 async fn keep_definitions(inner: &Inner) {
-    let store = &inner.shared.store;
-    let kept = async {
-        let known: BTreeSet<_> = store.definitions().await?.into_iter().map(|known| known.code).collect();
-        let linked = inner.workflows().into_iter().map(|linked| linked.def);
-        let new = linked.filter(|def| !known.contains(&code_of(def)));
-        let puts: Vec<_> = new
-            .filter_map(|def| {
-                let definition = Payload::encode(&def.json()).ok()?;
-                let (code, workflow, version) = (code_of(def), def.name.to_owned(), def.version);
-                let first_seen = now(inner);
-                Some(store.put_definition(DefinitionRecord {
-                    code,
-                    workflow,
-                    version,
-                    definition,
-                    first_seen,
-                }))
-            })
-            .collect();
-        try_join_all(puts).await.map(drop)
-    };
-    if let Err(error) = kept.await {
-        tracing::warn!(target: "aether::engine", %error, "cannot keep the definitions of this program's workflows");
+    for def in inner.adoptions.take_new_codes() {
+        let Ok(definition) = Payload::encode(&def.json()) else { continue };
+        let (code, workflow, version) = (code_of(def), def.name.to_owned(), def.version);
+        let record = DefinitionRecord { code, workflow, version, definition, first_seen: now(inner) };
+        if let Err(error) = inner.shared.store.put_definition(record).await {
+            tracing::warn!(target: "aether::engine", workflow = def.name, %error, "cannot keep a definition");
+        }
     }
 }
 

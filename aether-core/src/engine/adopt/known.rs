@@ -2,14 +2,16 @@
 //!
 //! Promise: a result holds for one journal at one length; nothing is tried twice as long as it does.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use crate::definition::def::WorkflowDef;
 use crate::run::fault::Fault;
 use crate::sched::{AtomicBool, AtomicU64, HashMap, Mutex, Notify};
 use crate::vocabulary::code::RunCode;
-use crate::vocabulary::id::{Position, RunId};
+use crate::vocabulary::id::{CodeId, Position, RunId};
 
 /// What this engine knows of runs under other code, and what it did with them.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub(crate) struct Adoptions {
     /// The newest look at all open runs found some under other code.
     pub(crate) some: AtomicBool,
     known: Mutex<HashMap<RunId, Known>>,
+    /// Code that records runs here, and whether its definition was taken to be kept.
+    codes: Mutex<BTreeMap<CodeId, (&'static WorkflowDef, bool)>>,
     pub(crate) tried: AtomicU64,
     adopted: AtomicU64,
     parked: AtomicU64,
@@ -58,6 +62,7 @@ impl Adoptions {
     pub(crate) fn remember_parked(&self, run: &RunId, position: Position, fault: &Fault, needs: &RunCode) {
         let misfit = Some(Misfit { fault: fault.clone(), needs: Some(needs.clone()) });
         self.known().insert(run.clone(), Known { position, misfit });
+        self.some.store(true, Ordering::Release);
     }
 
     /// Forgets what is known of runs that are not under other code any more.
@@ -68,6 +73,29 @@ impl Adoptions {
     /// Whether this program tried the run as it is now, and does not fit it.
     pub(crate) fn is_misfit(&self, run: &RunId, position: Position) -> bool {
         self.known().get(run).is_some_and(|known| known.position == position && known.misfit.is_some())
+    }
+
+    /// Code records a run here: its definition is to be kept.
+    pub(crate) fn note_code(&self, code: CodeId, def: &'static WorkflowDef) {
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Vacant(new) = codes.entry(code) {
+            new.insert((def, false));
+            drop(codes);
+            self.wake.notify_one();
+        }
+    }
+
+    /// The definitions that were not taken before.
+    pub(crate) fn take_new_codes(&self) -> Vec<&'static WorkflowDef> {
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = codes.values_mut().filter(|(_, taken)| !*taken);
+        new.map(|(def, taken)| (*taken = true, *def).1).collect()
+    }
+
+    /// A run is due that the scheduler could not claim: it may be one under other code.
+    pub(crate) fn wake_for_due(&self) {
+        self.some.store(true, Ordering::Release);
+        self.wake.notify_one();
     }
 
     /// A message was sent, or a run became due: of a run under other code only the adopter takes notice.

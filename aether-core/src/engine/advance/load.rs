@@ -82,6 +82,9 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unl
     };
     let code = run_code(workflow.def);
     let is_other = is_parked || recovered.parked || recorded_by != code.id() || recovered.code != code;
+    if is_other {
+        inner.adoptions.note_code(code.id(), workflow.def);
+    }
     Ok(Launch {
         origin: Origin {
             id: record.id,
