@@ -107,6 +107,8 @@ fn foreign_sql(is_due: bool) -> String {
     let open = OPEN;
     let due =
         if is_due { "AND runs.wake_at <= ?4 AND (runs.owner IS NULL OR runs.owner IN silent)" } else { "" };
+    // A parked run is due for nobody: whoever looks at all of them finds it.
+    let parked = if is_due { "AND runs.parked = 0" } else { "" };
     let silent = if is_due {
         ", silent(worker) AS MATERIALIZED (
             SELECT watched.key FROM json_each(?5) AS watched
@@ -128,10 +130,10 @@ fn foreign_sql(is_due: bool) -> String {
          SELECT * FROM (
             SELECT {columns} FROM present CROSS JOIN aether_runs AS runs INDEXED BY aether_runs_code
             ON runs.code = present.code AND runs.{open}
-            WHERE present.code NOT IN (SELECT value FROM json_each(?1)) AND runs.no > ?2 {due}
+            WHERE present.code NOT IN (SELECT value FROM json_each(?1)) AND runs.no > ?2 {due} {parked}
             UNION ALL
             SELECT {columns} FROM aether_runs AS runs INDEXED BY aether_runs_parked
-            WHERE runs.parked = 1 AND runs.code IN (SELECT value FROM json_each(?1)) AND runs.no > ?2 {due})
+            WHERE runs.parked = 1 AND runs.code IN (SELECT value FROM json_each(?1)) AND runs.no > ?2 {due} {parked})
          ORDER BY no LIMIT ?3"
     )
 }

@@ -14,12 +14,22 @@ use std::time::{Duration, Instant};
 use crate::built::{built, root, side_by_side};
 
 /// The edits: name, what is replaced, and by what.
-const EDITS: [(&str, &str, &str); 5] = [
+const EDITS: [(&str, &str, &str); 7] = [
     ("base", "", ""),
     ("read_before_question", "// before the question", "let _ = rate(cx, claim).await;"),
     ("read_before_consent", "// before the consent", "let _ = rate(cx, number).await?;"),
     ("later", "pay(cx, number).await?", "{ let _ = rate(cx, number).await?; pay(cx, number).await? }"),
     ("renamed", "async fn claim(", "async fn claim_of_money("),
+    (
+        "impatient",
+        "cx.sleep(month).await;\n                false",
+        "let _ = (cx, month);\n                false",
+    ),
+    (
+        "other_input",
+        "async fn claim(cx: &mut Cx, number: u32)",
+        "async fn claim(cx: &mut Cx, (number, _name): (u32, String))",
+    ),
 ];
 
 struct Builds {
@@ -45,6 +55,9 @@ fn compile(folder: &Path, name: &str, from: &str, to: &str) -> PathBuf {
         text = text
             .replace("RunHandle<claim>", "RunHandle<claim_of_money>")
             .replace("::<claim>", "::<claim_of_money>");
+    }
+    if name == "other_input" {
+        text = text.replace("::<claim>(number)", "::<claim>((number, String::new()))");
     }
     // Of one name, as one file that is edited has: it is the module of the workflows.
     let (place, program) = (folder.join(name), folder.join(name).join("agent"));
@@ -273,4 +286,41 @@ fn a_parked_run_whose_workflow_is_gone_can_be_cancelled_and_its_steps_are_undone
     assert_eq!(edited.ask("parked"), "0");
     edited.stop();
     assert_eq!((calls(&file, "reserve"), calls(&file, "give_back"), calls(&file, "pay")), (1, 1, 0));
+}
+
+#[test]
+fn a_branch_that_lost_its_wait_parks_the_run_and_holds_up_no_other() {
+    let file = one_waiting("impatient.db");
+    let mut edited = Agent::start("impatient", &file);
+    edited.until("parked", "1");
+    assert_eq!(edited.ask("start 8"), "claim-8");
+    edited.stop();
+    let mut check = Agent::with("impatient", &file, "client");
+    assert!(check.ask("check").contains("parks `claim-7`"));
+    check.stop();
+}
+
+#[test]
+fn a_parked_run_is_ended_also_by_a_build_that_has_none_of_its_code() {
+    for (build, command) in [("renamed", "cancel"), ("other_input", "cancel"), ("renamed", "terminate")] {
+        let file = one_waiting(&format!("{build}-{command}.db"));
+        let mut edited = Agent::start(build, &file);
+        edited.until("parked", "1");
+        assert_eq!(edited.ask(&format!("{command} claim-7")), "asked");
+        edited.until("status claim-7", "cancelled");
+        assert_eq!(edited.ask("parked"), "0");
+        edited.stop();
+        let undone = usize::from(command == "cancel");
+        assert_eq!((calls(&file, "give_back"), calls(&file, "pay")), (undone, 0), "{build} {command}");
+    }
+}
+
+#[test]
+fn a_front_end_with_the_old_code_does_not_count_as_a_worker() {
+    let file = one_waiting("client.db");
+    let old = Agent::with("base", &file, "client");
+    let mut edited = Agent::start("read_before_consent", &file);
+    edited.until("parked", "1");
+    edited.stop();
+    old.stop();
 }

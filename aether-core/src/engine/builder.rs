@@ -560,7 +560,13 @@ impl EngineBuilder {
         }
         prepare(&store, self.preparations).await?;
         let registered = environment.monotonic();
-        let worker = register(&*store, &*environment, self.settings.lease, codes_of(registry.all())).await?;
+        let worker = register(
+            &*store,
+            &*environment,
+            self.settings.lease,
+            if self.settings.advances { codes_of(registry.all()) } else { Vec::new() },
+        )
+        .await?;
         let shared = EngineShared {
             store,
             environment,

@@ -26,7 +26,7 @@ impl Healer {
         for (record, newest) in waiting {
             // What is due is claimed like every other run.
             let due = record.wake_at.is_some_and(|wake_at| wake_at <= now(inner));
-            if due || !inner.is_linked(&record.workflow) {
+            if due || record.parked || !inner.is_linked(&record.workflow) {
                 continue;
             }
             if settled.remove(&record.id) == Some(newest) {

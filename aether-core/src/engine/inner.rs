@@ -320,13 +320,15 @@ impl Engine {
 /// Tells a run that its inbox has changed, if it is advanced here.
 pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
     let active = inner.active().get(run).map(|active| Arc::clone(&active.run));
-    if let Some(active) = active
-        && let Ok(inbox) = inner.shared.store.inbox(run, active.seen()).await
-    {
-        active.notify(inbox);
+    match active {
+        Some(active) => {
+            if let Ok(inbox) = inner.shared.store.inbox(run, active.seen()).await {
+                active.notify(inbox);
+            }
+        }
+        None => inner.adoptions.wake_for(run),
     }
     inner.wake_scheduler.notify_one();
-    inner.adoptions.wake();
 }
 
 /// Does `work` to its end, even if the caller is dropped before: a run that a worker has claimed must be advanced.

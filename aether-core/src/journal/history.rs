@@ -567,7 +567,11 @@ impl History {
     /// Drops what is recorded inside of `scopes`: of branches that lost a race before they asked for it.
     pub fn forget(&mut self, scopes: &[String]) {
         let lost = |record: &CommandRecord| scopes.iter().any(|scope| record.command.is_within(scope));
-        self.commands.retain(|_, record| record.requested || !lost(record));
+        // A branch that asked for an answer does not wait for it any more. An answer that was not delivered to it stays: the
+        // branch could not lose before it got that, so this is other code.
+        let commands = &self.commands;
+        self.waiting.retain(|place, _| !commands.get(place).is_some_and(lost));
+        self.commands.retain(|_, record| record.requested || record.answer.is_some() || !lost(record));
         self.count_begun();
         self.marks.wake();
     }

@@ -48,6 +48,11 @@ enum CompensationState {
 }
 
 impl PendingCompensation {
+    /// Whether it is still to be undone.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == CompensationState::NotYet
+    }
+
     /// The place of the command that undoes this one. It is the same for the workflow's code and for the unwinding, so
     /// that the unwinding resumes a compensation that was interrupted in the workflow's code.
     pub(crate) fn place(&self) -> String {

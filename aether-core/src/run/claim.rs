@@ -59,6 +59,8 @@ pub(crate) struct Run {
     resumed: bool,
     /// The code that advances the run from now on, where other code recorded it, until that is written.
     adopts: Mutex<Option<RunCode>>,
+    /// When it was written.
+    pub(super) adopted: OnceLock<Timestamp>,
     /// Read-locked by each start of a child until the child exists; the end of the run write-locks it.
     pub(super) starting: Arc<SharedLock<()>>,
 }
@@ -126,6 +128,7 @@ impl Run {
             mode: origin.mode,
             seed: origin.seed,
             adopts: Mutex::new(origin.adopts),
+            adopted: OnceLock::new(),
             resumed: origin.mode == Mode::Verify || !origin.history.is_empty(),
             shared,
             state: Mutex::new(State {
@@ -243,6 +246,16 @@ impl Run {
     /// Whether other code recorded the run, and it was not yet seen to fit.
     pub(crate) fn is_adopting(&self) -> bool {
         self.adopts.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Whether this claim has recorded its code as the run's.
+    pub(crate) fn has_adopted(&self) -> bool {
+        self.adopted.get().is_some()
+    }
+
+    /// When this claim recorded its code as the run's.
+    pub(crate) fn adopted_at(&self) -> Option<Timestamp> {
+        self.adopted.get().copied()
     }
 
     /// The code to be recorded as the run's; returned once.

@@ -232,6 +232,14 @@ pub enum Fault {
         /// Names of the workflows that are linked.
         linked: String,
     },
+    /// A replay that executes nothing does not come to an end.
+    #[error("run `{run}`: its replay did not come to an end within {after:?}; nothing of it was lost")]
+    Stalled {
+        /// The run.
+        run: RunId,
+        /// How long it was waited for.
+        after: std::time::Duration,
+    },
     /// A newer version of the workflow recorded the run, and a run never goes back to an older one.
     #[error(
         "run `{run}` is of version {recorded} of workflow `{workflow}`, and this program has only older ones, up to {linked}; nothing of it was lost"
@@ -346,6 +354,7 @@ impl Fault {
             | Self::Journal { .. }
             | Self::Forbidden { .. }
             | Self::Parked { .. }
+            | Self::Stalled { .. }
             | Self::ShutDown { .. } => false,
         }
     }

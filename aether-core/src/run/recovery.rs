@@ -142,6 +142,7 @@ impl Run {
     /// Returns whether there was something to record.
     pub(crate) fn adopt(&self) -> bool {
         let Some(code) = self.take_adoption() else { return false };
+        let _first = self.adopted.set(self.now());
         let change = Some(CodeChange::Adopted(code.id()));
         self.append(
             vec![CodeAdopted { code }.into()],

@@ -16,7 +16,7 @@ pub struct ForeignRuns {
     /// The codes of the worker that asks. The unknown code is one like any other.
     pub codes: Vec<CodeId>,
     /// Only runs that a claim at this time could get now: due, and held by no worker or by one of these silent ones, as in
-    /// [`ClaimRequest::silent`](crate::store::ClaimRequest::silent). `None`: also those that are not due or held.
+    /// [`ClaimRequest::silent`](crate::store::ClaimRequest::silent); parked runs are left out. `None`: also those that are not due or held.
     pub due: Option<(Timestamp, Vec<SilentWorker>)>,
     /// Only runs with a later [`RunRecord::place`](crate::store::RunRecord::place): that of the last run of the page before.
     pub after: Option<Cursor>,

@@ -17,6 +17,7 @@ use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
 use crate::run::reply_receiver::message_before;
 use crate::step::recordable::Recordable;
+use crate::store::records::Message;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::CommandId;
@@ -142,6 +143,17 @@ async fn same_name(run: &Run, command: &CommandId, name: &str, site: &Option<Str
     run.diverged(recorded, Some(side(name, site))).await
 }
 
+/// Stops a run whose code is newer than the message: what was sent to the code before is not the sender's mistake, and is
+/// kept for code that reads it.
+async fn fits_adopted<T: Recordable>(run: &Run, command: &CommandId, message: &Message) {
+    if !run.adopted_at().is_some_and(|at| message.at <= at) {
+        return;
+    }
+    if let Err(error) = message.payload.decode::<T>() {
+        run.unreadable(command, "signal", (None, None), error).await
+    }
+}
+
 /// Receives a signal, or records that none came in time. Also returns why a signal cannot be read; that is recorded, too.
 async fn receive_or_expire<T: Recordable>(
     run: &Arc<Run>,
@@ -162,6 +174,9 @@ async fn receive_or_expire<T: Recordable>(
     };
     let mut events: Vec<Event> = Vec::with_capacity(2);
     let mut extras = AppendExtras::default();
+    if let Some(message) = &message {
+        fits_adopted::<T>(run, command, message).await;
+    }
     let value = message.map(|message| {
         let (id, value) = (message.id.clone(), message.payload.clone());
         events.push(SignalReceived { id, name: name.into(), value: value.clone() }.into());

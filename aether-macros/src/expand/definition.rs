@@ -77,7 +77,8 @@ pub(crate) fn step_options_literal(plan: &StepPlan) -> TokenStream {
 
 /// A hash of what a step declares: its signature and its options.
 pub(crate) fn declaration_fingerprint(plan: &StepPlan) -> String {
-    hash(&format!("{} {}", plan.signature, plain(&step_options_literal(plan))))
+    let undone_by = plan.options.compensate.as_ref().map(|path| plain(&quote!(#path))).unwrap_or_default();
+    hash(&format!("{} {} {undone_by}", plan.signature, plain(&step_options_literal(plan))))
 }
 
 fn optional_duration(timeout: Timeout) -> TokenStream {

@@ -119,6 +119,10 @@ async fn obey(engine: &Engine, words: &[&str]) -> anyhow::Result<String> {
             engine.cancel(&run.parse()?, "not wanted", "ann").await?;
             Ok("asked".into())
         }
+        ["terminate", run] => {
+            engine.terminate(&run.parse()?, "not wanted", "ann").await?;
+            Ok("asked".into())
+        }
         ["end", run] => Ok(format!("{:?}", engine.find(run).await?.end().await?)),
         ["parked"] => Ok(engine.count(RunFilter::new().parked(true)).await?.to_string()),
         ["why", run] => {

@@ -98,6 +98,9 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
     let codes = inner.codes();
     let silent = inner.watch().silent();
     let mut found = Found::default();
+    for run in inner.adoptions.take_asked() {
+        adopt_now(inner, &run).await?;
+    }
     let mut elsewhere = None;
     let mut after = None;
     let mut seen = BTreeSet::new();
@@ -138,7 +141,8 @@ pub(crate) async fn adopt_now(inner: &Arc<Inner>, run: &RunId) -> Result<bool, S
     }
     let due = RunRecord { wake_at: Some(now(inner)), ..record };
     let mut found = Found::default();
-    treat(inner, vec![due], &[], &mut found).await?;
+    let elsewhere = shared.store.codes_elsewhere(&shared.worker).await?;
+    treat(inner, vec![due], &elsewhere, &mut found).await?;
     Ok(found.claimed > 0)
 }
 
@@ -169,12 +173,18 @@ async fn treat(
                     fits.push(record.id);
                 }
             }
+            // Somebody else may have it who has not said so.
+            Some(misfit)
+                if !record.parked
+                    && is_unlinked(&misfit.fault)
+                    && !elsewhere.is_empty()
+                    && !overdue(inner, &record) => {}
             Some(misfit) if !record.parked => {
                 found.parked.push((record.id.clone(), misfit.fault.clone()));
                 misfits.insert(record.id, (known.position, misfit));
             }
             // Parked, and asked to end: that needs none of its code.
-            Some(_) if due && is_asked_to_end(inner, &record.id).await? => fits.push(record.id),
+            Some(_) if due && is_asked_to_end(inner, &record.id).await => fits.push(record.id),
             Some(_) => {}
         }
     }
@@ -184,21 +194,22 @@ async fn treat(
 
 /// Whether a worker with the run's code is there to advance it. One that has let it lie for a whole lease is not.
 fn is_left_to_others(inner: &Inner, record: &RunRecord, elsewhere: &[CodeId]) -> bool {
-    let overdue = |at| later(at, inner.settings.lease) <= now(inner);
-    elsewhere.contains(&record.code) && !record.wake_at.is_some_and(overdue)
+    elsewhere.contains(&record.code) && !overdue(inner, record)
 }
 
 /// What is known of a run as it is now; tries it where nothing is.
 async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known> {
     let adoptions = &inner.adoptions;
-    let known = adoptions.known().get(&record.id).filter(|known| known.position == record.next).cloned();
+    let holds = |known: &&Known| known.position == record.next || known.lasting && record.parked;
+    let known = adoptions.known().get(&record.id).filter(holds).cloned();
     if known.is_some() {
         return known;
     }
     adoptions.tried.fetch_add(1, Ordering::Relaxed);
     match try_run(inner, record).await {
         Ok(Trial { position, needs, misfit }) => {
-            let known = Known { position, misfit: misfit.map(|fault| Misfit { fault, needs }) };
+            let misfit = misfit.map(|fault| Misfit { fault, needs });
+            let known = Known { position, lasting: false, misfit };
             adoptions.known().insert(record.id.clone(), known.clone());
             Some(known)
         }
@@ -210,9 +221,19 @@ async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known>
     }
 }
 
-async fn is_asked_to_end(inner: &Inner, run: &RunId) -> Result<bool, StoreError> {
-    let inbox = inner.shared.store.inbox(run, 0).await?;
-    Ok(inbox.iter().any(|message| END_REQUESTS.contains(&message.topic.as_str())))
+fn is_unlinked(fault: &Fault) -> bool {
+    matches!(fault, Fault::NotLinked { .. } | Fault::NewerVersion { .. })
+}
+
+/// Whether the run is due for a whole lease and nobody has claimed it.
+fn overdue(inner: &Inner, record: &RunRecord) -> bool {
+    record.wake_at.is_some_and(|at| later(at, inner.settings.lease) <= now(inner))
+}
+
+/// A store that cannot say it is asked again at the next look.
+async fn is_asked_to_end(inner: &Inner, run: &RunId) -> bool {
+    let inbox = inner.shared.store.inbox(run, 0).await.unwrap_or_default();
+    inbox.iter().any(|message| END_REQUESTS.contains(&message.topic.as_str()))
 }
 
 async fn claim(inner: &Arc<Inner>, runs: Vec<RunId>) -> Result<Vec<Lease>, StoreError> {
@@ -274,7 +295,7 @@ async fn park_one(inner: &Arc<Inner>, lease: Lease, tried: Position, misfit: Mis
     if next != tried {
         return drop(release("its journal has grown since it was tried").await);
     }
-    let held = Held { run: &run, epoch, next };
+    let held = Held { run: &run, epoch, next, seen: 0, tried_live: false };
     if let Err(error) = park(inner, held, &misfit.fault, needs).await {
         tracing::warn!(target: "aether::engine", %run, %error, "cannot park a run yet");
         drop(release("the store refused it").await);

@@ -21,6 +21,8 @@ pub(crate) struct Adoptions {
     /// The newest look at all open runs found some under other code.
     pub(crate) some: AtomicBool,
     known: Mutex<HashMap<RunId, Known>>,
+    /// Runs that got a message here and that this engine does not advance.
+    asked: Mutex<BTreeSet<RunId>>,
     /// Code that records runs here, and whether its definition was taken to be kept.
     codes: Mutex<BTreeMap<CodeId, (&'static WorkflowDef, bool)>>,
     pub(crate) tried: AtomicU64,
@@ -32,6 +34,8 @@ pub(crate) struct Adoptions {
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) position: Position,
+    /// It holds while the run is parked, whatever is appended meanwhile: the run went on live here and then did not fit.
+    pub(crate) lasting: bool,
     pub(crate) misfit: Option<Misfit>,
 }
 
@@ -59,9 +63,16 @@ impl Adoptions {
     }
 
     /// A run was parked here: this program does not try it again as it is.
-    pub(crate) fn remember_parked(&self, run: &RunId, position: Position, fault: &Fault, needs: &RunCode) {
+    pub(crate) fn remember_parked(
+        &self,
+        run: &RunId,
+        position: Position,
+        fault: &Fault,
+        needs: &RunCode,
+        lasting: bool,
+    ) {
         let misfit = Some(Misfit { fault: fault.clone(), needs: Some(needs.clone()) });
-        self.known().insert(run.clone(), Known { position, misfit });
+        self.known().insert(run.clone(), Known { position, lasting, misfit });
         self.some.store(true, Ordering::Release);
     }
 
@@ -72,7 +83,10 @@ impl Adoptions {
 
     /// Whether this program tried the run as it is now, and does not fit it.
     pub(crate) fn is_misfit(&self, run: &RunId, position: Position) -> bool {
-        self.known().get(run).is_some_and(|known| known.position == position && known.misfit.is_some())
+        let known = self.known();
+        known
+            .get(run)
+            .is_some_and(|known| (known.lasting || known.position == position) && known.misfit.is_some())
     }
 
     /// Code records a run here: its definition is to be kept.
@@ -99,10 +113,16 @@ impl Adoptions {
     }
 
     /// A message was sent, or a run became due: of a run under other code only the adopter takes notice.
-    pub(crate) fn wake(&self) {
+    pub(crate) fn wake_for(&self, run: &RunId) {
         if self.some.load(Ordering::Acquire) {
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone());
             self.wake.notify_one();
         }
+    }
+
+    /// The runs that got a message since the last call.
+    pub(crate) fn take_asked(&self) -> BTreeSet<RunId> {
+        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn count_parked(&self) {

@@ -24,6 +24,10 @@ pub(crate) struct Held<'a> {
     pub(crate) epoch: Epoch,
     /// The next position of its journal.
     pub(crate) next: Position,
+    /// Number of the newest message that was looked at; a later one keeps the run due.
+    pub(crate) seen: u64,
+    /// The run went on live here before it did not fit: this program does not try it again.
+    pub(crate) tried_live: bool,
 }
 
 /// Parks a run that this worker holds, and releases it; durable when it returns. Nothing is written where another worker
@@ -34,18 +38,16 @@ pub(crate) async fn park(
     fault: &Fault,
     needs: RunCode,
 ) -> Result<(), AppendError> {
-    let Held { run, epoch, next } = held;
+    let Held { run, epoch, next, seen, tried_live } = held;
     let (recorded, requested) = fault.sides();
-    inner.adoptions.remember_parked(run, next + 1, fault, &needs);
+    inner.adoptions.remember_parked(run, next + 1, fault, &needs, tried_live);
     let event: Event = RunParked { why: fault.to_string(), recorded, requested, needs }.into();
     let frame = Frame::encode(std::slice::from_ref(&event)).map_err(|error| StoreError::Unencodable {
         what: format!("an event of run `{run}`"),
         reason: error.to_string(),
     })?;
     let at = now(inner);
-    // Also for a run whose inbox holds unread messages: no worker may claim it for them.
-    let status =
-        StatusChange { status: Status::Waiting, wake_at: None, release: true, seen: u64::MAX, notify: None };
+    let status = StatusChange { status: Status::Waiting, wake_at: None, release: true, seen, notify: None };
     let (ack, reply) = Ack::awaited(run.clone(), next + 1, Arc::new(DurableWatermark::from(next)));
     // Before the append: it may be tried again at once, by a worker with other code.
     inner.cell(run).set(Some(RunEnd::Stopped(fault.clone())));

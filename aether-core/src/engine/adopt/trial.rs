@@ -5,8 +5,10 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::{Either, select};
 
 use crate::engine::advance::load::{Read, lacking, read};
 use crate::engine::inner::Inner;
@@ -17,7 +19,7 @@ use crate::store::error::StoreError;
 use crate::store::records::RunRecord;
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::failure::panic_message;
-use crate::vocabulary::id::Position;
+use crate::vocabulary::id::{Position, RunId};
 
 /// What a trial found.
 #[derive(Clone, Debug)]
@@ -28,6 +30,20 @@ pub(crate) struct Trial {
     pub(crate) needs: Option<RunCode>,
     /// Why this program's code does not fit, if it does not.
     pub(crate) misfit: Option<Fault>,
+}
+
+/// How long a replay may take.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// That a step is not linked which is to be undone next by it: the undoing of a run goes by the names of steps.
+fn lacks_undo(inner: &Inner, run: &RunId, recorded: &Read) -> Option<Fault> {
+    let obligations = &recorded.obligations;
+    let pending = obligations.plan().into_iter().filter_map(|undoes| obligations.compensation_of(&undoes));
+    let lacking = pending
+        .filter(|step| step.is_open())
+        .find(|step| !inner.shared.steps.contains_key(step.step.as_str()))?;
+    let (command, step) = (lacking.undoes.clone(), lacking.step.clone());
+    Some(Fault::StepNotLinked { run: run.clone(), command, step })
 }
 
 /// Replays an open run without executing anything.
@@ -49,14 +65,23 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
     }
     // The workflow's code is over, and only steps are undone, by their names.
     if recorded.unwinding.is_some() || recorded.end.is_some() {
-        return found(None);
+        return found(lacks_undo(inner, run, &recorded));
     }
     // A task of its own: trials of several runs use all threads.
     let replay = AssertUnwindSafe({
         let (inner, run) = (Arc::clone(inner), run.clone());
         async move { verified(&inner, &run).await }
     });
-    match spawn(replay.catch_unwind()).await {
+    let limit = inner.shared.environment.sleep(LONGEST);
+    let mut replay = spawn(replay.catch_unwind());
+    let tried = match select(&mut replay, limit).await {
+        Either::Left((tried, _)) => tried,
+        Either::Right(((), _)) => {
+            replay.abort();
+            return Err(Fault::Stalled { run: run.clone(), after: LONGEST });
+        }
+    };
+    match tried {
         Ok(Ok(Ok(_))) => found(None),
         Ok(Ok(Err(VerifyError::Panicked { run, message }))) => {
             let workflow = recorded.created.workflow.clone();

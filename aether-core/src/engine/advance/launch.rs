@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::OwnedRwLockReadGuard;
 use tracing::{Instrument as _, debug, error, warn};
@@ -26,6 +27,7 @@ use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::log;
+use crate::run::program::Completion;
 use crate::sched::{JoinHandle, mutated, spawn};
 use crate::store::api::StatusChange;
 use crate::store::error::{AppendError, StoreError};
@@ -89,7 +91,8 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
             }
         }
         Err(Unloaded { fault, recorded_by: Some(needs) }) => {
-            park_or_release(inner, Held { run: &id, epoch, next }, fault, needs).await;
+            let held = Held { run: &id, epoch, next, seen: 0, tried_live: true };
+            park_or_release(inner, held, fault, needs).await;
         }
         Err(Unloaded { fault, recorded_by: None }) => release_run(inner, &id, epoch, fault).await,
     }
@@ -97,7 +100,7 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
 
 /// Begins to advance a run in a task of its own. `None` where a shutdown has begun: the caller releases the run.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
-    let Launch { origin, workflow, input, parent, needs, unwinding, beginning } = launch;
+    let Launch { origin, workflow, input, parent, needs, lacks, unwinding, beginning } = launch;
     let (is_takeover, events) = (origin.epoch > 1, origin.next);
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
@@ -118,19 +121,32 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
         let advanced = async move {
             log::begun(&run, events);
             let children = Some(Arc::clone(&inner.children));
-            let body = || workflow.run(Arc::clone(&run), children, &input);
+            // A fault that is there before its code runs is looked at after requests to end the run: they need no code.
+            let stopped = |fault| -> BoxFuture<'static, Completion> {
+                let run = Arc::clone(&run);
+                Box::pin(async move { run.stop(fault).await })
+            };
+            let body = || match lacks {
+                Some(fault) => stopped(fault),
+                None => match workflow.run(Arc::clone(&run), children, &input) {
+                    Ok(body) => {
+                        // Nothing is recorded that its code could differ from.
+                        if run.is_proven() {
+                            run.adopt();
+                        }
+                        body
+                    }
+                    Err(error) => stopped(input_fault(&run, error)),
+                },
+            };
             let advanced = async {
-                // Nothing is recorded that its code could differ from.
-                if run.is_proven() || unwinding.is_some() {
-                    run.adopt();
-                }
                 let completion = match unwinding {
-                    Some(Unwinding { end, history }) => Ok(RunCompletion::resumed(&run, end, history)),
+                    Some(Unwinding { end, history }) => {
+                        run.adopt();
+                        Ok(RunCompletion::resumed(&run, end, history))
+                    }
                     None => match begin(&run, beginning).await {
-                        Ok(()) => match body() {
-                            Ok(body) => RunCompletion::of(&run, drive(&run, body).await),
-                            Err(error) => Err(input_fault(&run, error)),
-                        },
+                        Ok(()) => RunCompletion::of(&run, drive(&run, body()).await),
                         Err(end) => RunCompletion::of(&run, end),
                     },
                 };
@@ -190,8 +206,8 @@ fn note_takeover(run: &Run) {
     run.append(vec![event.into()], AppendExtras { status: Some(status), ..AppendExtras::default() });
 }
 
-fn input_fault(run: &Run, error: PayloadError) -> DriveEnd {
-    DriveEnd::Fault(Fault::Input { run: run.id.clone(), workflow: run.def.name.into(), error })
+fn input_fault(run: &Run, error: PayloadError) -> Fault {
+    Fault::Input { run: run.id.clone(), workflow: run.def.name.into(), error }
 }
 
 /// Ends, suspends or releases a run whose drive has ended. Returns the end if there is one.
@@ -244,8 +260,8 @@ async fn conclude(
 /// Parks a run that this program's code does not fit, and releases any other. All its appends are durable or refused.
 async fn stop_run(inner: &Arc<Inner>, run: &Run, fault: Fault, recorded_by: &RunCode) {
     // Adopted in this claim: then this program's code recorded what it does not fit.
-    let needs = if run.is_adopting() { recorded_by.clone() } else { run_code(run.def) };
-    let held = Held { run: &run.id, epoch: run.epoch, next: run.next() };
+    let needs = if run.has_adopted() { run_code(run.def) } else { recorded_by.clone() };
+    let held = Held { run: &run.id, epoch: run.epoch, next: run.next(), seen: run.seen(), tried_live: true };
     park_or_release(inner, held, fault, needs).await;
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct Launch {
     pub(crate) parent: Option<RunId>,
     /// The code that recorded it last.
     pub(crate) needs: RunCode,
+    /// That its workflow is not linked: it can only be ended.
+    pub(crate) lacks: Option<Fault>,
     /// How far the undoing of its steps had come when it was interrupted.
     pub(crate) unwinding: Option<Unwinding>,
     /// Of a fork: what it does before its workflow runs.
@@ -76,13 +78,12 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unl
     let inbox = store.inbox(&record.id, 0).await?;
     let effects = store.effects(&record.id).await?;
     let recovered = read(&**store, &record.id, &frames).await?;
-    let Some(workflow) = inner.linked(&recovered.code) else {
-        let fault = lacking(inner, &record.id, &recovered.code);
-        return Err(Unloaded { fault, recorded_by: Some(recovered.code) });
-    };
-    let code = run_code(workflow.def);
+    let linked = inner.linked(&recovered.code);
+    let lacks = linked.is_none().then(|| lacking(inner, &record.id, &recovered.code));
+    let code = linked.map_or_else(|| recovered.code.clone(), |linked| run_code(linked.def));
+    let workflow = linked.unwrap_or(RegisteredWorkflow::unlinked());
     let is_other = is_parked || recovered.parked || recorded_by != code.id() || recovered.code != code;
-    if is_other {
+    if is_other && lacks.is_none() {
         inner.adoptions.note_code(code.id(), workflow.def);
     }
     Ok(Launch {
@@ -99,12 +100,13 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unl
             open_waits: recovered.open_waits,
             inbox,
             effects,
-            adopts: is_other.then_some(code),
+            adopts: (is_other && lacks.is_none()).then_some(code),
         },
         workflow,
         input: recovered.created.input,
         parent: recovered.created.parent,
         needs: recovered.code,
+        lacks,
         unwinding: recovered.unwinding,
         beginning: recovered.beginning,
     })

@@ -16,8 +16,10 @@ impl Content {
         let later = self.created.range((after, Bound::Unbounded)).filter_map(|(_, id)| self.runs.get(id));
         let open = later.filter(|run| !run.record.status.is_terminal());
         let foreign = open.filter(|run| run.record.parked || !query.codes.contains(&run.record.code));
-        let wanted = foreign
-            .filter(|run| due.as_ref().is_none_or(|(now, silent)| run.is_due(*now) && run.is_free(silent)));
+        let wanted = foreign.filter(|run| {
+            let claimable = |now, silent| !run.record.parked && run.is_due(now) && run.is_free(silent);
+            due.as_ref().is_none_or(|(now, silent)| claimable(*now, silent))
+        });
         wanted.take(limit).map(|run| run.record.clone()).collect()
     }
 
