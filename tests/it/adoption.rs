@@ -28,7 +28,7 @@ const EDITS: [(&str, &str, &str); 7] = [
     (
         "other_input",
         "async fn claim(cx: &mut Cx, number: u32)",
-        "async fn claim(cx: &mut Cx, (number, _name): (u32, String))",
+        "async fn claim(cx: &mut Cx, number: u32, _name: String)",
     ),
 ];
 

@@ -76,7 +76,7 @@ impl std::fmt::Display for Divergence {
             }
             (None, None) => f.write_str("the result differs from the recorded one"),
         }?;
-        f.write_str("; restore the code that recorded it, or start a new run")
+        f.write_str("; keep a path for it with `cx.version(..)`, keep the former function as a version of its own, or restore the code that recorded it")
     }
 }
 
@@ -177,7 +177,9 @@ pub enum Fault {
         to: u32,
     },
     /// The recorded input does not fit the workflow's signature.
-    #[error("run `{run}`: the recorded input does not fit workflow `{workflow}`: {error}")]
+    #[error(
+        "run `{run}`: the recorded input does not fit workflow `{workflow}`: {error}; nothing of it was lost: let the type read the recorded JSON too, with `#[serde(default)]` or `#[accepts(..)]`"
+    )]
     Input {
         /// The run that stopped.
         run: RunId,
@@ -222,7 +224,7 @@ pub enum Fault {
     },
     /// The run's workflow is not in this program.
     #[error(
-        "run `{run}` is of workflow `{workflow}`, which is not linked into this program (linked are: {linked}); nothing of it was lost"
+        "run `{run}` is of workflow `{workflow}`, which is not linked into this program (linked are: {linked}); nothing of it was lost: link it, or continue it under another name with `#[workflow(of = {workflow:?}, version = 2)]`"
     )]
     NotLinked {
         /// The run that stopped.

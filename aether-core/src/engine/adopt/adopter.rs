@@ -47,6 +47,7 @@ pub(crate) async fn adopt(inner: Weak<Inner>) {
             match look(&inner, full).await {
                 Ok(found) if first => found.tell(),
                 Ok(_) => {}
+                Err(_closed) if inner.is_stopping() => return,
                 Err(error) => {
                     tracing::warn!(target: "aether::engine", %error, "cannot look for runs under other code");
                 }
@@ -180,7 +181,6 @@ async fn treat(
                     && !elsewhere.is_empty()
                     && !overdue(inner, &record) => {}
             Some(misfit) if !record.parked => {
-                found.parked.push((record.id.clone(), misfit.fault.clone()));
                 misfits.insert(record.id, (known.position, misfit));
             }
             // Parked, and asked to end: that needs none of its code.
@@ -189,7 +189,8 @@ async fn treat(
         }
     }
     found.claimed += claim_fitting(inner, fits).await?;
-    park_all(inner, misfits).await
+    found.parked.extend(park_all(inner, misfits).await?);
+    Ok(())
 }
 
 /// Whether a worker with the run's code is there to advance it. One that has let it lie for a whole lease is not.
@@ -269,35 +270,41 @@ async fn claim_fitting(inner: &Arc<Inner>, mut runs: Vec<RunId>) -> Result<usize
 async fn park_all(
     inner: &Arc<Inner>,
     mut misfits: HashMap<RunId, (Position, Misfit)>,
-) -> Result<(), StoreError> {
+) -> Result<Vec<(RunId, Fault)>, StoreError> {
     if misfits.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     // A shutdown waits until what is claimed here is released.
-    let Some(_admission) = inner.admit().await else { return Ok(()) };
+    let Some(_admission) = inner.admit().await else { return Ok(Vec::new()) };
     let runs = misfits.keys().cloned().collect();
     let leases = claim(inner, runs).await?;
     let parking =
         leases.into_iter().filter_map(|lease| misfits.remove(&lease.run.id).map(|known| (lease, known)));
     let parked: Vec<_> =
         parking.map(|(lease, (position, misfit))| park_one(inner, lease, position, misfit)).collect();
-    join_all(parked).await;
-    Ok(())
+    Ok(join_all(parked).await.into_iter().flatten().collect())
 }
 
-async fn park_one(inner: &Arc<Inner>, lease: Lease, tried: Position, misfit: Misfit) {
+/// The run with the difference, where it was parked; it is released otherwise.
+async fn park_one(
+    inner: &Arc<Inner>,
+    lease: Lease,
+    tried: Position,
+    misfit: Misfit,
+) -> Option<(RunId, Fault)> {
     let RunRecord { id: run, epoch, next, .. } = lease.run;
-    let release = |why: &str| {
-        tracing::debug!(target: "aether::engine", %run, why, "run not parked");
-        inner.shared.store.release(&run, epoch, now(inner))
-    };
-    let Some(needs) = misfit.needs else { return drop(release("its code is not known").await) };
-    if next != tried {
-        return drop(release("its journal has grown since it was tried").await);
-    }
     let held = Held { run: &run, epoch, next, seen: 0, tried_live: false };
-    if let Err(error) = park(inner, held, &misfit.fault, needs).await {
-        tracing::warn!(target: "aether::engine", %run, %error, "cannot park a run yet");
-        drop(release("the store refused it").await);
+    let why = match misfit.needs {
+        None => "its code is not known".to_owned(),
+        Some(_) if next != tried => "its journal has grown since it was tried".to_owned(),
+        Some(needs) => match park(inner, held, &misfit.fault, needs).await {
+            Ok(()) => return Some((run, misfit.fault)),
+            Err(error) => error.to_string(),
+        },
+    };
+    tracing::debug!(target: "aether::engine", %run, why, "run not parked");
+    if let Err(error) = inner.shared.store.release(&run, epoch, now(inner)).await {
+        tracing::warn!(target: "aether::engine", %run, %error, "cannot release a run");
     }
+    None
 }

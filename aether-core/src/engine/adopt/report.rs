@@ -76,6 +76,19 @@ pub struct CheckReport {
     pub runs: Vec<RunCheck>,
 }
 
+impl RunCheck {
+    /// Whether both differ at the same place of the same workflow.
+    fn differs_like(&self, other: &Self) -> bool {
+        self.verdict == other.verdict
+            && self.workflow == other.workflow
+            && self.recorded == other.recorded
+            && self.requested == other.requested
+            && (self.recorded.is_some()
+                || self.requested.is_some()
+                || self.why.is_none() == other.why.is_none())
+    }
+}
+
 impl CheckReport {
     /// Whether the program can advance every run that was looked at.
     pub fn is_clean(&self) -> bool {
@@ -122,8 +135,19 @@ impl fmt::Display for CheckReport {
         if *unreadable > 0 {
             write!(f, ", {unreadable} cannot be read")?;
         }
+        let mut groups: Vec<Vec<&RunCheck>> = Vec::new();
         for run in self.problems() {
-            write!(f, "\n{} `{}`: {}", run.verdict, run.run, run.why.as_deref().unwrap_or_default())?;
+            match groups.iter_mut().find(|group| group.first().is_some_and(|first| first.differs_like(run))) {
+                Some(group) => group.push(run),
+                None => groups.push(vec![run]),
+            }
+        }
+        for group in groups {
+            let Some((first, more)) = group.split_first() else { continue };
+            write!(f, "\n{} `{}`: {}", first.verdict, first.run, first.why.as_deref().unwrap_or_default())?;
+            if let Some(second) = more.first() {
+                write!(f, " (and {} more like it, such as `{}`)", more.len(), second.run)?;
+            }
         }
         Ok(())
     }

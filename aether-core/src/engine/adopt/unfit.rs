@@ -4,11 +4,15 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::iter;
+
 use crate::engine::adopt::check::check;
 use crate::engine::adopt::report::RunVerdict;
+use crate::engine::advance::launch::LOADS;
 use crate::engine::build_error::BuildError;
 use crate::engine::inner::Inner;
-use crate::store::codes::ForeignRuns;
+use crate::store::filter::RunFilter;
 
 /// Runs that are named in an error.
 const NAMED: usize = 20;
@@ -21,23 +25,26 @@ pub enum OnUnfit {
     /// It starts, and parks them: they wait, listed, for code that they fit.
     #[default]
     Park,
-    /// It does not start: [`BuildError::OpenRunsNeedOtherCode`] names them. Every open run of other code is replayed first,
-    /// which executes nothing; runs that another live worker's code fits are not counted.
+    /// It does not start: [`BuildError::OpenRunsNeedOtherCode`] names them. Every open run is replayed first, which executes
+    /// nothing; runs whose code another live worker has are left out.
     Refuse,
 }
 
-/// Finds the open runs that do not fit this program's code and that no live worker has the code of.
+/// Finds the open runs that do not fit this program's code and that no live worker has the code of. All of them are tried:
+/// a type or a plain function that changed is in no fingerprint.
 pub(crate) async fn refuse_unfit(inner: &Arc<Inner>) -> Result<(), BuildError> {
     let shared = &inner.shared;
     let elsewhere = shared.store.codes_elsewhere(&shared.worker).await?;
-    let (mut count, mut first, mut after) = (0, Vec::new(), None);
+    let (mut count, mut first) = (0, Vec::new());
+    let mut filter = RunFilter::new().open().limit(PAGE);
     loop {
-        let query = ForeignRuns { codes: inner.codes(), due: None, after, limit: PAGE };
-        let page = shared.store.foreign(query).await?;
+        let page = shared.store.runs(filter.clone()).await?;
         let Some(last) = page.last() else { break };
-        after = Some(last.place);
-        for record in page.into_iter().filter(|record| !elsewhere.contains(&record.code)) {
-            let found = check(inner, record).await?;
+        filter.after = Some(last.place);
+        let ours = page.into_iter().filter(|record| !elsewhere.contains(&record.code));
+        let tried: Vec<_> = iter(ours).map(|record| check(inner, record)).buffered(LOADS).collect().await;
+        for found in tried {
+            let found = found?;
             if found.verdict == RunVerdict::Parks {
                 count += 1;
                 if first.len() < NAMED {
