@@ -37,7 +37,7 @@ use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 use crate::workflow::context::Cx;
 use crate::workflow::definition::Workflow;
 use crate::workflow::gate::{BoxEffect, Effect, recorded_wrapper};
-use crate::workflow::reading::{Sites, read_answer, read_recorded, unreadable};
+use crate::workflow::reading::{Sites, read_answer, read_recorded};
 use crate::workflow::ticket::Ticket;
 
 /// How a child is started.
@@ -365,7 +365,8 @@ async fn about_child(
     }
     let answered = answer(&run, &command).await;
     let released = ChildReleased { command: command.clone(), child: child.clone() };
-    let answered = commit(&run, &command, name, answered, readable, Some(released.into())).await;
+    let answered =
+        commit(&run, (&command, site.clone()), name, answered, readable, Some(released.into())).await;
     (answered, (None, site))
 }
 
@@ -476,7 +477,7 @@ impl ChildCall<'_> {
                 .map_err(|error| StepError::Unrecordable(run.failure(command, error)).recorded()),
             ChildStart::Runs => answer_of(wait_for(run, command, children, self.child).await),
         };
-        commit(run, command, self.workflow.def.name, answered, readable, None).await
+        commit(run, (command, self.site), self.workflow.def.name, answered, readable, None).await
     }
 
     /// In a fork: takes over the child that the origin had started, with its end if it had one. It stays the origin's: this
@@ -497,7 +498,7 @@ impl ChildCall<'_> {
             (Some(value), None) => Ok(value),
             (None, None) => return self.follow_kept(readable).await,
         };
-        commit(self.run, self.command, self.workflow.def.name, answered, readable, None).await
+        commit(self.run, (self.command, self.site), self.workflow.def.name, answered, readable, None).await
     }
 
     /// Waits for the end of a child that was taken over, where that is asked for.
@@ -510,7 +511,7 @@ impl ChildCall<'_> {
                 .map_err(|error| StepError::Unrecordable(run.failure(command, error)).recorded()),
             Some(children) => answer_of(wait_for(run, command, children, self.child).await),
         };
-        commit(run, command, self.workflow.def.name, answered, readable, None).await
+        commit(run, (command, self.site), self.workflow.def.name, answered, readable, None).await
     }
 
     fn started(&self) -> NodeStarted {
@@ -580,6 +581,7 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, re
         run.append(events, AppendExtras::default());
     }
     match &record.unreadable {
+        // Written by former builds.
         Some(reason) => Err(StepError::Unrecordable(run.failure(command, reason)).recorded()),
         None => result,
     }
@@ -615,15 +617,17 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
     }
 }
 
-/// Records the answer, and whether it can be read; returns what the workflow gets.
+/// Records the answer, and returns what the workflow gets. The code of the child recorded it already: what the parent's type
+/// does not read stops the run before anything is recorded, and is asked for again by a build that reads it.
 async fn commit(
     run: &Run,
-    command: &CommandId,
+    (command, site): (&CommandId, Option<String>),
     name: &str,
     answered: Answered,
     readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
     also: Option<Event>,
 ) -> Answered {
+    read_recorded(run, command, "child's result", (None, site), || readable(&answered)).await;
     let (outcome, result, error) = match &answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),
@@ -632,13 +636,8 @@ async fn commit(
     let mut events = vec![committed.into()];
     events.append(&mut ending(command, name, &answered));
     events.extend(also);
-    let (reason, unreadable) = unreadable(command, || readable(&answered)).unzip();
-    events.extend(unreadable);
     run.append_large(events, AppendExtras::default()).await;
-    match reason {
-        Some(reason) => Err(StepError::Unrecordable(run.failure(command, reason)).recorded()),
-        None => answered,
-    }
+    answered
 }
 
 /// The events after the outcome.

@@ -82,6 +82,36 @@ async fn a_recorded_value_of_any_kind_that_cannot_be_read_stops_the_run_and_lose
     }
 }
 
+#[tokio::test]
+async fn the_result_of_a_child_that_ended_under_another_build_stops_its_parent_which_records_nothing() {
+    let recorded = recorded().await;
+    for (child, through) in [(0, "shape_parcel"), (1, "child_result")] {
+        let place = Place::sqlite();
+        for (at, journal) in recorded.children.iter().enumerate() {
+            let events = journal.events.iter().map(|event| {
+                let text = serde_json::to_string(event).unwrap();
+                let text = if at == child { text.replace("\"cents\":", "\"dollars\":") } else { text };
+                serde_json::from_str(&text).unwrap()
+            });
+            let run = journal.run.clone();
+            Journal { run, events: events.collect() }.plant(&place.store, Rows::Follow).await;
+        }
+        let link = if child == 0 { ("child_started", "shape_parcel") } else { ("node_started", through) };
+        let open = recorded.run.through(link.0, link.1);
+        open.plant(&place.store, Rows::Follow).await;
+        let engine = builder(&place.store, &Calls::default()).provide(old::receipt(3)).start().await.unwrap();
+        let run = engine.handle::<old::program::shape_order>("order").await.unwrap();
+        let RunError::Stopped { fault, .. } = in_time(run.result()).await.unwrap_err() else { panic!() };
+        assert!(matches!(&*fault, Fault::Unreadable(u) if u.command.name() == through), "{fault}");
+        let after = Journal::read(&place.store, "order").await;
+        let added = &after.events[open.events.len()..];
+        let is_added = |event: &Event| {
+            matches!(event, Event::RunRequeued(_) | Event::RunParked(_) | Event::CodeAdopted(_))
+        };
+        assert!(added.iter().all(is_added), "{added:?}");
+    }
+}
+
 /// Take in what the writer cannot read itself.
 #[workflow]
 async fn shape_nan(cx: &mut Cx) -> Result<String> {
