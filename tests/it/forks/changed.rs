@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use aether::error::ForkError;
 use aether::prelude::*;
+use aether::view::Status;
 use serde::{Deserialize, Serialize};
 
 use super::{Rates, engine};
-use crate::seeds::kit::{Calls, STORES, builder, in_time, run_id};
+use crate::seeds::kit::{Calls, STORES, builder, in_time, run_id, until_waiting};
 
 /// Whether the build with the new member runs.
 static NEW_SHAPE: AtomicBool = AtomicBool::new(false);
@@ -118,5 +120,76 @@ async fn a_kept_outcome_does_not_go_to_another_step_of_the_same_name() {
         let again = engine.handle::<telling>("again").await.unwrap();
         assert_eq!(in_time(again.result()).await.unwrap(), "texted 3mailed 3");
         assert_eq!((calls.of("mail"), calls.of("sms")), (1, 1));
+    }
+}
+
+/// Whether the build runs that begins with another step.
+static ELSEWHERE: AtomicBool = AtomicBool::new(false);
+
+fn is_elsewhere() -> bool {
+    ELSEWHERE.load(Ordering::SeqCst)
+}
+
+/// Send a message, and wait.
+#[workflow]
+async fn waiting(cx: &mut Cx, number: u32) -> Result<u32> {
+    if is_elsewhere() {
+        sms::dispatch(cx, number).await?
+    } else {
+        mail::dispatch(cx, number).await?
+    };
+    if is_elsewhere() { Ok(number) } else { Ok(cx.signal("more").await?) }
+}
+
+#[tokio::test]
+async fn an_origin_that_the_code_does_not_fit_is_ended_and_forked() {
+    for place in STORES {
+        ELSEWHERE.store(false, Ordering::SeqCst);
+        let place = place();
+        let calls = Calls::default();
+        let old = builder(&place.store, &calls).start().await.unwrap();
+        let run = old.start::<waiting>(3).id("waiting").await.unwrap();
+        in_time(until_waiting(&run)).await;
+        old.shutdown().await.unwrap();
+        ELSEWHERE.store(true, Ordering::SeqCst);
+        let engine = builder(&place.store, &calls).start().await.unwrap();
+        let plan = engine.fork(&run_id("waiting")).from_start().plan().await.unwrap().keep_all();
+        in_time(plan.end_origin("new code").id("instead").start("ada")).await.unwrap();
+        let instead = engine.handle::<waiting>("instead").await.unwrap();
+        assert_eq!(in_time(instead.result()).await.unwrap(), 3);
+        assert_eq!(engine.find("waiting").await.unwrap().status().await.unwrap(), Status::Cancelled);
+    }
+}
+
+/// Fail in the second generation.
+#[workflow]
+async fn renewed(cx: &mut Cx, generation: u32) -> Result<u32> {
+    if generation == 0 {
+        return cx.continue_as_new::<renewed>(1_u32).await;
+    }
+    let more: u32 = cx.signal("more").await?;
+    Err(Failure::permanent(format!("generation {generation} got {more}")))
+}
+
+#[tokio::test]
+async fn a_later_generation_is_neither_forked_nor_ended_for_it() {
+    for place in STORES {
+        let place = place();
+        let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
+        let run = engine.start::<renewed>(0_u32).id("renewed").await.unwrap();
+        let early = engine.fork(run.id()).from_start().plan().await;
+        in_time(until_waiting(&run)).await;
+        if let Ok(plan) = early {
+            let error = plan.end_origin("too late").start("ada").await.unwrap_err();
+            assert!(matches!(error, ForkError::LaterGeneration { generation: 1, .. }), "{error}");
+            assert_eq!(run.status().await.unwrap(), Status::Waiting);
+        }
+        engine.signal(run.id(), "more", "m", &1_u32).await.unwrap();
+        assert!(in_time(run.result()).await.is_err());
+        for planned in [engine.retry(run.id()).plan().await, engine.fork(run.id()).from_start().plan().await]
+        {
+            let error = planned.unwrap_err();
+            assert!(matches!(error, ForkError::LaterGeneration { generation: 1, .. }), "{error}");
+        }
     }
 }

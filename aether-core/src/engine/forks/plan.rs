@@ -50,6 +50,7 @@ pub struct ForkPlan {
 impl ForkPlan {
     /// The plan for `origin`, with nothing decided.
     pub(super) fn make(engine: &Engine, origin: &Origin, at: CutAt, retry: bool) -> Result<Self, ForkError> {
+        origin.first_generation()?;
         let (divided, bill) = origin.divide(&at)?;
         Ok(Self {
             engine: engine.clone(),
