@@ -73,6 +73,8 @@ pub struct BilledCall {
     pub irreversible: bool,
     /// Digest of its arguments.
     pub digest: Option<Digest>,
+    /// Unique name of its step, where that is recorded.
+    pub path: Option<String>,
     /// Its arguments.
     pub args: Option<Payload>,
     /// Its value.
@@ -142,6 +144,7 @@ impl BilledCall {
             outcome: CallOutcome::Waiting,
             irreversible: false,
             digest: None,
+            path: None,
             args: None,
             result: None,
             error: None,
@@ -163,6 +166,7 @@ impl BilledCall {
                 self.irreversible = e.constraints.irreversible;
                 self.digest = Some(e.digest.clone());
                 self.args.clone_from(&e.input);
+                self.path.clone_from(&e.path);
                 self.site.clone_from(&e.site);
             }
             Event::ToolInvocationStarted(e) => {
@@ -228,7 +232,7 @@ impl BilledCall {
 }
 
 /// Whether calls of this class may change the world, by themselves or by what they start.
-const fn billed(class: EffectClass) -> bool {
+pub(crate) const fn billed(class: EffectClass) -> bool {
     class.changes_world() || matches!(class, EffectClass::Transaction | EffectClass::Workflow)
 }
 
@@ -291,6 +295,8 @@ impl Calls {
         call.undo = decided.undo.clone().zip(decided.undo_args.clone());
         call.changed.clone_from(&decided.changed);
         call.irreversible = decided.irreversible;
+        call.path.clone_from(&decided.path);
+        call.args.clone_from(&decided.args);
         if let Some(outcome) = decided.outcome {
             call.end(outcome, decided.result.as_ref(), decided.error.as_ref());
         }

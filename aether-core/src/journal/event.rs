@@ -138,6 +138,9 @@ events! {
         /// The arguments; absent where `command_emitted` holds them.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         @large input: Option<Payload>,
+        /// Unique name of a step that may change the world. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
         /// Where in the source it was awaited, `file:line`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<String>,
@@ -592,8 +595,14 @@ events! {
         decision: ForkDecision,
         /// What kind of contact with the world it was.
         class: EffectClass,
+        /// Unique name of its step. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
         /// Digest of its arguments.
         digest: Digest,
+        /// Its arguments, where its outcome is kept. Older journals do not say.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        @large args: Option<Payload>,
         /// Whether its step declares that it cannot be repeated.
         #[serde(default, skip_serializing_if = "is_false")]
         irreversible: bool,

@@ -439,11 +439,15 @@ impl History {
         }
     }
 
-    /// The call of the origin that `command` takes over, with arguments of this digest. Returned once.
-    pub(crate) fn take_kept(&mut self, command: &CommandId, digest: &Digest) -> Option<ForkDecided> {
-        let kept = self.kept.take(command, digest);
-        self.took_over |= kept.is_some();
-        kept
+    /// The calls of the origin that `command` may take over.
+    pub(crate) fn kept(&self, command: &CommandId) -> Vec<ForkDecided> {
+        self.kept.candidates(command)
+    }
+
+    /// Notes that a command takes this call over.
+    pub(crate) fn take_kept(&mut self, taken: &ForkDecided) {
+        self.kept.take(taken);
+        self.took_over = true;
     }
 
     /// Whether the run took something over from an origin: it may wait for a child run that is not its own.

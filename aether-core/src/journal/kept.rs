@@ -1,6 +1,7 @@
 //! Of a fork: the calls of its origin whose recorded outcomes it takes over when it asks for the same calls.
 //!
-//! Promise: an outcome goes only to a call of the same step with the same arguments, and to one call only.
+//! Promise: an outcome goes only to a call of the same step with the same arguments, whatever their encoding, and to one
+//! call only.
 
 use crate::journal::event::forked::ForkDecision;
 use crate::journal::event::{Event, ForkDecided, OutcomeKept};
@@ -17,22 +18,44 @@ impl KeptCalls {
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::ForkDecided(e) if e.decision == ForkDecision::Keep => self.0.push(e.clone()),
-            Event::OutcomeKept(e) => self.0.retain(|kept| !takes_over(e, kept)),
+            Event::OutcomeKept(e) => {
+                if let Some(at) = self.0.iter().position(|kept| takes_over(e, kept)) {
+                    self.0.remove(at);
+                }
+            }
             _ => {}
         }
     }
 
-    /// The call that `command` takes over. Of several equal ones that of the same command, else the oldest: code that
-    /// changed behind the cut may ask for the call in another place.
-    pub(crate) fn take(&mut self, command: &CommandId, digest: &Digest) -> Option<ForkDecided> {
-        if self.0.is_empty() || undoes_another(command) {
-            return None;
+    /// The calls that `command` may take over, by the name of what it calls.
+    pub(crate) fn candidates(&self, command: &CommandId) -> Vec<ForkDecided> {
+        if undoes_another(command) {
+            return Vec::new();
         }
-        let fits = |kept: &ForkDecided| kept.origin.name() == command.name() && kept.digest == *digest;
-        let same = self.0.iter().position(|kept| kept.origin == *command && fits(kept));
-        let at = same.or_else(|| self.0.iter().position(fits))?;
-        Some(self.0.remove(at))
+        self.0.iter().filter(|kept| kept.origin.name() == command.name()).cloned().collect()
     }
+
+    /// Takes this call out, so that no other command gets its outcome.
+    pub(crate) fn take(&mut self, taken: &ForkDecided) {
+        if let Some(at) = self.0.iter().position(|kept| kept == taken) {
+            self.0.remove(at);
+        }
+    }
+}
+
+/// Of the calls that fit what `command` asks for, the one that it takes over: of several that of the same command, else
+/// the oldest, because code that changed behind the cut may ask for the call in another place. One that is recorded as it
+/// is asked for goes before one that has to be read again.
+pub(crate) fn choose(
+    candidates: Vec<ForkDecided>,
+    command: &CommandId,
+    digest: &Digest,
+    is_same: impl Fn(&ForkDecided) -> bool,
+) -> Option<ForkDecided> {
+    let mut fitting: Vec<_> =
+        candidates.into_iter().filter(|kept| kept.digest == *digest || is_same(kept)).collect();
+    fitting.sort_by_key(|kept| (kept.digest != *digest, kept.origin != *command));
+    fitting.into_iter().next()
 }
 
 /// Whether `kept` is what became of `decided`.

@@ -124,7 +124,8 @@ impl StepCall {
                     return self.inject().await;
                 }
                 run.wait_for_frontier(&self.command).await;
-                if let Some(kept) = run.take_kept(&self.command, &self.digest) {
+                let is_asked = |recorded: &Payload| self.is_asked(recorded);
+                if let Some(kept) = run.take_kept(&self.command, &self.digest, Some(&self.path), is_asked) {
                     return self.take_over(kept).await;
                 }
                 run.apply_backpressure().await;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::definition::def::{Retry, StepOptions};
+use crate::journal::bill::billed;
 use crate::journal::event::{
     CommandCommitted, Event, InvocationDecision, NodeStarted, StepCommitted, ToolInvocationFinished,
 };
@@ -33,12 +34,15 @@ impl StepCall {
     pub(crate) fn start_events(&mut self) -> Vec<Event> {
         let mut events = Vec::with_capacity(6);
         if !std::mem::replace(&mut self.started, true) {
+            // Two steps of one name are told apart where an outcome is kept in a fork.
+            let path = billed(self.options.class).then(|| self.path.to_string());
             events.push(
                 NodeStarted {
                     command: self.command.clone(),
                     class: self.options.class,
                     digest: self.digest.clone(),
                     input: (!self.emitted).then(|| self.args.clone()),
+                    path,
                     site: self.site.clone(),
                     constraints: self.options.constraints(),
                 }

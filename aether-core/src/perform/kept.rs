@@ -13,6 +13,7 @@ impl StepCall {
     /// Answers the call with the outcome of the one that `kept` tells of.
     pub(crate) async fn take_over(&mut self, kept: ForkDecided) -> Answered {
         let outcome = kept.outcome.unwrap_or(Outcome::PermanentFailure);
+        self.take_recorded(Some(&kept.digest), kept.args.as_ref());
         let command = self.command.clone();
         let mut events = self.start_events();
         let taken = OutcomeKept { command: command.clone(), origin: kept.origin, digest: Some(kept.digest) };

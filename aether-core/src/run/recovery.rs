@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use crate::journal::event::{CodeAdopted, ForkDecided};
 use crate::journal::history::History;
+use crate::journal::kept::choose;
 use crate::run::append::AppendExtras;
 use crate::run::changes::ValueChanges;
 use crate::run::claim::Run;
@@ -19,7 +20,7 @@ use crate::store::records::CodeChange;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::EffectClass;
-use crate::vocabulary::payload::{Digest, PayloadError};
+use crate::vocabulary::payload::{Digest, Payload, PayloadError};
 
 /// Whether code and history of a run fit.
 pub(crate) enum Proof {
@@ -65,9 +66,26 @@ impl Run {
         read(&mut self.lock().history)
     }
 
-    /// Of a fork: the call of its origin that `command` takes over. Returned once.
-    pub(crate) fn take_kept(&self, command: &CommandId, digest: &Digest) -> Option<ForkDecided> {
-        self.lock().history.take_kept(command, digest)
+    /// Of a fork: the call of its origin that `command` takes over. Returned once. `is_asked` says of other recorded
+    /// arguments whether they are the same in today's encoding; it is user code, and not called under the lock.
+    pub(crate) fn take_kept(
+        &self,
+        command: &CommandId,
+        digest: &Digest,
+        path: Option<&str>,
+        is_asked: impl Fn(&Payload) -> bool,
+    ) -> Option<ForkDecided> {
+        let mut candidates = self.lock().history.kept(command);
+        // A step that was moved to another module is known by its name, as long as its old path is free.
+        let other = |kept: &ForkDecided| {
+            let recorded = kept.path.as_deref().filter(|recorded| path.is_some_and(|path| path != *recorded));
+            recorded.is_some_and(|recorded| self.shared.steps.contains_key(recorded))
+        };
+        candidates.retain(|kept| !other(kept));
+        let is_same = |kept: &ForkDecided| kept.args.as_ref().is_some_and(&is_asked);
+        let taken = choose(candidates, command, digest, is_same)?;
+        self.lock().history.take_kept(&taken);
+        Some(taken)
     }
 
     /// Whether the run may wait for child runs that are not its own.

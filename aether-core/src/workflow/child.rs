@@ -24,7 +24,7 @@ use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
 use crate::run::program::{ChildEnd, ChildStart, Children, NewChild, RegisteredWorkflow};
-use crate::run::requested::Requested;
+use crate::run::requested::{Requested, is_same};
 use crate::sched::Mutex;
 use crate::step::recordable::RecordableError;
 use crate::vocabulary::contract::Constraints;
@@ -353,6 +353,7 @@ async fn about_child(
         Matched::New => {
             run.wait_for_frontier(&command).await;
             let started = NodeStarted {
+                path: None,
                 command: command.clone(),
                 class,
                 digest,
@@ -425,7 +426,10 @@ impl ChildCall<'_> {
             }
             Matched::New => {
                 self.run.wait_for_frontier(self.command).await;
-                let answered = match self.run.take_kept(self.command, &self.digest) {
+                let is_asked = |recorded: &Payload| {
+                    is_same(recorded, &self.digest, &|recorded| (self.normalize)(recorded))
+                };
+                let answered = match self.run.take_kept(self.command, &self.digest, None, is_asked) {
                     Some(kept) => self.take_over(kept, readable).await,
                     None => self.follow(false, readable).await,
                 };
@@ -488,6 +492,9 @@ impl ChildCall<'_> {
         readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
     ) -> Answered {
         self.child = kept.child.unwrap_or(self.child);
+        if let Some(args) = kept.args {
+            (self.digest, self.input) = (kept.digest.clone(), args);
+        }
         let (command, child) = (self.command.clone(), self.child.clone());
         let digest = Some(kept.digest);
         let taken = OutcomeKept { command: command.clone(), origin: kept.origin, digest };
@@ -517,6 +524,7 @@ impl ChildCall<'_> {
     fn started(&self) -> NodeStarted {
         NodeStarted {
             command: self.command.clone(),
+            path: None,
             class: EffectClass::Workflow,
             digest: self.digest.clone(),
             input: Some(self.input.clone()),

@@ -75,8 +75,15 @@ async fn list(run: &Run, command: &CommandId, site: Option<String>) -> Vec<Comma
         }
     };
     let (command, class) = (command.clone(), EffectClass::Pure);
-    let started =
-        NodeStarted { command, class, digest, input: Some(input), site, constraints: Constraints::default() };
+    let started = NodeStarted {
+        command,
+        class,
+        digest,
+        input: Some(input),
+        path: None,
+        site,
+        constraints: Constraints::default(),
+    };
     run.append(vec![started.into()], AppendExtras::default());
     listed
 }

@@ -148,6 +148,7 @@ async fn acquire(folder: &Path) -> bool {
     let digest = Digest::of(&json("null")).unwrap();
     let class = EffectClass::Tool;
     let node = NodeStarted {
+        path: None,
         command: command.clone(),
         class,
         digest,

@@ -8,6 +8,7 @@ use crate::journal::bill::Bill;
 use crate::journal::cut::{Cut, CutError, Divided};
 use crate::journal::event::{Event, RunCreated};
 use crate::journal::frame::{JournalError, read_verified};
+use crate::journal::generation::Generation;
 use crate::journal::obligations::undoes_another;
 use crate::store::error::StoreError;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, STORE_WIDE};
@@ -59,6 +60,15 @@ impl Origin {
 
     fn id(&self) -> &RunId {
         &self.record.id
+    }
+
+    /// Refuses a run that has continued as new: what it owes from earlier generations is not in its journal's commands, and
+    /// a fork would lose it.
+    pub(super) fn first_generation(&self) -> Result<(), ForkError> {
+        match Generation::of(0, &self.events).number {
+            0 => Ok(()),
+            generation => Err(ForkError::LaterGeneration { run: self.id().clone(), generation }),
+        }
     }
 
     /// Cuts the journal, and makes the bill.

@@ -64,6 +64,17 @@ pub enum ForkError {
         /// The first of them.
         earliest: CommandId,
     },
+    /// The run has continued as new. What it owes from earlier generations cannot be handed to a fork.
+    #[error(
+        "run `{run}` has continued as new (generation {generation}) and cannot be forked or retried: start a new run with the \
+         input of that generation"
+    )]
+    LaterGeneration {
+        /// The run to fork.
+        run: RunId,
+        /// Number of its present generation.
+        generation: u32,
+    },
     /// The run did not fail, so there is nothing to retry.
     #[error("run `{run}` is {status} and did not fail; `engine.fork` cuts it where you say")]
     NotFailed {

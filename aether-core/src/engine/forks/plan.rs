@@ -50,6 +50,7 @@ pub struct ForkPlan {
 impl ForkPlan {
     /// The plan for `origin`, with nothing decided.
     pub(super) fn make(engine: &Engine, origin: &Origin, at: CutAt, retry: bool) -> Result<Self, ForkError> {
+        origin.first_generation()?;
         let (divided, bill) = origin.divide(&at)?;
         Ok(Self {
             engine: engine.clone(),
@@ -187,7 +188,16 @@ impl ForkPlan {
         let call = self.calls.iter().find(|call| call.command == *command)?;
         let held = || self.ledger.iter().any(|row| row.command == *command && holds_in_store(row));
         let own = |child: &RunId| !child.as_str().ends_with(&format!("/{command}"));
+        // Of older journals. A call of the other step would get this outcome.
+        let ambiguous = || {
+            let linked = self.engine.inner.shared.steps.values();
+            let named = linked.filter(|step| step.def.name == call.step()).count();
+            call.path.is_none() && call.child.is_none() && named > 1
+        };
         match decision {
+            ForkDecision::Keep if call.can_keep() && ambiguous() => {
+                Some("several steps have its name, and the journal does not say which one it was")
+            }
             ForkDecision::Keep if call.can_keep() => None,
             ForkDecision::Keep => Some("it has no outcome that could be kept"),
             ForkDecision::UndoFirst if call.can_undo() => None,

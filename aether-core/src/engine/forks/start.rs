@@ -3,6 +3,7 @@
 //! Promise: the fork is there whole or not at all; starting the same fork under the same id again finds it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::code::code_of;
@@ -22,14 +23,19 @@ use crate::journal::large_values::{LargeValue, large};
 use crate::journal::obligations::Obligations;
 use crate::policy::replay::Mode;
 use crate::run::claim::{Origin as Claim, Run};
+use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::{Created, NewRun};
+use crate::vocabulary::environment::later;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::net::in_net;
 use crate::vocabulary::payload::hex;
+
+/// How long a start waits for the end of an origin that this process does not advance.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// What stands between the id of a run and the number of its fork.
 const FORKED: &str = "~fork-";
@@ -102,9 +108,26 @@ impl ForkPlan {
         if handle.status().await?.is_terminal() {
             return Ok(());
         }
+        // What cannot be forked is not ended for it.
+        Origin::load(&self.engine.inner, &self.origin).await?.first_generation()?;
         handle.terminate(reason, actor).await?;
-        // However it ended: its journal is read next.
-        let _end = handle.end().await?;
+        // However it ended: its journal is read next. One that is parked or was stopped here is ended a moment later.
+        if let RunEnd::Stopped(_) = handle.end().await? {
+            self.until_ended(&handle).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the origin has ended in the store, but not for ever: it may be one that nobody can claim.
+    async fn until_ended(&self, handle: &RunHandle<AnyWorkflow>) -> Result<(), ForkError> {
+        let inner = &self.engine.inner;
+        let until = later(inner.shared.environment.now(), ENDS_WITHIN);
+        while !handle.status().await?.is_terminal() && inner.shared.environment.now() < until {
+            if inner.is_stopping() {
+                return Err(ForkError::ShutDown { run: self.origin.clone() });
+            }
+            inner.shared.environment.sleep(inner.settings.poll / 2).await;
+        }
         Ok(())
     }
 

@@ -33,6 +33,7 @@ fn key(id: &str, attempt: u32) -> IdempotencyKey {
 
 fn started(id: &str, class: EffectClass) -> Event {
     NodeStarted {
+        path: None,
         command: command(id),
         class,
         digest: Digest::of(&json("[1]")).unwrap(),

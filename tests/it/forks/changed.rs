@@ -1,0 +1,195 @@
+//! Forks under code that was changed since: kept outcomes, and steps that are to be undone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use aether::error::ForkError;
+use aether::prelude::*;
+use aether::view::Status;
+use serde::{Deserialize, Serialize};
+
+use super::{Rates, engine};
+use crate::seeds::kit::{Calls, STORES, builder, in_time, run_id, until_waiting};
+
+/// Whether the build with the new member runs.
+static NEW_SHAPE: AtomicBool = AtomicBool::new(false);
+
+/// What is to be done. The member was added.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Ticket {
+    id: u32,
+    #[serde(default, skip_serializing_if = "is_old")]
+    vip: Option<bool>,
+}
+
+fn is_old(_vip: &Option<bool>) -> bool {
+    !NEW_SHAPE.load(Ordering::SeqCst)
+}
+
+/// Post a ticket.
+#[step(effect = "tool", irreversible)]
+async fn post(cx: &mut StepCx, ticket: Ticket) -> Result<u32> {
+    Calls::note(cx)?;
+    Ok(ticket.id)
+}
+
+/// Deliver a ticket.
+#[workflow]
+async fn delivery(cx: &mut Cx, ticket: Ticket) -> Result<u32> {
+    Ok(post(cx, ticket).await?)
+}
+
+/// Post a ticket, and deliver another one.
+#[workflow]
+async fn posting(cx: &mut Cx, id: u32) -> Result<u32> {
+    let posted = post(cx, Ticket { id, vip: None }).await?;
+    Ok(posted + cx.child::<delivery>(Ticket { id: id + 1, vip: None }).await?)
+}
+
+#[tokio::test]
+async fn a_kept_outcome_goes_to_the_same_arguments_in_a_newer_encoding() {
+    for place in STORES {
+        NEW_SHAPE.store(false, Ordering::SeqCst);
+        let place = place();
+        let calls = Calls::default();
+        let engine = engine(&place.store, &calls, &Rates::default()).await;
+        let run = engine.start::<posting>(3).id("posted").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), 7);
+        NEW_SHAPE.store(true, Ordering::SeqCst);
+        for (origin, fork) in [("posted", "again"), ("again", "third")] {
+            let plan = engine.fork(&run_id(origin)).from_start().plan().await.unwrap();
+            plan.keep_all().id(fork).start("ada").await.unwrap();
+            assert_eq!(in_time(engine.handle::<posting>(fork).await.unwrap().result()).await.unwrap(), 7);
+            assert_eq!(calls.of("post"), 2, "nothing is made again");
+            let verified = engine.verify(&run_id(fork)).await.unwrap();
+            assert_eq!(verified.recorded, verified.matched);
+        }
+    }
+}
+
+/// Whether the build that also sends a text message runs.
+#[derive(Clone, Debug, Default)]
+struct Texts(Arc<AtomicBool>);
+
+mod mail {
+    use super::*;
+
+    /// Send a mail.
+    #[step(effect = "tool")]
+    pub(super) async fn dispatch(cx: &mut StepCx, number: u32) -> Result<String> {
+        cx.dep::<Calls>()?.add("mail", cx.idempotency_key().as_str());
+        Ok(format!("mailed {number}"))
+    }
+}
+
+mod sms {
+    use super::*;
+
+    /// Send a text message.
+    #[step(effect = "tool")]
+    pub(super) async fn dispatch(cx: &mut StepCx, number: u32) -> Result<String> {
+        cx.dep::<Calls>()?.add("sms", cx.idempotency_key().as_str());
+        Ok(format!("texted {number}"))
+    }
+}
+
+/// Whether text messages are sent.
+#[step(effect = "read")]
+async fn texts(cx: &mut StepCx) -> Result<bool> {
+    Ok(cx.dep::<Texts>()?.0.load(Ordering::SeqCst))
+}
+
+/// Send a mail, and in the newer build a text message before it.
+#[workflow]
+async fn telling(cx: &mut Cx, number: u32) -> Result<String> {
+    let text = if texts(cx).await? { sms::dispatch(cx, number).await? } else { String::new() };
+    Ok(text + &mail::dispatch(cx, number).await?)
+}
+
+#[tokio::test]
+async fn a_kept_outcome_does_not_go_to_another_step_of_the_same_name() {
+    for place in STORES {
+        let place = place();
+        let (calls, build) = (Calls::default(), Texts::default());
+        let engine = builder(&place.store, &calls).provide(build.clone()).start().await.unwrap();
+        let run = engine.start::<telling>(3).id("told").await.unwrap();
+        in_time(run.result()).await.unwrap();
+        build.0.store(true, Ordering::SeqCst);
+        let plan = engine.fork(run.id()).from_start().plan().await.unwrap();
+        plan.keep_all().id("again").start("ada").await.unwrap();
+        let again = engine.handle::<telling>("again").await.unwrap();
+        assert_eq!(in_time(again.result()).await.unwrap(), "texted 3mailed 3");
+        assert_eq!((calls.of("mail"), calls.of("sms")), (1, 1));
+    }
+}
+
+/// Whether the build runs that begins with another step.
+static ELSEWHERE: AtomicBool = AtomicBool::new(false);
+
+fn is_elsewhere() -> bool {
+    ELSEWHERE.load(Ordering::SeqCst)
+}
+
+/// Send a message, and wait.
+#[workflow]
+async fn waiting(cx: &mut Cx, number: u32) -> Result<u32> {
+    if is_elsewhere() {
+        sms::dispatch(cx, number).await?
+    } else {
+        mail::dispatch(cx, number).await?
+    };
+    if is_elsewhere() { Ok(number) } else { Ok(cx.signal("more").await?) }
+}
+
+#[tokio::test]
+async fn an_origin_that_the_code_does_not_fit_is_ended_and_forked() {
+    for place in STORES {
+        ELSEWHERE.store(false, Ordering::SeqCst);
+        let place = place();
+        let calls = Calls::default();
+        let old = builder(&place.store, &calls).start().await.unwrap();
+        let run = old.start::<waiting>(3).id("waiting").await.unwrap();
+        in_time(until_waiting(&run)).await;
+        old.shutdown().await.unwrap();
+        ELSEWHERE.store(true, Ordering::SeqCst);
+        let engine = builder(&place.store, &calls).start().await.unwrap();
+        let plan = engine.fork(&run_id("waiting")).from_start().plan().await.unwrap().keep_all();
+        in_time(plan.end_origin("new code").id("instead").start("ada")).await.unwrap();
+        let instead = engine.handle::<waiting>("instead").await.unwrap();
+        assert_eq!(in_time(instead.result()).await.unwrap(), 3);
+        assert_eq!(engine.find("waiting").await.unwrap().status().await.unwrap(), Status::Cancelled);
+    }
+}
+
+/// Fail in the second generation.
+#[workflow]
+async fn renewed(cx: &mut Cx, generation: u32) -> Result<u32> {
+    if generation == 0 {
+        return cx.continue_as_new::<renewed>(1_u32).await;
+    }
+    let more: u32 = cx.signal("more").await?;
+    Err(Failure::permanent(format!("generation {generation} got {more}")))
+}
+
+#[tokio::test]
+async fn a_later_generation_is_neither_forked_nor_ended_for_it() {
+    for place in STORES {
+        let place = place();
+        let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
+        let run = engine.start::<renewed>(0_u32).id("renewed").await.unwrap();
+        let early = engine.fork(run.id()).from_start().plan().await;
+        in_time(until_waiting(&run)).await;
+        if let Ok(plan) = early {
+            let error = plan.end_origin("too late").start("ada").await.unwrap_err();
+            assert!(matches!(error, ForkError::LaterGeneration { generation: 1, .. }), "{error}");
+            assert_eq!(run.status().await.unwrap(), Status::Waiting);
+        }
+        engine.signal(run.id(), "more", "m", &1_u32).await.unwrap();
+        assert!(in_time(run.result()).await.is_err());
+        for planned in [engine.retry(run.id()).plan().await, engine.fork(run.id()).from_start().plan().await]
+        {
+            let error = planned.unwrap_err();
+            assert!(matches!(error, ForkError::LaterGeneration { generation: 1, .. }), "{error}");
+        }
+    }
+}
