@@ -22,6 +22,11 @@ impl KeptCalls {
         }
     }
 
+    /// The calls that are left.
+    pub(crate) fn open(&self) -> &[ForkDecided] {
+        &self.0
+    }
+
     /// The call that `command` takes over. Of several equal ones that of the same command, else the oldest: code that
     /// changed behind the cut may ask for the call in another place.
     pub(crate) fn take(&mut self, command: &CommandId, digest: &Digest) -> Option<ForkDecided> {

@@ -70,6 +70,11 @@ impl Run {
         self.lock().history.take_kept(command, digest)
     }
 
+    /// Of a fork: the calls of its origin that nothing has taken over yet.
+    pub(crate) fn open_decisions(&self) -> Vec<ForkDecided> {
+        self.lock().history.open_decisions().to_vec()
+    }
+
     /// Whether the run may wait for child runs that are not its own.
     pub(crate) fn took_over(&self) -> bool {
         self.lock().history.took_over()
