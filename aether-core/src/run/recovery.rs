@@ -44,6 +44,7 @@ impl Run {
         error: PayloadError,
     ) -> T {
         let (run, command) = (self.id.clone(), command.clone());
+        let error = Unreadable::without_values(error);
         let unreadable = Unreadable { run, command, what, recorded_site, site, error };
         self.stop(Fault::Unreadable(Box::new(unreadable))).await
     }
