@@ -79,6 +79,16 @@ async fn claim(cx: &mut Cx, cents: u32) -> Result<String> {
     Ok(format!("{letter}, paid {paid}"))
 }
 
+/// Send a letter; with the rates at hand, in the second generation.
+#[workflow]
+async fn renewed(cx: &mut Cx, cents: u32, again: bool) -> Result<u32> {
+    if !again && rate(cx, cents).await.is_ok() {
+        return cx.continue_as_new::<renewed>((cents, true)).await;
+    }
+    send(cx, cents).await?;
+    Ok(rate(cx, cents).await?)
+}
+
 /// Handle a claim with a reservation, which is undone if it fails.
 #[workflow]
 async fn careful(cx: &mut Cx, cents: u32) -> Result<u32> {
@@ -295,6 +305,28 @@ async fn a_kept_outcome_goes_to_the_same_call_and_an_irreversible_one_is_still_r
         assert_eq!(fork.id().as_str(), "l~fork-1");
         in_time(engine.handle::<letters>("l~fork-1").await.unwrap().result()).await.unwrap();
         assert_eq!(calls.keys("send"), ["aether:l:0:send:0", "aether:l~fork-1:0:send:0"]);
+    }
+}
+
+#[tokio::test]
+async fn a_fork_that_continues_as_new_is_still_a_fork_and_keeps_what_was_decided() {
+    for place in STORES {
+        let place = place();
+        let (calls, rates) = (Calls::default(), Rates::default());
+        let engine = engine(&place.store, &calls, &rates).await;
+        let run = engine.start::<renewed>((5, false)).id("r").await.unwrap();
+        in_time(run.result()).await.unwrap_err();
+        rates.0.store(true, Ordering::SeqCst);
+        let plan = engine.fork(run.id()).from_start().plan().await.unwrap().keep_all();
+        plan.id("r~2").start("ada").await.unwrap();
+        let fork = engine.handle::<renewed>("r~2").await.unwrap();
+        assert_eq!(in_time(fork.result()).await.unwrap(), 10);
+        assert_eq!(calls.of("send"), 1);
+        let journal = journal(&place.store, "r~2").await;
+        assert!(matches!(&journal[1], Event::RunContinued(_)));
+        assert!(journal.iter().any(|event| matches!(event, Event::OutcomeKept(_))), "{journal:?}");
+        assert_eq!(engine.latest("r").await.unwrap().id(), fork.id());
+        engine.verify(fork.id()).await.unwrap();
     }
 }
 

@@ -9,7 +9,7 @@ use crate::run::requested::is_same;
 use crate::store::error::StoreError;
 use crate::store::read::events;
 use crate::store::records::RunRecord;
-use crate::vocabulary::payload::Digest;
+use crate::vocabulary::payload::{Digest, Payload};
 
 /// Whether `existing`, a run of `workflow`, has the input with this digest, or one that today's types read and write so.
 pub(super) async fn has_input(
@@ -24,12 +24,12 @@ pub(super) async fn has_input(
     let store = &*inner.shared.store;
     let frames = store.load_page(&existing.id, 0, 1).await?;
     let recorded = events(store, &existing.id, &frames).await?;
+    let is_same_input =
+        |recorded: &Payload| is_same(recorded, digest, &|recorded| workflow.normal_input(recorded));
     Ok(match recorded.as_slice() {
-        // The input of a later generation is not what the run was started with.
-        [_, Event::RunContinued(_), ..] => false,
-        [Event::RunCreated(created), ..] => {
-            is_same(&created.input, digest, &|recorded| workflow.normal_input(recorded))
-        }
+        // The input of a later generation is not what the run was started with. Former builds did not carry that.
+        [_, Event::RunContinued(continued), ..] => continued.first_input.as_ref().is_some_and(is_same_input),
+        [Event::RunCreated(created), ..] => is_same_input(&created.input),
         _ => false,
     })
 }

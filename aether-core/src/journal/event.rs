@@ -577,6 +577,9 @@ events! {
         /// What the run owes from earlier generations: steps to be undone if it fails, and children.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         @large carried: Option<Payload>,
+        /// The input that the run was started with, to tell a repeated start from a conflicting one.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        @large first_input: Option<Payload>,
     }
     /// The length of the present journal was asked for.
     71 HistoryMeasured {

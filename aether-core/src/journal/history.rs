@@ -450,6 +450,11 @@ impl History {
         self.took_over = true;
     }
 
+    /// The calls of the origin that nothing has taken over yet.
+    pub(crate) fn open_decisions(&self) -> &[ForkDecided] {
+        self.kept.open()
+    }
+
     /// Whether the run took something over from an origin: it may wait for a child run that is not its own.
     pub(crate) fn took_over(&self) -> bool {
         self.took_over

@@ -27,6 +27,11 @@ impl KeptCalls {
         }
     }
 
+    /// The calls that are left.
+    pub(crate) fn open(&self) -> &[ForkDecided] {
+        &self.0
+    }
+
     /// The calls that `command` may take over, by the name of what it calls.
     pub(crate) fn candidates(&self, command: &CommandId) -> Vec<ForkDecided> {
         if undoes_another(command) {

@@ -45,6 +45,7 @@ impl Run {
         error: PayloadError,
     ) -> T {
         let (run, command) = (self.id.clone(), command.clone());
+        let error = Unreadable::without_values(error);
         let unreadable = Unreadable { run, command, what, recorded_site, site, error };
         self.stop(Fault::Unreadable(Box::new(unreadable))).await
     }
@@ -86,6 +87,11 @@ impl Run {
         let taken = choose(candidates, command, digest, is_same)?;
         self.lock().history.take_kept(&taken);
         Some(taken)
+    }
+
+    /// Of a fork: the calls of its origin that nothing has taken over yet.
+    pub(crate) fn open_decisions(&self) -> Vec<ForkDecided> {
+        self.lock().history.open_decisions().to_vec()
     }
 
     /// Whether the run may wait for child runs that are not its own.

@@ -146,7 +146,7 @@ async fn same_name(run: &Run, command: &CommandId, name: &str, site: &Option<Str
 /// Stops a run whose code is newer than the message: what was sent to the code before is not the sender's mistake, and is
 /// kept for code that reads it.
 async fn fits_adopted<T: Recordable>(run: &Run, command: &CommandId, message: &Message) {
-    if !run.adopted_at().is_some_and(|at| message.at <= at) {
+    if run.adopted_at().is_none_or(|at| message.at > at) {
         return;
     }
     if let Err(error) = message.payload.decode::<T>() {

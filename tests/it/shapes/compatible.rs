@@ -7,7 +7,7 @@ use aether::error::StartError;
 use aether::store::event::Event;
 
 use super::{attend, deployed, moved, new, old, recorded};
-use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, run_id};
+use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, run_id, until_waiting};
 
 /// Resumes a run of the old build in the build `to`, from every event on.
 async fn survives<W, R>(to: &str, rules: R)
@@ -58,6 +58,22 @@ async fn a_start_that_is_repeated_by_a_newer_build_finds_its_run() {
     let vip = new::Ticket { vip: Some(true), ..new::ticket(2) };
     for other in [new::ticket(3), vip] {
         let other = engine.start::<new::program::shape_order>(other).id("order").await.unwrap_err();
+        assert!(matches!(&other, StartError::IdTaken { difference: "another input", .. }), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_is_repeated_after_the_run_continued_as_new_is_compared_with_the_first_input() {
+    let place = Place::sqlite();
+    let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
+    let run = engine.start::<old::program::shape_renewed>(old::ticket(2)).id("renewed").await.unwrap();
+    in_time(until_waiting(&run)).await;
+    let journal = Journal::read(&place.store, "renewed").await;
+    assert!(matches!(&journal.events[1], Event::RunContinued(e) if e.first_input.is_some()));
+    let again = engine.start::<new::program::shape_renewed>(new::ticket(2)).id("renewed").await.unwrap();
+    assert_eq!(again.id(), run.id());
+    for other in [new::ticket(0), new::ticket(3), new::Ticket { vip: Some(true), ..new::ticket(2) }] {
+        let other = engine.start::<new::program::shape_renewed>(other).id("renewed").await.unwrap_err();
         assert!(matches!(&other, StartError::IdTaken { difference: "another input", .. }), "{other}");
     }
 }

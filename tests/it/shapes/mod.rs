@@ -1,6 +1,8 @@
 //! Data whose shape changed while runs are open. The builds of one program have the same workflows and steps and differ in
 //! their types; journals of the old build are cut at every event and resumed by another one.
 
+#![allow(clippy::duplicate_mod, reason = "one program is built twice, with other types")]
+
 mod compatible;
 mod models;
 mod moved;

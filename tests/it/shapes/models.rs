@@ -12,6 +12,7 @@ use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time};
 /// Asks for a verdict, in the shape that its module gives it.
 macro_rules! build {
     ($build:ident { $($members:tt)* }) => {
+        #[allow(dead_code, reason = "a build is found by its name in a journal, and not called")]
         pub(crate) mod $build {
             use super::*;
 
@@ -22,7 +23,6 @@ macro_rules! build {
             }
 
             /// Judge, and wait for a while.
-            #[allow(dead_code, reason = "found by its name in a journal, and not called")]
             #[workflow]
             pub(crate) async fn shape_judge(cx: &mut Cx) -> Result<bool> {
                 let verdict: Verdict = cx.llm("judge").user("The door is open.").json().await?;

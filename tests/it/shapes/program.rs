@@ -72,6 +72,15 @@ pub(crate) async fn shape_order(cx: &mut Cx, ticket: Ticket) -> Result<Vec<u32>>
     Ok(all.into_iter().chain([plan[0].id(), left, ticket_again(7)]).collect())
 }
 
+/// Continue as new, once.
+#[workflow]
+pub(crate) async fn shape_renewed(cx: &mut Cx, ticket: Ticket) -> Result<u32> {
+    if ticket.id() == 0 {
+        return Ok(cx.signal("go").await?);
+    }
+    cx.continue_as_new::<shape_renewed>(super::ticket(0)).await
+}
+
 fn ticket_again(id: u32) -> u32 {
     ticket(id).id()
 }

@@ -17,7 +17,7 @@ use crate::engine::adopt::park::{Held, park};
 use crate::engine::advance::completion::{RunCompletion, suspend};
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::forking::Beginning;
-use crate::engine::advance::load::{Launch, Unloaded, Unwinding, load};
+use crate::engine::advance::load::{Launch, Unwinding, load};
 use crate::engine::advance::renewal::renew;
 use crate::engine::code::run_code;
 use crate::engine::inner::{Active, Inner, notify_run};
@@ -73,7 +73,7 @@ pub(crate) fn launch_claimed(
 
 /// Resumes a run from its journal.
 async fn recover(inner: &Arc<Inner>, lease: Lease) {
-    let (id, epoch, next) = (lease.run.id.clone(), lease.run.epoch, lease.run.next);
+    let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
     if inner.is_stopping() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
     }
@@ -81,20 +81,17 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
         warn!(target: log::RUN, run = %id, epoch, %from,
             "run taken over: the worker that held it does not renew its lease");
     }
-    let loaded = AssertUnwindSafe(load(inner, lease)).catch_unwind().await.unwrap_or_else(|panic| {
-        Err(Fault::Panicked { run: id.clone(), message: panic_message(&*panic) }.into())
-    });
+    let loaded = AssertUnwindSafe(load(inner, lease))
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| Err(Fault::Panicked { run: id.clone(), message: panic_message(&*panic) }));
     match loaded {
         Ok(launch) => {
             if launch_run(inner, launch).is_none() {
                 release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
             }
         }
-        Err(Unloaded { fault, recorded_by: Some(needs) }) => {
-            let held = Held { run: &id, epoch, next, seen: 0, tried_live: true };
-            park_or_release(inner, held, fault, needs).await;
-        }
-        Err(Unloaded { fault, recorded_by: None }) => release_run(inner, &id, epoch, fault).await,
+        Err(fault) => release_run(inner, &id, epoch, fault).await,
     }
 }
 

@@ -57,21 +57,8 @@ pub(crate) struct Launch {
     pub(crate) beginning: Option<Beginning>,
 }
 
-/// Why a claimed run cannot be advanced.
-pub(crate) struct Unloaded {
-    pub(crate) fault: Fault,
-    /// The code that recorded it last, as far as it could be read.
-    pub(crate) recorded_by: Option<RunCode>,
-}
-
-impl<F: Into<Fault>> From<F> for Unloaded {
-    fn from(fault: F) -> Self {
-        Self { fault: fault.into(), recorded_by: None }
-    }
-}
-
 /// Reads a claimed run from the store.
-pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Unloaded> {
+pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.shared.store);
     let (recorded_by, is_parked) = (record.code.clone(), record.parked);
     let frames = store.load(&record.id, 0).await?;

@@ -8,7 +8,7 @@ use crate::definition::def::WorkflowDef;
 use crate::engine::advance::completion::{abandon, durable_or_fault, unless_failed};
 use crate::engine::advance::drive::DriveEnd;
 use crate::engine::code::{code_of, run_code};
-use crate::engine::started_as::started_as;
+use crate::journal::event::forked::ForkedFrom;
 use crate::journal::event::{Event, RunContinued, RunCreated};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
@@ -16,8 +16,9 @@ use crate::run::fault::Fault;
 use crate::run::log;
 use crate::run::next_generation::NextGeneration;
 use crate::run::program::Children;
-use crate::store::api::StatusChange;
+use crate::store::api::{StatusChange, Store};
 use crate::store::error::StoreError;
+use crate::store::read::events;
 use crate::store::records::{CodeChange, RunRecord};
 use crate::store::renewal::Renewal;
 use crate::vocabulary::contract::Status;
@@ -36,8 +37,8 @@ pub(crate) async fn renew(
     // Their events would go with the old journal; what they say stays in the ledger.
     let (_events, extras) = abandon(run).await?;
     let carried = unless_failed(run, carried(run, children)).await??;
-    let Stored { record, previous, started_as } = stored(run).await?;
-    let events = vec![
+    let Stored { record, previous, first } = stored(run).await?;
+    let mut events = vec![
         RunCreated {
             workflow: next.def.name.into(),
             module: next.def.module.into(),
@@ -49,18 +50,21 @@ pub(crate) async fn renew(
             seed: run.seed.clone(),
             parent,
             labels: record.labels,
-            forked_from: None,
+            forked_from: first.forked_from,
         }
         .into(),
         RunContinued {
             generation: run.generation.number.saturating_add(1),
             previous,
-            started_as,
+            started_as: first.started_as,
             started_at: record.created_at,
             carried,
+            first_input: first.input,
         }
         .into(),
     ];
+    // What a fork has not taken over yet: the next generation may ask for the same calls.
+    events.extend(run.open_decisions().into_iter().map(Event::from));
     append(run, next.def, events, extras).await
 }
 
@@ -97,7 +101,15 @@ struct Stored {
     record: RunRecord,
     /// Chain hash of its last frame.
     previous: String,
+    first: Beginning,
+}
+
+/// What the journal of the generation that ends says of the run's beginning.
+struct Beginning {
+    forked_from: Option<ForkedFrom>,
     started_as: String,
+    /// Unknown where a former build continued the run.
+    input: Option<Payload>,
 }
 
 /// Reads the run. Everything of this generation is durable by then.
@@ -109,12 +121,22 @@ async fn stored(run: &Run) -> Result<Stored, DriveEnd> {
         let last = run.insist(|| store.last_frame(&run.id)).await;
         let found = record.zip(last).ok_or_else(|| StoreError::UnknownRun { run: run.id.clone() });
         let (record, last) = found.map_err(Fault::Store)?;
-        let began = run.generation.began;
-        let started_as = run.insist(|| Box::pin(started_as(&**store, &run.id, began))).await;
-        let started_as = started_as.unwrap_or_else(|| record.workflow.clone());
-        Ok(Stored { record, previous: hex(&last.chain), started_as })
+        let first = run.insist(|| Box::pin(beginning(&**store, run))).await;
+        let first = first.ok_or_else(|| Fault::Store(StoreError::UnknownRun { run: run.id.clone() }))?;
+        Ok(Stored { record, previous: hex(&last.chain), first })
     };
     unless_failed(run, read).await?.map_err(DriveEnd::Fault)
+}
+
+async fn beginning(store: &dyn Store, run: &Run) -> Result<Option<Beginning>, StoreError> {
+    let frames = store.load_page(&run.id, run.generation.began, 1).await?;
+    let mut recorded = events(store, &run.id, &frames).await?.into_iter();
+    let Some(Event::RunCreated(created)) = recorded.next() else { return Ok(None) };
+    let (started_as, input) = match recorded.next() {
+        Some(Event::RunContinued(continued)) => (continued.started_as, continued.first_input),
+        _ => (created.workflow, Some(created.input)),
+    };
+    Ok(Some(Beginning { forked_from: created.forked_from, started_as, input }))
 }
 
 /// What the run owes, without the children that have ended.
