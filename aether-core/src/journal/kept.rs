@@ -5,7 +5,6 @@
 
 use crate::journal::event::forked::ForkDecision;
 use crate::journal::event::{Event, ForkDecided, OutcomeKept};
-use crate::journal::obligations::undoes_another;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Digest;
 
@@ -40,9 +39,6 @@ impl KeptCalls {
 
     /// The calls that `command` may take over, by the name of what it calls.
     pub(crate) fn candidates(&self, command: &CommandId) -> Vec<KeptCall> {
-        if undoes_another(command) {
-            return Vec::new();
-        }
         self.calls.iter().filter(|(_, kept)| kept.origin.name() == command.name()).cloned().collect()
     }
 

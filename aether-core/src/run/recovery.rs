@@ -9,7 +9,7 @@ use std::task::Poll;
 use crate::journal::event::{CodeAdopted, ForkDecided};
 use crate::journal::history::History;
 use crate::journal::kept::{KeptCall, choose};
-use crate::journal::obligations::decided_call;
+use crate::journal::obligations::{decided_call, undoes_another};
 use crate::run::append::AppendExtras;
 use crate::run::changes::ValueChanges;
 use crate::run::claim::Run;
@@ -76,6 +76,9 @@ impl Run {
         path: Option<&str>,
         is_asked: impl Fn(&Payload) -> bool,
     ) -> Option<ForkDecided> {
+        if undoes_another(command) {
+            return None;
+        }
         let state = self.lock();
         let stands =
             |(number, kept): &KeptCall| state.obligations.stands(&decided_call(*number, &kept.origin));
