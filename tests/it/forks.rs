@@ -350,7 +350,7 @@ async fn a_call_is_undone_before_the_fork_begins() {
             let found = |event: &Event| event.command() == Some(&command(wanted)) && kind(event);
             events.iter().position(found).unwrap()
         };
-        let undone = at("fork.undo.1:release", |event| matches!(event, Event::StepCompensated(_)));
+        let undone = at("fork.0.undo.1:release", |event| matches!(event, Event::StepCompensated(_)));
         assert!(undone < at("1:reserve", |event| matches!(event, Event::NodeStarted(_))));
         let verified = engine.verify(fork.id()).await.unwrap();
         assert_eq!(verified.recorded, verified.matched);

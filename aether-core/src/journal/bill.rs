@@ -8,7 +8,7 @@ use crate::journal::event::{
     Event, ForkDecided, InvocationDecision, OutcomeKept, StateChanged, StepCompensated,
 };
 use crate::journal::kept::takes_over;
-use crate::journal::obligations::{begins_fork, undoes_another};
+use crate::journal::obligations::{decided_number, undoes_another};
 use crate::sched::HashMap;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, RunId};
@@ -251,7 +251,7 @@ impl Bill {
         let mut copied = HashMap::new();
         for (position, event) in divided.events() {
             match (event, event.command()) {
-                (Event::ForkDecided(e), _) if e.decision != ForkDecision::Again => calls.inherit(e),
+                (Event::ForkDecided(e), _) => calls.inherit(e),
                 (Event::OutcomeKept(e), _) => calls.take_over(e),
                 (Event::StepCompensated(e), _) => calls.undo(e),
                 (_, Some(command)) if divided.holds(position, command) => {
@@ -272,7 +272,10 @@ struct Calls {
     order: Vec<BilledCall>,
     places: HashMap<CommandId, usize>,
     /// Of a run that is a fork itself: calls of its origin that it was told about, and that it has not used so far.
-    inherited: Vec<(ForkDecided, BilledCall)>,
+    inherited: Vec<(usize, ForkDecided, BilledCall)>,
+    /// How many calls it was told about, and how many calls of its own were copied.
+    decided: usize,
+    copied: usize,
 }
 
 impl Calls {
@@ -288,6 +291,11 @@ impl Calls {
     }
 
     fn inherit(&mut self, decided: &ForkDecided) {
+        let number = self.decided;
+        (self.decided, self.copied) = (number + 1, self.order.len());
+        if decided.decision == ForkDecision::Again {
+            return;
+        }
         let mut call = BilledCall::new(decided.origin.clone());
         (call.class, call.digest, call.key) =
             (decided.class, Some(decided.digest.clone()), decided.key.clone());
@@ -300,20 +308,21 @@ impl Calls {
         if let Some(outcome) = decided.outcome {
             call.end(outcome, decided.result.as_ref(), decided.error.as_ref());
         }
-        self.inherited.push((decided.clone(), call));
+        self.inherited.push((number, decided.clone(), call));
     }
 
     fn take_over(&mut self, kept: &OutcomeKept) {
-        self.inherited.retain(|(decided, _)| !takes_over(kept, decided));
+        if let Some(at) = self.inherited.iter().position(|(_, decided, _)| takes_over(kept, decided)) {
+            self.inherited.remove(at);
+        }
     }
 
     /// Marks a call as undone.
     fn undo(&mut self, undone: &StepCompensated) {
         let StepCompensated { command, undoes } = undone;
-        let call = if begins_fork(command) {
-            self.inherited.iter_mut().map(|(_, call)| call).find(|call| call.command == *undoes)
-        } else {
-            self.places.get(undoes).and_then(|at| self.order.get_mut(*at))
+        let call = match decided_number(command.place()).or_else(|| decided_number(undoes.place())) {
+            Some(number) => called(&mut self.inherited, number),
+            None => self.places.get(undoes).and_then(|at| self.order.get_mut(*at)),
         };
         if let Some(call) = call {
             call.outcome = CallOutcome::Compensated;
@@ -321,25 +330,38 @@ impl Calls {
     }
 
     fn bill(self, copied: &HashMap<String, CommandId>) -> Bill {
-        let (undoing, mut calls): (Vec<_>, Vec<_>) =
-            self.order.into_iter().partition(|call| undoes_another(&call.command));
-        let mut inherited: Vec<_> = self.inherited.into_iter().map(|(_, call)| call).collect();
+        let Self { order, mut inherited, copied: first, .. } = self;
+        let numbered = order.into_iter().enumerate();
+        let (undoing, calls): (Vec<_>, Vec<_>) =
+            numbered.partition(|(_, call)| undoes_another(&call.command));
+        let mut calls: Vec<_> = calls.into_iter().map(|(_, call)| call).collect();
         let mut undone = Vec::new();
-        for call in undoing {
+        for (at, call) in undoing {
             let Some(outcome) = as_undone(&call) else { continue };
             let place = undoes(&call.command);
-            let undoable = if begins_fork(&call.command) { &mut inherited } else { &mut calls };
-            match undoable.iter_mut().find(|call| call.command.place() == place) {
+            let target = match decided_number(call.command.place()).or_else(|| decided_number(place)) {
+                // Of the origin's own origin: the numbers are not this run's.
+                Some(_) if at < first => continue,
+                Some(number) => called(&mut inherited, number),
+                None => calls.iter_mut().find(|call| call.command.place() == place),
+            };
+            match target {
                 Some(target) => target.outcome = outcome,
                 None => undone.extend(copied.get(place).cloned()),
             }
         }
+        let mut inherited: Vec<_> = inherited.into_iter().map(|(_, _, call)| call).collect();
         inherited.append(&mut calls);
         // A command about a child that was started before is no start of one.
         let starts = |call: &BilledCall| call.class != EffectClass::Workflow || call.child.is_some();
         inherited.retain(|call| billed(call.class) && starts(call));
         Bill { calls: inherited, undone }
     }
+}
+
+/// The call of the origin that has this number.
+fn called(inherited: &mut [(usize, ForkDecided, BilledCall)], number: usize) -> Option<&mut BilledCall> {
+    inherited.iter_mut().find(|(known, ..)| *known == number).map(|(.., call)| call)
 }
 
 /// What the call that undoes another one makes of that one.

@@ -12,7 +12,7 @@ use crate::journal::event::{
     CommandCommitted, Event, ForkDecided, InvocationDecision, NodeStarted, StepRetried,
     ToolInvocationFinished, TransactionFinished,
 };
-use crate::journal::kept::KeptCalls;
+use crate::journal::kept::{KeptCall, KeptCalls};
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::HashMap;
@@ -440,7 +440,7 @@ impl History {
     }
 
     /// The calls of the origin that `command` may take over.
-    pub(crate) fn kept(&self, command: &CommandId) -> Vec<ForkDecided> {
+    pub(crate) fn kept(&self, command: &CommandId) -> Vec<KeptCall> {
         self.kept.candidates(command)
     }
 

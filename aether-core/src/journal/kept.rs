@@ -5,22 +5,32 @@
 
 use crate::journal::event::forked::ForkDecision;
 use crate::journal::event::{Event, ForkDecided, OutcomeKept};
-use crate::journal::obligations::undoes_another;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Digest;
 
 /// The kept calls that nothing has taken over yet, in the order in which the origin made them.
 #[derive(Debug, Default)]
-pub(crate) struct KeptCalls(Vec<ForkDecided>);
+pub(crate) struct KeptCalls {
+    calls: Vec<KeptCall>,
+    decided: usize,
+}
+
+/// A kept call, and the number under which the fork knows it.
+pub(crate) type KeptCall = (usize, ForkDecided);
 
 impl KeptCalls {
     /// Applies the next event of the fork's journal.
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
-            Event::ForkDecided(e) if e.decision == ForkDecision::Keep => self.0.push(e.clone()),
+            Event::ForkDecided(e) => {
+                if e.decision == ForkDecision::Keep {
+                    self.calls.push((self.decided, e.clone()));
+                }
+                self.decided += 1;
+            }
             Event::OutcomeKept(e) => {
-                if let Some(at) = self.0.iter().position(|kept| takes_over(e, kept)) {
-                    self.0.remove(at);
+                if let Some(at) = self.calls.iter().position(|(_, kept)| takes_over(e, kept)) {
+                    self.calls.remove(at);
                 }
             }
             _ => {}
@@ -33,17 +43,14 @@ impl KeptCalls {
     }
 
     /// The calls that `command` may take over, by the name of what it calls.
-    pub(crate) fn candidates(&self, command: &CommandId) -> Vec<ForkDecided> {
-        if undoes_another(command) {
-            return Vec::new();
-        }
-        self.0.iter().filter(|kept| kept.origin.name() == command.name()).cloned().collect()
+    pub(crate) fn candidates(&self, command: &CommandId) -> Vec<KeptCall> {
+        self.calls.iter().filter(|(_, kept)| kept.origin.name() == command.name()).cloned().collect()
     }
 
     /// Takes this call out, so that no other command gets its outcome.
     pub(crate) fn take(&mut self, taken: &ForkDecided) {
-        if let Some(at) = self.0.iter().position(|kept| kept == taken) {
-            self.0.remove(at);
+        if let Some(at) = self.calls.iter().position(|(_, kept)| kept == taken) {
+            self.calls.remove(at);
         }
     }
 }

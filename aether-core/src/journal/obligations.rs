@@ -6,14 +6,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::journal::event::forked::ForkDecision;
 use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{
-    ChildStarted, CompensationRecorded, Event, InvocationDecision, NodeStarted, RunContinued,
+    ChildStarted, CompensationRecorded, Event, ForkDecided, InvocationDecision, NodeStarted, OutcomeKept,
+    RunContinued,
 };
+use crate::journal::kept::takes_over;
 use crate::sched::HashMap;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
-use crate::vocabulary::outcome::EffectClass;
+use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
 /// The reserved scope in which steps are undone.
@@ -73,6 +76,17 @@ pub(crate) fn begins_fork(command: &CommandId) -> bool {
     command.is_within(FORK)
 }
 
+/// The name that a fork has for the `number`th call of its origin that was decided about. It is no command of the fork's
+/// own, which may make one in the same place.
+pub(crate) fn decided_call(number: usize, origin: &CommandId) -> CommandId {
+    CommandId::new(&format!("{FORK}.{number}.{}", origin.place()), origin.name())
+}
+
+/// The number of the call in such a place, or in that of what undoes it before the fork begins.
+pub(crate) fn decided_number(place: &str) -> Option<usize> {
+    place.strip_prefix(FORK)?.strip_prefix('.')?.split('.').next()?.parse().ok()
+}
+
 /// Obligations on their way from one generation of a run to the next.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Carried {
@@ -115,8 +129,12 @@ pub(crate) struct Obligations {
     invocations: BTreeMap<CommandId, InvocationId>,
     /// Errors of undoing commands that are not committed yet.
     errors: HashMap<CommandId, Payload>,
-    /// Of a fork: calls of its origin that were undone before its workflow began.
+    /// Of a fork: commands that undid calls of its origin before its workflow began.
     undone_first: Vec<CommandId>,
+    /// Of a fork: number of calls that were decided about.
+    decided: usize,
+    /// Of a fork: kept calls that it has not taken over, by their names here.
+    kept: Vec<(CommandId, ForkDecided)>,
 }
 
 impl Obligations {
@@ -131,10 +149,12 @@ impl Obligations {
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::CompensationRecorded(e) => self.push(e),
+            Event::ForkDecided(e) => self.decide(e),
+            Event::OutcomeKept(e) => self.take_over(e),
             Event::RunContinued(e) => *self = Self::carried(e),
             Event::NodeStarted(e) => self.claim(e),
             // Before its workflow began: the step was the origin's, and this run may make one of the same name.
-            Event::StepCompensated(e) if begins_fork(&e.command) => self.undone_first.push(e.undoes.clone()),
+            Event::StepCompensated(e) if begins_fork(&e.command) => self.undone_first.push(e.command.clone()),
             Event::StepCompensated(e) => self.settle(&e.undoes, CompensationState::Yes),
             Event::RunUnwinding(e) => self.plan = self.pending(matches!(*e.end, Event::RunCompleted(_))),
             Event::ChildStarted(e) => self.add_child(e),
@@ -178,12 +198,38 @@ impl Obligations {
             state: CompensationState::NotYet,
         };
         // After a crash inside the append of an outcome it is recorded twice.
-        if let Some(known) = self.places.remove(&pending.undoes) {
+        self.forget(&pending.undoes);
+        self.places.insert(pending.undoes.clone(), self.stack.len());
+        self.stack.push(pending);
+    }
+
+    fn forget(&mut self, undoes: &CommandId) {
+        if let Some(known) = self.places.remove(undoes) {
             self.stack.remove(known);
             self.places.values_mut().filter(|place| **place > known).for_each(|place| *place -= 1);
         }
-        self.places.insert(pending.undoes.clone(), self.stack.len());
-        self.stack.push(pending);
+    }
+
+    /// A kept call is the fork's to undo from the start, whether or not it will ask for it.
+    fn decide(&mut self, decided: &ForkDecided) {
+        let command = decided_call(self.decided, &decided.origin);
+        self.decided += 1;
+        if decided.decision != ForkDecision::Keep {
+            return;
+        }
+        let Some(step) = decided.undo.clone() else { return };
+        let half_way = decided.outcome == Some(Outcome::CompensatableFailure);
+        let args = decided.undo_args.clone();
+        self.push(&CompensationRecorded { command: command.clone(), step, args, problem: None, half_way });
+        self.kept.push((command, decided.clone()));
+    }
+
+    /// From here on the command that takes it over stands for it.
+    fn take_over(&mut self, kept: &OutcomeKept) {
+        if let Some(at) = self.kept.iter().position(|(_, decided)| takes_over(kept, decided)) {
+            let (command, _) = self.kept.remove(at);
+            self.forget(&command);
+        }
     }
 
     /// `cx.compensate()` lists what it undoes.
@@ -310,9 +356,16 @@ impl Obligations {
         self.compensation_of(undoes).is_some_and(|step| step.state == CompensationState::Yes)
     }
 
-    /// Whether this call of the origin was undone before the workflow of the fork began.
-    pub(crate) fn undone_first(&self, undoes: &CommandId) -> bool {
-        self.undone_first.contains(undoes)
+    /// Whether this command undid its call of the origin before the workflow of the fork began.
+    pub(crate) fn undone_first(&self, command: &CommandId) -> bool {
+        self.undone_first.contains(command)
+    }
+
+    /// Whether a call of the origin is there to be taken over: it was not undone, and is not about to be.
+    pub(crate) fn stands(&self, call: &CommandId) -> bool {
+        let stands =
+            |step: &PendingCompensation| step.state == CompensationState::NotYet && step.claimed.is_none();
+        self.compensation_of(call).is_none_or(stands)
     }
 
     /// The steps that could not be undone.

@@ -3,7 +3,9 @@
 //! Promise: no body is called and no intent is made; what the origin recorded becomes this run's own record, and the call
 //! that would undo it is recorded with it.
 
-use crate::journal::event::{CommandCommitted, Event, ForkDecided, NodeFinished, OutcomeKept, StateChanged};
+use crate::journal::event::{
+    CommandCommitted, CompensationRecorded, Event, ForkDecided, NodeFinished, OutcomeKept, StateChanged,
+};
 use crate::perform::call::StepCall;
 use crate::run::append::AppendExtras;
 use crate::vocabulary::outcome::Outcome;
@@ -23,7 +25,13 @@ impl StepCall {
         events.extend(changed.map(Event::from));
         // Where the origin still answers for its steps, they are not this run's to undo.
         if kept.undo.is_some() {
-            events.extend(self.compensation(outcome, kept.result.as_ref()));
+            let (step, args) = (kept.undo.unwrap_or_default(), kept.undo_args);
+            let half_way = outcome == Outcome::CompensatableFailure;
+            let recorded = || {
+                CompensationRecorded { command: command.clone(), step, args, problem: None, half_way }.into()
+            };
+            // Also where the code of today would not undo it any more: the origin would have.
+            events.push(self.compensation(outcome, kept.result.as_ref()).unwrap_or_else(recorded));
         }
         let (result, error) = (kept.result, kept.error);
         events.push(

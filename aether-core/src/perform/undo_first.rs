@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::journal::event::{ForkDecided, StepCompensated};
+use crate::journal::kept::KeptCall;
 use crate::journal::obligations::FORK;
 use crate::perform::attempts::execute_step;
 use crate::perform::call::{CallSpec, any_answer};
@@ -20,9 +21,9 @@ use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::Payload;
 
 /// Undoes `calls`, the last one first. Driven like a workflow.
-pub(crate) async fn undo_first(run: Arc<Run>, calls: Vec<ForkDecided>) -> Completion {
-    for call in calls.into_iter().rev() {
-        if let Err(error) = undo(&run, &call).await {
+pub(crate) async fn undo_first(run: Arc<Run>, calls: Vec<KeptCall>) -> Completion {
+    for (number, call) in calls.into_iter().rev() {
+        if let Err(error) = undo(&run, number, &call).await {
             let why = error_text(&error);
             let what = format_args!("`{}` of the origin could not be undone: {why}", call.origin);
             return Ok(Err(failure(&Failure::permanent(what))?));
@@ -40,9 +41,9 @@ fn failure(failure: &Failure) -> Result<BodyError, crate::vocabulary::payload::P
     })
 }
 
-async fn undo(run: &Arc<Run>, call: &ForkDecided) -> Result<(), Payload> {
+async fn undo(run: &Arc<Run>, number: usize, call: &ForkDecided) -> Result<(), Payload> {
     let (undoes, step) = (call.origin.clone(), call.undo.clone().unwrap_or_default());
-    let place = format!("{FORK}.undo.{}", undoes.place());
+    let place = format!("{FORK}.{number}.undo.{}", undoes.place());
     let Some(found) = run.shared.steps.get(step.as_str()) else {
         let fault = Fault::StepNotLinked { run: run.id.clone(), command: undoes, step };
         return run.stop(fault).await;
@@ -58,7 +59,7 @@ async fn undo(run: &Arc<Run>, call: &ForkDecided) -> Result<(), Payload> {
         body,
         readable: any_answer,
     };
-    let recorded = run.with_obligations(|obligations| obligations.undone_first(&undoes));
+    let recorded = run.with_obligations(|obligations| obligations.undone_first(&command));
     execute_step(Arc::clone(run), command.clone(), None, spec).await?;
     if !recorded {
         run.append(vec![StepCompensated { command, undoes }.into()], AppendExtras::default());

@@ -8,7 +8,8 @@ use std::task::Poll;
 
 use crate::journal::event::{CodeAdopted, ForkDecided};
 use crate::journal::history::History;
-use crate::journal::kept::choose;
+use crate::journal::kept::{KeptCall, choose};
+use crate::journal::obligations::{decided_call, undoes_another};
 use crate::run::append::AppendExtras;
 use crate::run::changes::ValueChanges;
 use crate::run::claim::Run;
@@ -76,7 +77,15 @@ impl Run {
         path: Option<&str>,
         is_asked: impl Fn(&Payload) -> bool,
     ) -> Option<ForkDecided> {
-        let mut candidates = self.lock().history.kept(command);
+        if undoes_another(command) {
+            return None;
+        }
+        let state = self.lock();
+        let stands =
+            |(number, kept): &KeptCall| state.obligations.stands(&decided_call(*number, &kept.origin));
+        let candidates = state.history.kept(command).into_iter().filter(stands).map(|(_, kept)| kept);
+        let mut candidates: Vec<_> = candidates.collect();
+        drop(state);
         // A step that was moved to another module is known by its name, as long as its old path is free.
         let other = |kept: &ForkDecided| {
             let recorded = kept.path.as_deref().filter(|recorded| path.is_some_and(|path| path != *recorded));

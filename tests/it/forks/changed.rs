@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aether::error::ForkError;
+use aether::engine::CallOutcome;
+use aether::error::{ForkError, RunError};
 use aether::prelude::*;
 use aether::view::Status;
 use serde::{Deserialize, Serialize};
 
-use super::{Rates, engine};
+use super::{Rates, bill, engine, rate, reserve};
 use crate::seeds::kit::{Calls, STORES, builder, in_time, run_id, until_waiting};
 
 /// Whether the build with the new member runs.
@@ -191,5 +192,71 @@ async fn a_later_generation_is_neither_forked_nor_ended_for_it() {
             let error = planned.unwrap_err();
             assert!(matches!(error, ForkError::LaterGeneration { generation: 1, .. }), "{error}");
         }
+    }
+}
+
+/// Whether the build runs that reserves more.
+static RAISED: AtomicBool = AtomicBool::new(false);
+
+fn raise() -> u32 {
+    if RAISED.load(Ordering::SeqCst) { 10 } else { 0 }
+}
+
+/// Reserve, wait, and fail for want of rates.
+#[workflow]
+async fn reserving(cx: &mut Cx, cents: u32) -> Result<u32> {
+    let cents = reserve(cx, cents + raise()).await?;
+    let _go: u32 = cx.signal("go").await?;
+    Ok(rate(cx, cents).await?)
+}
+
+/// The first of these runs, and a fork of it that keeps its reservation; both wait.
+async fn reserved_twice(engine: &Engine, first: &str, second: &str, raised: bool) {
+    RAISED.store(false, Ordering::SeqCst);
+    let run = engine.start::<reserving>(7).id(first).await.unwrap();
+    in_time(until_waiting(&run)).await;
+    RAISED.store(raised, Ordering::SeqCst);
+    let plan = engine.fork(run.id()).from_start().plan().await.unwrap().keep_all();
+    plan.end_origin("new code").id(second).start("ada").await.unwrap();
+    in_time(until_waiting(&engine.find(second).await.unwrap())).await;
+}
+
+/// In one test: the builds are told apart by a static.
+#[tokio::test]
+async fn a_kept_reservation_is_undone_once_whether_or_not_it_was_asked_for() {
+    for place in STORES {
+        let place = place();
+        let calls = Calls::default();
+        let engine = engine(&place.store, &calls, &Rates::default()).await;
+        for (second, raised, keys) in [
+            ("taken", false, &["aether:taken:undo.0:release:0"][..]),
+            ("left", true, &["aether:left:undo.0:release:0", "aether:left:undo.fork.0.0:release:0"]),
+        ] {
+            let before = calls.of("release");
+            reserved_twice(&engine, &format!("before-{second}"), second, raised).await;
+            engine.signal(&run_id(second), "go", "m", &1_u32).await.unwrap();
+            let run = engine.handle::<reserving>(second).await.unwrap();
+            assert!(matches!(in_time(run.result()).await, Err(RunError::Failed(_))));
+            assert_eq!(calls.keys("release")[before..], *keys, "{second}");
+            let verified = engine.verify(run.id()).await.unwrap();
+            assert_eq!(verified.recorded, verified.matched);
+            let plan = engine.fork(run.id()).from_start().plan().await.unwrap();
+            assert!(plan.calls().iter().all(|call| call.outcome == CallOutcome::Compensated), "{plan}");
+        }
+        let before = calls.of("release");
+        reserved_twice(&engine, "origin", "second", true).await;
+        let plan = engine.fork(&run_id("second")).from_start().plan().await.unwrap();
+        assert_eq!(bill(&plan), ["0:reserve done", "0:reserve done"]);
+        let error = plan.clone().undo_first("0:reserve").start("ada").await.unwrap_err();
+        let ForkError::Ambiguous { names, .. } = &error else { panic!("{error}") };
+        assert_eq!(names, &["0:reserve#1", "0:reserve#2"]);
+        let plan = plan.undo_first("0:reserve#1").undo_first("0:reserve#2").end_origin("again");
+        plan.id("third").start("ada").await.unwrap();
+        in_time(until_waiting(&engine.find("third").await.unwrap())).await;
+        assert_eq!(
+            calls.keys("release")[before..],
+            ["aether:third:fork.1.undo.0:release:0", "aether:third:fork.0.undo.0:release:0"]
+        );
+        engine.terminate(&run_id("third"), "done", "ada").await.unwrap();
     }
 }

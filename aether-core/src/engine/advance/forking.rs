@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use crate::engine::advance::drive::{DriveEnd, drive};
+use crate::journal::event::Event;
 use crate::journal::event::forked::ForkDecision;
-use crate::journal::event::{Event, ForkDecided};
 use crate::journal::history::History;
+use crate::journal::kept::KeptCall;
 use crate::journal::obligations::begins_fork;
 use crate::perform::undo_first::undo_first;
 use crate::run::claim::Run;
@@ -17,7 +18,7 @@ use crate::run::claim::Run;
 #[derive(Debug)]
 pub(crate) struct Beginning {
     /// The calls to undo.
-    calls: Vec<ForkDecided>,
+    calls: Vec<KeptCall>,
     /// What is recorded of that.
     history: History,
 }
@@ -25,11 +26,12 @@ pub(crate) struct Beginning {
 impl Beginning {
     /// Takes the beginning of a fork out of the events of its journal; `None` where nothing is to be undone.
     pub(crate) fn take(events: &mut Vec<Event>) -> Option<Self> {
-        let to_undo = |event: &Event| match event {
-            Event::ForkDecided(e) if e.decision == ForkDecision::UndoFirst => Some(e.clone()),
+        let decided = events.iter().filter_map(|event| match event {
+            Event::ForkDecided(e) => Some(e.clone()),
             _ => None,
-        };
-        let calls: Vec<_> = events.iter().filter_map(to_undo).collect();
+        });
+        let calls = decided.enumerate().filter(|(_, call)| call.decision == ForkDecision::UndoFirst);
+        let calls: Vec<_> = calls.collect();
         if calls.is_empty() {
             return None;
         }

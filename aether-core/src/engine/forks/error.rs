@@ -93,6 +93,16 @@ pub enum ForkError {
         /// The calls behind the cut.
         calls: Vec<CommandId>,
     },
+    /// Several calls behind the cut have this command id: the origin is a fork itself, and it and its own origin made one.
+    #[error("several calls behind the cut of run `{run}` are `{command}`: name one of them, {}", names.join(", "))]
+    Ambiguous {
+        /// The run to fork.
+        run: RunId,
+        /// What was decided about.
+        command: String,
+        /// The names of those calls, in the order of the bill.
+        names: Vec<String>,
+    },
     /// The decision is not possible for this call.
     #[error("`{command}` of run `{run}` cannot be decided as `{decision}`: {why}")]
     CannotDecide {

@@ -13,7 +13,7 @@ use crate::journal::bill::BilledCall;
 use crate::journal::event::forked::ForkDecision;
 use crate::store::ledger::LedgerEntry;
 use crate::vocabulary::contract::Status;
-use crate::vocabulary::id::{CommandId, Position, RunId};
+use crate::vocabulary::id::{Position, RunId};
 use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// What becomes of an origin that has not ended.
@@ -126,12 +126,13 @@ impl ForkPlan {
 
     /// Lets the fork make every undecided call again that is not irreversible.
     pub fn again_all(mut self) -> Self {
-        let undecided: Vec<_> =
-            self.undecided().filter(|call| !call.irreversible).map(|call| call.command.clone()).collect();
-        for command in undecided {
-            if self.refuses(&command, ForkDecision::Again).is_none() {
-                self = self.again(command.as_str());
-            }
+        let again = |call: &BilledCall| {
+            let open = call.decision.is_none() && call.needs_decision() && !call.irreversible;
+            open && self.refuses(call, ForkDecision::Again).is_none()
+        };
+        let again: Vec<_> = self.calls.iter().map(again).collect();
+        for (call, _) in self.calls.iter_mut().zip(again).filter(|(_, again)| *again) {
+            call.decision = Some(ForkDecision::Again);
         }
         self
     }
@@ -164,28 +165,48 @@ impl ForkPlan {
     }
 
     fn decide(mut self, command: &str, decision: ForkDecision) -> Self {
-        let named = self.calls.iter().filter(|call| call.command.as_str() == command);
-        let named: Vec<CommandId> = named.map(|call| call.command.clone()).collect();
-        let Some(found) = named.first() else {
-            let calls = self.calls.iter().map(|call| call.command.clone()).collect();
-            let refused = ForkError::NotBilled { run: self.origin.clone(), command: command.into(), calls };
-            self.refused.get_or_insert(refused);
-            return self;
-        };
-        if let Some(why) = self.refuses(found, decision) {
-            let (run, command) = (self.origin.clone(), found.clone());
-            self.refused.get_or_insert(ForkError::CannotDecide { run, command, decision, why });
-            return self;
-        }
-        for call in self.calls.iter_mut().filter(|call| call.command == *found) {
-            call.decision = Some(decision);
+        let decided = self.named(command).and_then(|at| {
+            let Some(call) = self.calls.get(at) else { return Ok(at) };
+            let Some(why) = self.refuses(call, decision) else { return Ok(at) };
+            let (run, command) = (self.origin.clone(), call.command.clone());
+            Err(ForkError::CannotDecide { run, command, decision, why })
+        });
+        match decided {
+            Ok(at) => self.calls.iter_mut().skip(at).take(1).for_each(|call| call.decision = Some(decision)),
+            Err(refused) => drop(self.refused.get_or_insert(refused)),
         }
         self
     }
 
+    /// The call of this name on the bill: its command, with `#` and a number where several have it.
+    fn named(&self, name: &str) -> Result<usize, ForkError> {
+        let names: Vec<_> = (0..self.calls.len()).map(|at| self.name(at)).collect();
+        let run = self.origin.clone();
+        if let Some(at) = names.iter().position(|known| known == name) {
+            return Ok(at);
+        }
+        let of = |at: &usize| self.calls.get(*at).is_some_and(|call| call.command.as_str() == name);
+        let alike: Vec<_> = (0..names.len()).filter(of).filter_map(|at| names.get(at).cloned()).collect();
+        if alike.is_empty() {
+            let calls = self.calls.iter().map(|call| call.command.clone()).collect();
+            return Err(ForkError::NotBilled { run, command: name.into(), calls });
+        }
+        Err(ForkError::Ambiguous { run, command: name.into(), names: alike })
+    }
+
+    /// How the call at this place of the bill is named in a decision.
+    fn name(&self, at: usize) -> String {
+        let Some(call) = self.calls.get(at) else { return String::new() };
+        let same = |other: &&BilledCall| other.command == call.command;
+        match self.calls.iter().filter(same).count() {
+            0 | 1 => call.command.to_string(),
+            _ => format!("{}#{}", call.command, self.calls.iter().take(at + 1).filter(same).count()),
+        }
+    }
+
     /// Why a decision is not possible for a call.
-    fn refuses(&self, command: &CommandId, decision: ForkDecision) -> Option<&'static str> {
-        let call = self.calls.iter().find(|call| call.command == *command)?;
+    fn refuses(&self, call: &BilledCall, decision: ForkDecision) -> Option<&'static str> {
+        let command = &call.command;
         let held = || self.ledger.iter().any(|row| row.command == *command && holds_in_store(row));
         let own = |child: &RunId| !child.as_str().ends_with(&format!("/{command}"));
         // Of older journals. A call of the other step would get this outcome.
@@ -217,7 +238,8 @@ impl ForkPlan {
         for call in &mut self.calls {
             // What was decided is valid for what was shown.
             let same = |known: &&BilledCall| {
-                (&known.command, &known.digest, known.outcome) == (&call.command, &call.digest, call.outcome)
+                (&known.command, &known.digest, &known.key, known.outcome)
+                    == (&call.command, &call.digest, &call.key, call.outcome)
             };
             call.decision = older.calls.iter().find(same).and_then(|known| known.decision);
         }
@@ -234,7 +256,7 @@ impl ForkPlan {
         }
         for call in &self.calls {
             if let Some(decision) = call.decision
-                && let Some(why) = self.refuses(&call.command, decision)
+                && let Some(why) = self.refuses(call, decision)
             {
                 let (run, command) = (self.origin.clone(), call.command.clone());
                 return Err(ForkError::CannotDecide { run, command, decision, why });
@@ -248,8 +270,8 @@ impl ForkPlan {
 impl fmt::Display for ForkPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "fork of run `{}`, cut at event {}", self.origin, self.position)?;
-        for call in &self.calls {
-            write!(f, "  {}  {}  {}", call.command, call.class, call.outcome)?;
+        for (at, call) in self.calls.iter().enumerate() {
+            write!(f, "  {}  {}  {}", self.name(at), call.class, call.outcome)?;
             if call.irreversible {
                 write!(f, "  irreversible")?;
             }
