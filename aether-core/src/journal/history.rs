@@ -451,7 +451,7 @@ impl History {
     }
 
     /// The calls of the origin that nothing has taken over yet.
-    pub(crate) fn open_decisions(&self) -> &[ForkDecided] {
+    pub(crate) fn open_decisions(&self) -> impl Iterator<Item = &ForkDecided> {
         self.kept.open()
     }
 

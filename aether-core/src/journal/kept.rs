@@ -38,8 +38,8 @@ impl KeptCalls {
     }
 
     /// The calls that are left.
-    pub(crate) fn open(&self) -> &[ForkDecided] {
-        &self.0
+    pub(crate) fn open(&self) -> impl Iterator<Item = &ForkDecided> {
+        self.calls.iter().map(|(_, kept)| kept)
     }
 
     /// The calls that `command` may take over, by the name of what it calls.

@@ -100,7 +100,7 @@ impl Run {
 
     /// Of a fork: the calls of its origin that nothing has taken over yet.
     pub(crate) fn open_decisions(&self) -> Vec<ForkDecided> {
-        self.lock().history.open_decisions().to_vec()
+        self.lock().history.open_decisions().cloned().collect()
     }
 
     /// Whether the run may wait for child runs that are not its own.
