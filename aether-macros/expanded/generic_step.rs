@@ -1,7 +1,7 @@
 const _: () = {
     ::aether::__private::inventory::submit! {
         ::aether::__private::LinkedCode { function : "first", name : "first", file :
-        ::core::file!(), line : 1u32, fingerprint : "c4922ddb964af9ac", mentions : & [],
+        ::core::file!(), line : 1u32, fingerprint : "4f5d7820616608e4", mentions : & [],
         class : ::core::option::Option::Some(::aether::__private::EffectClass::Pure), }
     }
 };

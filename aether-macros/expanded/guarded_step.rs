@@ -6,7 +6,7 @@ const _: () = {
 const _: () = {
     ::aether::__private::inventory::submit! {
         ::aether::__private::LinkedCode { function : "pay", name : "pay", file :
-        ::core::file!(), line : 1u32, fingerprint : "460748ca800dcae0", mentions : & [],
+        ::core::file!(), line : 1u32, fingerprint : "b36c39aa2ce1a3bf", mentions : & [],
         class : ::core::option::Option::Some(::aether::__private::EffectClass::External),
         }
     }

@@ -6,7 +6,7 @@ const _: () = {
 const _: () = {
     ::aether::__private::inventory::submit! {
         ::aether::__private::LinkedCode { function : "look", name : "Agent_look", file :
-        ::core::file!(), line : 5u32, fingerprint : "8bf67afb9644f5d9", mentions : & [],
+        ::core::file!(), line : 5u32, fingerprint : "18c8f280572df61b", mentions : & [],
         class : ::core::option::Option::Some(::aether::__private::EffectClass::Read), }
     }
 };

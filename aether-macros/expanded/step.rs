@@ -6,7 +6,7 @@ const _: () = {
 const _: () = {
     ::aether::__private::inventory::submit! {
         ::aether::__private::LinkedCode { function : "send", name : "send", file :
-        ::core::file!(), line : 3u32, fingerprint : "5ee5a12c1a19c25a", mentions : & [],
+        ::core::file!(), line : 3u32, fingerprint : "59f357f059c5754e", mentions : & [],
         class : ::core::option::Option::Some(::aether::__private::EffectClass::Tool), }
     }
 };
