@@ -60,7 +60,7 @@ pub struct RunCheck {
     pub recorded_by: Option<RunCode>,
 }
 
-/// What a program would do with the open runs of a store: the result of [`Engine::check`].
+/// What a program would do with the open runs of a store: the result of [`Engine::check`](crate::engine::Engine::check).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CheckReport {
