@@ -4,6 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::punctuated::Punctuated;
+use syn::visit::Visit;
 use syn::{Block, Expr, Macro, Token};
 
 use super::awaits::contains_await;
@@ -105,6 +106,16 @@ pub(crate) fn statements(mac: &Macro) -> Option<Block> {
     }
     let stmts = Block::parse_within.parse2(mac.tokens.clone()).ok()?;
     Some(Block { brace_token: Default::default(), stmts })
+}
+
+/// Visits what stands in a macro's arguments: its statements, or else its expressions.
+pub(crate) fn visit_arguments<V: for<'ast> Visit<'ast>>(visitor: &mut V, mac: &Macro) {
+    if let Some(block) = statements(mac) {
+        return visitor.visit_block(&block);
+    }
+    for expr in Arguments::of(mac).pieces.iter().filter_map(|piece| piece.expr.as_ref()) {
+        visitor.visit_expr(expr);
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::rules::methods;
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::flow::gate;
-use crate::syntax::arguments::{Arguments, statements};
+use crate::syntax::arguments::visit_arguments;
 use crate::syntax::operators::is_assignment;
 
 /// Judges the body of a workflow.
@@ -185,12 +185,7 @@ impl<'ast> Visit<'ast> for Bound {
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        if let Some(block) = statements(mac) {
-            return Visit::visit_block(self, &block);
-        }
-        for expr in Arguments::of(mac).pieces.iter().filter_map(|piece| piece.expr.as_ref()) {
-            Visit::visit_expr(self, expr);
-        }
+        visit_arguments(self, mac);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::flow::gate;
 use crate::plan::Change;
-use crate::syntax::arguments::{Arguments, statements};
+use crate::syntax::arguments::visit_arguments;
 
 /// Longest name of a mark, in bytes.
 const LONGEST: usize = 100;
@@ -83,12 +83,7 @@ impl<'ast> Visit<'ast> for Marks<'_> {
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        if let Some(block) = statements(mac) {
-            return Visit::visit_block(self, &block);
-        }
-        for expr in Arguments::of(mac).pieces.iter().filter_map(|piece| piece.expr.as_ref()) {
-            Visit::visit_expr(self, expr);
-        }
+        visit_arguments(self, mac);
     }
 
     fn visit_item(&mut self, _: &'ast Item) {}

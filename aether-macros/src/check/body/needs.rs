@@ -19,7 +19,7 @@ use super::places;
 use crate::flow::gate;
 use crate::flow::walk::is_conditional;
 use crate::parse::item::Owner;
-use crate::syntax::arguments::{Arguments, statements};
+use crate::syntax::arguments::visit_arguments;
 
 /// The types of the values that a step takes, those that are `declared` first.
 pub(crate) fn of_step(
@@ -115,12 +115,7 @@ impl<'ast> Visit<'ast> for Taken {
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        if let Some(block) = statements(mac) {
-            return Visit::visit_block(self, &block);
-        }
-        for expr in Arguments::of(mac).pieces.iter().filter_map(|piece| piece.expr.as_ref()) {
-            Visit::visit_expr(self, expr);
-        }
+        visit_arguments(self, mac);
     }
 
     fn visit_item(&mut self, _: &'ast Item) {}
