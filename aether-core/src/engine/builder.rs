@@ -16,7 +16,6 @@ use crate::engine::adopt::unfit::{OnUnfit, refuse_unfit};
 use crate::engine::advance::launch::LOADS;
 use crate::engine::build_error::{BuildError, PrepareError};
 use crate::engine::children::ChildRuns;
-use crate::engine::code::codes_of;
 use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
 use crate::engine::needs::NeedsCheck;
@@ -564,7 +563,7 @@ impl EngineBuilder {
             &*store,
             &*environment,
             self.settings.lease,
-            if self.settings.advances { codes_of(registry.all()) } else { Vec::new() },
+            if self.settings.advances { registry.codes() } else { Vec::new() },
         )
         .await?;
         let shared = EngineShared {

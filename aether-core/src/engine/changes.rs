@@ -205,17 +205,17 @@ async fn versions(
         // Purged since it was listed.
         return Ok(RunVersions { known: Vec::new(), complete: true });
     }
-    let mut history = match read(&*inner.shared.store, run, &frames).await {
-        Ok(read) => read.history,
+    let mut recorded = match read(&*inner.shared.store, run, &frames).await {
+        Ok(recorded) => recorded,
         Err(Fault::Store(error)) => return Err(error),
         Err(_) => return Ok(RunVersions { known: Vec::new(), complete: false }),
     };
-    let known = history.marks().all();
+    let known = recorded.history.marks().all();
     let has = |name: &String| known.iter().any(|known| known.change == *name);
     if names.iter().all(has) {
         return Ok(RunVersions { known, complete: true });
     }
-    match replay(inner, run).await {
+    match replay(inner, run, recorded).await {
         Ok(replayed) => {
             let complete = match &replayed.drive_end {
                 DriveEnd::Fault(fault) => matches!(fault, Fault::Unrecorded { .. }),

@@ -2,12 +2,10 @@
 //!
 //! Promise: two workflows have the same id exactly if module, name, version and combined fingerprint are equal.
 
-use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use crate::definition::def::WorkflowDef;
 use crate::definition::linked::combined_fingerprint;
-use crate::run::program::RegisteredWorkflow;
 use crate::sched::HashMap;
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::id::CodeId;
@@ -40,10 +38,4 @@ pub(crate) fn run_code(def: &'static WorkflowDef) -> RunCode {
 /// The code of a workflow that is linked into this program.
 pub(crate) fn code_of(def: &'static WorkflowDef) -> CodeId {
     run_code(def).id()
-}
-
-/// The codes of `workflows`, each once.
-pub(crate) fn codes_of<'w>(workflows: impl Iterator<Item = &'w RegisteredWorkflow>) -> Vec<CodeId> {
-    let codes: BTreeSet<_> = workflows.map(|workflow| code_of(workflow.def)).collect();
-    codes.into_iter().collect()
 }

@@ -9,7 +9,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::engine::advance::launch::{launch_run, release_run};
 use crate::engine::advance::load::Launch;
-use crate::engine::code::{code_of, run_code};
+use crate::engine::code::run_code;
 use crate::engine::inner::{Inner, now, whole};
 use crate::journal::event::RunCreated;
 use crate::journal::frame::Frame;
@@ -80,11 +80,13 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         reason: error.to_string(),
     };
     let digest = Digest::of(&input).map_err(unencodable)?;
+    let code = run_code(def);
+    let code_id = code.id();
     let created = RunCreated {
         workflow: def.name.into(),
         module: def.module.into(),
         version: def.version,
-        fingerprint: run_code(def).fingerprint,
+        fingerprint: code.fingerprint.clone(),
         input: input.clone(),
         digest: digest.clone(),
         seed: seed.clone(),
@@ -100,12 +102,12 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         shared.store.put_blob(&at.sha256, value.as_str().into()).await?;
     }
     let frame = Frame::referring(events, &large_values).map_err(unencodable)?;
-    inner.adoptions.note_code(code_of(def), def);
+    inner.adoptions.note_code(code_id.clone(), def);
     let creation = shared.store.create(NewRun {
         id: id.clone(),
         workflow: def.name.into(),
         version: def.version,
-        code: code_of(def),
+        code: code_id,
         digest,
         parent: parent.clone(),
         labels,
@@ -141,7 +143,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
                 workflow,
                 input,
                 parent,
-                needs: run_code(def),
+                needs: code,
                 lacks: None,
                 unwinding: None,
                 beginning: None,

@@ -13,7 +13,6 @@ use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 use crate::definition::def::WorkflowDef;
 use crate::definition::owned::Definition;
 use crate::engine::adopt::known::Adoptions;
-use crate::engine::code::codes_of;
 use crate::engine::lease_watch::LeaseWatch;
 use crate::engine::registry::Registry;
 use crate::run::claim::Run;
@@ -214,7 +213,7 @@ impl Inner {
 
     /// The codes of all workflows that this engine can advance, each once.
     pub(super) fn codes(&self) -> Vec<CodeId> {
-        codes_of(self.registry().all())
+        self.registry().codes()
     }
 
     pub(super) fn is_stopping(&self) -> bool {

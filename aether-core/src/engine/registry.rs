@@ -3,14 +3,20 @@
 //! Promise: every lookup of a workflow goes through [`Registry::find`]. Workflows of one name in one module are versions
 //! of one workflow, and no two of them share a number.
 
+use std::collections::BTreeSet;
+
 use crate::engine::build_error::BuildError;
+use crate::engine::code::code_of;
 use crate::run::program::RegisteredWorkflow;
 use crate::sched::HashMap;
+use crate::vocabulary::id::CodeId;
 
 /// The workflows of a program, by name.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     named: HashMap<&'static str, Vec<RegisteredWorkflow>>,
+    /// The codes of all of them, each once: every claim asks for them.
+    codes: BTreeSet<CodeId>,
 }
 
 impl Registry {
@@ -35,6 +41,7 @@ impl Registry {
         let named = self.named.entry(workflow.def.name).or_default();
         if !named.iter().any(|known| known.is_same(&workflow)) {
             named.push(workflow);
+            self.codes.insert(code_of(workflow.def));
         }
     }
 
@@ -82,6 +89,11 @@ impl Registry {
         let mut names: Vec<_> = self.named.keys().map(ToString::to_string).collect();
         names.sort_unstable();
         names
+    }
+
+    /// The codes of all workflows, each once.
+    pub(super) fn codes(&self) -> Vec<CodeId> {
+        self.codes.iter().cloned().collect()
     }
 
     /// All workflows with all their versions.

@@ -121,13 +121,19 @@ impl Engine {
     /// [`VerifyError`] naming the first command on which code and history differ, or the first unrecorded effect of a run
     /// that has ended.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, VerifyError> {
-        verified(&self.inner, run).await
+        let recorded = recorded(&self.inner, run).await?;
+        verified(&self.inner, run, recorded).await
     }
 }
 
-/// As [`Engine::verify`].
-pub(crate) async fn verified(inner: &Arc<Inner>, run: &RunId) -> Result<Verified, VerifyError> {
-    let Replayed { run: replayed, workflow, drive_end, unwinding, end } = replay(inner, run).await?;
+/// As [`Engine::verify`], of a journal that was read.
+pub(crate) async fn verified(
+    inner: &Arc<Inner>,
+    run: &RunId,
+    recorded: Read,
+) -> Result<Verified, VerifyError> {
+    let Replayed { run: replayed, workflow, drive_end, unwinding, end } =
+        replay(inner, run, recorded).await?;
     // The event with which the workflow ended; where steps were undone, the run's own end came later.
     let workflow_end = unwinding.as_ref().map(|(workflow_end, _)| workflow_end).or(end.as_ref());
     let cut_off = workflow_end.is_some_and(cuts_off);
@@ -245,14 +251,19 @@ pub(crate) struct Replayed {
     pub(super) end: Option<Event>,
 }
 
-/// Replays one run without executing anything.
-pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId) -> Result<Replayed, Fault> {
-    let frames = inner.shared.store.load(id, 0).await?;
+/// Reads the journal of one run.
+pub(crate) async fn recorded(inner: &Inner, id: &RunId) -> Result<Read, Fault> {
+    let store = &*inner.shared.store;
+    let frames = store.load(id, 0).await?;
     if frames.is_empty() {
         return Err(StoreError::UnknownRun { run: id.clone() }.into());
     }
-    let Read { created, code, next, generation, history, obligations, unwinding, end, .. } =
-        read(&*inner.shared.store, id, &frames).await?;
+    read(store, id, &frames).await
+}
+
+/// Replays what is recorded of one run, without executing anything.
+pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Result<Replayed, Fault> {
+    let Read { created, code, next, generation, history, obligations, unwinding, end, .. } = recorded;
     let Some(workflow) = inner.linked(&code) else {
         return Err(lacking(inner, id, &code));
     };

@@ -477,9 +477,7 @@ impl ChildCall<'_> {
                 Err(StepError::Rejected(run.failure(command, reason)).recorded())
             }
             ChildStart::ParentLost => return run.stop(run.lost(run.epoch)).await,
-            ChildStart::Runs if self.unawaited => Payload::encode(&self.child)
-                .map_err(|error| StepError::Unrecordable(run.failure(command, error)).recorded()),
-            ChildStart::Runs => answer_of(wait_for(run, command, children, self.child).await),
+            ChildStart::Runs => self.end_of(children).await,
         };
         commit(run, (command, self.site), self.workflow.def.name, answered, readable, None).await
     }
@@ -514,11 +512,19 @@ impl ChildCall<'_> {
         run.wait_for_frontier(command).await;
         let answered = match self.children {
             None => Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded()),
-            Some(_) if self.unawaited => Payload::encode(&self.child)
-                .map_err(|error| StepError::Unrecordable(run.failure(command, error)).recorded()),
-            Some(children) => answer_of(wait_for(run, command, children, self.child).await),
+            Some(children) => self.end_of(children).await,
         };
         commit(run, (command, self.site), self.workflow.def.name, answered, readable, None).await
+    }
+
+    /// The child's end where it is waited for, else its id.
+    async fn end_of(&self, children: &dyn Children) -> Answered {
+        let (run, command) = (self.run, self.command);
+        if self.unawaited {
+            let unrecordable = |error| StepError::Unrecordable(run.failure(command, error)).recorded();
+            return Payload::encode(&self.child).map_err(unrecordable);
+        }
+        answer_of(wait_for(run, command, children, self.child.clone()).await)
     }
 
     fn started(&self) -> NodeStarted {

@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::iter;
+
 use crate::engine::adopt::report::{CheckReport, RunCheck, RunVerdict};
 use crate::engine::adopt::trial::{Trial, try_run};
 use crate::engine::advance::launch::LOADS;
@@ -14,9 +17,8 @@ use crate::run::fault::Fault;
 use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
 use crate::store::records::RunRecord;
-use crate::vocabulary::contract::Status;
-use futures_util::StreamExt as _;
-use futures_util::stream::iter;
+use crate::vocabulary::id::CodeId;
+
 /// Runs that are listed at once.
 const PAGE: usize = 256;
 
@@ -39,33 +41,42 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn check(&self, filter: RunFilter) -> Result<CheckReport, StoreError> {
-        let store = &self.inner.shared.store;
         let mut report = CheckReport::default();
-        let (mut filter, mut left) = (filter.clone(), (filter.limit > 0).then_some(filter.limit));
-        loop {
-            filter.limit = left.map_or(PAGE, |left| left.min(PAGE));
-            let page = store.runs(filter.clone()).await?;
-            let (Some(last), is_last) = (page.last(), page.len() < filter.limit) else { return Ok(report) };
-            filter.after = Some(last.place);
-            left = left.map(|left| left - page.len());
-            let open = page.into_iter().filter(|record| !record.status.is_terminal());
-            let checks = iter(open).map(|record| check(&self.inner, record)).buffered(LOADS);
-            let checks: Vec<_> = checks.collect().await;
-            for run in checks {
-                report.add(run?);
-            }
-            if is_last || left == Some(0) {
-                return Ok(report);
-            }
+        check_open(&self.inner, filter, &[], |run| report.add(run)).await?;
+        Ok(report)
+    }
+}
+
+/// Tries the open runs of `filter`, a page at a time, without those that code in `left_out` recorded.
+pub(crate) async fn check_open(
+    inner: &Arc<Inner>,
+    mut filter: RunFilter,
+    left_out: &[CodeId],
+    mut found: impl FnMut(RunCheck),
+) -> Result<(), StoreError> {
+    let mut left = (filter.limit > 0).then_some(filter.limit);
+    loop {
+        filter.limit = left.map_or(PAGE, |left| left.min(PAGE));
+        let page = inner.shared.store.runs(filter.clone()).await?;
+        let (Some(last), is_last) = (page.last(), page.len() < filter.limit) else { return Ok(()) };
+        filter.after = Some(last.place);
+        left = left.map(|left| left - page.len());
+        let wanted = |record: &RunRecord| !record.status.is_terminal() && !left_out.contains(&record.code);
+        let tried = iter(page.into_iter().filter(wanted)).map(|record| check(inner, record));
+        let tried: Vec<_> = tried.buffered(LOADS).collect().await;
+        for run in tried {
+            found(run?);
+        }
+        if is_last || left == Some(0) {
+            return Ok(());
         }
     }
 }
 
 /// Tries one open run.
-pub(crate) async fn check(inner: &Arc<Inner>, record: RunRecord) -> Result<RunCheck, StoreError> {
+async fn check(inner: &Arc<Inner>, record: RunRecord) -> Result<RunCheck, StoreError> {
     let tried = try_run(inner, &record).await;
-    let RunRecord { id: run, workflow, code, parked, status, .. } = record;
-    debug_assert_ne!(status, Status::Completed);
+    let RunRecord { id: run, workflow, code, parked, .. } = record;
     let checked = |verdict, why: Option<&Fault>, recorded_by| {
         let (recorded, requested) = why.map_or((None, None), Fault::sides);
         let why = why.map(ToString::to_string);

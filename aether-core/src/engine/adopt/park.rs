@@ -68,10 +68,9 @@ pub(crate) async fn park(
         renews: None,
         ack,
     });
-    let closed = || (inner.shared.store.describe(), "it was closed".to_owned());
-    reply.await.map_err(|_dropped| {
-        let (store, reason) = closed();
-        StoreError::Unavailable { store, reason }
+    reply.await.map_err(|_dropped| StoreError::Unavailable {
+        store: inner.shared.store.describe(),
+        reason: "it was closed".into(),
     })??;
     inner.shared.observe(run, at, vec![event]);
     inner.adoptions.count_parked();

@@ -10,12 +10,11 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 
-use crate::engine::advance::load::{Read, lacking, read};
+use crate::engine::advance::load::{Read, lacking};
 use crate::engine::inner::Inner;
-use crate::engine::verify::{VerifyError, verified};
+use crate::engine::verify::{VerifyError, recorded, verified};
 use crate::run::fault::Fault;
 use crate::sched::spawn;
-use crate::store::error::StoreError;
 use crate::store::records::RunRecord;
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::failure::panic_message;
@@ -51,12 +50,8 @@ fn lacks_undo(inner: &Inner, run: &RunId, recorded: &Read) -> Option<Fault> {
 /// # Errors
 /// A fault that says nothing of the code: the store failed, or the journal is damaged.
 pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Trial, Fault> {
-    let (store, run) = (&*inner.shared.store, &record.id);
-    let frames = store.load(run, 0).await?;
-    if frames.is_empty() {
-        return Err(StoreError::UnknownRun { run: run.clone() }.into());
-    }
-    let recorded: Read = read(store, run, &frames).await?;
+    let run = &record.id;
+    let recorded = recorded(inner, run).await?;
     let (position, needs) = (recorded.next, Some(recorded.code.clone()));
     let found = |misfit| Ok(Trial { position, needs, misfit });
     if inner.linked(&recorded.code).is_none() {
@@ -67,10 +62,11 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
     if recorded.unwinding.is_some() || recorded.end.is_some() {
         return found(lacks_undo(inner, run, &recorded));
     }
+    let workflow = recorded.created.workflow.clone();
     // A task of its own: trials of several runs use all threads.
     let replay = AssertUnwindSafe({
         let (inner, run) = (Arc::clone(inner), run.clone());
-        async move { verified(&inner, &run).await }
+        async move { verified(&inner, &run, recorded).await }
     });
     let limit = inner.shared.environment.sleep(LONGEST);
     let mut replay = spawn(replay.catch_unwind());
@@ -84,7 +80,6 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
     match tried {
         Ok(Ok(Ok(_))) => found(None),
         Ok(Ok(Err(VerifyError::Panicked { run, message }))) => {
-            let workflow = recorded.created.workflow.clone();
             found(Some(Fault::PanickedInReplay { run, workflow, message }))
         }
         Ok(Ok(Err(VerifyError::Fault(fault)))) if fault.needs_other_code() => found(Some(fault)),

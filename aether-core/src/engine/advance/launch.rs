@@ -43,8 +43,8 @@ use crate::vocabulary::payload::PayloadError;
 pub(crate) const LOADS: usize = 8;
 /// Wait before a run is claimed again whose store failed.
 const AFTER_FAULT: Duration = Duration::from_secs(5);
-/// Wait before a run is claimed again that does not fit this program.
-const AFTER_DIVERGENCE: Duration = Duration::from_secs(60);
+/// Wait before a run is claimed again that stopped for another reason than its code or its store.
+const AFTER_STOP: Duration = Duration::from_secs(60);
 /// Longest wait between two tries to release a run.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -114,7 +114,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     }
     let span = log::run_span(&run);
     let task = spawn({
-        let (inner, run, recorded_by) = (Arc::clone(inner), Arc::clone(&run), needs.clone());
+        let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
         let advanced = async move {
             log::begun(&run, events);
             let children = Some(Arc::clone(&inner.children));
@@ -156,7 +156,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
                     let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
                     // As in `conclude`: what is on its way to the store arrives first.
                     let _flushed_or_failed = run.watermark().reached(run.next()).await;
-                    stop_run(&inner, &run, fault, &recorded_by).await;
+                    stop_run(&inner, &run, fault, &needs).await;
                     None
                 }
             };
@@ -280,7 +280,7 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
     let wake_at = match &fault {
         Fault::ShutDown { .. } | Fault::Append(AppendError::AskedToEnd { .. }) => now,
         Fault::Append(_) | Fault::Store(_) => later(now, AFTER_FAULT),
-        _ => later(now, AFTER_DIVERGENCE),
+        _ => later(now, AFTER_STOP),
     };
     match &fault {
         Fault::ShutDown { .. } | Fault::Append(AppendError::AskedToEnd { .. }) => {
