@@ -33,6 +33,7 @@ mod own_tables;
 mod patience;
 mod recordings;
 mod renewal;
+mod reservations;
 mod retries;
 mod schedules;
 mod seeds;
