@@ -280,3 +280,12 @@ pub(crate) const RENEW_RUN: &str = "
 UPDATE runs r SET workflow = $3::text, version = $4::int8, ending = (SELECT i.seq FROM inbox i
     WHERE i.shard = r.shard AND i.run = r.id AND i.seq = r.ending AND i.consumed IS NULL)
 WHERE shard = $1::int2 AND id = $2::text";
+
+/// Ledger rows of a fork. One whose key or business key is taken is left out.
+pub(crate) fn copy_ledger() -> String {
+    let columns = Acquires::COLUMNS;
+    let names: Vec<_> = columns.iter().map(|(name, _)| *name).filter(|name| *name != "no").collect();
+    let names = names.join(", ");
+    let rows = arrays("k", columns, &mut 1);
+    format!("INSERT INTO ledger({names}) SELECT {names} FROM {rows} WHERE no >= 0 ON CONFLICT DO NOTHING")
+}
