@@ -117,12 +117,12 @@ impl Claims {
         wanted.collect()
     }
 
-    /// They were looked for. A claim is one transaction, so that one which was found needs no further look, nor does one
+    /// `tokens` were looked for. A claim is one transaction, so that one which was found needs no further look, nor does one
     /// that was lost for longer than `late`: then its statement cannot be under way any more.
-    pub(crate) fn looked_for(&self, tokens: &[String], found: bool, late: Duration) {
+    pub(crate) fn looked_for(&self, tokens: &[String], found: &[String], late: Duration) {
         self.open().retain(|claim| {
-            let is_over = claim.lost.is_some_and(|lost| lost.elapsed() > late);
-            !tokens.contains(&claim.token) || !(is_over || (found && tokens.len() == 1))
+            let is_late = claim.lost.is_some_and(|lost| lost.elapsed() > late);
+            !found.contains(&claim.token) && !(is_late && tokens.contains(&claim.token))
         });
     }
 
@@ -181,9 +181,9 @@ mod tests {
         assert_eq!(claims.lost_of(&worker, now), [token.clone()]);
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "looked for a moment ago");
         let tokens = [token];
-        claims.looked_for(&tokens, false, LOOK);
+        claims.looked_for(&tokens, &[], LOOK);
         assert_eq!(claims.lost_of(&worker, now + LOOK), tokens, "it may still be under way");
-        claims.looked_for(&tokens, true, LOOK);
+        claims.looked_for(&tokens, &tokens, LOOK);
         assert_eq!(claims.lost_of(&worker, now + LOOK * 3), [""; 0]);
     }
 

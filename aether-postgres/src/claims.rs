@@ -8,7 +8,6 @@
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use aether_core::id::{CodeId, RunId, WorkerId};
@@ -104,7 +103,7 @@ static CLAIM_NAMED: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, NAMED
 /// Runs of a worker whose newest frame is a fence with one of these tokens: what claims got whose answers were lost.
 static OF_TOKENS: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {OWN}, l.at, l.position + l.count, l.epoch, r.created_at, former.worker
+        "SELECT {OWN}, l.at, l.position + l.count, l.epoch, r.created_at, former.worker, l.events
         FROM runs r CROSS JOIN LATERAL (SELECT j.* FROM journal j WHERE j.shard = r.shard AND j.run = r.id
             ORDER BY j.frame DESC LIMIT 1) l
         LEFT JOIN LATERAL (SELECT t.worker FROM lost t WHERE t.shard = r.shard AND t.run = r.id
@@ -127,6 +126,17 @@ fn leases(rows: &[Row]) -> Result<Vec<Lease>, OpError> {
         Ok(Lease { run: record(row)?, taken_from: former.map(WorkerId::from) })
     };
     rows.iter().map(lease).collect()
+}
+
+/// What claims of `worker` with one of these tokens got, and their tokens.
+async fn of_tokens(
+    conn: &Connection,
+    worker: &WorkerId,
+    tokens: &[String],
+) -> Result<(Vec<Lease>, Vec<String>), OpError> {
+    let rows = conn.query(OF_TOKENS.as_str(), &[&worker.as_str(), &tokens]).await?;
+    let found = rows.iter().map(|row| get(row, COLUMNS + 1)).collect::<Result<_, _>>()?;
+    Ok((leases(&rows)?, found))
 }
 
 impl Database {
@@ -166,12 +176,12 @@ impl Database {
         let (low, is_full) = self.claims.low_water(Instant::now());
         let since = Instant::now();
         let params: [Param<'_>; 4] = [&codes, &now, &low, &number(limit)];
-        let leases = self.claim_with(&CLAIM_DUE, &request.worker, &params).await?;
+        let (leases, due) = self.claim_with(&CLAIM_DUE, &request.worker, &params).await?;
         if is_full {
             self.claims.looked(since.elapsed());
         }
-        if let Some(last) = leases.last().and_then(|lease| lease.run.wake_at) {
-            self.claims.claimed(row::micros(last));
+        if let Some(due) = due {
+            self.claims.claimed(due);
         }
         if leases.is_empty() && is_full && self.claims.may_tidy(Instant::now()) {
             self.tidy(&codes, now).await?;
@@ -191,7 +201,7 @@ impl Database {
         for _ in 0..64 {
             let wanted = number(limit.saturating_sub(got.len()));
             let params: [Param<'_>; 4] = [&codes, &now, &i64::MIN, &wanted];
-            got.extend(self.claim_with(&CLAIM_DUE_UNLOCKED, &request.worker, &params).await?);
+            got.extend(self.claim_with(&CLAIM_DUE_UNLOCKED, &request.worker, &params).await?.0);
             if got.len() >= limit {
                 break;
             }
@@ -207,7 +217,7 @@ impl Database {
         let (workers, renewals) = silent(&request.silent);
         let (codes, now) = (distinct(&request.codes), row::micros(request.now));
         let params: [Param<'_>; 5] = [&workers, &renewals, &codes, &now, &number(limit)];
-        self.claim_with(&CLAIM_TAKEN_OVER, &request.worker, &params).await
+        Ok(self.claim_with(&CLAIM_TAKEN_OVER, &request.worker, &params).await?.0)
     }
 
     async fn claim_named(
@@ -221,29 +231,32 @@ impl Database {
         let ids: Vec<_> = runs.iter().map(RunId::as_str).collect();
         let codes = distinct(&request.codes);
         let params: [Param<'_>; 6] = [&workers, &renewals, &shards, &ids, &codes, &any];
-        self.claim_with(&CLAIM_NAMED, &request.worker, &params).await
+        Ok(self.claim_with(&CLAIM_NAMED, &request.worker, &params).await?.0)
     }
 
-    /// One claim, made again after an error only when it is known to have got nothing.
+    /// One claim, made again after an error only when it is known to have got nothing. Also gives when the last of its runs
+    /// was due.
     async fn claim_with(
         &self,
         sql: &str,
         worker: &WorkerId,
         params: &[Param<'_>],
-    ) -> Result<Vec<Lease>, StoreError> {
+    ) -> Result<(Vec<Lease>, Option<i64>), StoreError> {
         // Kept as lost until the answer is here: the caller may stop waiting for it at any moment.
         let claim = self.claims.begin(worker);
         let token = claim.token();
         let answer = ask!(self, Again::Harmless, |conn| {
                 if claim.was_tried() {
-                    let found = of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
+                    let (found, _) = of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
                     if !found.is_empty() {
-                        return Ok(found);
+                        return Ok((found, None));
                     }
                 }
                 let name = worker.as_str();
                 let params: Vec<Param<'_>> = [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
-                leases(&conn.query(sql, &params).await?)
+                let rows = conn.query(sql, &params).await?;
+                let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
+                Ok((leases(&rows)?, due))
             })?;
         claim.answered();
         Ok(answer)
@@ -255,10 +268,10 @@ impl Database {
         if tokens.is_empty() {
             return Ok(Vec::new());
         }
-        let found =
+        let (leases, found) =
             ask!(self, Again::Harmless, |conn| of_tokens(conn, worker, &tokens).await)?;
-        self.claims.looked_for(&tokens, !found.is_empty(), self.late());
-        Ok(found)
+        self.claims.looked_for(&tokens, &found, self.late());
+        Ok(leases)
     }
 
     /// How long after its connection broke a statement may still be carried out.
@@ -266,10 +279,6 @@ impl Database {
         let limit = self.options.statement_timeout.max(std::time::Duration::from_secs(1));
         limit + self.options.lock_timeout
     }
-}
-
-async fn of_tokens(conn: &Connection, worker: &WorkerId, tokens: &[String]) -> Result<Vec<Lease>, OpError> {
-    leases(&conn.query(OF_TOKENS.as_str(), &[&worker.as_str(), &tokens]).await?)
 }
 
 /// Each code once.

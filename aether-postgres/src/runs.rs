@@ -30,9 +30,9 @@ const BESIDE_FROM: &str = "LEFT JOIN LATERAL (SELECT l.at, l.position + l.count 
      WHERE l.shard = r.shard AND l.run = r.id ORDER BY l.frame DESC LIMIT 1) j ON true \
      LEFT JOIN due d ON d.shard = r.shard AND d.run = r.id";
 
-/// The select list and the tables of whole records: `from` names the runs, as `runs r`.
-pub(crate) fn select(from: &str) -> String {
-    format!("SELECT {OWN}, {BESIDE} FROM {from} {BESIDE_FROM}")
+/// The select list and the tables of whole records: `from` names the runs, as `runs r`; `more` columns may follow.
+pub(crate) fn select(more: &str, from: &str) -> String {
+    format!("SELECT {OWN}, {BESIDE}{more} FROM {from} {BESIDE_FROM}")
 }
 
 /// Reads the columns of [`select`].
@@ -54,6 +54,7 @@ pub(crate) fn record(row: &Row) -> Result<RunRecord, OpError> {
         created_at: row::time(get(row, 8)?)?,
         owner: get::<Option<String>>(row, 9)?.map(row::worker_id),
         labels: row::labels(get(row, 10)?)?,
+        traceparent: get(row, 11)?,
         place: Cursor::new(row::nat(get(row, 12)?, "place")?),
         updated_at: row::time(at)?,
         next: row::nat(next, "position")?,
@@ -86,7 +87,7 @@ fn readable(rows: &[Row]) -> Vec<RunRecord> {
 impl Database {
     /// One run.
     pub(crate) async fn run_record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
-        let sql = select("runs r") + " WHERE r.shard = $1::int2 AND r.id = $2::text";
+        let sql = select("", "runs r") + " WHERE r.shard = $1::int2 AND r.id = $2::text";
         ask!(self, Again::Harmless, |conn| {
             let found = conn.query_opt(&sql, &[&shard(run.as_str()), &run.as_str()]).await?;
             found.as_ref().map(record).transpose()
@@ -97,7 +98,7 @@ impl Database {
     pub(crate) async fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
         let query = Query::list(filter);
         let from = format!("({}) c JOIN runs r ON r.shard = c.shard AND r.id = c.id", query.sql);
-        let sql = format!("{} ORDER BY r.place DESC", select(&from));
+        let sql = format!("{} ORDER BY r.place DESC", select("", &from));
         ask!(self, Again::Harmless, |conn| {
             conn.query(&sql, &query.values.params()).await?.iter().map(record).collect()
         })
@@ -168,7 +169,7 @@ static FOREIGN_OPEN: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
             (SELECT p.shard, p.id, p.place FROM runs p
                 WHERE p.parked AND p.code = ANY($1) AND p.status < 3 AND p.place > $2 ORDER BY p.place LIMIT $3)) c
         ORDER BY c.place LIMIT $3) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
-    format!("WITH RECURSIVE {} {} ORDER BY r.place", codes_in("runs", "f.status < 3"), select(found))
+    format!("WITH RECURSIVE {} {} ORDER BY r.place", codes_in("runs", "f.status < 3"), select("", found))
 });
 
 /// As [`FOREIGN_OPEN`], by what is due, and by what silent workers hold.
@@ -188,7 +189,7 @@ static FOREIGN_DUE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
             WHERE coalesce(w.renewals, 0) = s.renewals AND (q.wake_at IS NULL OR q.wake_at <= $4)
                 AND o.status < 3 AND NOT o.parked AND o.code <> ALL($1) AND o.place > $2) c
         ORDER BY c.place LIMIT $3::int8) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
-    let sql = format!("WITH RECURSIVE {} {} ORDER BY r.place", codes_in("due", "true"), select(found));
+    let sql = format!("WITH RECURSIVE {} {} ORDER BY r.place", codes_in("due", "true"), select("", found));
     // Whatever is listed here is due: a run that a dead worker had suspended and kept, too.
     sql.replacen(BESIDE, "j.at, j.next, j.epoch, coalesce(d.wake_at, r.created_at)", 1)
 });

@@ -209,6 +209,7 @@ CREATE TABLE lost(
     epoch  int8 NOT NULL,
     PRIMARY KEY(worker, shard, run, epoch)
 );
+CREATE INDEX lost_run ON lost(shard, run);
 
 CREATE TABLE schedules(
     name     text COLLATE "C" NOT NULL PRIMARY KEY,
