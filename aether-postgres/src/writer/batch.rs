@@ -4,13 +4,14 @@
 //! change twice is folded: a statement sees the rows as they were before it.
 
 use std::collections::BTreeMap;
-
-use aether_core::id::RunId;
-use aether_core::journal::{CHAIN_START, Frame, chain};
-use aether_core::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate, STORE_WIDE};
-use aether_core::store::{Append, CodeChange, NewRun, StoreError, WaitChange};
-use aether_core::contract::Status;
 use std::time::Instant;
+
+use aether_core::contract::Status;
+use aether_core::id::{Epoch, Position, RunId};
+use aether_core::journal::{CHAIN_START, Frame, chain};
+use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, STORE_WIDE};
+use aether_core::store::{Ack, Append, CodeChange, NewRun, Renewal, StatusChange, StoreError, WaitChange};
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::clock::PlaceClock;
@@ -20,10 +21,67 @@ use crate::shard::shard;
 use crate::writer::Head;
 use crate::writer::sql::{ENDS, Parts, RUNS, WAITS};
 
+/// An [`Append`] without a unit of work, which could not be shared between threads.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) run: RunId,
+    pub(crate) epoch: Epoch,
+    pub(crate) expected: Position,
+    pub(crate) at: Timestamp,
+    pub(crate) frame: Frame,
+    pub(crate) acquire: Option<Acquire>,
+    pub(crate) ledger: Vec<LedgerUpdate>,
+    pub(crate) status: Option<StatusChange>,
+    pub(crate) consumed: Vec<u64>,
+    pub(crate) waits: Vec<WaitChange>,
+    pub(crate) code: Option<CodeChange>,
+    pub(crate) unless_asked_to_end: bool,
+    pub(crate) renews: Option<Renewal>,
+    pub(crate) ack: Ack,
+}
+
+impl From<Append> for Write {
+    fn from(append: Append) -> Self {
+        let Append {
+            run,
+            epoch,
+            expected,
+            at,
+            frame,
+            work: _,
+            acquire,
+            ledger,
+            status,
+            consumed,
+            waits,
+            code,
+            unless_asked_to_end,
+            renews,
+            ack,
+        } = append;
+        Self {
+            run,
+            epoch,
+            expected,
+            at,
+            frame,
+            acquire,
+            ledger,
+            status,
+            consumed,
+            waits,
+            code,
+            unless_asked_to_end,
+            renews,
+            ack,
+        }
+    }
+}
+
 /// An append on its way.
 #[derive(Debug)]
 pub(crate) struct Item {
-    pub(crate) append: Box<Append>,
+    pub(crate) append: Box<Write>,
     /// The row that has its key: `otherwise` is written instead of its frame.
     pub(crate) taken: Option<Box<LedgerEntry>>,
     /// The numbers under which its frame may have been written by a statement whose answer was lost.
@@ -33,7 +91,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    pub(crate) fn new(append: Box<Append>) -> Self {
+    pub(crate) fn new(append: Box<Write>) -> Self {
         Self { append, taken: None, lost: Vec::new(), refusals: 0 }
     }
 
@@ -389,7 +447,7 @@ impl<'a> CreateArrays<'a> {
             new.parent.as_ref().map(RunId::as_str),
             at,
             serde_json::to_string(&new.labels).unwrap_or_default(),
-            None,
+            new.traceparent.as_deref(),
             i64::from(owned),
             new.owner.as_ref().map(|owner| owner.as_str()),
             i64::from(new.frame.count),
@@ -512,7 +570,7 @@ impl<'a> Arrays<'a> {
         );
     }
 
-    fn acquire(&mut self, no: i64, group: &'a Group, entry: &'a LedgerEntry, append: &Append) {
+    fn acquire(&mut self, no: i64, group: &'a Group, entry: &'a LedgerEntry, append: &Write) {
         let business_key = entry.business_key.as_deref();
         self.acquires.push(
             no,
@@ -543,7 +601,7 @@ impl<'a> Arrays<'a> {
         no: i64,
         group: &'a Group,
         update: &'a LedgerUpdate,
-        append: &Append,
+        append: &Write,
         (acquired, settled): (usize, usize),
     ) {
         let key = update.key.as_str();
@@ -582,7 +640,7 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    fn change(&mut self, no: i64, group: &'a Group, append: &'a Append) {
+    fn change(&mut self, no: i64, group: &'a Group, append: &'a Write) {
         if append.status.is_none() && append.code.is_none() && !append.unless_asked_to_end {
             return;
         }
