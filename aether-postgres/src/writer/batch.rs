@@ -235,14 +235,6 @@ macro_rules! columns {
                 $(self.$column.push($column);)+
             }
 
-            pub(crate) fn len(&self) -> usize {
-                self.run.len()
-            }
-
-            pub(crate) fn is_empty(&self) -> bool {
-                self.run.is_empty()
-            }
-
             pub(crate) fn params<'p>(&'p self, params: &mut Vec<Param<'p>>) {
                 $(params.push(&self.$column);)+
             }
@@ -463,7 +455,7 @@ impl<'a> CreateArrays<'a> {
 
     /// Whether any of the runs has labels.
     pub(crate) fn labelled(&self) -> bool {
-        !self.labels.is_empty()
+        !self.labels.run.is_empty()
     }
 
     pub(crate) fn params(&self) -> Vec<Param<'_>> {
@@ -514,8 +506,8 @@ impl<'a> Arrays<'a> {
         let Some(first) = group.items.first() else { return };
         let (epoch, expected) = (row::int(first.append.epoch), row::int(first.append.expected));
         self.groups.push(no, shard, run, epoch, head.frame, expected);
-        let acquired = self.acquires.len();
-        let settled = self.settles.len();
+        let acquired = self.acquires.run.len();
+        let settled = self.settles.run.len();
         let mut waits: BTreeMap<&str, &'a WaitChange> = BTreeMap::new();
         for item in &group.items {
             let append = &*item.append;
@@ -705,13 +697,13 @@ impl<'a> Arrays<'a> {
     pub(crate) fn parts(&self) -> Parts {
         let within = |(key, store_wide): (&Option<&str>, &bool)| key.is_some() && !store_wide;
         Parts {
-            acquires: !self.acquires.is_empty(),
+            acquires: !self.acquires.run.is_empty(),
             business: self.acquires.business_key.iter().zip(&self.acquires.store_wide).any(within),
-            settles: !self.settles.is_empty(),
-            changes: !self.changes.is_empty(),
-            consumes: !self.consumes.is_empty(),
-            opens: !self.opens.is_empty(),
-            closes: !self.closes.is_empty(),
+            settles: !self.settles.run.is_empty(),
+            changes: !self.changes.run.is_empty(),
+            consumes: !self.consumes.run.is_empty(),
+            opens: !self.opens.run.is_empty(),
+            closes: !self.closes.run.is_empty(),
         }
     }
 
