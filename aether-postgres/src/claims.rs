@@ -96,9 +96,9 @@ fn claim_sql(candidates: &[&str]) -> String {
     )
 }
 
-static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
+pub(crate) static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
 static CLAIM_DUE_UNLOCKED: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE_UNLOCKED]));
-static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, TAKEN_OVER]));
+pub(crate) static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, TAKEN_OVER]));
 static CLAIM_NAMED: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, NAMED]));
 
 /// Runs of a worker whose newest frame is a fence with one of these tokens: what claims got whose answers were lost.
