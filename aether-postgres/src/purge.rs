@@ -115,7 +115,7 @@ impl Database {
         })
     }
 
-    async fn delete(&self, run: &RunId, place: i64) -> Result<Purged, StoreError> {
+    pub(crate) async fn delete(&self, run: &RunId, place: i64) -> Result<Purged, StoreError> {
         let tried = AtomicBool::new(false);
         let of = shard(run.as_str());
         ask!(self, Again::Harmless, |conn| {
