@@ -32,6 +32,8 @@ pub async fn created_with_an_owner(store: &Arc<dyn Store>) {
         wake_at: Some(at(0)),
         labels: Labels::default(),
         place: found.place,
+        terms: Default::default(),
+        queue: Default::default(),
     };
     assert_eq!(found, expected);
     let frames = store.load(&run_id("a"), 0).await.unwrap();
