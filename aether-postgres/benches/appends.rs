@@ -92,6 +92,7 @@ impl Drive<'_> {
             at: Timestamp::UNIX_EPOCH,
             owner: Some("me".to_owned().into()),
             parent_epoch: None,
+            terms: Default::default(),
         };
         let since = Instant::now();
         assert_eq!(self.store.create(new).await.unwrap(), Created::New);
@@ -125,13 +126,21 @@ impl Drive<'_> {
             if tool {
                 let entry = self.entry(step);
                 let (status, result) = (LedgerStatus::Succeeded, Some(Payload::null()));
-                ledger.push(LedgerUpdate { key: entry.key.clone(), status, result, error: None, committed: true });
+                ledger.push(LedgerUpdate {
+                    key: entry.key.clone(),
+                    status,
+                    result,
+                    error: None,
+                    committed: true,
+                });
                 let otherwise = frame("refused", self.next, 300);
-                self.awaited("intent", 300, |append| append.acquire = Some(Acquire { entry, otherwise })).await;
+                self.awaited("intent", 300, |append| append.acquire = Some(Acquire { entry, otherwise }))
+                    .await;
             }
             self.silent("outcome", 500, |append| append.ledger = ledger);
         }
-        let status = StatusChange { status: Status::Completed, wake_at: None, release: true, seen: 0, notify: None };
+        let status =
+            StatusChange { status: Status::Completed, wake_at: None, release: true, seen: 0, notify: None };
         self.awaited("completed", 200, |append| append.status = Some(status)).await;
         self.times
     }

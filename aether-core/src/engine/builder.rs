@@ -591,6 +591,7 @@ impl EngineBuilder {
             cells: Mutex::default(),
             wake_scheduler: Notify::new(),
             wake_ticking: Arc::new(Notify::new()),
+            wake_gathering: Arc::new(Notify::new()),
             stopping: false.into(),
             admission: Arc::default(),
             loading: 0.into(),

@@ -71,6 +71,8 @@ pub(crate) struct Inner {
     pub(super) wake_scheduler: Notify,
     /// Wakes the task that looks for ticks of schedules.
     pub(super) wake_ticking: Arc<Notify>,
+    /// Wakes the task that completes keyed starts.
+    pub(super) wake_gathering: Arc<Notify>,
     pub(super) stopping: AtomicBool,
     /// Read-locked by every claim and creation until its runs are launched or released; a shutdown write-locks it, and
     /// so waits for those under way.
@@ -134,6 +136,7 @@ impl Drop for Guard {
         self.inner.stopping.store(true, Ordering::Release);
         self.inner.wake_scheduler.notify_one();
         self.inner.wake_ticking.notify_one();
+        self.inner.wake_gathering.notify_one();
     }
 }
 

@@ -12,6 +12,8 @@ mod client;
 
 mod start;
 
+mod queued_start;
+
 mod started_as;
 
 mod handle;
@@ -19,6 +21,10 @@ mod handle;
 mod operate;
 
 mod waits;
+
+mod dead_letters;
+
+mod limits;
 
 mod decide;
 
@@ -45,9 +51,11 @@ mod decide_error;
 mod defaults;
 mod heal;
 mod keeper;
+mod keyed;
 mod lease_watch;
 pub(crate) mod needs;
 mod prepare;
+mod queue_options;
 mod registry;
 mod same_input;
 mod traceparent;
@@ -60,11 +68,14 @@ pub use adopt::unfit::OnUnfit;
 pub use build_error::{BuildError, PrepareError};
 pub use builder::EngineBuilder;
 pub use changes::{ChangeAdvice, ChangePlace, ChangeReport, RunGroup, VersionUse};
+pub use dead_letters::{DeadLetter, DeadLetterCause};
 pub use decide_error::{DecideError, NamedWait};
 pub use defaults::Defaults;
 pub use forks::{ForkError, ForkPlan, ForkReport, ForkRun, OpenOrigin, PlannedFork};
 pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
+pub use keyed::{KeyError, Singleton};
+pub use limits::QueueLimits;
 pub use needs::{EffectNeed, MissingNeed};
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use schedules::{NewSchedule, Schedule, ScheduleError};

@@ -13,6 +13,7 @@ use crate::engine::advance::launch::{launch_claimed, release_run, remove_active}
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, now, whole};
 use crate::engine::keeper::Keeper;
+use crate::engine::keyed::due::complete_starts;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
@@ -30,6 +31,8 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
     spawn(schedule(Arc::clone(inner), keeper));
     if inner.settings.advances {
         spawn(adopt(Arc::downgrade(inner)));
+        let environment = Arc::clone(&inner.shared.environment);
+        spawn(complete_starts(Arc::downgrade(inner), environment, inner.settings.poll));
     }
     spawn(look_into_inboxes(
         Arc::downgrade(inner),
@@ -180,6 +183,7 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     };
     inner.wake_scheduler.notify_one();
     inner.wake_ticking.notify_one();
+    inner.wake_gathering.notify_one();
     let mut ends: Vec<BoxFuture<'_, ()>> = Vec::new();
     for (run, task) in active {
         // 2. Every run is asked to stop before the first one is waited for. Its task ends when nothing is in flight, and

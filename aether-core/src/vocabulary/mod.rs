@@ -15,4 +15,5 @@ pub mod limits;
 pub(crate) mod net;
 pub mod outcome;
 pub mod payload;
+pub mod queue;
 pub mod waiting;

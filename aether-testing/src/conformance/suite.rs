@@ -46,7 +46,8 @@ impl Fixture {
 /// # Panics
 /// When the store breaks the rule.
 pub fn check(factory: impl AsyncFnOnce() -> Fixture, rule: impl AsyncFnOnce(&Arc<dyn Store>)) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
     runtime.block_on(async {
         let fixture = factory().await;
         rule(&fixture.store).await;
@@ -77,6 +78,11 @@ macro_rules! store_suite {
                 a_refused_append_leaves_its_batch_alone, nothing_follows_a_refused_append,
                 a_refused_append_leaves_nothing_behind, loading_starts_at_a_position, pages_make_up_the_journal, the_last_frame_is_the_newest,
                 an_append_without_events_changes_the_rest, silent_appends_move_the_tail;
+            queues: a_queued_run_waits_for_a_turn, priority_ages, keys_take_turns, idle_keys_save_nothing_up,
+                running_is_limited_by_pattern, limits_change_at_run_time, starts_are_limited_in_time,
+                open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
+                a_run_can_begin_later, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
+                keyed_starts_are_swapped, a_purged_run_leaves_its_queue;
             waits: waits_are_listed_until_they_are_closed, a_wait_keeps_its_place, a_refused_append_lists_nothing,
                 waits_are_filtered_and_paged, a_purged_run_is_not_listed, a_list_is_made_for_a_position;
             ledger: a_key_is_granted_once, a_business_key_is_held_against_other_keys,

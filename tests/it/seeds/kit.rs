@@ -357,6 +357,7 @@ impl Hand {
             at: past(),
             owner: Some(WorkerId::from("hand".to_owned())),
             parent_epoch: None,
+            terms: Default::default(),
         };
         // Held until it is let go: no engine takes it up meanwhile.
         store.renew(&WorkerId::from("hand".to_owned()), Duration::MAX, Vec::new()).await.unwrap();
@@ -451,6 +452,7 @@ pub(crate) fn created(workflow: &str, input: &str) -> Event {
         parent: None,
         labels: Default::default(),
         forked_from: None,
+        terms: Default::default(),
     }
     .into()
 }

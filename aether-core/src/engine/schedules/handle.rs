@@ -16,6 +16,7 @@ use crate::run::program::RegisteredWorkflow;
 use crate::store::records::Created;
 use crate::store::schedules::{ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick};
 use crate::vocabulary::id::RunId;
+use crate::vocabulary::queue::StartTerms;
 
 /// A schedule that is declared. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -219,6 +220,7 @@ pub(super) async fn start(
         labels: labels.clone(),
         traceparent: None,
         parent_epoch: None,
+        terms: StartTerms::default(),
         unique: false,
     };
     let Created::Existing(existing) = create_run(inner, new, None).await? else { return Ok((id, true)) };

@@ -84,6 +84,7 @@ impl Place {
             at: Timestamp::UNIX_EPOCH,
             owner: Some("first".to_owned().into()),
             parent_epoch: None,
+            terms: Default::default(),
         };
         self.store.create(new).await.unwrap();
     }
