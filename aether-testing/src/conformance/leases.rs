@@ -214,7 +214,7 @@ pub async fn an_ended_run_is_let_go(store: &Arc<dyn Store>) {
 /// was not acknowledged by then may be either.
 pub async fn a_taken_over_worker_is_fenced(store: &Arc<dyn Store>) {
     let mut old = Hand::create(store, "a").await;
-    old.silent(|_| {});
+    old.append(|_| {}).await.unwrap();
     let lease = &store.claim(takeover("w", 60, "first", 0)).await.unwrap()[0];
     let next = lease.run.next;
     assert!(matches!((next, lease.run.epoch), (1 | 2, 2)), "{lease:?}");
