@@ -9,7 +9,6 @@
 //! caller that sends the same message at the same microsecond may be told that, too, where the message is there once.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_postgres::Row;
@@ -19,7 +18,7 @@ use aether_core::store::{Cursor, END_REQUESTS, Message, RunRecord, Sent, StoreEr
 
 use crate::connection::Param;
 use crate::database::{Again, Database, ask};
-use crate::error::OpError;
+use crate::error::{LostAnswer, OpError};
 use crate::row::{self, get};
 use crate::runs::{COLUMNS, limit, record, select};
 use crate::shard::shard;
@@ -66,16 +65,19 @@ const UNREAD_HELD: &str = "SELECT r.id, m.seq FROM runs r
 
 /// One step through the index of unread messages for each run that has some; runs without cost nothing.
 static UNREAD_WAITING: LazyLock<String> = LazyLock::new(|| {
-    let from = "u JOIN runs r ON r.shard = u.shard AND r.id = u.run
-        CROSS JOIN LATERAL (SELECT i.seq FROM inbox i WHERE i.shard = u.shard AND i.run = u.run
+    let from = "found c JOIN runs r ON r.shard = c.shard AND r.id = c.run
+        CROSS JOIN LATERAL (SELECT i.seq FROM inbox i WHERE i.shard = c.shard AND i.run = c.run
             AND i.consumed IS NULL ORDER BY i.shard DESC, i.run DESC, i.seq DESC LIMIT 1) m";
     format!(
         "WITH RECURSIVE u(shard, run) AS (
             (SELECT i.shard, i.run FROM inbox i WHERE i.consumed IS NULL ORDER BY i.shard, i.run, i.seq LIMIT 1)
             UNION ALL SELECT n.shard, n.run FROM u CROSS JOIN LATERAL (SELECT i.shard, i.run FROM inbox i
                 WHERE i.consumed IS NULL AND (i.shard, i.run) > (u.shard, u.run)
-                ORDER BY i.shard, i.run, i.seq LIMIT 1) n)
-        {} WHERE r.status = 2 AND r.owner IS NULL AND r.place < $1::int8 ORDER BY r.place DESC LIMIT $2::int8",
+                ORDER BY i.shard, i.run, i.seq LIMIT 1) n),
+        found AS MATERIALIZED (SELECT u.shard, u.run, r.place FROM u
+            CROSS JOIN LATERAL (SELECT o.* FROM runs o WHERE o.shard = u.shard AND o.id = u.run OFFSET 0) r
+            WHERE r.status = 2 AND r.owner IS NULL AND r.place < $1::int8 ORDER BY r.place DESC LIMIT $2::int8)
+        {} ORDER BY c.place DESC",
         select(", m.seq", from)
     )
 });
@@ -104,10 +106,9 @@ impl Database {
         let at = row::micros(message.at);
         let is_request = END_REQUESTS.contains(&message.topic.as_str());
         let sql = if is_request { &SEND_END_REQUEST } else { &SEND };
-        let tried = AtomicBool::new(false);
+        let lost = LostAnswer::default();
         let _alone = self.doors.enter(of).await;
         ask!(self, Again::Harmless, |conn| {
-            let again = tried.swap(true, Ordering::Relaxed);
             let params: [Param<'_>; 6] = [
                 &of,
                 &run.as_str(),
@@ -116,11 +117,11 @@ impl Database {
                 &message.payload.as_str(),
                 &at,
             ];
-            let found = conn.query_opt(sql.as_str(), &params).await?;
+            let found = lost.noting(conn.query_opt(sql.as_str(), &params).await)?;
             let Some(found) = found else {
                 return Err(StoreError::UnknownRun { run: run.clone() }.into());
             };
-            let is_own = |topic: &str, sent: i64| again && topic == message.topic && sent == at;
+            let is_own = |topic: &str, sent: i64| lost.happened() && topic == message.topic && sent == at;
             sent(&found, is_own)
         })
     }

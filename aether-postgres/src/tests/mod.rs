@@ -21,8 +21,10 @@ use crate::shard::shard;
 mod claims;
 mod inbox;
 mod lost_answers;
+mod opening;
 mod proxy;
 mod workers;
+mod writer;
 
 const LEASE: Duration = Duration::from_secs(60);
 
