@@ -22,7 +22,7 @@ CREATE SCHEMA bare;
 CREATE TABLE bare.runs(shard int2 NOT NULL, id text COLLATE \"C\" NOT NULL, digest text NOT NULL, created_at int8 NOT NULL,
     status int2 NOT NULL, PRIMARY KEY(shard, id)) WITH (fillfactor = 70);
 CREATE TABLE bare.journal(shard int2 NOT NULL, run text COLLATE \"C\" NOT NULL, frame int8 NOT NULL, position int8 NOT NULL,
-    count int4 NOT NULL, at int8 NOT NULL, epoch int8 NOT NULL, final bool NOT NULL, events text NOT NULL,
+    count int8 NOT NULL, at int8 NOT NULL, epoch int8 NOT NULL, final bool NOT NULL, events text NOT NULL,
     chain bytea NOT NULL, PRIMARY KEY(shard, run, frame));
 CREATE TABLE bare.ledger(shard int2 NOT NULL, run text COLLATE \"C\" NOT NULL, key text COLLATE \"C\" NOT NULL,
     tool text NOT NULL, digest text NOT NULL, status int2 NOT NULL, started_at int8 NOT NULL, finished int8,
@@ -52,7 +52,7 @@ WITH g AS MATERIALIZED (SELECT * FROM unnest($1::int2[], $2::text[], $3::int8[],
         AND NOT EXISTS (SELECT FROM journal n WHERE n.shard = g.shard AND n.run = g.run AND n.frame = g.before + 1)
         AND g.no NOT IN (SELECT no FROM taken)),
     frames AS (INSERT INTO journal SELECT shard, run, frame, position, count, 0, 1, final, events, chain
-        FROM unnest($6::int8[], $7::int2[], $8::text[], $9::int8[], $10::int8[], $11::int4[], $12::bool[], $13::text[],
+        FROM unnest($6::int8[], $7::int2[], $8::text[], $9::int8[], $10::int8[], $11::int8[], $12::bool[], $13::text[],
             $24::bytea[]) AS f(no, shard, run, frame, position, count, final, events, chain)
         WHERE (no IN (SELECT no FROM ok)) IS TRUE),
     acquired AS (INSERT INTO ledger SELECT shard, run, key, 'chain::send', repeat('d', 64), 1, at, NULL
@@ -70,18 +70,21 @@ const LINGER: Duration = Duration::from_millis(2);
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     bytes: usize,
-    count: i32,
+    count: i64,
     acquires: bool,
     settles: bool,
 }
 
 /// The shapes of a journal that the engine wrote.
-pub(crate) fn shapes(journal: &[StoredFrame]) -> Vec<Shape> {
-    let of = |stored: &StoredFrame| Shape {
-        bytes: stored.frame.text.len(),
-        count: i32::try_from(stored.frame.count).unwrap_or(i32::MAX),
-        acquires: stored.frame.text.contains("{\"tool_invocation_started\":"),
-        settles: stored.frame.text.contains("{\"tool_invocation_finished\":"),
+pub(crate) fn shapes(journal: &[StoredFrame]) -> Result<Vec<Shape>, String> {
+    let of = |stored: &StoredFrame| {
+        let count = stored.events().map_err(text)?.len();
+        Ok(Shape {
+            bytes: stored.text.len(),
+            count: i64::try_from(count).map_err(text)?,
+            acquires: stored.text.contains("{\"tool_invocation_started\":"),
+            settles: stored.text.contains("{\"tool_invocation_finished\":"),
+        })
     };
     journal.iter().map(of).collect()
 }
@@ -108,9 +111,9 @@ impl Append {
 
 /// The bucket of a run, first in every key.
 fn shard(run: &str) -> i16 {
-    let hash = run.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
+    let hash = run
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     ((hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd) >> 52) as i16
 }
 
@@ -123,7 +126,7 @@ fn chain(before: &[u8], position: i64, text: &str) -> Vec<u8> {
 #[derive(Default)]
 struct Arrays {
     groups: (Vec<i16>, Vec<String>, Vec<i64>, Vec<i64>, Vec<bool>),
-    frames: (Vec<i64>, Vec<i16>, Vec<String>, Vec<i64>, Vec<i64>, Vec<i32>, Vec<bool>, Vec<String>),
+    frames: (Vec<i64>, Vec<i16>, Vec<String>, Vec<i64>, Vec<i64>, Vec<i64>, Vec<bool>, Vec<String>),
     chains: Vec<Vec<u8>>,
     acquire: Keys,
     settle: Keys,
@@ -135,8 +138,30 @@ impl Arrays {
     fn params(&self) -> [&(dyn ToSql + Sync); 24] {
         let (g, f, a, s) = (&self.groups, &self.frames, &self.acquire, &self.settle);
         [
-            &g.0, &g.1, &g.2, &g.3, &g.4, &f.0, &f.1, &f.2, &f.3, &f.4, &f.5, &f.6, &f.7, &a.0, &a.1, &a.2,
-            &a.3, &a.4, &s.0, &s.1, &s.2, &s.3, &s.4, &self.chains,
+            &g.0,
+            &g.1,
+            &g.2,
+            &g.3,
+            &g.4,
+            &f.0,
+            &f.1,
+            &f.2,
+            &f.3,
+            &f.4,
+            &f.5,
+            &f.6,
+            &f.7,
+            &a.0,
+            &a.1,
+            &a.2,
+            &a.3,
+            &a.4,
+            &s.0,
+            &s.1,
+            &s.2,
+            &s.3,
+            &s.4,
+            &self.chains,
         ]
     }
 }
@@ -188,11 +213,16 @@ impl Writer {
         let both = !new.is_empty() && !groups.is_empty();
         let around = async |sql| if both { self.client.batch_execute(sql).await } else { Ok(()) };
         let create = async {
-            let params: [&(dyn ToSql + Sync); 5] = [&created.0, &created.1, &created.2, &created.3, &created.4];
+            let params: [&(dyn ToSql + Sync); 5] =
+                [&created.0, &created.1, &created.2, &created.3, &created.4];
             if new.is_empty() { Ok(Vec::new()) } else { self.client.query(&self.create, &params).await }
         };
         let append = async {
-            if groups.is_empty() { Ok(Vec::new()) } else { self.client.query(&self.append, &arrays.params()).await }
+            if groups.is_empty() {
+                Ok(Vec::new())
+            } else {
+                self.client.query(&self.append, &arrays.params()).await
+            }
         };
         let (begun, made, appended, ended) = tokio::join!(around("BEGIN"), create, append, around("COMMIT"));
         let passed = (made.map_err(text)?.len(), appended.map_err(text)?.len());
@@ -265,7 +295,7 @@ async fn drive(queue: &mpsc::UnboundedSender<Append>, run: Arc<str>, shapes: &[S
         let awaited = number == 0 || ends || shape.acquires;
         let reply = awaited.then_some(reply);
         let append = Append { run: run.clone(), position, shape: shape.clone(), key, ends, reply };
-        position += i64::from(shape.count);
+        position += shape.count;
         queue.send(append).map_err(|_| "the writer is gone")?;
         if awaited {
             answer.await.map_err(|_| "the writer failed")?;

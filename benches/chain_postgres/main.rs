@@ -22,6 +22,7 @@ use aether::id::RunId;
 use aether::prelude::*;
 use aether::store::{MemoryStore, Store};
 use aether_pg_tests::Cluster;
+use aether_postgres::PostgresStore;
 use bare::Shape;
 use flows::Class;
 use tokio_postgres::Client;
@@ -54,10 +55,12 @@ impl Options {
             let number = |text: &str| text.parse::<u32>().map_err(|e| format!("{text}: {e}"));
             match arg.as_str() {
                 "--class" => {
-                    options.classes = value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
+                    options.classes =
+                        value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
                 }
                 "--inflight" => {
-                    options.inflight = value()?.split(',').map(number).collect::<std::result::Result<_, _>>()?;
+                    options.inflight =
+                        value()?.split(',').map(number).collect::<std::result::Result<_, _>>()?;
                 }
                 "--runs" => options.runs = number(&value()?)?,
                 "--steps" => options.steps = number(&value()?)?.max(1),
@@ -130,7 +133,7 @@ impl Bench {
 
     async fn engine(&self, class: Class, inflight: u32) -> std::result::Result<Measured, String> {
         self.admin.batch_execute("DROP SCHEMA IF EXISTS aether CASCADE").await.map_err(|e| e.to_string())?;
-        let store = MemoryStore::new();
+        let store = PostgresStore::connect(&self.url).await.map_err(|e| e.to_string())?;
         let engine = Engine::builder().store(Arc::new(store)).start().await.map_err(|e| e.to_string())?;
         let (runs, steps) = (self.options.runs(inflight), self.options.steps);
         // Connections, prepared statements and the pages of the indexes' roots.
@@ -213,7 +216,7 @@ async fn recorded(class: Class, steps: u32) -> std::result::Result<Vec<Shape>, S
     flows::one(&engine, class, steps, run.to_string()).await?;
     let journal = store.load(&run, 0).await.map_err(|e| e.to_string())?;
     engine.shutdown().await.map_err(|e| e.to_string())?;
-    Ok(bare::shapes(&journal))
+    bare::shapes(&journal)
 }
 
 async fn measure(options: Options) -> std::result::Result<(), String> {
@@ -228,7 +231,11 @@ async fn measure(options: Options) -> std::result::Result<(), String> {
     };
     let bench = Bench { admin: bare::connect(&url).await?, url, options };
     let version = bench.admin.query_one("SELECT version()", &[]).await.map_err(|e| e.to_string())?;
-    println!("{}\nsteps/s; ms/step is the median run divided by its {} steps", version.get::<_, &str>(0), bench.options.steps);
+    println!(
+        "{}\nsteps/s; ms/step is the median run divided by its {} steps",
+        version.get::<_, &str>(0),
+        bench.options.steps
+    );
     bench.lines().await?;
     if bench.options.reader {
         let reader = bare::connect(&bench.url).await?;
