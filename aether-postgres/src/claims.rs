@@ -96,9 +96,9 @@ fn claim_sql(candidates: &[&str]) -> String {
     )
 }
 
-static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
+pub(crate) static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
 static CLAIM_DUE_UNLOCKED: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE_UNLOCKED]));
-static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, TAKEN_OVER]));
+pub(crate) static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, TAKEN_OVER]));
 static CLAIM_NAMED: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, NAMED]));
 
 /// Runs of a worker whose newest frame is a fence with one of these tokens: what claims got whose answers were lost.
@@ -186,7 +186,10 @@ impl Database {
             if got.len() >= limit {
                 break;
             }
-            let more = ask!(self, Again::Harmless, |conn| Ok(conn.query_opt(ANY_DUE, &[&codes, &now]).await?.is_some()))?;
+            let more = ask!(self, Again::Harmless, |conn| Ok(conn
+                .query_opt(ANY_DUE, &[&codes, &now])
+                .await?
+                .is_some()))?;
             if !more {
                 break;
             }
@@ -227,18 +230,19 @@ impl Database {
         let claim = self.claims.begin(worker);
         let token = claim.token();
         let answer = ask!(self, Again::Harmless, |conn| {
-                if claim.was_tried() {
-                    let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
-                    if !found.is_empty() {
-                        return Ok((found, None));
-                    }
+            if claim.was_tried() {
+                let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
+                if !found.is_empty() {
+                    return Ok((found, None));
                 }
-                let name = worker.as_str();
-                let params: Vec<Param<'_>> = [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
-                let rows = conn.query(sql, &params).await?;
-                let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
-                Ok((self.leases(&rows)?, due))
-            })?;
+            }
+            let name = worker.as_str();
+            let params: Vec<Param<'_>> =
+                [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
+            let rows = conn.query(sql, &params).await?;
+            let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
+            Ok((self.leases(&rows)?, due))
+        })?;
         claim.answered();
         Ok(answer)
     }

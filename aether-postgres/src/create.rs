@@ -19,10 +19,12 @@ use crate::writer::Op;
 use crate::writer::batch::{Acquires, Creation};
 
 /// Whether a run has ended, as its journal says.
-const ENDED: &str = "SELECT final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
+const ENDED: &str =
+    "SELECT final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
 
 /// Locks a run that is as it was created, with nothing appended to it.
-const UNTOUCHED: &str = "SELECT 1 FROM runs r WHERE shard = $1::int2 AND id = $2::text AND NOT EXISTS (SELECT 1
+const UNTOUCHED: &str =
+    "SELECT 1 FROM runs r WHERE shard = $1::int2 AND id = $2::text AND NOT EXISTS (SELECT 1
     FROM journal j WHERE j.shard = r.shard AND j.run = r.id AND j.frame > 0) FOR UPDATE";
 
 /// All that a run has that was just created.
@@ -86,8 +88,10 @@ impl Database {
         let (shard, run) = (shard(run.as_str()), run.as_str());
         ask!(self, Again::Harmless, |conn| {
             let transaction = conn.begin().await?;
-            let untouched = transaction.query(UNTOUCHED, &[&shard, &run]).await?;
-            if untouched.is_empty() {
+            let found = transaction.query(UNTOUCHED, &[&shard, &run]).await?;
+            // A run that is not there was removed by a try whose answer was lost.
+            let untouched = found.first().map_or(Ok(true), |row| get(row, 0))?;
+            if !untouched {
                 transaction.rollback().await?;
                 return Ok(false);
             }

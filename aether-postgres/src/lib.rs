@@ -45,3 +45,6 @@ mod writer;
 
 pub use crate::options::PostgresOptions;
 pub use crate::store::PostgresStore;
+
+#[cfg(test)]
+mod tests;

@@ -106,7 +106,10 @@ impl Item {
     /// Whether it must be the last of its group: what it changes of the run is changed once in a statement.
     fn ends_group(&self) -> bool {
         let append = &self.append;
-        append.status.is_some() || append.code.is_some() || append.unless_asked_to_end || append.renews.is_some()
+        append.status.is_some()
+            || append.code.is_some()
+            || append.unless_asked_to_end
+            || append.renews.is_some()
     }
 
     /// Whether it opens a wait that `other` closes, which must be listed in another place.
@@ -138,8 +141,13 @@ impl Group {
 
     /// Whether `item` may be written by the same statement.
     pub(crate) fn takes(&self, item: &Item) -> bool {
+        let follows = |last: &Item| {
+            let next = last.append.expected.saturating_add(u64::from(last.append.frame.count));
+            (last.append.epoch, next) == (item.append.epoch, item.append.expected)
+        };
         // A new generation is written alone.
         item.append.renews.is_none()
+            && self.items.last().is_none_or(follows)
             && self.items.iter().all(|earlier| !earlier.ends_group() && !item.reopens(earlier))
     }
 }
@@ -233,14 +241,6 @@ macro_rules! columns {
             #[allow(clippy::too_many_arguments, reason = "one per column")]
             pub(crate) fn push(&mut self, $($column: $rust),+) {
                 $(self.$column.push($column);)+
-            }
-
-            pub(crate) fn len(&self) -> usize {
-                self.run.len()
-            }
-
-            pub(crate) fn is_empty(&self) -> bool {
-                self.run.is_empty()
             }
 
             pub(crate) fn params<'p>(&'p self, params: &mut Vec<Param<'p>>) {
@@ -463,7 +463,7 @@ impl<'a> CreateArrays<'a> {
 
     /// Whether any of the runs has labels.
     pub(crate) fn labelled(&self) -> bool {
-        !self.labels.is_empty()
+        !self.labels.run.is_empty()
     }
 
     pub(crate) fn params(&self) -> Vec<Param<'_>> {
@@ -514,8 +514,8 @@ impl<'a> Arrays<'a> {
         let Some(first) = group.items.first() else { return };
         let (epoch, expected) = (row::int(first.append.epoch), row::int(first.append.expected));
         self.groups.push(no, shard, run, epoch, head.frame, expected);
-        let acquired = self.acquires.len();
-        let settled = self.settles.len();
+        let acquired = self.acquires.run.len();
+        let settled = self.settles.run.len();
         let mut waits: BTreeMap<&str, &'a WaitChange> = BTreeMap::new();
         for item in &group.items {
             let append = &*item.append;
@@ -610,7 +610,9 @@ impl<'a> Arrays<'a> {
         let status = row::ledger_number(update.status);
         let finished = (update.status != LedgerStatus::Started).then(|| row::micros(append.at));
         let freed = update.status == LedgerStatus::Failed;
-        let place = |keys: &[&str], from: usize| keys.iter().skip(from).position(|known| *known == key).map(|at| from + at);
+        let place = |keys: &[&str], from: usize| {
+            keys.iter().skip(from).position(|known| *known == key).map(|at| from + at)
+        };
         if let Some(at) = place(&self.acquires.key, acquired) {
             let rows = &mut self.acquires;
             (rows.status[at], rows.result[at], rows.error[at]) = (status, result, error);
@@ -683,7 +685,14 @@ impl<'a> Arrays<'a> {
         );
     }
 
-    fn wait(&mut self, no: i64, group: &'a Group, command: &'a str, change: &'a WaitChange, clock: &PlaceClock) {
+    fn wait(
+        &mut self,
+        no: i64,
+        group: &'a Group,
+        command: &'a str,
+        change: &'a WaitChange,
+        clock: &PlaceClock,
+    ) {
         let (shard, run) = (group.shard, group.run.as_str());
         let WaitChange::Opened(wait) = change else { return self.closes.push(no, shard, run, command) };
         self.opens.push(
@@ -705,13 +714,13 @@ impl<'a> Arrays<'a> {
     pub(crate) fn parts(&self) -> Parts {
         let within = |(key, store_wide): (&Option<&str>, &bool)| key.is_some() && !store_wide;
         Parts {
-            acquires: !self.acquires.is_empty(),
+            acquires: !self.acquires.run.is_empty(),
             business: self.acquires.business_key.iter().zip(&self.acquires.store_wide).any(within),
-            settles: !self.settles.is_empty(),
-            changes: !self.changes.is_empty(),
-            consumes: !self.consumes.is_empty(),
-            opens: !self.opens.is_empty(),
-            closes: !self.closes.is_empty(),
+            settles: !self.settles.run.is_empty(),
+            changes: !self.changes.run.is_empty(),
+            consumes: !self.consumes.run.is_empty(),
+            opens: !self.opens.run.is_empty(),
+            closes: !self.closes.run.is_empty(),
         }
     }
 
@@ -726,11 +735,11 @@ impl<'a> Arrays<'a> {
         if parts.settles {
             self.settles.params(&mut params);
         }
-        if parts.changes {
-            self.changes.params(&mut params);
-        }
         if parts.consumes {
             self.consumes.params(&mut params);
+        }
+        if parts.changes {
+            self.changes.params(&mut params);
         }
         if parts.opens {
             self.opens.params(&mut params);
