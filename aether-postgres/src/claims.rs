@@ -154,7 +154,7 @@ impl Database {
             return self.claim_due_unlocked(request, &codes, limit).await;
         }
         let now = row::micros(request.now);
-        let (low, is_full) = self.claims.low_water(Instant::now());
+        let (low, is_full) = self.claims.low_water(&codes, Instant::now());
         let since = Instant::now();
         let params: [Param<'_>; 4] = [&codes, &now, &low, &number(limit)];
         let (leases, due) = self.claim_with(&CLAIM_DUE, &request.worker, &params).await?;
