@@ -16,6 +16,17 @@ async fn wake_at(store: &Arc<dyn Store>, name: &str) -> Option<jiff::Timestamp> 
     store.run(&run_id(name)).await.unwrap().unwrap().wake_at
 }
 
+/// Waits until a run is due at this time: a parent is told soon after the end of its child, not in the same write.
+async fn until_due(store: &Arc<dyn Store>, name: &str, wanted: jiff::Timestamp) {
+    for _ in 0..1_000 {
+        if wake_at(store, name).await == Some(wanted) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{name} is due at {:?} and not at {wanted}", wake_at(store, name).await);
+}
+
 /// Messages are read in the order in which they were sent, with rising numbers; a second one with the same id is dropped.
 pub async fn messages_keep_order_and_drop_duplicates(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
@@ -208,23 +219,13 @@ fn ends_and_wakes(other: &str) -> StatusChange {
     StatusChange { notify: Some(run_id(other)), ..becomes(Status::Completed, None, true) }
 }
 
-/// Waits until a run is due because another one has ended, which it is soon after that end is durable.
-async fn is_notified(store: &Arc<dyn Store>, run: &str) {
-    let mut looks = 0;
-    while wake_at(store, run).await != Some(at(3)) {
-        looks += 1;
-        assert!(looks < 2_000, "{run} is not woken");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 /// A run that ends wakes the run that waits for it; notifying a run that has ended or is unknown does nothing.
 pub async fn a_notification_wakes_a_suspended_run(store: &Arc<dyn Store>) {
     let mut parent = Hand::create(store, "parent").await;
     let mut child = Hand::create(store, "child").await;
     parent.status(becomes(Status::Waiting, Some(at(900)), true)).await;
     child.status(ends_and_wakes("parent")).await;
-    is_notified(store, "parent").await;
+    until_due(store, "parent", at(3)).await;
     Hand::create(store, "late").await.status(ends_and_wakes("child")).await;
     assert_eq!(wake_at(store, "child").await, None);
     Hand::create(store, "lost").await.status(ends_and_wakes("nobody")).await;
@@ -235,7 +236,7 @@ pub async fn a_notification_during_suspension_is_not_lost(store: &Arc<dyn Store>
     let mut parent = Hand::create(store, "parent").await;
     Hand::create(store, "child").await.status(ends_and_wakes("parent")).await;
     parent.status(becomes(Status::Waiting, None, true)).await;
-    is_notified(store, "parent").await;
+    until_due(store, "parent", at(3)).await;
     let lease = store.claim(claim("second", 4)).await.unwrap();
     assert_eq!(names(&lease), ["parent"]);
     Hand::of(store, "parent", 2, 2).status(becomes(Status::Waiting, None, true)).await;

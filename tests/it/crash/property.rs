@@ -168,3 +168,13 @@ fn a_crashed_program_on_sqlite_ends_as_an_undisturbed_one() {
         covers(&tally, ["compared with the undisturbed run", "1 deaths", "called: book"].map(str::to_owned));
     }
 }
+
+#[test]
+fn a_crashed_program_on_postgres_ends_as_an_undisturbed_one() {
+    let cases = number("AETHER_CASES").map_or(30, |cases| cases.div_ceil(10));
+    let test = "crash::property::a_crashed_program_on_postgres_ends_as_an_undisturbed_one";
+    let tally = try_cases(cases, Keeping::Postgres, test);
+    if cases >= 30 {
+        covers(&tally, ["compared with the undisturbed run", "1 deaths"].map(str::to_owned));
+    }
+}
