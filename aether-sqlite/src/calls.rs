@@ -98,9 +98,9 @@ impl Batch<'_> {
             .prepare_cached(
                 "INSERT INTO aether_runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
                      chain, epoch, owner, wake_at, labels, code, terms, queue, queue_key, rank, begun, started_at,
-                     lapses_at, slot)
+                     lapses_at, slot, traceparent)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?14, ?12, ?13, ?15, ?16, ?17, ?18, ?19,
-                     CASE WHEN ?16 IS NOT NULL AND ?19 THEN ?7 END, ?20, ?16 IS NOT NULL AND ?19)",
+                     CASE WHEN ?16 IS NOT NULL AND ?19 THEN ?7 END, ?20, ?16 IS NOT NULL AND ?19, ?21)",
             )?
             .execute(params![
                 new.id.as_str(),
@@ -123,6 +123,7 @@ impl Batch<'_> {
                 place.map(|place| place.rank(new.at)),
                 owned,
                 place.and(new.terms.expires_at).filter(|_| !owned).map(Timestamp::as_microsecond),
+                new.traceparent,
             ])?;
         let no = self.conn.last_insert_rowid();
         for (key, value) in new.labels.iter() {

@@ -33,6 +33,7 @@ mod queues;
 mod reader;
 mod renewal;
 mod request;
+mod reservations;
 mod row;
 #[cfg(not(aether_dst))]
 mod sched;

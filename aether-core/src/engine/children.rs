@@ -60,6 +60,7 @@ impl Children for ChildRuns {
                 input,
                 parent: Some(parent.clone()),
                 labels,
+                traceparent: None,
                 parent_epoch: (!mutated("children-are-not-fenced")).then_some(epoch),
                 terms: StartTerms::default(),
                 unique: false,

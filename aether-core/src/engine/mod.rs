@@ -58,6 +58,7 @@ mod prepare;
 mod queue_options;
 mod registry;
 mod same_input;
+mod traceparent;
 mod worker;
 
 pub use adopt::known::AdoptionCounts;
@@ -79,4 +80,5 @@ pub use needs::{EffectNeed, MissingNeed};
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use schedules::{NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};
+pub use traceparent::TraceparentError;
 pub use verify::{Fit, Verified, VerifyError};

@@ -15,6 +15,7 @@ use crate::engine::keyed::start::{Keyed, KeyedEnd};
 use crate::engine::queue_options::QueueOptions;
 use crate::engine::same_input::has_input;
 use crate::engine::started_as::is_or_was;
+use crate::engine::traceparent::{TraceparentError, checked};
 use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::queues::Limit;
@@ -50,6 +51,7 @@ impl Engine {
             labels: Ok(Labels::default()),
             options: QueueOptions::default(),
             keyed: None,
+            traceparent: None,
             workflow: PhantomData,
         }
     }
@@ -144,6 +146,15 @@ pub enum StartError {
         #[source]
         error: LabelError,
     },
+    /// The trace context has not the form of one.
+    #[error("a run of workflow `{workflow}` cannot be started: {error}")]
+    Traceparent {
+        /// Name of the workflow.
+        workflow: &'static str,
+        /// What is wrong with it.
+        #[source]
+        error: TraceparentError,
+    },
     /// The id belongs to another run.
     #[error(
         "run `{run}` exists, of workflow `{workflow}` and with {difference}; use another id, or the same workflow and input to get that run"
@@ -216,6 +227,7 @@ pub struct StartRun<'e, W: Workflow> {
     labels: Result<Labels, LabelError>,
     pub(super) options: QueueOptions,
     pub(super) keyed: Option<Result<Keyed, KeyError>>,
+    traceparent: Option<String>,
     workflow: PhantomData<fn() -> W>,
 }
 
@@ -260,6 +272,26 @@ impl<W: Workflow> StartRun<'_, W> {
         self.labels = self.labels.and_then(|labels| labels.with(key, value));
         self
     }
+
+    /// The W3C trace context of the caller, as in the header `traceparent`. It is stored beside the run
+    /// ([`RunRecord::traceparent`]), so that every process that advances the run can tell to which trace it belongs; it is
+    /// no part of its journal. A run that exists keeps its own.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<greet>(engine: &Engine) -> Result<(), Box<dyn std::error::Error>>
+    /// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+    /// let caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// engine.start::<greet>("Ada".to_owned()).traceparent(caller).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
+        self.traceparent = Some(traceparent.into());
+        self
+    }
 }
 
 impl<W: Workflow> std::fmt::Debug for StartRun<'_, W> {
@@ -290,6 +322,8 @@ impl<W: Workflow> StartRun<'_, W> {
             return Err(StartError::TooLarge { workflow, size, limit });
         }
         let labels = self.labels.map_err(|error| StartError::Label { workflow, error })?;
+        let traceparent = self.traceparent.map(checked).transpose();
+        let traceparent = traceparent.map_err(|error| StartError::Traceparent { workflow, error })?;
         let terms = self.options.terms(now(inner)).map_err(|error| StartError::Queue { workflow, error })?;
         let keyed = self.keyed.transpose().map_err(|error| StartError::Key { workflow, error })?;
         let unique = self.id.is_none();
@@ -309,6 +343,7 @@ impl<W: Workflow> StartRun<'_, W> {
             input,
             parent: None,
             labels,
+            traceparent,
             parent_epoch: None,
             terms,
             unique,

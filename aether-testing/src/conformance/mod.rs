@@ -49,6 +49,7 @@ pub mod lists;
 pub mod purge;
 pub mod queues;
 pub mod renewal;
+pub mod reservations;
 pub mod runs;
 pub mod schedules;
 mod suite;

@@ -42,7 +42,8 @@ pub(super) async fn complete(
     start: &KeyedStart,
     record: StartRecord,
 ) -> Result<Completed, StoreError> {
-    let StartRecord { run, module, version, input, labels, terms, replaces, until, .. } = record.clone();
+    let StartRecord { run, module, version, input, labels, traceparent, terms, replaces, until, .. } =
+        record.clone();
     let Some(workflow) = inner.workflow(&start.workflow, &module, version) else {
         return Ok(Completed::NotLinked);
     };
@@ -57,8 +58,17 @@ pub(super) async fn complete(
         }
     }
     let is_gathered = terms.inputs > 0;
-    let new =
-        NewRunOf { workflow, id: run, input, parent: None, labels, parent_epoch: None, terms, unique: false };
+    let new = NewRunOf {
+        workflow,
+        id: run,
+        input,
+        parent: None,
+        labels,
+        traceparent,
+        parent_epoch: None,
+        terms,
+        unique: false,
+    };
     let store = &inner.shared.store;
     let existing = match create_run(inner, new, None).await? {
         Created::Existing(existing) => Some(existing),
