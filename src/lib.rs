@@ -40,6 +40,7 @@ pub mod engine;
 pub mod error;
 pub mod people;
 pub mod prelude;
+pub mod queue;
 pub mod resource;
 pub mod retention;
 pub mod schedule;

@@ -31,6 +31,7 @@ mod names;
 mod open_waits;
 mod own_tables;
 mod patience;
+mod queues;
 mod recordings;
 mod renewal;
 mod retries;
