@@ -53,6 +53,7 @@ pages! {
     operating = "operating"
     people = "people"
     sql = "sql"
+    queues = "queues"
     schedules = "schedules"
     sweeps = "sweeps"
     transactions = "transactions"

@@ -312,9 +312,8 @@ async fn many_inputs_are_one_batch() {
         let engine = builder(&store, &Gauge::default()).start().await.unwrap();
         let starts = (1..=10_u64).map(|no| {
             let engine = engine.clone();
-            let start = async move {
-                engine.start::<total>(vec![no]).collect("k", 5, Duration::from_secs(60)).await
-            };
+            let start =
+                async move { engine.start::<total>(vec![no]).collect("k", 5, Duration::from_secs(60)).await };
             tokio::spawn(start)
         });
         let mut runs = BTreeSet::new();
