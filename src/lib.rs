@@ -42,6 +42,7 @@ pub mod people;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod prelude;
+pub mod queue;
 pub mod resource;
 pub mod retention;
 pub mod schedule;

@@ -22,7 +22,7 @@ use crate::error::OpError;
 
 /// Columns of a [`RunRecord`], in the order [`run`] reads them.
 pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
-     owner, wake_at, no, labels, code, parked, traceparent, terms, started_at, ready";
+     owner, wake_at, no, labels, code, parked, terms, started_at, ready, traceparent";
 
 /// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
 pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
@@ -125,12 +125,12 @@ pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, OpError<E>> {
         labels: row.get::<_, Option<String>>(13)?.map_or_else(|| Ok(Labels::default()), labels)?,
         code: CodeId::from(row.get::<_, String>(14)?),
         parked: row.get(15)?,
-        traceparent: row.get(16)?,
-        terms: row.get::<_, Option<String>>(17)?.map_or_else(|| Ok(StartTerms::default()), terms)?,
+        terms: row.get::<_, Option<String>>(16)?.map_or_else(|| Ok(StartTerms::default()), terms)?,
         queue: QueueState {
-            started_at: row.get::<_, Option<i64>>(18)?.map(time).transpose()?,
-            waits_since: row.get::<_, Option<i64>>(19)?.map(time).transpose()?,
+            started_at: row.get::<_, Option<i64>>(17)?.map(time).transpose()?,
+            waits_since: row.get::<_, Option<i64>>(18)?.map(time).transpose()?,
         },
+        traceparent: row.get(19)?,
     })
 }
 

@@ -234,7 +234,7 @@ async fn a_newer_schema_is_refused_untouched() {
     Connection::open(&path).unwrap().execute("UPDATE aether_schema SET version = 99", []).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 11, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 12, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -372,7 +372,7 @@ fn what_an_engine_asks_again_and_again_reads_no_whole_table() {
             "SELECT no FROM aether_runs INDEXED BY aether_runs_ready
              WHERE queue = 'q' AND queue_key = 'k' AND begun = 0 AND code = 'c' AND ready IS NOT NULL
              ORDER BY rank, no LIMIT 1",
-            "SEARCH aether_runs USING COVERING INDEX aether_runs_ready (queue=? AND queue_key=? AND begun=? AND code=?)",
+            "SEARCH aether_runs USING INDEX aether_runs_ready (queue=? AND queue_key=? AND begun=? AND code=?)",
         ),
         (
             "SELECT time, key FROM aether_lanes INDEXED BY aether_lanes_active

@@ -32,6 +32,7 @@ mod open_waits;
 mod own_tables;
 mod patience;
 mod postgres;
+mod queues;
 mod recordings;
 mod renewal;
 mod reservations;

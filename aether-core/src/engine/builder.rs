@@ -18,6 +18,7 @@ use crate::engine::build_error::{BuildError, PrepareError};
 use crate::engine::children::ChildRuns;
 use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
+use crate::engine::keyed::due::complete_starts;
 use crate::engine::needs::NeedsCheck;
 use crate::engine::prepare::{Preparation, prepare};
 use crate::engine::registry::Registry;
@@ -615,6 +616,8 @@ impl EngineBuilder {
                 Arc::clone(&inner.shared.environment),
                 inner.settings.poll,
             ));
+            let environment = Arc::clone(&inner.shared.environment);
+            spawn(complete_starts(Arc::downgrade(&inner), environment, inner.settings.poll));
         }
         if let Some(retention) = self.retention.filter(|_| inner.settings.advances) {
             spawn(retention::keep_purging(Arc::clone(&inner), retention));

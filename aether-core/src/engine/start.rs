@@ -49,9 +49,9 @@ impl Engine {
             input: W::encode(&input),
             id: None,
             labels: Ok(Labels::default()),
-            traceparent: None,
             options: QueueOptions::default(),
             keyed: None,
+            traceparent: None,
             workflow: PhantomData,
         }
     }
@@ -225,9 +225,9 @@ pub struct StartRun<'e, W: Workflow> {
     input: Result<Payload, PayloadError>,
     id: Option<Result<RunId, RunIdError>>,
     labels: Result<Labels, LabelError>,
-    traceparent: Option<String>,
     pub(super) options: QueueOptions,
     pub(super) keyed: Option<Result<Keyed, KeyError>>,
+    traceparent: Option<String>,
     workflow: PhantomData<fn() -> W>,
 }
 
@@ -322,6 +322,8 @@ impl<W: Workflow> StartRun<'_, W> {
             return Err(StartError::TooLarge { workflow, size, limit });
         }
         let labels = self.labels.map_err(|error| StartError::Label { workflow, error })?;
+        let traceparent = self.traceparent.map(checked).transpose();
+        let traceparent = traceparent.map_err(|error| StartError::Traceparent { workflow, error })?;
         let terms = self.options.terms(now(inner)).map_err(|error| StartError::Queue { workflow, error })?;
         let traceparent = self.traceparent.map(checked).transpose();
         let traceparent = traceparent.map_err(|error| StartError::Traceparent { workflow, error })?;

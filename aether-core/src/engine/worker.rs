@@ -13,7 +13,6 @@ use crate::engine::advance::launch::{launch_claimed, release_run, remove_active}
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, now, whole};
 use crate::engine::keeper::Keeper;
-use crate::engine::keyed::due::complete_starts;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
@@ -31,8 +30,6 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
     spawn(schedule(Arc::clone(inner), keeper));
     if inner.settings.advances {
         spawn(adopt(Arc::downgrade(inner)));
-        let environment = Arc::clone(&inner.shared.environment);
-        spawn(complete_starts(Arc::downgrade(inner), environment, inner.settings.poll));
     }
     spawn(look_into_inboxes(
         Arc::downgrade(inner),

@@ -43,6 +43,7 @@ mod claims;
 mod codes;
 mod inbox;
 mod purge;
+mod queued;
 mod queues;
 mod renewal;
 mod reservations;
@@ -161,9 +162,14 @@ impl Run {
             && self.record.owner.as_ref().is_none_or(|owner| silent.contains(owner))
     }
 
+    /// Whether it waits for a turn of its queue.
+    fn is_ready(&self) -> bool {
+        self.record.queue.waits_since.is_some()
+    }
+
     /// When a claim must look at it. What waits for a turn waits for no time, but may expire.
     fn next_look(&self) -> Option<Timestamp> {
-        let due = self.record.wake_at.filter(|_| !Queues::is_ready(self));
+        let due = self.record.wake_at.filter(|_| !self.is_ready());
         let is_new = self.record.terms.queue.is_some() && self.record.queue.started_at.is_none();
         let expires = self.record.terms.expires_at.filter(|_| is_new && !self.record.status.is_terminal());
         let expires = expires.map(|at| self.lapse_after.map_or(at, |after| at.max(after)));

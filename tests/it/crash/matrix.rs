@@ -462,13 +462,12 @@ fn proven(rows: &[Row], columns: Columns, keeping: Keeping) -> String {
 fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
     let file = Keeping::Sqlite;
     let in_store = [Row::call(head(Kind::OnceInStore), Kind::OnceInStore)];
-    let tables = [
-        proven(&rows(), BODY, file),
-        proven(&waiting_rows(), WORD, file),
-        proven(&in_store, KEY, file),
-    ];
-    let table = tables.join("
-");
+    let tables =
+        [proven(&rows(), BODY, file), proven(&waiting_rows(), WORD, file), proven(&in_store, KEY, file)];
+    let table = tables.join(
+        "
+",
+    );
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (golden, docs) = (here.join("tests/it/crash/matrix.md"), here.join("docs/guarantees.md"));
     let text = std::fs::read_to_string(&docs).unwrap();

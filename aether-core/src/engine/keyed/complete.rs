@@ -42,7 +42,8 @@ pub(super) async fn complete(
     start: &KeyedStart,
     record: StartRecord,
 ) -> Result<Completed, StoreError> {
-    let StartRecord { run, module, version, input, labels, terms, replaces, until, .. } = record.clone();
+    let StartRecord { run, module, version, input, labels, traceparent, terms, replaces, until, .. } =
+        record.clone();
     let Some(workflow) = inner.workflow(&start.workflow, &module, version) else {
         return Ok(Completed::NotLinked);
     };
@@ -63,7 +64,7 @@ pub(super) async fn complete(
         input,
         parent: None,
         labels,
-        traceparent: None,
+        traceparent,
         parent_epoch: None,
         terms,
         unique: false,

@@ -37,6 +37,8 @@ pub(super) struct StartRecord {
     #[serde(default)]
     pub(super) labels: Labels,
     #[serde(default)]
+    pub(super) traceparent: Option<String>,
+    #[serde(default)]
     pub(super) terms: StartTerms,
     /// When the window ends, or the gathering at the latest.
     pub(super) until: Option<Timestamp>,
@@ -53,6 +55,7 @@ impl StartRecord {
             version: new.workflow.def.version,
             input: new.input.clone(),
             labels: new.labels.clone(),
+            traceparent: new.traceparent.clone(),
             terms: new.terms.clone(),
             until: None,
             replaces: None,
