@@ -66,6 +66,6 @@ pub use handle::{AnyWorkflow, RunError, RunHandle};
 pub use inner::Engine;
 pub use needs::{EffectNeed, MissingNeed};
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
-pub use schedules::{NewSchedule, Schedule, ScheduleError};
+pub use schedules::{Backfill, NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};
 pub use verify::{Fit, Verified, VerifyError};
