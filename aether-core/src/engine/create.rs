@@ -103,6 +103,8 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
     }
     let frame = Frame::referring(events, &large_values).map_err(unencodable)?;
     inner.adoptions.note_code(code_id.clone(), def);
+    // A drain that begins from here on finds the run active, or releases it.
+    let advances = inner.takes_runs();
     let creation = shared.store.create(NewRun {
         id: id.clone(),
         workflow: def.name.into(),
@@ -113,10 +115,10 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         labels,
         frame,
         at,
-        owner: inner.settings.advances.then(|| shared.worker.clone()),
+        owner: advances.then(|| shared.worker.clone()),
         parent_epoch,
     });
-    if !inner.settings.advances {
+    if !advances {
         return creation.await;
     }
     let launch = || {

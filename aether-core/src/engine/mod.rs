@@ -18,7 +18,15 @@ mod handle;
 
 mod operate;
 
+mod drain;
+
+mod health;
+
 mod waits;
+
+mod why;
+
+mod fleet;
 
 mod decide;
 
@@ -44,12 +52,14 @@ mod create;
 mod decide_error;
 mod defaults;
 mod heal;
+mod hold;
 mod keeper;
 mod lease_watch;
 pub(crate) mod needs;
 mod prepare;
 mod registry;
 mod same_input;
+mod vitals;
 mod worker;
 
 pub use adopt::known::AdoptionCounts;
@@ -61,8 +71,12 @@ pub use builder::EngineBuilder;
 pub use changes::{ChangeAdvice, ChangePlace, ChangeReport, RunGroup, VersionUse};
 pub use decide_error::{DecideError, NamedWait};
 pub use defaults::Defaults;
+pub use drain::Drained;
+pub use fleet::WorkerView;
 pub use forks::{ForkError, ForkPlan, ForkReport, ForkRun, OpenOrigin, PlannedFork};
 pub use handle::{AnyWorkflow, RunError, RunHandle};
+pub use health::{Health, Probe};
+pub use hold::{Hold, OpenWaitOf};
 pub use inner::Engine;
 pub use needs::{EffectNeed, MissingNeed};
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};

@@ -35,7 +35,7 @@ pub(crate) async fn tick(inner: Weak<Inner>, environment: Arc<dyn Environment>, 
     loop {
         // Held for no longer than a look, so that an engine without users goes, and its store with it.
         let (wake, next) = {
-            let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
+            let Some(inner) = inner.upgrade().filter(|inner| inner.takes_runs()) else { return };
             let next = look(&inner, pause).await.unwrap_or_else(|error| {
                 tracing::warn!(target: "aether::engine", %error, "cannot look for schedules that are due");
                 None
@@ -67,7 +67,7 @@ async fn look(inner: &Arc<Inner>, pause: Duration) -> Result<Option<Timestamp>, 
             .collect()
             .await;
         next = looked.into_iter().flatten().chain(next).min();
-        if is_last || inner.is_stopping() {
+        if is_last || !inner.takes_runs() {
             return Ok(next);
         }
     }

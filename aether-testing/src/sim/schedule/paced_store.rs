@@ -15,9 +15,9 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{
     Ack, Append, AppendError, AppendReply, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability,
-    DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter,
-    WorkerRecord,
+    DurableWatermark, EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun,
+    OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread,
+    WaitFilter, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending};
 use jiff::Timestamp;
@@ -131,6 +131,10 @@ impl Store for PacedStore {
 
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
         self.read("codes of other workers", self.inner.codes_elsewhere(me))
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        self.read("known workers", self.inner.known_workers())
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
