@@ -34,6 +34,7 @@ mod own_tables;
 mod patience;
 mod recordings;
 mod renewal;
+mod reservations;
 mod retries;
 mod schedule_races;
 mod schedules;

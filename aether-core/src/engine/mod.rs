@@ -59,6 +59,7 @@ pub(crate) mod needs;
 mod prepare;
 mod registry;
 mod same_input;
+mod traceparent;
 mod vitals;
 mod worker;
 
@@ -82,4 +83,5 @@ pub use needs::{EffectNeed, MissingNeed};
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use schedules::{Backfill, NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};
+pub use traceparent::TraceparentError;
 pub use verify::{Fit, Verified, VerifyError};

@@ -105,7 +105,7 @@ pub async fn a_list_is_made_for_a_position(store: &Arc<dyn Store>) {
     assert_eq!(listed(store, WaitFilter::default()).await, [("a".into(), old)]);
     assert_eq!(store.list_waits(&run, 2, vec![new.clone()]).await, Ok(true));
     assert_eq!(listed(store, WaitFilter::default()).await, [("a".into(), new)]);
-    assert_eq!(store.unlisted_waits().await, Ok(Vec::new()));
+    assert_eq!(store.unlisted_waits(0).await, Ok(Vec::new()));
 }
 
 /// The waits of one run are listed by its id, also together with the rest of a filter.

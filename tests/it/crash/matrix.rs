@@ -54,6 +54,8 @@ enum Boundary {
     AfterRequest,
     BeforeDecision,
     AfterDecision,
+    BeforeReserve,
+    AfterReserve,
 }
 
 /// Boundaries, each with the head of its column.
@@ -78,6 +80,14 @@ const WORD: Columns = &[
     (Boundary::AfterDecision, "after the decision"),
 ];
 
+/// Around the reservation of a store-wide key.
+const KEY: Columns = &[
+    (Boundary::BeforeReserve, "instead of the reservation"),
+    (Boundary::AfterReserve, "after the reservation"),
+    (Boundary::BeforeIntent, "instead of the intent"),
+    (Boundary::AfterIntent, "after the intent"),
+];
+
 impl Boundary {
     /// How a process dies there; `None` where this program has no such boundary.
     fn death(self, writes: &Writes, body: Option<u64>) -> Option<Death> {
@@ -95,6 +105,8 @@ impl Boundary {
             Self::AfterRequest => write(writes.request, CrashPoint::After),
             Self::BeforeDecision => write(writes.decision, CrashPoint::Before),
             Self::AfterDecision => write(writes.decision, CrashPoint::After),
+            Self::BeforeReserve => write(Some(1), CrashPoint::BeforeReserve),
+            Self::AfterReserve => write(Some(1), CrashPoint::AfterReserve),
         }
     }
 }
@@ -157,6 +169,7 @@ fn head(kind: Kind) -> String {
     };
     let also = match kind {
         Kind::Once => ", `irreversible`",
+        Kind::OnceInStore => ", `irreversible` in the store",
         Kind::Approved => ", `approval`",
         Kind::CalledBack => ", callback",
         Kind::Confirmed => ", `changes`",
@@ -432,7 +445,9 @@ fn proven(rows: &[Row], columns: Columns) -> String {
 
 #[test]
 fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
-    let table = format!("{}\n{}", proven(&rows(), BODY), proven(&waiting_rows(), WORD));
+    let in_store = [Row::call(head(Kind::OnceInStore), Kind::OnceInStore)];
+    let tables = [proven(&rows(), BODY), proven(&waiting_rows(), WORD), proven(&in_store, KEY)];
+    let table = tables.join("\n");
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (golden, docs) = (here.join("tests/it/crash/matrix.md"), here.join("docs/guarantees.md"));
     let text = std::fs::read_to_string(&docs).unwrap();

@@ -138,7 +138,7 @@ fn a_crashed_program_in_memory_ends_as_an_undisturbed_one() {
             ["Happened", "DidNotHappen", "InDoubt", "Retry", "Ask"].map(|d| format!("decided: {d}"));
         let called = Kind::ALL
             .iter()
-            .filter(|kind| !matches!(kind, Kind::Pure | Kind::Booked))
+            .filter(|kind| !matches!(kind, Kind::Pure | Kind::Booked | Kind::OnceInStore))
             .map(|kind| format!("called: {}", kind.name()));
         let deaths = (1..=3).map(|deaths| format!("{deaths} deaths"));
         let facts = [

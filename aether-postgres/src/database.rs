@@ -1,0 +1,396 @@
+//! One Postgres database: its connections, and how a request is tried again.
+//!
+//! Promise: a request that the server refused for the moment, or lost to another transaction, is tried again for as long as
+//! the options say; one that may have been carried out is tried again only where the caller says that this changes
+//! nothing. A connection that broke is replaced.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use aether_core::store::{Durability, StoreError};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio_postgres::config::Host;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::claimed::Claims;
+use crate::clock::PlaceClock;
+use crate::connection::Connection;
+use crate::error::{Failure, OpError, failure, gone, said, translate};
+use crate::inbox::Doors;
+use crate::options::PostgresOptions;
+use crate::workers::Present;
+use crate::writer::{Heads, Writers};
+use crate::{row, schema, tls};
+
+/// Whether a request may be made again although it may have been carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// A second time changes nothing: a read, or a write that finds what it wrote.
+    Harmless,
+    /// Only while it surely changed nothing.
+    IfNothingHappened,
+}
+
+/// One database of a store.
+pub(crate) struct Database {
+    /// Kind and place, for messages.
+    pub(crate) name: Arc<str>,
+    /// Gives places in the order of creation.
+    pub(crate) clock: PlaceClock,
+    /// Where the journals end that this process appends to.
+    pub(crate) heads: Heads,
+    /// What this process knows of its claims.
+    pub(crate) claims: Claims,
+    /// The workers of this process, and when they were last said to be there.
+    pub(crate) present: Present,
+    /// Sends of one process to one run come one after the other.
+    pub(crate) doors: Doors,
+    pub(crate) options: PostgresOptions,
+    pub(crate) writers: OnceLock<Writers>,
+    /// Woken when there may be a notice to deliver.
+    pub(crate) notices: Notify,
+    config: tokio_postgres::Config,
+    tls: MakeRustlsConnect,
+    pooler: AtomicBool,
+    fsync: AtomicBool,
+    closed: AtomicBool,
+    permits: Semaphore,
+    idle: Mutex<Vec<Arc<Connection>>>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the configuration: it holds the password.
+        f.debug_struct("Database")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A connection of the pool; returned when dropped.
+#[derive(Debug)]
+pub(crate) struct Pooled<'d> {
+    database: &'d Database,
+    conn: Arc<Connection>,
+    _permit: SemaphorePermit<'d>,
+}
+
+impl std::ops::Deref for Pooled<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.conn
+    }
+}
+
+impl Drop for Pooled<'_> {
+    fn drop(&mut self) {
+        if self.conn.is_sound() && !self.database.is_closed() {
+            self.database.idle.lock().unwrap_or_else(PoisonError::into_inner).push(self.conn.clone());
+        }
+    }
+}
+
+impl Database {
+    /// Connects, and brings the tables up to date.
+    pub(crate) async fn open(url: &str, options: PostgresOptions) -> Result<Arc<Self>, StoreError> {
+        let no = |reason| StoreError::Open { store: "postgres".into(), reason };
+        let (mut config, tls) = tls::split(url).map_err(no)?;
+        let tls = tls.connector().map_err(no)?;
+        complete(&mut config, &options);
+        let database = Arc::new(Self {
+            name: describe(&config, &options).into(),
+            clock: PlaceClock::new(),
+            heads: Heads::default(),
+            claims: Claims::default(),
+            present: Present::default(),
+            doors: Doors::default(),
+            writers: OnceLock::new(),
+            notices: Notify::new(),
+            pooler: AtomicBool::new(options.pooler),
+            fsync: AtomicBool::new(true),
+            closed: AtomicBool::new(false),
+            permits: Semaphore::new(options.connections),
+            idle: Mutex::default(),
+            config,
+            tls,
+            options,
+        });
+        database.prepare().await.map_err(|error| match error {
+            StoreError::Unavailable { store, reason } => StoreError::Open { store, reason },
+            other => other,
+        })?;
+        Ok(database)
+    }
+
+    async fn prepare(self: &Arc<Self>) -> Result<(), StoreError> {
+        ask!(self, Again::Harmless, |conn| self.look_at_server(conn).await)?;
+        ask!(self, Again::Harmless, |conn| schema::migrate(conn, &self.name, &self.options).await)?;
+        ask!(self, Again::Harmless, |conn| self.set_clock(conn).await)?;
+        Writers::start(self).await
+    }
+
+    /// Refuses a database that cannot hold every text, and learns what an acknowledged append survives.
+    async fn look_at_server(&self, conn: &Connection) -> Result<(), OpError> {
+        let sql = "SELECT current_setting('server_encoding'), coalesce(current_setting('fsync', true), 'on')";
+        let Ok(rows) = conn.query(sql, &[]).await else { return Ok(()) };
+        let Some(found) = rows.first() else { return Ok(()) };
+        let (encoding, fsync): (String, String) = (row::get(found, 0)?, row::get(found, 1)?);
+        self.fsync.store(fsync != "off", Ordering::Relaxed);
+        if !encoding.eq_ignore_ascii_case("UTF8") {
+            let reason = format!("the database has the encoding {encoding}: create one with ENCODING 'UTF8'");
+            return Err(StoreError::Open { store: self.name.to_string(), reason }.into());
+        }
+        Ok(())
+    }
+
+    /// Compares the clocks by the quickest of some round trips, and lets places follow those that are given.
+    pub(crate) async fn set_clock(&self, conn: &Connection) -> Result<(), OpError> {
+        let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8";
+        conn.prepare(sql).await?;
+        let mut best: Option<(i64, i64, i64)> = None;
+        for _ in 0..5 {
+            let before = self.clock.elapsed();
+            let rows = conn.query(sql, &[]).await?;
+            let after = self.clock.elapsed();
+            let Some(server) = rows.first() else { continue };
+            let sample = (after - before, row::get(server, 0)?, before + (after - before) / 2);
+            best = Some(best.map_or(sample, |best| best.min(sample)));
+        }
+        if let Some((_, server, elapsed)) = best {
+            self.clock.set(server, elapsed);
+        }
+        for sql in ["SELECT max(place) FROM runs", "SELECT max(place) FROM waits"] {
+            if let Some(found) = conn.query_opt(sql, &[]).await?
+                && let Some(place) = row::get::<Option<i64>>(&found, 0)?
+            {
+                self.clock.pass(row::nat(place, "place")?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What an acknowledged append survives.
+    pub(crate) fn durability(&self) -> Durability {
+        if self.fsync.load(Ordering::Relaxed) { Durability::PowerLoss } else { Durability::ProcessCrash }
+    }
+
+    /// Opens a connection of its own.
+    pub(crate) async fn connect(&self) -> Result<Connection, OpError> {
+        let (client, connection) = self.config.connect(self.tls.clone()).await?;
+        let name = self.name.clone();
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(store = %name, error = %said(&error), "a connection has ended");
+            }
+        });
+        Connection::new(client, &self.options, self.pooler.load(Ordering::Relaxed)).await
+    }
+
+    /// From now on statements are not prepared: a pooler stands in between.
+    pub(crate) fn expect_pooler(&self, error: &tokio_postgres::Error) {
+        if !self.pooler.swap(true, Ordering::Relaxed) {
+            let error = translate(error, &self.name);
+            tracing::warn!(%error, "statements are sent unprepared from now on, which is slower");
+        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// A request that is about to be made; see [`ask!`].
+    pub(crate) fn asking(&self, again: Again) -> Asking<'_> {
+        Asking { database: self, again, tries: Tries::new(self.options.patience), sent: false }
+    }
+
+    async fn pooled(&self) -> Result<Pooled<'_>, OpError> {
+        let permit = self.permits.acquire().await.map_err(|_| gone(&self.name))?;
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let known = std::iter::from_fn(idle).find(|conn| conn.is_sound());
+        let conn = match known {
+            Some(conn) => conn,
+            None => Arc::new(self.connect().await?),
+        };
+        Ok(Pooled { database: self, conn, _permit: permit })
+    }
+
+    /// Whether the store was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Closes every connection; requests fail from now on.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.permits.close();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What is damaged, and where.
+    pub(crate) fn corrupt(&self, reason: String) -> StoreError {
+        StoreError::Corrupt { store: self.name.to_string(), reason }
+    }
+}
+
+/// A request while it is made, and made again.
+#[derive(Debug)]
+pub(crate) struct Asking<'d> {
+    database: &'d Database,
+    again: Again,
+    tries: Tries,
+    sent: bool,
+}
+
+impl<'d> Asking<'d> {
+    /// A connection for the next try.
+    pub(crate) async fn connection(&mut self) -> Result<Pooled<'d>, OpError> {
+        self.sent = false;
+        if self.database.is_closed() {
+            return Err(gone(&self.database.name).into());
+        }
+        let pooled = self.database.pooled().await?;
+        self.sent = true;
+        Ok(pooled)
+    }
+
+    /// The last try failed: waits for the next one.
+    ///
+    /// # Errors
+    /// What the caller is told, when there is no next one.
+    pub(crate) async fn failed(&mut self, error: OpError) -> Result<(), StoreError> {
+        let store = &self.database.name;
+        let OpError::Driver(error) = error else { return Err(error.into_store_error(store)) };
+        let failure = failure(&error);
+        let again = match failure {
+            Failure::Conflict | Failure::Slow | Failure::Moment => true,
+            Failure::Lost => !self.sent || self.again == Again::Harmless,
+            Failure::Pooler => {
+                self.database.expect_pooler(&error);
+                true
+            }
+            Failure::Data | Failure::Final => false,
+        };
+        if again && self.tries.pause(failure).await { Ok(()) } else { Err(translate(&error, store)) }
+    }
+}
+
+/// Makes a request on a connection of a database's pool, again and again while the error passes, for as long as the options
+/// say: `ask!(database, Again::Harmless, |conn| { .. Ok(answer) })`. The block may use `?` on an [`OpError`]; it gives
+/// `Result<T, StoreError>`.
+macro_rules! ask {
+    ($database:expr, $again:expr, |$conn:ident| $body:expr) => {{
+        let mut asking = $database.asking($again);
+        loop {
+            let answer: Result<_, $crate::error::OpError> = match asking.connection().await {
+                Ok(pooled) => {
+                    let $conn: &$crate::connection::Connection = &pooled;
+                    async { $body }.await
+                }
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(answer) => break Ok(answer),
+                Err(error) => {
+                    if let Err(error) = asking.failed(error).await {
+                        break Err(error);
+                    }
+                }
+            }
+        }
+    }};
+}
+pub(crate) use ask;
+
+/// The pauses between tries: short after a conflict, longer and longer while the server does not answer.
+#[derive(Debug)]
+pub(crate) struct Tries {
+    since: Instant,
+    patience: Duration,
+    pause: Duration,
+    conflicts: u32,
+}
+
+impl Tries {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { since: Instant::now(), patience, pause: Duration::from_millis(20), conflicts: 0 }
+    }
+
+    /// Waits before the next try; `false` when the patience is at its end.
+    pub(crate) async fn pause(&mut self, failure: Failure) -> bool {
+        if self.since.elapsed() >= self.patience {
+            return false;
+        }
+        tokio::time::sleep(self.next(failure)).await;
+        true
+    }
+
+    /// The next pause.
+    pub(crate) fn next(&mut self, failure: Failure) -> Duration {
+        if matches!(failure, Failure::Conflict | Failure::Slow | Failure::Pooler) {
+            self.conflicts = self.conflicts.saturating_add(1);
+            let steps = self.conflicts.saturating_sub(1).min(6);
+            return jittered(Duration::from_millis(1 << steps)).mul_f64(f64::from(u8::from(steps > 0)));
+        }
+        let pause = self.pause;
+        self.pause = (pause * 2).min(Duration::from_secs(1));
+        jittered(pause)
+    }
+}
+
+/// Between half of a time and all of it: a hundred workers that lost their server do not come back at once.
+fn jittered(time: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0);
+    time.mul_f64(0.5 + 0.5 * (random >> 11) as f64 / (1_u64 << 53) as f64)
+}
+
+/// What a connection string leaves open.
+fn complete(config: &mut tokio_postgres::Config, options: &PostgresOptions) {
+    if config.get_application_name().is_none() {
+        config.application_name(&options.application_name);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    // A server whose machine is gone says nothing: without this, a connection to it would hang for hours.
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(Duration::from_secs(20));
+    }
+    config.keepalives_idle(Duration::from_secs(20));
+}
+
+/// Kind and place of a database; never its password.
+fn describe(config: &tokio_postgres::Config, options: &PostgresOptions) -> String {
+    let ports = config.get_ports();
+    let host = |(at, host): (usize, &Host)| {
+        let port = ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432);
+        match host {
+            Host::Tcp(name) => format!("{name}:{port}"),
+            #[cfg(unix)]
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        }
+    };
+    let hosts: Vec<_> = config.get_hosts().iter().enumerate().map(host).collect();
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("postgres {}/{database} (schema {})", hosts.join(","), options.schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_described_without_its_password() {
+        let (config, _) = tls::split("postgres://ann:secret@db-1:5433,db-2:5434/shop").unwrap();
+        let text = describe(&config, &PostgresOptions::new());
+        assert_eq!(text, "postgres db-1:5433,db-2:5434/shop (schema aether)");
+    }
+
+    #[test]
+    fn pauses_grow_while_the_server_is_away_and_not_after_a_conflict() {
+        let mut tries = Tries::new(Duration::from_secs(1));
+        assert_eq!(tries.next(Failure::Conflict), Duration::ZERO);
+        let pauses: Vec<_> = (0..8).map(|_| tries.next(Failure::Lost)).collect();
+        assert!(pauses[0] <= Duration::from_millis(20) && pauses[7] >= Duration::from_millis(500));
+    }
+}

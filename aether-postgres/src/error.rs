@@ -1,0 +1,165 @@
+//! What can go wrong between the store and its server, and what callers are told about it.
+//!
+//! Promise: every failure of the driver becomes the [`StoreError`] that says what to do about it, and one [`Failure`] that
+//! says whether the same statement may be tried again.
+
+use std::error::Error as _;
+
+use aether_core::store::StoreError;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+/// Why an operation did not work.
+#[derive(Debug)]
+pub(crate) enum OpError {
+    /// The operation was refused, for good.
+    Refused(StoreError),
+    /// The driver or the server failed.
+    Driver(Error),
+    /// A stored row does not hold what it must.
+    Row(String),
+}
+
+impl From<Error> for OpError {
+    fn from(error: Error) -> Self {
+        Self::Driver(error)
+    }
+}
+
+impl From<StoreError> for OpError {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl OpError {
+    /// What the caller is told.
+    pub(crate) fn into_store_error(self, store: &str) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Driver(error) => translate(&error, store),
+            Self::Row(reason) => StoreError::Corrupt { store: store.into(), reason },
+        }
+    }
+}
+
+/// What a failed statement means for another try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Nothing was written: another transaction was in the way. The same statement may work at once.
+    Conflict,
+    /// Nothing was written: another transaction holds a lock, or the server took too long.
+    Slow,
+    /// Nothing was written: the server refuses everything for the moment (a full disk, a standby, a restart).
+    Moment,
+    /// The connection is gone, and with it the answer: the statement may have been carried out.
+    Lost,
+    /// Nothing was written: a pooler stands in between and knows no prepared statements.
+    Pooler,
+    /// Nothing was written: the values themselves are refused.
+    Data,
+    /// Nothing was written, and another try changes nothing.
+    Final,
+}
+
+/// Which failure it is.
+pub(crate) fn failure(error: &Error) -> Failure {
+    let Some(code) = error.code() else {
+        return match error.source() {
+            // A value that the driver cannot send: its request was never made.
+            Some(_) if error.to_string().starts_with("error serializing parameter") => Failure::Data,
+            _ if error.to_string() == "error encoding message to server" => Failure::Data,
+            _ if is_configuration(error) => Failure::Final,
+            _ => Failure::Lost,
+        };
+    };
+    match code.code() {
+        "40001" | "40P01" | "23505" | "40003" => Failure::Conflict,
+        "55P03" | "57014" | "25P03" | "25P04" => Failure::Slow,
+        "26000" | "42P05" => Failure::Pooler,
+        "25006" | "53000" | "53100" | "53200" | "53300" | "53400" | "57P03" | "58030" | "55000" => {
+            Failure::Moment
+        }
+        "57P01" | "57P02" | "57P05" => Failure::Lost,
+        // A changed result of a prepared statement, after a migration: prepared anew it works.
+        "0A000" if error.to_string().contains("cached plan") => Failure::Lost,
+        code if code.starts_with("08") => Failure::Lost,
+        code if code.starts_with("22") || code.starts_with("54") || code == "23514" => Failure::Data,
+        _ => Failure::Final,
+    }
+}
+
+/// Whether the connection string or the account is wrong, so that the next try fails as well.
+fn is_configuration(error: &Error) -> bool {
+    let text = error.to_string();
+    ["invalid connection string", "invalid configuration", "authentication error"]
+        .iter()
+        .any(|start| text.starts_with(start))
+}
+
+/// What the server or the driver said, with all causes.
+pub(crate) fn said(error: &Error) -> String {
+    if let Some(db) = error.as_db_error() {
+        let detail = db.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
+        return format!("{}{detail} [{}]", db.message(), db.code().code());
+    }
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text = format!("{text}: {source}");
+        cause = source.source();
+    }
+    text
+}
+
+/// The variant that fits what the driver said.
+pub(crate) fn translate(error: &Error, store: &str) -> StoreError {
+    let (store, said) = (store.to_owned(), said(error));
+    let reason = match advice(error) {
+        Some(advice) => format!("{said}; {advice}"),
+        None => said,
+    };
+    match error.code().map(SqlState::code) {
+        Some("25006") => StoreError::ReadOnly { store, reason },
+        Some("53100") => StoreError::Full { store, reason },
+        Some("55P03" | "40001" | "40P01" | "57014") => StoreError::Locked { store, reason },
+        Some("XX001" | "XX002") => StoreError::Corrupt { store, reason },
+        _ if failure(error) == Failure::Data => {
+            StoreError::Unencodable { what: "a value for Postgres".into(), reason }
+        }
+        _ => StoreError::Unavailable { store, reason },
+    }
+}
+
+/// What to do about an error, where that can be said.
+fn advice(error: &Error) -> Option<&'static str> {
+    Some(match error.code()?.code() {
+        "26000" | "42P05" => {
+            "a pooler stands between the store and Postgres: set PostgresOptions::pooler(true), or let it keep prepared \
+             statements (PgBouncer: max_prepared_statements)"
+        }
+        "25006" => {
+            "this is a standby: name the primary, or all hosts with target_session_attrs=read-write in the connection \
+             string"
+        }
+        "53300" => {
+            "give PostgresOptions::connections a smaller number, raise max_connections, or use a pooler"
+        }
+        "53100" => "make room on the server's disk; what is queued is written then",
+        "28P01" | "28000" => "look at user and password of the connection string, and at pg_hba.conf",
+        "3D000" => "create the database first: CREATE DATABASE, or createdb",
+        "42501" => {
+            "grant what is missing, as the owner of the schema: GRANT USAGE ON SCHEMA .. TO ..; GRANT SELECT, INSERT, \
+             UPDATE, DELETE ON ALL TABLES IN SCHEMA .. TO ..; to create or migrate the tables also GRANT CREATE ON \
+             DATABASE .. TO .."
+        }
+        "42P01" | "3F000" | "42703" => "the store's tables were changed or dropped while it was open",
+        "22021" => "a text holds the character U+0000, which Postgres cannot store",
+        _ => return None,
+    })
+}
+
+/// The store is closed.
+pub(crate) fn gone(store: &str) -> StoreError {
+    StoreError::Unavailable { store: store.into(), reason: "it was closed".into() }
+}

@@ -1,0 +1,122 @@
+//! How a store behaves.
+
+use std::time::Duration;
+
+/// How a [`PostgresStore`](crate::PostgresStore) behaves. The defaults suit one Postgres that the workers reach directly.
+///
+/// ```
+/// # use std::time::Duration;
+/// use aether_postgres::PostgresOptions;
+/// let options = PostgresOptions::new().application_name("shop").schema("shop_agents").connections(4);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct PostgresOptions {
+    pub(crate) application_name: String,
+    pub(crate) schema: String,
+    pub(crate) writers: usize,
+    pub(crate) connections: usize,
+    pub(crate) batch: usize,
+    pub(crate) linger: Duration,
+    pub(crate) patience: Duration,
+    pub(crate) statement_timeout: Duration,
+    pub(crate) lock_timeout: Duration,
+    pub(crate) pooler: bool,
+    pub(crate) portable: bool,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self {
+            application_name: "aether".into(),
+            schema: "aether".into(),
+            writers: 1,
+            connections: 4,
+            batch: 2000,
+            linger: Duration::from_millis(2),
+            patience: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(5),
+            pooler: false,
+            portable: false,
+        }
+    }
+}
+
+impl PostgresOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the server lists the connections as, unless the connection string says it. Default: `aether`.
+    pub fn application_name(mut self, name: impl Into<String>) -> Self {
+        self.application_name = name.into();
+        self
+    }
+
+    /// The schema that holds the tables; created where it is missing. Default: `aether`.
+    pub fn schema(mut self, name: impl Into<String>) -> Self {
+        self.schema = name.into();
+        self
+    }
+
+    /// How many connections write appends; a run's appends all go through one. One is best below about 256 appends in
+    /// flight; more need more cores. Default: 1.
+    pub fn writers(mut self, writers: usize) -> Self {
+        self.writers = writers.clamp(1, 64);
+        self
+    }
+
+    /// The most connections for everything but appends. Default: 4.
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.clamp(1, 1024);
+        self
+    }
+
+    /// At most so many appends in one transaction. Default: 2000.
+    pub fn batch(mut self, appends: usize) -> Self {
+        self.batch = appends.clamp(1, 20_000);
+        self
+    }
+
+    /// How long a batch that no caller waits for stays open for more. Default: 2 ms.
+    pub fn linger(mut self, time: Duration) -> Self {
+        self.linger = time;
+        self
+    }
+
+    /// How long a call waits for a server that cannot be reached, or refuses for the moment, before it fails. Appends and
+    /// outcomes of bodies never fail for that: they are kept. Default: 10 s.
+    pub fn patience(mut self, time: Duration) -> Self {
+        self.patience = time;
+        self
+    }
+
+    /// After how long the server ends a statement, which is then tried again; zero for never. Default: 30 s.
+    pub fn statement_timeout(mut self, time: Duration) -> Self {
+        self.statement_timeout = time;
+        self
+    }
+
+    /// How long a statement waits for a row that another transaction has locked, before it is tried again; zero for ever.
+    /// Default: 5 s.
+    pub fn lock_timeout(mut self, time: Duration) -> Self {
+        self.lock_timeout = time;
+        self
+    }
+
+    /// Whether a pooler that gives each transaction another connection stands between store and server (PgBouncer in
+    /// transaction mode): no statement is prepared, and settings are made in each transaction. Default: `false`.
+    pub fn pooler(mut self, pooler: bool) -> Self {
+        self.pooler = pooler;
+        self
+    }
+
+    /// Whether the server only speaks the protocol and language of Postgres, and may lack what is Postgres' own: rows are
+    /// claimed without `SKIP LOCKED`, storage parameters and planner settings are left out. Default: `false`.
+    pub fn portable(mut self, portable: bool) -> Self {
+        self.portable = portable;
+        self
+    }
+}

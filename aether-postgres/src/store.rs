@@ -1,0 +1,473 @@
+//! The store itself: every operation of the contract, asked of the database that has the run, or of all of them.
+//!
+//! Promise: nothing here blocks an async worker. Appends and creations are queued before the call returns.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::journal::{LargeValue, StoredFrame};
+use aether_core::payload::Payload;
+use aether_core::store::ledger::{LedgerEntry, Reservation};
+use aether_core::store::{
+    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
+    EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
+    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread,
+    WaitFilter, WorkerRecord,
+};
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+
+use crate::database::Database;
+use crate::notices::Notices;
+use crate::options::PostgresOptions;
+use crate::shard::{ShardMap, shard};
+
+/// A store in a Postgres database. Needs a tokio runtime; [`Store::close`] writes what is queued.
+#[derive(Debug)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+}
+
+/// Which database has which run.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    map: ShardMap,
+    databases: Vec<Arc<Database>>,
+}
+
+impl Shared {
+    /// The database that has what is placed by `name`.
+    pub(crate) fn of(&self, name: &str) -> &Arc<Database> {
+        // There is at least one database, and the map names none that is not there.
+        let number = self.map.database(shard(name)).min(self.databases.len().saturating_sub(1));
+        &self.databases[number]
+    }
+
+    /// Every database.
+    pub(crate) fn all(&self) -> &[Arc<Database>] {
+        &self.databases
+    }
+}
+
+impl PostgresStore {
+    /// Connects to the database that a connection string names, as `postgres://user@host/database` or as
+    /// `host=.. dbname=..`, and creates or migrates its tables.
+    ///
+    /// # Errors
+    /// [`StoreError::Open`] when the server cannot be reached, refuses the account, or has no such database, and
+    /// [`StoreError::NewerSchema`] when a newer build has written it.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::connect_with(url, PostgresOptions::default()).await
+    }
+
+    /// As [`PostgresStore::connect`], with other than the default options.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::connect`].
+    ///
+    /// ```no_run
+    /// # async fn open() -> Result<(), Box<dyn std::error::Error>> {
+    /// use aether_postgres::{PostgresOptions, PostgresStore};
+    /// let behind_a_pooler = PostgresOptions::new().pooler(true);
+    /// let store = PostgresStore::connect_with("postgres://ann@pgbouncer:6432/shop", behind_a_pooler).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
+        let databases = vec![Database::open(url, options).await?];
+        let shared = Arc::new(Shared { map: ShardMap::one(), databases });
+        Notices::start(&shared);
+        Ok(Self { shared })
+    }
+
+    fn of(&self, run: &RunId) -> &Arc<Database> {
+        self.shared.of(run.as_str())
+    }
+
+    /// The database of what belongs to no run: schedules and definitions.
+    fn home(&self) -> &Arc<Database> {
+        self.shared.of("")
+    }
+}
+
+/// The answers of every database.
+macro_rules! each {
+    ($store:ident, |$database:ident| $ask:expr) => {{
+        let mut answers = Vec::new();
+        for $database in $store.shared.all() {
+            answers.push($ask.await?);
+        }
+        answers
+    }};
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        for database in self.shared.all() {
+            database.finish();
+        }
+    }
+}
+
+/// At most `limit` of what several databases listed, in the order of `place`; 0 for all.
+fn merged<T, K: Ord>(lists: Vec<Vec<T>>, limit: usize, place: impl Fn(&T) -> K) -> Vec<T> {
+    let several = lists.len() > 1;
+    let mut all: Vec<T> = lists.into_iter().flatten().collect();
+    if several {
+        all.sort_by_key(place);
+    }
+    if limit > 0 {
+        all.truncate(limit);
+    }
+    all
+}
+
+impl Store for PostgresStore {
+    fn describe(&self) -> String {
+        self.home().name.to_string()
+    }
+
+    fn durability(&self) -> Durability {
+        self.shared.all().iter().map(|database| database.durability()).min().unwrap_or(Durability::PowerLoss)
+    }
+
+    fn register(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        codes: Vec<CodeId>,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let worker = worker.clone();
+        Box::pin(async move {
+            let answers = each!(self, |db| db.register(&worker, lease, &codes));
+            Ok(answers.into_iter().all(|new| new))
+        })
+    }
+
+    fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
+        let me = me.clone();
+        Box::pin(async move {
+            let codes = each!(self, |db| db.codes_elsewhere(&me));
+            Ok(codes.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect())
+        })
+    }
+
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
+        Box::pin(async move { Ok(each!(self, |db| db.workers()).concat()) })
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        Box::pin(async move {
+            // A worker is registered in every database, and holds runs in each.
+            let mut known: Vec<KnownWorker> = Vec::new();
+            for worker in each!(self, |db| db.known_workers()).concat() {
+                match known.iter_mut().find(|known| known.id == worker.id) {
+                    Some(known) => known.runs = known.runs.saturating_add(worker.runs),
+                    None => known.push(worker),
+                }
+            }
+            Ok(known)
+        })
+    }
+
+    fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        let worker = worker.clone();
+        Box::pin(async move {
+            let _: Vec<()> = each!(self, |db| db.retire(&worker));
+            Ok(())
+        })
+    }
+
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
+        Box::pin(self.of(&new.id).clone().create(new, Vec::new()))
+    }
+
+    fn create_fork(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        Box::pin(self.of(&new.id).clone().create(new, ledger))
+    }
+
+    fn append(&self, append: Append) {
+        self.of(&append.run).append(append);
+    }
+
+    fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).load(&run, from).await })
+    }
+
+    fn load_page<'s>(
+        &'s self,
+        run: &RunId,
+        from: Position,
+        events: u64,
+    ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).load_page(&run, from, events).await })
+    }
+
+    fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).last_frame(&run).await })
+    }
+
+    fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).run_record(&run).await })
+    }
+
+    fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        Box::pin(async move {
+            let lists = each!(self, |db| db.runs(&filter));
+            Ok(merged(lists, filter.limit, |run| std::cmp::Reverse(run.place)))
+        })
+    }
+
+    fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move { Ok(each!(self, |db| db.count(&filter)).into_iter().sum()) })
+    }
+
+    fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
+        Box::pin(async move {
+            let mut leases = Vec::new();
+            for database in self.shared.all() {
+                let limit = request.limit.saturating_sub(leases.len());
+                if limit > 0 || !request.adopt.is_empty() {
+                    leases.extend(database.claim(&ClaimRequest { limit, ..request.clone() }).await?);
+                }
+            }
+            Ok(leases)
+        })
+    }
+
+    fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
+        Box::pin(async move {
+            let lists = each!(self, |db| db.foreign(&query));
+            Ok(merged(lists, query.limit, |run| run.place))
+        })
+    }
+
+    fn put_definition(&self, definition: DefinitionRecord) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.home().put_definition(&definition).await })
+    }
+
+    fn definitions(&self) -> BoxFuture<'_, Result<Vec<DefinitionRecord>, StoreError>> {
+        Box::pin(async move { self.home().definitions().await })
+    }
+
+    fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: Vec<LostRun>,
+    ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
+        let worker = worker.clone();
+        Box::pin(async move { Ok(each!(self, |db| db.renew(&worker, lease, &noticed)).concat()) })
+    }
+
+    fn release(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).release(&run, epoch, wake_at).await })
+    }
+
+    fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
+        Box::pin(async move { Ok(each!(self, |db| db.next_wake()).into_iter().flatten().min()) })
+    }
+
+    fn entry(
+        &self,
+        run: &RunId,
+        key: &IdempotencyKey,
+    ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        let (run, key) = (run.clone(), key.clone());
+        Box::pin(async move { self.of(&run).entry(&run, &key).await })
+    }
+
+    fn reserve(
+        &self,
+        wanted: Reservation,
+        replaces: Option<Reservation>,
+    ) -> BoxFuture<'_, Result<Reservation, StoreError>> {
+        Box::pin(
+            async move { self.shared.of(&wanted.business_key).reserve(&wanted, replaces.as_ref()).await },
+        )
+    }
+
+    fn reservation(&self, business_key: &str) -> BoxFuture<'_, Result<Option<Reservation>, StoreError>> {
+        let key = business_key.to_owned();
+        Box::pin(async move { self.shared.of(&key).reservation(&key).await })
+    }
+
+    fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).entries(&run).await })
+    }
+
+    fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).send(&run, &message).await })
+    }
+
+    fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).inbox(&run, after).await })
+    }
+
+    fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).unread(&run).await })
+    }
+
+    fn unread_waiting(
+        &self,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
+        Box::pin(async move {
+            let lists = each!(self, |db| db.unread_waiting(after, limit));
+            Ok(merged(lists, limit, |(run, _)| std::cmp::Reverse(run.place)))
+        })
+    }
+
+    fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>> {
+        Box::pin(async move {
+            let lists = each!(self, |db| db.waits(&filter));
+            Ok(merged(lists, filter.limit, |wait| wait.place))
+        })
+    }
+
+    fn list_waits<'s>(
+        &'s self,
+        run: &RunId,
+        next: Position,
+        waits: Vec<OpenWait>,
+    ) -> BoxFuture<'s, Result<bool, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).list_waits(&run, next, &waits).await })
+    }
+
+    fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
+        let worker = worker.clone();
+        Box::pin(async move { Ok(each!(self, |db| db.unread_held(&worker)).concat()) })
+    }
+
+    fn save_progress(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        command: &CommandId,
+        progress: Payload,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, command) = (run.clone(), command.clone());
+        Box::pin(async move { self.of(&run).save_progress(&run, epoch, &command, &progress).await })
+    }
+
+    fn progress(
+        &self,
+        run: &RunId,
+        command: &CommandId,
+    ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
+        let (run, command) = (run.clone(), command.clone());
+        Box::pin(async move { self.of(&run).progress(&run, &command).await })
+    }
+
+    fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, hash) = (run.clone(), hash.to_owned());
+        Box::pin(async move { self.of(&run).put_blob(run.as_str(), &hash, &bytes).await })
+    }
+
+    fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        let (run, hash) = (run.clone(), hash.to_owned());
+        Box::pin(async move { self.of(&run).blob(run.as_str(), &hash).await })
+    }
+
+    fn put_effect(
+        &self,
+        effect: StoredEffect,
+        epoch: Epoch,
+        values: Vec<LargeValue>,
+    ) -> BoxFuture<'_, Result<(), AppendError>> {
+        Box::pin(async move { self.of(&effect.run).put_effect(&effect, epoch, &values).await })
+    }
+
+    fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).effects(&run).await })
+    }
+
+    fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).save_snapshot(&run, &snapshot).await })
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).snapshot(&run).await })
+    }
+
+    fn put_schedule(
+        &self,
+        schedule: ScheduleRecord,
+        replaces: u64,
+    ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move { self.home().put_schedule(&schedule, replaces).await })
+    }
+
+    fn schedules(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        let after = after.map(str::to_owned);
+        Box::pin(async move { self.home().schedules(after.as_deref(), limit).await })
+    }
+
+    fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
+        let name = name.to_owned();
+        Box::pin(async move { self.home().schedule(&name).await })
+    }
+
+    fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        Box::pin(async move { self.home().due_schedules(&query).await })
+    }
+
+    fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let name = name.to_owned();
+        Box::pin(async move { self.home().remove_schedule(&name).await })
+    }
+
+    fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
+        Box::pin(async move {
+            let lists = each!(self, |db| db.ended(&query));
+            Ok(merged(lists, query.limit, |(place, _)| *place))
+        })
+    }
+
+    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { crate::purge::purge(&self.shared, &run).await })
+    }
+
+    fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let _: Vec<()> = each!(self, |db| db.delete_snapshots());
+            Ok(())
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let _: Vec<()> = each!(self, |db| db.close_writers());
+            Ok(())
+        })
+    }
+}
