@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, join, join_all, select};
 
 use crate::engine::advance::launch::{release_run, remove_active};
+use crate::engine::drained::Drained;
 use crate::engine::inner::{Engine, Inner, whole};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -18,16 +19,6 @@ use crate::store::error::StoreError;
 
 /// How long a drain waits for the appends of a run that it cut off.
 pub(super) const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
-
-/// What became of the runs that a drained engine advanced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Drained {
-    /// How many ended, were suspended or were released in time.
-    pub in_time: usize,
-    /// How many were cut off in the middle of a body. A world-changing body that was is in doubt.
-    pub cut_off: usize,
-}
 
 impl Engine {
     /// Takes no more runs, gives bodies in flight `patience` to finish, and releases every run: other workers resume them

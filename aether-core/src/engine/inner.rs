@@ -13,7 +13,7 @@ use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 use crate::definition::def::WorkflowDef;
 use crate::definition::owned::Definition;
 use crate::engine::adopt::known::Adoptions;
-use crate::engine::drain::Drained;
+use crate::engine::drained::Drained;
 use crate::engine::lease_watch::LeaseWatch;
 use crate::engine::registry::Registry;
 use crate::engine::vitals::Vitals;
