@@ -46,6 +46,8 @@ pub mod queue;
 pub mod resource;
 pub mod retention;
 pub mod schedule;
+#[cfg(feature = "signals")]
+pub mod signals;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod store;

@@ -243,6 +243,7 @@ fn new_run(name: &str) -> aether_core::store::NewRun {
         at: at(0),
         owner: Some(worker("w")),
         parent_epoch: None,
+        terms: Default::default(),
     }
 }
 

@@ -212,14 +212,19 @@ pub(crate) fn workers(conn: &Connection) -> Result<Vec<WorkerRecord>, OpError> {
     let mut rows = statement.query([])?;
     let mut workers = Vec::new();
     while let Some(row) = rows.next()? {
-        let lease: Option<i64> = row.get(2)?;
-        workers.push(WorkerRecord {
-            id: WorkerId::from(row.get::<_, String>(0)?),
-            renewals: row::nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0), "renewals")?,
-            lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
-        });
+        workers.push(worker(row)?);
     }
     Ok(workers)
+}
+
+/// A worker from its name, its renewals and its lease.
+pub(crate) fn worker(row: &Row<'_>) -> Result<WorkerRecord, OpError> {
+    let lease: Option<i64> = row.get(2)?;
+    Ok(WorkerRecord {
+        id: WorkerId::from(row.get::<_, String>(0)?),
+        renewals: row::nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0), "renewals")?,
+        lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
+    })
 }
 
 /// The runs that a worker holds and whose inbox is not empty, each with its newest unread message.

@@ -21,9 +21,9 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
-    Durability, EndedRuns, ForeignRuns, KeyedStart, Lease, Limit, ListedWait, LostRun, Message, NewRun,
-    OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
-    Unread, WaitFilter, WorkerRecord,
+    Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message,
+    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    StoreError, Unread, WaitFilter, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -257,6 +257,15 @@ impl Store for SqliteStore {
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
         Box::pin(self.readers.ask(reader::workers))
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        let locks = Arc::clone(&self.locks);
+        Box::pin(self.readers.ask(move |conn| {
+            let mut known = codes::known_workers(conn)?;
+            known.iter_mut().for_each(|worker| worker.is_dead = locks.is_dead(&worker.id));
+            Ok(known)
+        }))
     }
 
     fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {

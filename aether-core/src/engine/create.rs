@@ -110,7 +110,8 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
     inner.adoptions.note_code(code_id.clone(), def);
     // Its queue or its time comes first: whoever claims it then advances it.
     let waits = terms.queue.is_some() || terms.not_before.is_some_and(|begins| begins > at);
-    let advances = inner.settings.advances && !waits;
+    // A drain that begins from here on finds the run active, or releases it.
+    let advances = inner.takes_runs() && !waits;
     let creation = shared.store.create(NewRun {
         id: id.clone(),
         workflow: def.name.into(),

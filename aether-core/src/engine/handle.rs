@@ -214,8 +214,8 @@ impl<W> RunHandle<W> {
             // Registered before looking, so that an end in between is not missed.
             let changed = self.cell.changed.notified();
             match self.cell.get() {
-                // The engine resumes the run by itself when the store answers again.
-                Some(RunEnd::Stopped(fault)) if fault.is_transient() && !self.inner.is_stopping() => {}
+                // The engine resumes the run by itself when the store answers again, or another one after a drain.
+                Some(RunEnd::Stopped(fault)) if !self.inner.is_stopping() && self.resumes(&fault) => {}
                 // Another process may have advanced the run since.
                 Some(RunEnd::Stopped(fault)) => {
                     let stored = stored_end(&self.inner, &self.id).await;
@@ -254,6 +254,12 @@ impl<W> RunHandle<W> {
         }
         // It was created between the two looks.
         Ok(store.run(&self.id).await?.is_some())
+    }
+
+    /// Whether a run that was stopped here for this reason is resumed by itself.
+    fn resumes(&self, fault: &Fault) -> bool {
+        let drained = !self.inner.takes_runs() && matches!(fault, Fault::ShutDown { .. });
+        drained || fault.is_transient()
     }
 
     /// Why this engine will never claim the run by itself, if it will not.

@@ -325,8 +325,6 @@ impl<W: Workflow> StartRun<'_, W> {
         let traceparent = self.traceparent.map(checked).transpose();
         let traceparent = traceparent.map_err(|error| StartError::Traceparent { workflow, error })?;
         let terms = self.options.terms(now(inner)).map_err(|error| StartError::Queue { workflow, error })?;
-        let traceparent = self.traceparent.map(checked).transpose();
-        let traceparent = traceparent.map_err(|error| StartError::Traceparent { workflow, error })?;
         let keyed = self.keyed.transpose().map_err(|error| StartError::Key { workflow, error })?;
         let unique = self.id.is_none();
         let id = match self.id {

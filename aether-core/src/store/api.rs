@@ -29,7 +29,7 @@ use crate::store::records::{
 use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
-use crate::store::workers::{LostRun, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
 
 /// What an acknowledged append survives. Ordered: a greater value survives more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -235,6 +235,14 @@ pub trait Store: Any + Send + Sync + Debug {
 
     /// The workers that hold runs, in any order.
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>>;
+
+    /// All workers that have registered and not retired, and those that hold runs, in any order, with what they registered:
+    /// for people who look, so it may cost a count of the runs that each of them holds. The default knows only those that
+    /// hold runs, and not how many.
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        let holders = self.workers();
+        Box::pin(async move { Ok(holders.await?.into_iter().map(KnownWorker::of).collect()) })
+    }
 
     /// Ends a worker that advances nothing any more: whatever it still holds is free, and its name is forgotten. Does
     /// nothing for an unknown one.

@@ -33,7 +33,7 @@ use crate::store::records::{
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
-use crate::store::workers::{LostRun, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
@@ -554,6 +554,10 @@ impl Store for MemoryStore {
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
         self.answer(|content| Ok(content.holders()))
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        self.answer(|content| Ok(content.known_workers()))
     }
 
     fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -3,6 +3,7 @@
 //! Promise: plain data and traits; nothing in here knows a journal, a store or a run. Imports no other room.
 
 pub(crate) mod callback_token;
+pub mod clock_change;
 pub(crate) mod code;
 pub mod contract;
 pub mod deps;

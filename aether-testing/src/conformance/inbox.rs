@@ -3,7 +3,6 @@
 //! Promise: a store that keeps them never lets a run sleep with a message that its worker has not seen.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::store::{

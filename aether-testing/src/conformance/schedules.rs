@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aether_core::clock_change::{Gap, Repeat};
 use aether_core::labels::Labels;
 use aether_core::payload::Payload;
 use aether_core::store::{
@@ -24,16 +25,22 @@ fn schedule(name: &str, next: Timestamp) -> ScheduleRecord {
         zone: "Europe/Berlin".into(),
         overlap: Overlap::Wait,
         catch_up: CatchUp::All(7),
+        jitter_ms: 60_000,
+        gap: Gap::Skip,
+        repeat: Repeat::Twice,
     };
-    let missed = Tick { at: at(1), until: at(2), outcome: TickOutcome::Missed };
+    let missed = Tick { at: at(1), until: at(2), outcome: TickOutcome::Missed, noted_at: Some(at(3)) };
+    let outcome = TickOutcome::Failed("why".into());
+    let failed = Tick { at: at(3), until: at(3), outcome, noted_at: None };
     ScheduleRecord {
         name: name.into(),
         spec,
         paused: false,
         next,
+        delay_ms: 0,
         starting: Vec::new(),
         last: Some(at(3)),
-        recent: vec![missed, Tick { at: at(3), until: at(3), outcome: TickOutcome::Failed("why".into()) }],
+        recent: vec![missed, failed],
         created_at: at(0),
         revision: 1,
     }

@@ -84,7 +84,7 @@ macro_rules! store_suite {
                 a_run_can_begin_later, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
                 keyed_starts_are_swapped, a_purged_run_leaves_its_queue;
             waits: waits_are_listed_until_they_are_closed, a_wait_keeps_its_place, a_refused_append_lists_nothing,
-                waits_are_filtered_and_paged, a_purged_run_is_not_listed, a_list_is_made_for_a_position;
+                waits_are_filtered_and_paged, the_waits_of_one_run_are_found, a_purged_run_is_not_listed, a_list_is_made_for_a_position;
             ledger: a_key_is_granted_once, a_business_key_is_held_against_other_keys,
                 only_a_definite_failure_frees_a_business_key, concurrent_acquires_grant_one,
                 rows_round_trip, updates_ride_with_appends, an_outcome_is_written_literally,
@@ -107,7 +107,7 @@ macro_rules! store_suite {
             codes: an_append_changes_the_code_of_its_run, a_parked_run_can_be_suspended_and_ended,
                 a_claim_takes_only_runs_of_its_codes, a_claim_to_adopt_takes_what_it_names,
                 runs_of_other_code_are_listed, due_runs_of_other_code_are_listed, lists_know_code_and_parking,
-                the_codes_of_other_workers_are_known, definitions_are_kept_once;
+                the_codes_of_other_workers_are_known, registered_workers_are_listed, definitions_are_kept_once;
             renewal: a_generation_begins_a_journal, a_generation_keeps_business_keys_and_doubts,
                 a_generation_keeps_unread_messages, a_refused_generation_changes_nothing;
             purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, an_open_run_is_not_purged,

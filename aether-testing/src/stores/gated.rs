@@ -16,9 +16,9 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
-    Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, Lease, Limit, ListedWait, LostRun,
-    Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot,
-    Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
+    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent,
+    Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -186,6 +186,10 @@ impl<G: Gate> Store for Gated<G> {
 
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.codes_elsewhere(me))
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.known_workers())
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {

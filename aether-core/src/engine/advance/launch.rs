@@ -75,7 +75,7 @@ pub(crate) fn launch_claimed(
 async fn recover(inner: &Arc<Inner>, lease: Lease) {
     let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
     let only_to_end = ends_only(inner, &lease.run);
-    if inner.is_stopping() && !mutated("launched-while-stopping") {
+    if !inner.takes_runs() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
     }
     if let Some(from) = &lease.taken_from {
@@ -125,16 +125,16 @@ impl Permitted {
     }
 }
 
-/// Begins to advance a run in a task of its own. `None` where a shutdown has begun: the caller releases the run.
+/// Begins to advance a run in a task of its own. `None` where a drain or a shutdown has begun: the caller releases the run.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
     let Launch { origin, workflow, input, parent, needs, lacks, expired, unwinding, beginning } = launch;
     let (is_takeover, events) = (origin.epoch > 1, origin.next);
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
-    // In one piece with the look at the shutdown, which takes all active runs with their tasks under this lock. Active
+    // In one piece with the look at the drain, which takes all active runs with their tasks under this lock. Active
     // before the task runs: the task removes itself at its end, and a message that arrives from now on must find the run.
     let mut active = inner.active();
-    if inner.is_stopping() && !mutated("launched-while-stopping") {
+    if !inner.takes_runs() && !mutated("launched-while-stopping") {
         return None;
     }
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::store::memory::{Content, Run};
 use crate::store::records::{ClaimRequest, Lease};
-use crate::store::workers::{LostRun, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
 use crate::vocabulary::id::{RunId, WorkerId};
 
 /// How many of a claim's places are for runs of queues: what others leave, and half at least.
@@ -91,6 +91,13 @@ impl Content {
     pub(super) fn holders(&self) -> Vec<WorkerRecord> {
         let owners: BTreeSet<_> = self.runs.values().filter_map(|run| run.record.owner.as_ref()).collect();
         owners.into_iter().map(|owner| self.workers.record(owner)).collect()
+    }
+
+    pub(super) fn known_workers(&self) -> Vec<KnownWorker> {
+        let held = |worker: &WorkerId| {
+            self.runs.values().filter(|run| run.record.owner.as_ref() == Some(worker)).count() as u64
+        };
+        self.workers.known(held)
     }
 
     pub(super) fn retire(&mut self, worker: &WorkerId) {

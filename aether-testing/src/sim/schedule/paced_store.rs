@@ -16,9 +16,9 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules,
-    DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, Lease, Limit, ListedWait,
-    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent,
-    Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit,
+    ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord,
+    ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending};
 use jiff::Timestamp;
@@ -132,6 +132,10 @@ impl Store for PacedStore {
 
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
         self.read("codes of other workers", self.inner.codes_elsewhere(me))
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        self.read("known workers", self.inner.known_workers())
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
