@@ -298,7 +298,7 @@ impl QueueTable for Lanes<'_> {
             "SELECT no, queue, queue_key FROM aether_runs INDEXED BY aether_runs_lapses
              WHERE lapses_at IS NOT NULL AND owner IS NULL AND parked = 0 AND lapses_at <= ?1
                  AND code IN (SELECT value FROM json_each(?2))
-             ORDER BY lapses_at LIMIT ?3",
+             ORDER BY lapses_at, no LIMIT ?3",
         )?;
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
         let lapsed = statement

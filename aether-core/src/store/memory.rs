@@ -97,8 +97,8 @@ struct Run {
     notified: bool,
     /// Whether its owner holds a slot of its queue.
     slot: bool,
-    /// Its end is not tried again before this time.
-    lapse_after: Option<Timestamp>,
+    /// When it may be ended without a slot, because its first turn was not granted.
+    lapses_at: Option<Timestamp>,
 }
 
 impl Run {
@@ -133,6 +133,7 @@ impl Run {
         if change.status.is_terminal() {
             self.record.wake_at = None;
             self.record.parked = false;
+            self.lapses_at = None;
             self.progress.clear();
         } else if change.status == Status::Waiting {
             self.record.wake_at = change.wake_at;
@@ -170,10 +171,7 @@ impl Run {
     /// When a claim must look at it. What waits for a turn waits for no time, but may expire.
     fn next_look(&self) -> Option<Timestamp> {
         let due = self.record.wake_at.filter(|_| !self.is_ready());
-        let is_new = self.record.terms.queue.is_some() && self.record.queue.started_at.is_none();
-        let expires = self.record.terms.expires_at.filter(|_| is_new && !self.record.status.is_terminal());
-        let expires = expires.map(|at| self.lapse_after.map_or(at, |after| at.max(after)));
-        due.into_iter().chain(expires).min()
+        due.into_iter().chain(self.lapses_at).min()
     }
 
     fn is_open_at(&self, epoch: Epoch) -> bool {
@@ -228,6 +226,7 @@ impl Content {
             terms: new.terms,
         };
         let is_queued = record.terms.queue.is_some();
+        let expires_at = record.terms.expires_at.filter(|_| is_queued && !owned);
         let is_ready = is_queued && !owned && record.wake_at <= Some(new.at);
         let mut run = Run {
             record,
@@ -238,7 +237,7 @@ impl Content {
             effects: Vec::new(),
             notified: false,
             slot: is_queued && owned,
-            lapse_after: None,
+            lapses_at: expires_at,
         };
         run.push(&new.frame, new.at);
         self.creations += 1;
@@ -379,6 +378,10 @@ impl Content {
         }
         message.seq = seq;
         run.wake(message.at);
+        let is_new = run.record.terms.queue.is_some() && run.record.queue.started_at.is_none();
+        if is_new && END_REQUESTS.contains(&&*message.topic) {
+            run.lapses_at = Some(run.lapses_at.map_or(message.at, |at| at.min(message.at)));
+        }
         run.inbox.push(message);
         self.messages = seq;
         Ok(Sent::Delivered)
@@ -586,7 +589,7 @@ impl Store for MemoryStore {
             let run = content.known(run)?;
             if run.record.epoch == epoch && !run.record.status.is_terminal() {
                 run.record.wake_at = Some(wake_at);
-                run.lapse_after = Some(wake_at);
+                run.lapses_at = run.lapses_at.map(|at| at.max(wake_at));
                 run.release();
             }
             Ok(())

@@ -266,10 +266,8 @@ impl<'l> Picker<'l> {
         for (no, limit) in limits.iter().enumerate() {
             let Some(scope) = limit.pattern.scope(place) else { continue };
             match limit.kind {
-                LimitKind::Running(n) => {
-                    if self.room(counts, no, scope, n)? == 0 {
-                        return Ok(Some(Blocked { limit, until: None }));
-                    }
+                LimitKind::Running(n) if self.room(counts, no, scope.clone(), n)? == 0 => {
+                    return Ok(Some(Blocked { limit, until: None }));
                 }
                 LimitKind::Starts { n, per } if is_new => {
                     let until = match n {

@@ -73,6 +73,7 @@ impl Content {
             run.slot = slot;
             if slot {
                 run.record.queue.started_at.get_or_insert(request.now);
+                run.lapses_at = None;
             }
         }
         // The new owner reads the store after this, so it sees what the notification was about.

@@ -8,8 +8,8 @@ use std::convert::Infallible;
 use jiff::Timestamp;
 
 use crate::store::error::StoreError;
+use crate::store::memory::Content;
 use crate::store::memory::queues::ReadyRun;
-use crate::store::memory::{Content, Run};
 use crate::store::queueing::{Lane, Picker, QueueCounts, QueueTable};
 use crate::store::queues::{Limit, LimitKind, QueuePosition};
 use crate::store::records::{ClaimRequest, NewRun};
@@ -96,13 +96,6 @@ impl Content {
         let Ok(limit) = Picker::new(&limits, now).limit_of(&mut counts, &place, is_new);
         Ok(Some(QueuePosition { since, ahead: ahead as u64, limit }))
     }
-
-    /// Whether a run was asked to end, or has expired, before its first turn.
-    fn has_lapsed(run: &Run, now: Timestamp) -> bool {
-        let record = &run.record;
-        record.queue.started_at.is_none()
-            && (record.terms.expires_at.is_some_and(|at| at <= now) || run.is_asked_to_end())
-    }
 }
 
 impl QueueCounts for Claiming<'_> {
@@ -146,15 +139,16 @@ impl QueueTable for Claiming<'_> {
 
     fn lapsed(&mut self, now: Timestamp, most: usize) -> Result<Vec<RunId>, Infallible> {
         let runs = self.content.queues.open.values().filter_map(|id| self.content.runs.get(id));
-        let lapsed = runs.filter(|run| {
+        let lapsed = runs.filter_map(|run| {
             let record = &run.record;
-            record.owner.is_none()
-                && !record.parked
-                && self.codes.contains(&record.code)
-                && run.lapse_after.is_none_or(|after| after <= now)
-                && Content::has_lapsed(run, now)
+            let is_free = record.owner.is_none() && !record.parked && self.codes.contains(&record.code);
+            let at = run.lapses_at.filter(|at| is_free && *at <= now)?;
+            Some((at, record.place, record.id.clone()))
         });
-        let lapsed: Vec<_> = lapsed.map(|run| run.record.id.clone()).take(most).collect();
+        let mut lapsed: Vec<_> = lapsed.collect();
+        lapsed.sort();
+        lapsed.truncate(most);
+        let lapsed: Vec<_> = lapsed.into_iter().map(|(_, _, id)| id).collect();
         for id in &lapsed {
             let place = self.content.runs.get(id).and_then(|run| run.record.terms.queue.clone());
             if let Some(place) = place {
