@@ -19,6 +19,7 @@ use crate::clock::PlaceClock;
 use crate::connection::Connection;
 use crate::error::{Failure, OpError, failure, gone, said, translate};
 use crate::inbox::Doors;
+use crate::network;
 use crate::options::PostgresOptions;
 use crate::workers::Present;
 use crate::writer::{Heads, Writers};
@@ -180,13 +181,17 @@ impl Database {
 
     /// Opens a connection of its own.
     pub(crate) async fn connect(&self) -> Result<Connection, OpError> {
-        let (client, connection) = self.config.connect(self.tls.clone()).await?;
-        let name = self.name.clone();
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(store = %name, error = %said(&error), "a connection has ended");
-            }
+        let (config, tls, name) = (self.config.clone(), self.tls.clone(), self.name.clone());
+        let connecting = network::runtime().spawn(async move {
+            let (client, connection) = config.connect(tls).await?;
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(store = %name, error = %said(&error), "a connection has ended");
+                }
+            });
+            Ok::<_, tokio_postgres::Error>(client)
         });
+        let client = connecting.await.map_err(|_| gone(&self.name))??;
         Connection::new(client, &self.options, self.pooler.load(Ordering::Relaxed)).await
     }
 
