@@ -190,7 +190,7 @@ mod tests {
         dropped.was_tried();
         drop(dropped);
         assert_eq!(claims.lost_of(&WorkerId::from("v".to_owned()), now), [""; 0]);
-        assert_eq!(claims.lost_of(&worker, now), [token.clone()]);
+        assert_eq!(claims.lost_of(&worker, now), std::slice::from_ref(&token));
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "looked for a moment ago");
         let tokens = [token];
         claims.looked_for(&tokens, &[], LOOK);
