@@ -7,11 +7,13 @@
 
 use std::time::{Duration, Instant};
 
+use aether_core::contract::Status;
 use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::journal::Frame;
 use aether_core::payload::{Digest, Payload};
-use aether_core::store::{ClaimRequest, ForeignRuns, Message, NewRun, RunFilter, Store, StoreError, WaitFilter};
-use aether_core::contract::Status;
+use aether_core::store::{
+    ClaimRequest, ForeignRuns, Message, NewRun, RunFilter, Store, StoreError, WaitFilter,
+};
 use aether_postgres::PostgresStore;
 use jiff::Timestamp;
 use tokio_postgres::NoTls;
@@ -107,10 +109,14 @@ async fn main() {
     measure("start, free", 1_000, async |n| store.create(new_run(10_000 + n, None)).await.map(|_| 1)).await;
     measure("claim 1 of 1,000", 500, async |_| Ok(store.claim(claim(1, "own")).await?.len())).await;
     measure("claim 32 of what is due", 15, async |_| Ok(store.claim(claim(32, "own")).await?.len())).await;
-    measure("claim 10 of 1,000 that were due long", 30, async |_| Ok(store.claim(claim(10, "code-1")).await?.len())).await;
+    measure("claim 10 of 1,000 that were due long", 30, async |_| {
+        Ok(store.claim(claim(10, "code-1")).await?.len())
+    })
+    .await;
     measure("claim, nothing due", 500, async |_| Ok(store.claim(claim(10, "none")).await?.len())).await;
     measure("next wake", 500, async |_| Ok(store.next_wake().await?.iter().count())).await;
-    let foreign = |due| ForeignRuns { codes: vec![CodeId::from("own".to_owned())], due, after: None, limit: 50 };
+    let foreign =
+        |due| ForeignRuns { codes: vec![CodeId::from("own".to_owned())], due, after: None, limit: 50 };
     let due = || Some((Timestamp::now(), Vec::new()));
     measure("due runs of other code", 100, async |_| Ok(store.foreign(foreign(due())).await?.len())).await;
     measure("open runs of other code", 100, async |_| Ok(store.foreign(foreign(None)).await?.len())).await;
@@ -131,7 +137,8 @@ async fn main() {
     let failed = || page().workflow("flow-2").status(Status::Failed);
     measure("50 failed ones of a workflow", 100, async |_| Ok(store.runs(failed()).await?.len())).await;
     measure("ids with a prefix", 20, async |_| Ok(store.runs(page().id_prefix("abc")).await?.len())).await;
-    measure("50 open waits", 100, async |_| Ok(store.waits(WaitFilter::default().limit(50)).await?.len())).await;
+    measure("50 open waits", 100, async |_| Ok(store.waits(WaitFilter::default().limit(50)).await?.len()))
+        .await;
     measure("retire, 2,000 held", 1, async |_| store.retire(&worker()).await.map(|()| 1)).await;
     store.close().await.unwrap();
 }
