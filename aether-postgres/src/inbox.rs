@@ -17,7 +17,7 @@ use aether_core::id::{RunId, WorkerId};
 use aether_core::store::{Cursor, END_REQUESTS, Message, RunRecord, Sent, StoreError, Unread};
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::{LostAnswer, OpError};
 use crate::row::{self, get};
 use crate::runs::{COLUMNS, limit, record, select};
@@ -43,7 +43,7 @@ fn send_sql(lock: &str, then: &str) -> String {
     )
 }
 
-static SEND: LazyLock<String> = LazyLock::new(|| send_sql("", ""));
+pub(crate) static SEND: LazyLock<String> = LazyLock::new(|| send_sql("", ""));
 
 /// The lock comes first: where an append that ends the run is about to be committed, this waits for it. Where this is about
 /// to be committed, that append waits, and finds `ending`.
@@ -108,7 +108,7 @@ impl Database {
         let sql = if is_request { &SEND_END_REQUEST } else { &SEND };
         let lost = LostAnswer::default();
         let _alone = self.doors.enter(of).await;
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let params: [Param<'_>; 6] = [
                 &of,
                 &run.as_str(),
@@ -129,7 +129,7 @@ impl Database {
     /// See [`Store::inbox`](aether_core::store::Store::inbox).
     pub(crate) async fn inbox(&self, run: &RunId, after: u64) -> Result<Vec<Message>, StoreError> {
         let of = shard(run.as_str());
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(INBOX, &[&of, &run.as_str(), &row::int(after)]).await?;
             rows.iter().map(message).collect()
         })
@@ -139,7 +139,7 @@ impl Database {
     pub(crate) async fn unread(&self, run: &RunId) -> Result<Unread, StoreError> {
         let of = shard(run.as_str());
         let size = |size: i64| usize::try_from(size).unwrap_or(0);
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let Some(found) = conn.query_opt(UNREAD, &[&of, &run.as_str()]).await? else {
                 return Ok(Unread::default());
             };
@@ -154,7 +154,7 @@ impl Database {
         runs: usize,
     ) -> Result<Vec<(RunRecord, u64)>, StoreError> {
         let after = after.map_or(i64::MAX, |place| row::int(place.number()));
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(UNREAD_WAITING.as_str(), &[&after, &limit(runs)]).await?;
             let newest = |row: &Row| Ok((record(row)?, row::nat(get(row, COLUMNS)?, "message number")?));
             rows.iter().map(newest).collect()
@@ -164,7 +164,7 @@ impl Database {
     /// See [`Store::unread_held`](aether_core::store::Store::unread_held).
     pub(crate) async fn unread_held(&self, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, StoreError> {
         self.say_present(worker).await;
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(UNREAD_HELD, &[&worker.as_str()]).await?;
             let newest =
                 |row: &Row| Ok((row::run_id(get(row, 0)?)?, row::nat(get(row, 1)?, "message number")?));

@@ -13,7 +13,7 @@ use aether_core::store::{KnownWorker, LostRun, StoreError, WorkerRecord};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
@@ -123,7 +123,7 @@ impl Database {
         codes: &[CodeId],
     ) -> Result<bool, StoreError> {
         let codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             conn.execute(FORGET, &[]).await?;
             let new = conn.query_opt(REGISTER, &[&worker.as_str(), &lease_micros(lease), &codes]).await?;
             Ok(new.is_some())
@@ -136,8 +136,7 @@ impl Database {
             return;
         }
         let sql = "UPDATE workers SET seen_at = clock_timestamp() WHERE id = $1::text";
-        let said: Result<u64, StoreError> =
-            ask!(self, Again::Harmless, |conn| conn.execute(sql, &[&worker.as_str()]).await);
+        let said: Result<u64, StoreError> = ask!(self, |conn| conn.execute(sql, &[&worker.as_str()]).await);
         if let Err(error) = said {
             tracing::debug!(%worker, %error, "the database could not be told that a worker is there");
         }
@@ -145,13 +144,13 @@ impl Database {
 
     /// See [`Store::workers`](aether_core::store::Store::workers).
     pub(crate) async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
-        ask!(self, Again::Harmless, |conn| conn.query(WORKERS, &[]).await?.iter().map(worker).collect())
+        ask!(self, |conn| conn.query(WORKERS, &[]).await?.iter().map(worker).collect())
     }
 
     /// See [`Store::known_workers`](aether_core::store::Store::known_workers). Of none of them the process is known to have
     /// died.
     pub(crate) async fn known_workers(&self) -> Result<Vec<KnownWorker>, StoreError> {
-        let mut known: Vec<KnownWorker> = ask!(self, Again::Harmless, |conn| {
+        let mut known: Vec<KnownWorker> = ask!(self, |conn| {
             let known = |row: &Row| {
                 let codes: Vec<String> = get(row, 4)?;
                 let runs = row::nat(get(row, 3)?, "number of runs")?;
@@ -171,7 +170,7 @@ impl Database {
     /// See [`Store::retire`](aether_core::store::Store::retire).
     pub(crate) async fn retire(&self, worker: &WorkerId) -> Result<(), StoreError> {
         self.present.forget(worker);
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             loop {
                 let freed = conn.query_opt(FREE, &[&worker.as_str()]).await?;
                 if freed.map_or(Ok(0), |row| get::<i64>(&row, 0))? == 0 {
@@ -190,7 +189,7 @@ impl Database {
         lease: Duration,
         noticed: &[LostRun],
     ) -> Result<Vec<LostRun>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             conn.execute(RENEW, &[&worker.as_str(), &lease_micros(lease)]).await?;
             if !noticed.is_empty() {
                 forget_lost(conn, worker, noticed).await?;
