@@ -5,45 +5,18 @@
 //! Every run is one workflow of S sequential steps whose results are about 100 bytes. A run counts from its start to
 //! its durable result. The database is a new file in the directory given by `--dir` (default: the target directory).
 
+#[path = "chain/flows.rs"]
+mod flows;
+
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aether::prelude::*;
-
-#[step(effect = "tool")]
-async fn send(cx: &mut StepCx, number: u32) -> Result<String> {
-    let _ = cx;
-    Ok(format!("{number:0>100}"))
-}
-
-#[step(effect = "read")]
-async fn look(cx: &mut StepCx, number: u32) -> Result<String> {
-    let _ = cx;
-    Ok(format!("{number:0>100}"))
-}
-
-#[workflow]
-async fn tool_chain(cx: &mut Cx, steps: u32) -> Result<usize> {
-    let mut length = 0;
-    for number in 0..steps {
-        length += send(cx, number).await?.len();
-    }
-    Ok(length)
-}
-
-#[workflow]
-async fn read_chain(cx: &mut Cx, steps: u32) -> Result<usize> {
-    let mut length = 0;
-    for number in 0..steps {
-        length += look(cx, number).await?.len();
-    }
-    Ok(length)
-}
+use flows::Class;
 
 struct Options {
     store: String,
-    class: String,
+    class: Class,
     runs: u32,
     steps: u32,
     inflight: u32,
@@ -55,7 +28,7 @@ impl Options {
     fn parse() -> std::result::Result<Self, String> {
         let mut options = Self {
             store: "sqlite".into(),
-            class: "tool".into(),
+            class: Class::Tool,
             runs: 2_000,
             steps: 10,
             inflight: 64,
@@ -68,7 +41,7 @@ impl Options {
             let number = |text: String| text.parse::<u32>().map_err(|e| format!("{text}: {e}"));
             match arg.as_str() {
                 "--store" => options.store = value()?,
-                "--class" => options.class = value()?,
+                "--class" => options.class = value()?.parse()?,
                 "--runs" => options.runs = number(value()?)?.max(1),
                 "--steps" => options.steps = number(value()?)?,
                 "--inflight" => options.inflight = number(value()?)?.max(1),
@@ -82,22 +55,7 @@ impl Options {
     }
 }
 
-async fn one(engine: &Engine, options: &Options) -> std::result::Result<Duration, String> {
-    let begun = Instant::now();
-    let length = if options.class == "tool" {
-        let run = engine.start::<tool_chain>(options.steps).await.map_err(|e| e.to_string())?;
-        run.result().await.map_err(|e| e.to_string())?
-    } else {
-        let run = engine.start::<read_chain>(options.steps).await.map_err(|e| e.to_string())?;
-        run.result().await.map_err(|e| e.to_string())?
-    };
-    if length != 100 * options.steps as usize {
-        return Err(format!("a chain of {} steps returned {length} bytes", options.steps));
-    }
-    Ok(begun.elapsed())
-}
-
-async fn measure(options: Arc<Options>) -> std::result::Result<(Duration, Vec<Duration>), String> {
+async fn measure(options: &Options) -> std::result::Result<(Duration, Vec<Duration>), String> {
     let dir = tempfile::tempdir_in(&options.dir).map_err(|e| e.to_string())?;
     let builder = Engine::builder();
     let builder = match options.store.as_str() {
@@ -105,39 +63,17 @@ async fn measure(options: Arc<Options>) -> std::result::Result<(Duration, Vec<Du
         "memory" => builder.memory(),
         other => return Err(format!("unknown store {other}: sqlite or memory")),
     };
-    if !["tool", "read"].contains(&options.class.as_str()) {
-        return Err(format!("unknown class {}: tool or read", options.class));
-    }
     let engine = builder.start().await.map_err(|e| e.to_string())?;
-    let begun = Instant::now();
-    let lanes = (0..options.inflight).map(|lane| {
-        let (engine, options) = (engine.clone(), Arc::clone(&options));
-        let runs = options.runs / options.inflight + u32::from(lane < options.runs % options.inflight);
-        tokio::spawn(async move {
-            let mut times = Vec::with_capacity(runs as usize);
-            for _ in 0..runs {
-                times.push(one(&engine, &options).await?);
-            }
-            Ok::<_, String>(times)
-        })
-    });
-    let mut times = Vec::new();
-    for lane in lanes.collect::<Vec<_>>() {
-        times.extend(lane.await.map_err(|e| e.to_string())??);
-    }
-    let elapsed = begun.elapsed();
+    let size = (options.runs, options.steps, options.inflight);
+    let measured = flows::lanes(&engine, options.class, size).await?;
     engine.shutdown().await.map_err(|e| e.to_string())?;
-    times.sort_unstable();
-    Ok((elapsed, times))
+    Ok(measured)
 }
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
     let outcome = match Options::parse() {
-        Ok(options) => {
-            let options = Arc::new(options);
-            measure(Arc::clone(&options)).await.map(|measured| (options, measured))
-        }
+        Ok(options) => measure(&options).await.map(|measured| (options, measured)),
         Err(error) => Err(error),
     };
     let (options, (elapsed, times)) = match outcome {
@@ -155,7 +91,7 @@ async fn main() -> std::process::ExitCode {
         println!(
             "{}",
             serde_json::json!({
-                "engine": format!("aether-{}", options.store), "class": options.class, "runs": options.runs,
+                "engine": format!("aether-{}", options.store), "class": options.class.name(), "runs": options.runs,
                 "steps": options.steps, "conc": options.inflight, "seconds": seconds, "steps_per_s": rate,
                 "run_p50_ms": p50, "run_p99_ms": p99,
             })
@@ -163,7 +99,11 @@ async fn main() -> std::process::ExitCode {
     } else {
         println!(
             "{} {}: {} runs of {} steps, {} in flight: {seconds:.2} s, {rate:.0} steps/s, run p50 {p50:.2} ms, p99 {p99:.2} ms",
-            options.store, options.class, options.runs, options.steps, options.inflight
+            options.store,
+            options.class.name(),
+            options.runs,
+            options.steps,
+            options.inflight
         );
     }
     std::process::ExitCode::SUCCESS

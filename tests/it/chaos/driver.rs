@@ -8,22 +8,18 @@ use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use aether::sqlite::SqliteStore;
-use aether::sqlite::rusqlite::Connection;
 use fastrand::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::disk::Disk;
 use super::faults::{Deck, Fault, Happened};
 use super::figures::Figures;
 use super::flows::{Flow, LETTERS};
+use super::home::Home;
 use super::judge::judge;
 use super::plan::Plan;
 use super::worker::Setting;
 use super::world::monotonic;
-
-const WORKERS: usize = 3;
 
 /// How long a shutdown may take beyond what it was given, and beyond locks.
 const SHUTDOWN: Duration = Duration::from_secs(40);
@@ -45,6 +41,14 @@ enum State {
     Paused { until: Instant, fault: usize },
     Stopping { since: Instant },
     Down { until: Instant },
+}
+
+/// A fault that hits all workers, until it ends, and its number.
+#[derive(Clone, Copy)]
+struct Shared {
+    fault: Fault,
+    until: Instant,
+    number: usize,
 }
 
 /// Orders that are given one after the other, each when the one before it is answered.
@@ -74,7 +78,7 @@ pub(super) struct Answer {
 pub(super) struct Driver {
     pub(super) plan: Plan,
     pub(super) folder: TempDir,
-    pub(super) disk: Disk,
+    pub(super) home: Box<dyn Home>,
     rng: Rng,
     workers: Vec<Worker>,
     said: (Sender<Said>, Receiver<Said>),
@@ -82,8 +86,9 @@ pub(super) struct Driver {
     people: Task,
     number: u64,
     deck: Deck,
-    locked: Option<(Connection, Instant, usize)>,
-    full: Option<(Instant, usize)>,
+    shared: Vec<Shared>,
+    /// Restarts of what all workers have in common that are yet to come.
+    restarts: u32,
     quiet: Instant,
     unsure: Instant,
     /// The latest time to which a clock was set, in seconds from the system's clock.
@@ -92,7 +97,6 @@ pub(super) struct Driver {
     is_calm: bool,
     runs: u32,
     open: u32,
-    reader: Connection,
     pub(super) faults: Vec<Happened>,
     pub(super) answers: Vec<Answer>,
     pub(super) decided: BTreeSet<String>,
@@ -116,34 +120,27 @@ fn ms(millis: u64) -> Duration {
 }
 
 impl Driver {
-    pub(super) fn begin(plan: Plan) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::in_folder(folder.path(), plan.faulty, plan.long);
-        println!("the disk is full by {disk}");
-        drop(SqliteStore::open(disk.database()).unwrap());
-        let reader = Connection::open(disk.database()).unwrap();
-        reader.busy_timeout(ms(20)).unwrap();
+    pub(super) fn begin(plan: Plan, folder: TempDir, home: Box<dyn Home>) -> Self {
         let now = Instant::now();
         let mut driver = Self {
             rng: Rng::with_seed(plan.seed),
+            restarts: plan.restarts,
+            deck: Deck::new(home.cards()),
             plan,
             folder,
-            disk,
+            home,
             workers: Vec::new(),
             said: channel(),
             tasks: Vec::new(),
             people: Task::new(Vec::new(), Duration::ZERO),
             number: 0,
-            deck: Deck::default(),
-            locked: None,
-            full: None,
+            shared: Vec::new(),
             quiet: now,
             unsure: now,
             leaps: 0,
             is_calm: false,
             runs: 0,
             open: 0,
-            reader,
             faults: Vec::new(),
             answers: Vec::new(),
             decided: BTreeSet::new(),
@@ -151,7 +148,7 @@ impl Driver {
             violations: Vec::new(),
             calm: Duration::ZERO,
         };
-        for _ in 0..WORKERS {
+        for _ in 0..driver.plan.workers {
             let worker = driver.spawn(0);
             driver.workers.push(worker);
         }
@@ -162,9 +159,9 @@ impl Driver {
         let choose = |rng: &mut Rng, of: &[u64]| ms(of[rng.usize(..of.len())]);
         let setting = Setting {
             folder: self.folder.path().to_owned(),
-            database: self.disk.database(),
+            address: self.home.address(),
             lease: self.plan.lease,
-            max_pages: self.disk.max_pages(),
+            max_pages: self.home.max_pages(),
             lock_patience: choose(&mut self.rng, &[300, 2_000, 30_000]),
             patience: choose(&mut self.rng, &[0, 200, 1_500, 4_000]),
             leap,
@@ -184,12 +181,12 @@ impl Driver {
     pub(super) fn drive(mut self) -> Figures {
         let began = Instant::now();
         let (mut next_fault, mut next_run, mut next_word) = (began + ms(1_500), began, began + ms(60_000));
-        while began.elapsed() < self.plan.faulty {
+        while began.elapsed() < self.plan.faulty || self.runs < self.plan.runs {
             let now = Instant::now();
             if now >= next_fault {
                 let most = u64::try_from(self.plan.between_faults.as_millis()).unwrap();
                 next_fault = now + ms(self.rng.u64(50..most));
-                self.draw();
+                self.draw(began.elapsed());
             }
             if now >= next_run && self.open < self.plan.open {
                 next_run = now + self.plan.between_starts;
@@ -211,9 +208,7 @@ impl Driver {
         self.end_faults();
         self.look_after_workers();
         self.give_orders();
-        // A file that is locked by nobody but this reader's look is open again with the next tick.
-        let open = "SELECT count(*) FROM aether_runs WHERE status IN ('pending', 'running', 'waiting')";
-        if let Ok(open) = self.reader.query_row(open, [], |row| row.get(0)) {
+        if let Some(open) = self.home.open_runs() {
             self.open = open;
         }
         std::thread::sleep(ms(10));
@@ -223,12 +218,7 @@ impl Driver {
     fn calm_down(&mut self) {
         let now = Instant::now();
         self.is_calm = true;
-        if let Some((_, until, _)) = &mut self.locked {
-            *until = now;
-        }
-        if let Some((until, _)) = &mut self.full {
-            *until = now;
-        }
+        self.shared.iter_mut().for_each(|shared| shared.until = now);
         for worker in &mut self.workers {
             match &mut worker.state {
                 State::Paused { until, .. } | State::Down { until } => *until = now,
@@ -236,15 +226,13 @@ impl Driver {
             }
         }
         self.leaps += 100_000;
-        for worker in 0..WORKERS {
+        for worker in 0..self.workers.len() {
             self.tell(worker, &format!("leap {}", self.leaps));
         }
         // What is only now let go, or still ends, belongs to the faults and not to the calm.
         let is_up = |worker: &Worker| worker.state == State::Up && worker.begun;
         let settled = Instant::now();
-        while !(self.full.is_none() && self.locked.is_none() && self.workers.iter().all(is_up))
-            && settled.elapsed() < SHUTDOWN
-        {
+        while !(self.shared.is_empty() && self.workers.iter().all(is_up)) && settled.elapsed() < SHUTDOWN {
             self.tick();
         }
         let calm = Instant::now();
@@ -267,7 +255,7 @@ impl Driver {
     }
 
     fn end_workers(&mut self) {
-        for worker in 0..WORKERS {
+        for worker in 0..self.workers.len() {
             self.shut(worker);
         }
         let since = Instant::now();
@@ -357,8 +345,7 @@ impl Driver {
             let given = self.ask(&order);
             self.tasks[task].given = given;
         }
-        let unsure = self.full.is_some()
-            || self.locked.is_some()
+        let unsure = !self.shared.is_empty()
             || self.workers.iter().any(|worker| matches!(worker.state, State::Paused { .. }));
         if unsure {
             self.unsure = now;
@@ -375,7 +362,7 @@ impl Driver {
     /// Asks a worker; paused ones are asked, too. Returns number and process.
     fn ask(&mut self, order: &str) -> Option<(u64, u32)> {
         let able = |worker: &Worker| matches!(worker.state, State::Up | State::Paused { .. }) && worker.begun;
-        let able: Vec<_> = (0..WORKERS).filter(|worker| able(&self.workers[*worker])).collect();
+        let able: Vec<_> = (0..self.workers.len()).filter(|worker| able(&self.workers[*worker])).collect();
         let worker = *self.rng.choice(&able)?;
         self.number += 1;
         self.tell(worker, &format!("{} {order}", self.number));
@@ -422,28 +409,36 @@ impl Driver {
         }
     }
 
-    /// One more fault.
-    fn draw(&mut self) {
-        let (fault, now) = (self.deck.draw(&mut self.rng), Instant::now());
+    /// One more fault. Restarts come in the middle of equal parts of the time.
+    fn draw(&mut self, passed: Duration) {
+        let restarts = self.plan.restarts;
+        let is_due = |left: u32| passed * restarts * 2 >= self.plan.faulty * (2 * (restarts - left) + 1);
+        let restart = Some(Fault::Restart).filter(|_| self.restarts > 0 && is_due(self.restarts));
+        self.restarts -= u32::from(restart.is_some());
+        let (fault, now) = (restart.unwrap_or_else(|| self.deck.draw(&mut self.rng)), Instant::now());
         let until = now + fault.lasts(&mut self.rng, self.plan.lease, self.plan.long);
-        let worker = self.rng.usize(..WORKERS);
+        let worker = self.rng.usize(..self.workers.len());
         let is_up = self.workers[worker].state == State::Up;
         match fault {
             Fault::Quiet => {
                 self.quiet = until;
                 self.note(fault, 0);
             }
-            Fault::Pause | Fault::Lock | Fault::Full if now < self.quiet => self.deck.put_back(fault),
-            Fault::Lock if self.locked.is_none() => {
-                let conn = Connection::open(self.disk.database()).unwrap();
-                conn.busy_timeout(ms(100)).unwrap();
-                match conn.execute_batch("BEGIN EXCLUSIVE") {
-                    Ok(()) => self.locked = Some((conn, until, self.note(fault, 0))),
-                    Err(_somebody_writes) => self.deck.put_back(fault),
-                }
+            fault
+                if (fault == Fault::Pause || fault.is_shared()) && now < self.quiet && restart.is_none() =>
+            {
+                self.deck.put_back(fault)
             }
-            Fault::Full if self.full.is_none() && self.disk.fill() => {
-                self.full = Some((until, self.note(fault, 0)));
+            fault if fault.is_shared() => {
+                let happens =
+                    self.shared.iter().all(|shared| shared.fault != fault) && self.home.begin(fault);
+                match happens {
+                    true => {
+                        let number = self.note(fault, 0);
+                        self.shared.push(Shared { fault, until, number });
+                    }
+                    false => self.deck.put_back(fault),
+                }
             }
             Fault::Leap => self.leap(worker),
             Fault::Kill => self.kill(worker, until),
@@ -499,19 +494,16 @@ impl Driver {
     /// Ends the faults whose time is over.
     fn end_faults(&mut self) {
         let now = Instant::now();
-        if let Some((conn, until, fault)) = self.locked.take_if(|(_, until, _)| *until <= now) {
-            let _ = (conn.execute_batch("COMMIT").unwrap(), until);
-            self.faults[fault].until = monotonic();
-        }
-        // The room is given back by a write, which has to wait for its turn like any other.
-        if let Some((until, fault)) = self.full
-            && until <= now
-            && self.disk.empty()
-        {
-            self.full = None;
-            self.faults[fault].until = monotonic();
-        }
-        for worker in 0..WORKERS {
+        let mut shared = std::mem::take(&mut self.shared);
+        shared.retain(|shared| {
+            let ends = shared.until <= now && self.home.end(shared.fault);
+            if ends {
+                self.faults[shared.number].until = monotonic();
+            }
+            !ends
+        });
+        self.shared = shared;
+        for worker in 0..self.workers.len() {
             if let State::Paused { until, fault } = self.workers[worker].state
                 && until <= now
             {
@@ -525,7 +517,7 @@ impl Driver {
     fn look_after_workers(&mut self) {
         self.reap();
         let now = Instant::now();
-        for worker in 0..WORKERS {
+        for worker in 0..self.workers.len() {
             match self.workers[worker].state {
                 State::Down { until } if until <= now => {
                     let leap = if self.is_calm || self.rng.bool() { self.leaps } else { 0 };
@@ -552,9 +544,7 @@ impl Driver {
                     self.violations.push(format!("a worker that was {state:?} ended by itself: {status}"));
                     worker.state = State::Down { until: now };
                 }
-                (State::Stopping { since }, None)
-                    if self.locked.is_none() && self.full.is_none() && since.elapsed() > SHUTDOWN =>
-                {
+                (State::Stopping { since }, None) if self.shared.is_empty() && since.elapsed() > SHUTDOWN => {
                     let pid = worker.child.id();
                     self.violations
                         .push(format!("process {pid} is not shut down after {:?}", since.elapsed()));
@@ -563,6 +553,12 @@ impl Driver {
                 _ => {}
             }
         }
+    }
+
+    /// The kinds of faults that must happen.
+    pub(super) fn kinds(&self) -> Vec<Fault> {
+        let cards = self.home.cards().iter().map(|(fault, _)| *fault);
+        cards.chain((self.plan.restarts > 0).then_some(Fault::Restart)).collect()
     }
 
     /// Runs that were started.

@@ -19,28 +19,24 @@ pub(super) enum Fault {
     Leap,
     /// `SIGTERM`: the engine shuts down, the process ends, and a new one begins.
     Shutdown,
+    /// Postgres is stopped as by a crash, and started again.
+    Restart,
     /// For a while nobody is paused or kept from writing.
     Quiet,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Kill, Self::Pause, Self::Lock, Self::Full, Self::Leap, Self::Shutdown, Self::Quiet];
-
-    fn cards(self) -> usize {
-        match self {
-            Self::Kill | Self::Pause => 4,
-            Self::Leap | Self::Shutdown => 2,
-            Self::Lock | Self::Full | Self::Quiet => 1,
-        }
+    /// Whether it hits all workers at once, in what they have in common.
+    pub(super) fn is_shared(self) -> bool {
+        matches!(self, Self::Lock | Self::Full | Self::Restart)
     }
 
     /// How long it lasts.
     pub(super) fn lasts(self, rng: &mut Rng, lease: Duration, long: bool) -> Duration {
         let ms = |low: u64, high: u64, rng: &mut Rng| Duration::from_millis(rng.u64(low..high));
         match self {
-            // Until the next process begins.
-            Self::Kill | Self::Shutdown => ms(0, 1_500, rng),
+            // Until the next process begins, or the server.
+            Self::Kill | Self::Shutdown | Self::Restart => ms(0, 1_500, rng),
             Self::Pause if rng.u32(0..4) == 0 => ms(100, 1_000, rng),
             Self::Pause => lease + ms(200, if long { 6_000 } else { 2_500 }, rng),
             Self::Lock if long && rng.u32(0..4) == 0 => ms(10_000, 40_000, rng),
@@ -55,21 +51,28 @@ impl Fault {
 }
 
 /// The faults that are yet to come before the cards are shuffled again.
-#[derive(Debug, Default)]
-pub(super) struct Deck(Vec<Fault>);
+#[derive(Debug)]
+pub(super) struct Deck {
+    cards: &'static [(Fault, usize)],
+    left: Vec<Fault>,
+}
 
 impl Deck {
+    pub(super) fn new(cards: &'static [(Fault, usize)]) -> Self {
+        Self { cards, left: Vec::new() }
+    }
+
     pub(super) fn draw(&mut self, rng: &mut Rng) -> Fault {
-        if self.0.is_empty() {
-            self.0 = Fault::ALL.into_iter().flat_map(|fault| vec![fault; fault.cards()]).collect();
-            rng.shuffle(&mut self.0);
+        if self.left.is_empty() {
+            self.left = self.cards.iter().flat_map(|(fault, cards)| vec![*fault; *cards]).collect();
+            rng.shuffle(&mut self.left);
         }
-        self.0.pop().unwrap()
+        self.left.pop().unwrap()
     }
 
     /// A fault that cannot be done now comes last.
     pub(super) fn put_back(&mut self, fault: Fault) {
-        self.0.insert(0, fault);
+        self.left.insert(0, fault);
     }
 }
 

@@ -11,7 +11,10 @@ pub(super) struct Figures {
     pub(super) plan: Plan,
     pub(super) took: Duration,
     pub(super) calm: Duration,
-    pub(super) disk: String,
+    /// Where the runs were kept.
+    pub(super) home: String,
+    /// The kinds of faults that can happen there.
+    pub(super) kinds: Vec<Fault>,
     pub(super) faults: Vec<Happened>,
     /// What workers answered instead of doing what they were asked, and how often.
     pub(super) errors: BTreeMap<String, usize>,
@@ -34,14 +37,14 @@ impl Figures {
 
     /// Kinds of faults that never happened.
     pub(super) fn missing(&self) -> Vec<String> {
-        let missing = Fault::ALL.iter().filter(|fault| self.of(**fault).0 == 0);
+        let missing = self.kinds.iter().filter(|fault| self.of(**fault).0 == 0);
         missing.map(|fault| format!("{fault:?}")).collect()
     }
 
     pub(super) fn print(&self) {
-        println!("three processes on one file, {}; full disks by {}:", self.plan, self.disk);
-        for fault in Fault::ALL {
-            let (times, all, most) = self.of(fault);
+        println!("{} processes on {}, {}:", self.plan.workers, self.home, self.plan);
+        for fault in &self.kinds {
+            let (times, all, most) = self.of(*fault);
             let lasted = format!("{:.1} s, at most {:.1} s", all.as_secs_f64(), most.as_secs_f64());
             println!("  {:<58} {times:>7}  {lasted}", format!("{fault:?}"));
         }

@@ -1,12 +1,10 @@
-//! The verdict: what the file holds, what the tools wrote, what workers answered and what the driver did must agree.
+//! The verdict: what the store holds, what the tools wrote, what workers answered and what the driver did must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aether::id::RunId;
 use aether::prelude::Engine;
-use aether::sqlite::SqliteStore;
-use aether::sqlite::rusqlite::Connection;
 use aether::store::event::{Event, InvocationDecision};
 use aether::store::{RunFilter, Store};
 
@@ -14,11 +12,9 @@ use super::driver::{Answer, Driver};
 use super::faults::{Fault, Happened};
 use super::figures::Figures;
 use super::flows::{Flow, Policy};
+use super::home::Messages;
 use super::world::{Deed, Line, World};
 use crate::crash::lives::{Keeping, journal, runtime};
-
-/// A message as the file keeps it: topic, and where it was consumed.
-type Messages = BTreeMap<(String, String), (String, Option<i64>)>;
 
 /// Microseconds in which a run whose owner works has noticed what another process sent to it.
 const NOTICED: u64 = 1_000_000;
@@ -33,13 +29,14 @@ pub(super) fn judge(driver: &mut Driver) -> Figures {
         plan: driver.plan.clone(),
         took: Default::default(),
         calm: driver.calm,
-        disk: driver.disk.to_string(),
+        home: driver.home.to_string(),
+        kinds: driver.kinds(),
         faults: driver.faults.clone(),
         errors: std::mem::take(&mut driver.errors),
         counts: BTreeMap::new(),
         violations: std::mem::take(&mut driver.violations),
     };
-    let mut judge = Judge { figures, calls: calls(&lines), lines, messages: messages(driver) };
+    let mut judge = Judge { figures, calls: calls(&lines), lines, messages: driver.home.messages() };
     judge.figures.count("runs started by the driver", driver.runs());
     judge.after_shutdowns();
     judge.complaints(&std::fs::read_to_string(driver.complaints()).unwrap_or_default());
@@ -54,14 +51,6 @@ fn calls(lines: &[Line]) -> BTreeMap<String, Vec<Line>> {
         calls.entry(line.key.clone()).or_default().push(line.clone());
     }
     calls
-}
-
-fn messages(driver: &Driver) -> Messages {
-    let conn = Connection::open(driver.disk.database()).unwrap();
-    let sql = "SELECT runs.id, inbox.id, topic, consumed FROM aether_inbox AS inbox JOIN aether_runs AS runs ON runs.no = run_no";
-    let mut rows = conn.prepare(sql).unwrap();
-    let rows = rows.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?))));
-    rows.unwrap().map(Result::unwrap).collect()
 }
 
 struct Judge {
@@ -152,17 +141,15 @@ impl Judge {
     }
 
     async fn all(&mut self, driver: &Driver) {
-        let integrity = Connection::open(driver.disk.database()).unwrap();
-        let sound: String = integrity.pragma_query_value(None, "integrity_check", |row| row.get(0)).unwrap();
-        if sound != "ok" {
-            self.figures.violations.push(format!("the file is damaged: {sound}"));
+        if let Some(damage) = driver.home.damage() {
+            self.figures.violations.push(format!("what the runs are kept in is damaged: {damage}"));
         }
-        let store = SqliteStore::open(driver.disk.database()).unwrap();
+        let store = driver.home.store();
         let mut known = BTreeSet::new();
         for record in store.runs(RunFilter::default()).await.unwrap() {
             known.insert(record.id.to_string());
-            match journal(&store, &record.id).await {
-                Ok(events) => self.run(driver, &store, &record.id, &events).await,
+            match journal(&*store, &record.id).await {
+                Ok(events) => self.run(driver, &*store, &record.id, &events).await,
                 Err(error) => self.figures.violations.push(error),
             }
         }
@@ -176,8 +163,8 @@ impl Judge {
     }
 
     /// Replays some of the runs, which calls nothing.
-    async fn replay(&mut self, store: SqliteStore, known: &BTreeSet<String>) {
-        let engine = Engine::builder().store(Arc::new(store)).start().await.unwrap();
+    async fn replay(&mut self, store: Arc<dyn Store>, known: &BTreeSet<String>) {
+        let engine = Engine::builder().store(store).start().await.unwrap();
         for run in known.iter().take(REPLAYED) {
             self.figures.count("runs replayed", 1);
             if let Err(error) = engine.verify(&RunId::new(run.as_str()).unwrap()).await {
@@ -186,7 +173,7 @@ impl Judge {
         }
     }
 
-    async fn run(&mut self, driver: &Driver, store: &SqliteStore, id: &RunId, events: &[Event]) {
+    async fn run(&mut self, driver: &Driver, store: &dyn Store, id: &RunId, events: &[Event]) {
         let Some(Event::RunCreated(created)) = events.first() else {
             return self.figures.violations.push(format!("the journal of {id} has no beginning: {events:?}"));
         };
@@ -329,7 +316,7 @@ impl Judge {
     }
 
     /// The ledger, the journal and the tools tell of the same calls.
-    async fn ledger(&mut self, case: &Case<'_>, store: &SqliteStore, id: &RunId) {
+    async fn ledger(&mut self, case: &Case<'_>, store: &dyn Store, id: &RunId) {
         let entries = store.entries(id).await.unwrap();
         let keys: BTreeSet<_> = entries.iter().map(|entry| entry.key.to_string()).collect();
         let prefix = format!("aether:{}:", case.run);

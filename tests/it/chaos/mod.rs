@@ -9,7 +9,9 @@ mod disk;
 mod driver;
 mod faults;
 mod figures;
+mod file;
 mod flows;
+mod home;
 mod judge;
 mod plan;
 mod worker;
@@ -19,9 +21,10 @@ use plan::Plan;
 
 #[test]
 fn nothing_is_lost_repeated_or_stuck_whatever_happens_to_the_processes() {
-    let plan = Plan::chosen();
-    println!("{plan}");
-    let found = driver::Driver::begin(plan).drive();
+    let (plan, folder) = (Plan::on_file(), tempfile::tempdir().unwrap());
+    let home = file::File::in_folder(folder.path(), &plan);
+    println!("{plan}, {home}");
+    let found = driver::Driver::begin(plan, folder, Box::new(home)).drive();
     found.print();
     assert!(found.violations.is_empty(), "{} violations; {}", found.violations.len(), found.plan);
     assert_eq!(found.missing(), Vec::<String>::new(), "a kind of fault never happened; {}", found.plan);

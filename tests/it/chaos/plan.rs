@@ -7,6 +7,12 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
+    /// Worker processes.
+    pub(super) workers: usize,
+    /// Runs that are started at least.
+    pub(super) runs: u32,
+    /// How often what all workers have in common is restarted.
+    pub(super) restarts: u32,
     pub(super) faulty: Duration,
     /// Whether faults are as long as they get in production.
     pub(super) long: bool,
@@ -22,12 +28,36 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn chosen() -> Self {
+    /// That of three processes on one file.
+    pub(super) fn on_file() -> Self {
+        Self::chosen("AETHER_CHAOS")
+    }
+
+    /// That of four processes on Postgres: a fault every 300 ms, and in the long one 2,000 runs.
+    pub(super) fn on_postgres() -> Self {
+        let plan = Self::chosen("AETHER_CHAOS_POSTGRES");
+        let millis = u64::try_from(plan.faulty.as_millis()).unwrap();
+        let (runs, open, between) = if plan.long { (2_000, 80, millis / 2_500) } else { (0, 40, 150) };
+        Self {
+            workers: 4,
+            runs,
+            restarts: 3,
+            open,
+            between_starts: Duration::from_millis(between),
+            between_faults: Duration::from_millis(550),
+            ..plan
+        }
+    }
+
+    fn chosen(time: &str) -> Self {
         let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
-        let seconds = number("AETHER_CHAOS");
+        let seconds = number(time);
         let millis = Duration::from_millis;
         Self {
             seed: number("AETHER_CHAOS_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000_000)),
+            workers: 3,
+            runs: 0,
+            restarts: 0,
             faulty: Duration::from_secs(seconds.unwrap_or(20)),
             long: seconds.is_some(),
             lease: millis(if seconds.is_some() { 1500 } else { 800 }),

@@ -12,7 +12,7 @@ use aether::id::RunId;
 use aether::people::{Pending, Resolution, WaitFilter, Waiting};
 use aether::prelude::*;
 use aether::sqlite::{SqliteOptions, SqliteStore};
-use aether::store::Sent;
+use aether::store::{Sent, Store, StoreError};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -25,7 +25,8 @@ const SETTING: &str = "AETHER_CHAOS_WORKER";
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) folder: PathBuf,
-    pub(super) database: PathBuf,
+    /// A file, or the URL of a Postgres.
+    pub(super) address: String,
     pub(super) lease: Duration,
     pub(super) max_pages: Option<u32>,
     /// How long callers wait for a lock.
@@ -42,7 +43,7 @@ impl Setting {
         format!(
             "{} {} {} {} {} {} {}",
             self.folder.display(),
-            self.database.display(),
+            self.address,
             ms(self.lease),
             self.max_pages.unwrap_or(0),
             ms(self.lock_patience),
@@ -53,11 +54,11 @@ impl Setting {
 
     fn read(text: &str) -> Self {
         let words: Vec<_> = text.split(' ').collect();
-        let [folder, database, lease, pages, locks, patience, leap] = words[..] else { panic!("{text}") };
+        let [folder, address, lease, pages, locks, patience, leap] = words[..] else { panic!("{text}") };
         let ms = |word: &str| Duration::from_millis(word.parse().unwrap());
         Self {
             folder: folder.into(),
-            database: database.into(),
+            address: address.into(),
             lease: ms(lease),
             max_pages: Some(pages.parse().unwrap()).filter(|pages| *pages > 0),
             lock_patience: ms(locks),
@@ -121,20 +122,25 @@ fn lines() -> UnboundedReceiver<String> {
     receive
 }
 
-async fn begin(setting: &Setting, world: &World, clock: &LeapingClock) -> Engine {
+/// Opens the file.
+async fn open(setting: &Setting) -> std::result::Result<Arc<dyn Store>, StoreError> {
     let options = SqliteOptions {
         busy_timeout: Duration::from_millis(200),
         lock_patience: setting.lock_patience,
         max_pages: setting.max_pages,
         ..SqliteOptions::default()
     };
+    let file = setting.address.clone();
+    let opened = tokio::task::spawn_blocking(|| SqliteStore::open_with(file, options)).await.unwrap()?;
+    Ok(Arc::new(opened))
+}
+
+async fn begin(setting: &Setting, world: &World, clock: &LeapingClock) -> Engine {
     loop {
-        let (database, options) = (setting.database.clone(), options.clone());
-        let opened = tokio::task::spawn_blocking(|| SqliteStore::open_with(database, options)).await.unwrap();
-        let error = match opened {
+        let error = match open(setting).await {
             Ok(store) => {
                 let engine = Engine::builder()
-                    .store(Arc::new(store))
+                    .store(store)
                     .environment(Arc::new(clock.clone()))
                     .provide(world.clone())
                     .lease(setting.lease)
