@@ -10,11 +10,11 @@ use std::time::Duration;
 use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
-use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability, EndedRuns,
-    ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord,
-    ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
+    EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter,
+    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, WaitFilter, WorkerRecord,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use futures_util::FutureExt as _;
@@ -163,18 +163,19 @@ impl Store for JudgedStore {
         fn renew(&self, worker: &WorkerId, lease: Duration, noticed: Vec<LostRun>) -> Result<Vec<LostRun>, StoreError>;
         fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Result<(), StoreError>;
         fn next_wake(&self) -> Result<Option<Timestamp>, StoreError>;
-        fn entry(&self, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, StoreError>;
-        fn holder(&self, business_key: &str) -> Result<Option<LedgerEntry>, StoreError>;
+        fn entry(&self, run: &RunId, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, StoreError>;
+        fn reserve(&self, wanted: Reservation, replaces: Option<Reservation>) -> Result<Reservation, StoreError>;
+        fn reservation(&self, business_key: &str) -> Result<Option<Reservation>, StoreError>;
         fn entries(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError>;
         fn inbox(&self, run: &RunId, after: u64) -> Result<Vec<Message>, StoreError>;
-        fn unread_waiting(&self) -> Result<Vec<(RunRecord, u64)>, StoreError>;
+        fn unread_waiting(&self, after: Option<Cursor>, limit: usize) -> Result<Vec<(RunRecord, u64)>, StoreError>;
         fn waits(&self, filter: WaitFilter) -> Result<Vec<ListedWait>, StoreError>;
-        fn unlisted_waits(&self) -> Result<Vec<RunId>, StoreError>;
+        fn unlisted_waits(&self, limit: usize) -> Result<Vec<RunId>, StoreError>;
         fn unread_held(&self, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, StoreError>;
         fn save_progress(&self, run: &RunId, epoch: Epoch, command: &CommandId, progress: Payload) -> Result<(), StoreError>;
         fn progress(&self, run: &RunId, command: &CommandId) -> Result<Option<Payload>, StoreError>;
-        fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> Result<(), StoreError>;
-        fn blob(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError>;
+        fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> Result<(), StoreError>;
+        fn blob(&self, run: &RunId, hash: &str) -> Result<Option<Vec<u8>>, StoreError>;
         fn put_effect(&self, effect: StoredEffect, epoch: Epoch, values: Vec<LargeValue>) -> Result<(), AppendError>;
         fn effects(&self, run: &RunId) -> Result<Vec<StoredEffect>, StoreError>;
         fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> Result<(), StoreError>;
@@ -182,7 +183,7 @@ impl Store for JudgedStore {
         fn ended(&self, query: EndedRuns) -> Result<Vec<(u64, RunRecord)>, StoreError>;
         fn purge(&self, run: &RunId) -> Result<Purged, StoreError>;
         fn put_schedule(&self, schedule: ScheduleRecord, replaces: u64) -> Result<bool, StoreError>;
-        fn schedules(&self) -> Result<Vec<ScheduleRecord>, StoreError>;
+        fn schedules(&self, after: Option<&str>, limit: usize) -> Result<Vec<ScheduleRecord>, StoreError>;
         fn schedule(&self, name: &str) -> Result<Option<ScheduleRecord>, StoreError>;
         fn due_schedules(&self, query: DueSchedules) -> Result<Vec<ScheduleRecord>, StoreError>;
         fn remove_schedule(&self, name: &str) -> Result<bool, StoreError>;

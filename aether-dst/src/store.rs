@@ -12,12 +12,13 @@ use std::time::Duration;
 use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
-use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability, EndedRuns,
-    ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord,
-    ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
+    EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter,
+    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WaitFilter,
+    WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -342,14 +343,22 @@ impl Store for SimStore {
         self.read(|memory| now(memory.next_wake()))
     }
 
-    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Answer<Option<LedgerEntry>>> {
-        let key = key.clone();
-        self.read(move |memory| now(memory.entry(&key)))
+    fn entry(&self, run: &RunId, key: &IdempotencyKey) -> BoxFuture<'_, Answer<Option<LedgerEntry>>> {
+        let (run, key) = (run.clone(), key.clone());
+        self.read(move |memory| now(memory.entry(&run, &key)))
     }
 
-    fn holder(&self, business_key: &str) -> BoxFuture<'_, Answer<Option<LedgerEntry>>> {
+    fn reserve(
+        &self,
+        wanted: Reservation,
+        replaces: Option<Reservation>,
+    ) -> BoxFuture<'_, Answer<Reservation>> {
+        self.write(move |memory| now(memory.reserve(wanted, replaces)))
+    }
+
+    fn reservation(&self, business_key: &str) -> BoxFuture<'_, Answer<Option<Reservation>>> {
         let key = business_key.to_owned();
-        self.read(move |memory| now(memory.holder(&key)))
+        self.read(move |memory| now(memory.reservation(&key)))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Answer<Vec<LedgerEntry>>> {
@@ -372,16 +381,20 @@ impl Store for SimStore {
         self.read(move |memory| now(memory.unread(&run)))
     }
 
-    fn unread_waiting(&self) -> BoxFuture<'_, Answer<Vec<(RunRecord, u64)>>> {
-        self.read(|memory| now(memory.unread_waiting()))
+    fn unread_waiting(
+        &self,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> BoxFuture<'_, Answer<Vec<(RunRecord, u64)>>> {
+        self.read(move |memory| now(memory.unread_waiting(after, limit)))
     }
 
     fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Answer<Vec<ListedWait>>> {
         self.read(move |memory| now(memory.waits(filter)))
     }
 
-    fn unlisted_waits(&self) -> BoxFuture<'_, Answer<Vec<RunId>>> {
-        self.read(|memory| now(memory.unlisted_waits()))
+    fn unlisted_waits(&self, limit: usize) -> BoxFuture<'_, Answer<Vec<RunId>>> {
+        self.read(move |memory| now(memory.unlisted_waits(limit)))
     }
 
     fn list_waits<'s>(
@@ -415,14 +428,14 @@ impl Store for SimStore {
         self.read(move |memory| now(memory.progress(&run, &command)))
     }
 
-    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Answer<()>> {
-        let hash = hash.to_owned();
-        self.write_or_keep(move |memory| now(memory.put_blob(&hash, bytes)), true)
+    fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Answer<()>> {
+        let (run, hash) = (run.clone(), hash.to_owned());
+        self.write_or_keep(move |memory| now(memory.put_blob(&run, &hash, bytes)), true)
     }
 
-    fn blob(&self, hash: &str) -> BoxFuture<'_, Answer<Option<Vec<u8>>>> {
-        let hash = hash.to_owned();
-        self.read(move |memory| now(memory.blob(&hash)))
+    fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Answer<Option<Vec<u8>>>> {
+        let (run, hash) = (run.clone(), hash.to_owned());
+        self.read(move |memory| now(memory.blob(&run, &hash)))
     }
 
     fn put_effect(
@@ -462,8 +475,9 @@ impl Store for SimStore {
         self.write(move |memory| now(memory.put_schedule(schedule, replaces)))
     }
 
-    fn schedules(&self) -> BoxFuture<'_, Answer<Vec<ScheduleRecord>>> {
-        self.read(|memory| now(memory.schedules()))
+    fn schedules(&self, after: Option<&str>, limit: usize) -> BoxFuture<'_, Answer<Vec<ScheduleRecord>>> {
+        let after = after.map(str::to_owned);
+        self.read(move |memory| now(memory.schedules(after.as_deref(), limit)))
     }
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Answer<Option<ScheduleRecord>>> {

@@ -1,22 +1,294 @@
-//! Claiming due runs, and giving them back.
+//! Claiming runs: due ones, those of silent workers, and those that are named.
+//!
+//! Promise: a claim is one statement. It writes a fence into each run's journal: a frame of no events, of the next epoch,
+//! where the next frame would be. The journal's key lets only one frame be there, so that of two workers one gets the run,
+//! and an append of the former owner either stands before the fence or is refused. A claim whose answer was lost is found
+//! by the token in its fences: its runs are in the answer to the same call or to the worker's next one.
 
-use aether_core::id::{Epoch, RunId};
+use std::sync::LazyLock;
+use std::time::Instant;
+
+use tokio_postgres::Row;
+
+use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::store::{ClaimRequest, Lease, StoreError};
-use jiff::Timestamp;
 
-use crate::database::Database;
+use crate::connection::{Connection, Param};
+use crate::database::{Again, Database, ask};
+use crate::error::OpError;
+use crate::row::{self, get};
+use crate::runs::{COLUMNS, OWN, record, silent};
+use crate::shard::shard;
+
+/// One statement claims no more runs than this: it stays short, and others find the rest.
+const MOST: usize = 64;
+
+/// Who can be taken over: workers that are locked here until the claim is written, so that a renewal comes either before it
+/// or after it. One that is not known has never renewed.
+const QUIET: &str = "
+known AS MATERIALIZED (SELECT w.id FROM unnest($3::text[], $4::int8[]) AS s(id, renewals)
+    JOIN workers w ON w.id = s.id WHERE w.renewals = s.renewals FOR SHARE OF w),
+quiet AS MATERIALIZED (SELECT id FROM known UNION ALL SELECT s.id FROM unnest($3, $4) AS s(id, renewals)
+    WHERE s.renewals = 0 AND NOT EXISTS (SELECT FROM workers w WHERE w.id = s.id))";
+
+/// Due runs without an owner, the longest due first: $3 codes, $4 now, $5 low-water mark, $6 limit. A look at the due times
+/// alone says how many runs of each code are wanted; only so many are locked.
+const DUE: &str = "
+peek AS MATERIALIZED (SELECT k.code FROM unnest($3::text[]) AS k(code)
+    CROSS JOIN LATERAL (SELECT q.wake_at FROM due q
+        WHERE q.code = k.code AND q.wake_at <= $4::int8 AND q.wake_at > $5::int8 ORDER BY q.wake_at LIMIT $6::int8) p
+    ORDER BY p.wake_at LIMIT $6),
+c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner
+    FROM (SELECT code, count(*) AS share FROM peek GROUP BY code) AS k
+    CROSS JOIN LATERAL (SELECT q.shard, q.run, q.wake_at FROM due q
+        JOIN runs o ON o.shard = q.shard AND o.id = q.run
+        WHERE q.code = k.code AND q.wake_at <= $4 AND q.wake_at > $5
+            AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code = k.code
+        ORDER BY q.wake_at LIMIT k.share FOR UPDATE OF q SKIP LOCKED) d)";
+
+/// As [`DUE`], without a lock: of claims that find the same runs, one gets them, and the others look again.
+const DUE_UNLOCKED: &str = "
+c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner FROM unnest($3::text[]) AS k(code)
+    CROSS JOIN LATERAL (SELECT q.shard, q.run, q.wake_at FROM due q
+        JOIN runs o ON o.shard = q.shard AND o.id = q.run
+        WHERE q.code = k.code AND q.wake_at <= $4::int8 AND q.wake_at > $5::int8
+            AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code = k.code
+        ORDER BY q.wake_at LIMIT $6::int8) d
+    ORDER BY d.wake_at LIMIT $6)";
+
+/// Runs of silent workers: $5 codes, $6 now, $7 limit. One without a row in `due` is due.
+const TAKEN_OVER: &str = "
+c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner
+    FROM quiet JOIN runs o ON o.owner = quiet.id LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id
+    WHERE o.status < 3 AND NOT o.parked AND o.code = ANY($5::text[])
+        AND (q.wake_at IS NULL OR q.wake_at <= $6::int8)
+    LIMIT $7::int8 FOR UPDATE OF o SKIP LOCKED)";
+
+/// Runs by their ids: $5 shards, $6 ids, $7 codes, $8 whether any code will do, and parked ones.
+const NAMED: &str = "
+c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner
+    FROM unnest($5::int2[], $6::text[]) AS n(shard, id) JOIN runs o ON o.shard = n.shard AND o.id = n.id
+    LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id
+    WHERE o.status < 3 AND (o.owner IS NULL OR o.owner IN (SELECT id FROM quiet))
+        AND ($8::bool OR (NOT o.parked AND o.code = ANY($7::text[]))))";
+
+/// Claims the runs of `c`: $1 worker, $2 token. A run whose journal got another frame meanwhile is left alone. Who lost a run
+/// learns it at its next renewal.
+fn claim_sql(candidates: &[&str]) -> String {
+    let candidates = candidates.join(",");
+    format!(
+        "WITH {candidates},
+        last AS MATERIALIZED (SELECT c.wake_at, c.owner, j.* FROM c CROSS JOIN LATERAL (SELECT l.* FROM journal l
+            WHERE l.shard = c.shard AND l.run = c.run ORDER BY l.frame DESC LIMIT 1) j WHERE NOT j.final),
+        fenced AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
+            SELECT shard, run, frame + 1, position + count, 0, at, epoch + 1, false, $2::text, chain FROM last
+            ORDER BY shard, run ON CONFLICT DO NOTHING RETURNING shard, run, epoch),
+        gone AS (DELETE FROM due d USING fenced f WHERE d.shard = f.shard AND d.run = f.run),
+        told AS (INSERT INTO lost(worker, shard, run, epoch) SELECT w.id, f.shard, f.run, l.epoch FROM fenced f
+            JOIN last l ON l.shard = f.shard AND l.run = f.run JOIN workers w ON w.id = l.owner
+            ON CONFLICT DO NOTHING),
+        owned AS (UPDATE runs r SET owner = $1::text, epoch = f.epoch FROM fenced f
+            JOIN last l ON l.shard = f.shard AND l.run = f.run WHERE r.shard = f.shard AND r.id = f.run
+            RETURNING {OWN}, l.at, l.position + l.count AS next, f.epoch, r.created_at AS wake, l.owner AS former,
+                l.wake_at AS due)
+        SELECT * FROM owned ORDER BY due, place"
+    )
+}
+
+static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
+static CLAIM_DUE_UNLOCKED: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE_UNLOCKED]));
+static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, TAKEN_OVER]));
+static CLAIM_NAMED: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, NAMED]));
+
+/// Runs of a worker whose newest frame is a fence with one of these tokens: what claims got whose answers were lost.
+static OF_TOKENS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {OWN}, l.at, l.position + l.count, l.epoch, r.created_at, former.worker, l.events
+        FROM runs r CROSS JOIN LATERAL (SELECT j.* FROM journal j WHERE j.shard = r.shard AND j.run = r.id
+            ORDER BY j.frame DESC LIMIT 1) l
+        LEFT JOIN LATERAL (SELECT t.worker FROM lost t WHERE t.shard = r.shard AND t.run = r.id
+            AND t.epoch = l.epoch - 1 LIMIT 1) former ON true
+        WHERE r.owner = $1::text AND l.count = 0 AND l.events = ANY($2::text[]) ORDER BY r.place"
+    )
+});
+
+/// Whether a claim of due runs would find any: $1 codes, $2 now.
+const ANY_DUE: &str = "
+SELECT 1 FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL (SELECT q.run FROM due q
+    JOIN runs o ON o.shard = q.shard AND o.id = q.run
+    WHERE q.code = k.code AND q.wake_at <= $2::int8 AND o.owner IS NULL AND o.status < 3 AND NOT o.parked
+        AND o.code = k.code ORDER BY q.wake_at LIMIT 1) d LIMIT 1";
+
+/// Reads what a claim gave.
+fn leases(rows: &[Row]) -> Result<Vec<Lease>, OpError> {
+    let lease = |row: &Row| {
+        let former: Option<String> = get(row, COLUMNS)?;
+        Ok(Lease { run: record(row)?, taken_from: former.map(WorkerId::from) })
+    };
+    rows.iter().map(lease).collect()
+}
+
+/// What claims of `worker` with one of these tokens got, and their tokens.
+async fn of_tokens(
+    conn: &Connection,
+    worker: &WorkerId,
+    tokens: &[String],
+) -> Result<(Vec<Lease>, Vec<String>), OpError> {
+    let rows = conn.query(OF_TOKENS.as_str(), &[&worker.as_str(), &tokens]).await?;
+    let found = rows.iter().map(|row| get(row, COLUMNS + 1)).collect::<Result<_, _>>()?;
+    Ok((leases(&rows)?, found))
+}
 
 impl Database {
-    pub(crate) async fn claim(&self, _request: &ClaimRequest) -> Result<Vec<Lease>, StoreError> {
-        Err(self.not_built())
+    /// Claims runs for a worker. Runs of an earlier claim of the worker whose answer was lost come first.
+    pub(crate) async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, StoreError> {
+        self.say_present(&request.worker).await;
+        let mut leases = self.recover_claims(&request.worker).await?;
+        if !request.adopt.is_empty() {
+            for runs in request.adopt.chunks(MOST) {
+                leases.extend(self.claim_named(request, runs, true).await?);
+            }
+            return Ok(leases);
+        }
+        if let Some(only) = &request.only {
+            leases.extend(self.claim_named(request, std::slice::from_ref(only), false).await?);
+            return Ok(leases);
+        }
+        let room = |leases: &[Lease]| request.limit.min(MOST).saturating_sub(leases.len());
+        if !request.silent.is_empty() && room(&leases) > 0 {
+            leases.extend(self.take_over(request, room(&leases)).await?);
+        }
+        if room(&leases) > 0 {
+            leases.extend(self.claim_due(request, room(&leases)).await?);
+        }
+        Ok(leases)
     }
 
-    pub(crate) async fn release(
-        &self,
-        _run: &RunId,
-        _epoch: Epoch,
-        _wake_at: Timestamp,
-    ) -> Result<(), StoreError> {
-        Err(self.not_built())
+    async fn claim_due(&self, request: &ClaimRequest, limit: usize) -> Result<Vec<Lease>, StoreError> {
+        let codes = distinct(&request.codes);
+        if codes.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.options.portable {
+            return self.claim_due_unlocked(request, &codes, limit).await;
+        }
+        let now = row::micros(request.now);
+        let (low, is_full) = self.claims.low_water(Instant::now());
+        let since = Instant::now();
+        let params: [Param<'_>; 4] = [&codes, &now, &low, &number(limit)];
+        let (leases, due) = self.claim_with(&CLAIM_DUE, &request.worker, &params).await?;
+        if is_full {
+            self.claims.looked(since.elapsed());
+        }
+        if let Some(due) = due {
+            self.claims.claimed(due);
+        }
+        if leases.is_empty() && is_full && self.claims.may_tidy(Instant::now()) {
+            self.tidy(&codes, now).await?;
+        }
+        Ok(leases)
     }
+
+    /// Without locks: claims that were made at the same time found the same runs. Who got none looks again.
+    async fn claim_due_unlocked(
+        &self,
+        request: &ClaimRequest,
+        codes: &[&str],
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let now = row::micros(request.now);
+        let mut got = Vec::new();
+        for _ in 0..64 {
+            let wanted = number(limit.saturating_sub(got.len()));
+            let params: [Param<'_>; 4] = [&codes, &now, &i64::MIN, &wanted];
+            got.extend(self.claim_with(&CLAIM_DUE_UNLOCKED, &request.worker, &params).await?.0);
+            if got.len() >= limit {
+                break;
+            }
+            let more = ask!(self, Again::Harmless, |conn| Ok(conn.query_opt(ANY_DUE, &[&codes, &now]).await?.is_some()))?;
+            if !more {
+                break;
+            }
+        }
+        Ok(got)
+    }
+
+    async fn take_over(&self, request: &ClaimRequest, limit: usize) -> Result<Vec<Lease>, StoreError> {
+        let (workers, renewals) = silent(&request.silent);
+        let (codes, now) = (distinct(&request.codes), row::micros(request.now));
+        let params: [Param<'_>; 5] = [&workers, &renewals, &codes, &now, &number(limit)];
+        Ok(self.claim_with(&CLAIM_TAKEN_OVER, &request.worker, &params).await?.0)
+    }
+
+    async fn claim_named(
+        &self,
+        request: &ClaimRequest,
+        runs: &[RunId],
+        any: bool,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let (workers, renewals) = silent(&request.silent);
+        let shards: Vec<i16> = runs.iter().map(|run| shard(run.as_str())).collect();
+        let ids: Vec<_> = runs.iter().map(RunId::as_str).collect();
+        let codes = distinct(&request.codes);
+        let params: [Param<'_>; 6] = [&workers, &renewals, &shards, &ids, &codes, &any];
+        Ok(self.claim_with(&CLAIM_NAMED, &request.worker, &params).await?.0)
+    }
+
+    /// One claim, made again after an error only when it is known to have got nothing. Also gives when the last of its runs
+    /// was due.
+    async fn claim_with(
+        &self,
+        sql: &str,
+        worker: &WorkerId,
+        params: &[Param<'_>],
+    ) -> Result<(Vec<Lease>, Option<i64>), StoreError> {
+        // Kept as lost until the answer is here: the caller may stop waiting for it at any moment.
+        let claim = self.claims.begin(worker);
+        let token = claim.token();
+        let answer = ask!(self, Again::Harmless, |conn| {
+                if claim.was_tried() {
+                    let (found, _) = of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
+                    if !found.is_empty() {
+                        return Ok((found, None));
+                    }
+                }
+                let name = worker.as_str();
+                let params: Vec<Param<'_>> = [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
+                let rows = conn.query(sql, &params).await?;
+                let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
+                Ok((leases(&rows)?, due))
+            })?;
+        claim.answered();
+        Ok(answer)
+    }
+
+    /// The runs that claims of `worker` got and that it was not told of.
+    async fn recover_claims(&self, worker: &WorkerId) -> Result<Vec<Lease>, StoreError> {
+        let tokens = self.claims.lost_of(worker, Instant::now());
+        if tokens.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (leases, found) =
+            ask!(self, Again::Harmless, |conn| of_tokens(conn, worker, &tokens).await)?;
+        self.claims.looked_for(&tokens, &found, self.late());
+        Ok(leases)
+    }
+
+    /// How long after its connection broke a statement may still be carried out.
+    fn late(&self) -> std::time::Duration {
+        let limit = self.options.statement_timeout.max(std::time::Duration::from_secs(1));
+        limit + self.options.lock_timeout
+    }
+}
+
+/// Each code once.
+fn distinct(codes: &[CodeId]) -> Vec<&str> {
+    let mut codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    codes
+}
+
+fn number(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
 }

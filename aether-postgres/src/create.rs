@@ -1,29 +1,130 @@
 //! Creating runs.
-use aether_core::store::ledger::LedgerEntry;
-use aether_core::store::{Append, Created, NewRun, StoreError};
+//!
+//! Promise: a run is queued before the call returns. A child whose parent ended while it was created is removed again, so
+//! that no child is left of a parent that never asked for it.
 
-use crate::database::Database;
+use std::sync::Arc;
+use std::time::Instant;
+
+use aether_core::id::RunId;
+use aether_core::store::ledger::{LedgerEntry, STORE_WIDE};
+use aether_core::store::{Created, NewRun, StoreError};
+use tokio::sync::oneshot;
+
+use crate::database::{Again, Database, ask};
+use crate::error::gone;
+use crate::row::{self, get};
+use crate::shard::shard;
+use crate::writer::Op;
+use crate::writer::batch::{Acquires, Creation};
+
+/// Whether a run has ended, as its journal says.
+const ENDED: &str = "SELECT final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
+
+/// Locks a run that is as it was created, with nothing appended to it.
+const UNTOUCHED: &str = "SELECT 1 FROM runs r WHERE shard = $1::int2 AND id = $2::text AND NOT EXISTS (SELECT 1
+    FROM journal j WHERE j.shard = r.shard AND j.run = r.id AND j.frame > 0) FOR UPDATE";
+
+/// All that a run has that was just created.
+const REMOVE: [&str; 5] = [
+    "DELETE FROM journal WHERE shard = $1::int2 AND run = $2::text",
+    "DELETE FROM labels WHERE shard = $1::int2 AND run = $2::text",
+    "DELETE FROM due WHERE shard = $1::int2 AND run = $2::text",
+    "DELETE FROM inbox WHERE shard = $1::int2 AND run = $2::text",
+    "DELETE FROM runs WHERE shard = $1::int2 AND id = $2::text",
+];
 
 impl Database {
+    /// See [`Store::create`](aether_core::store::Store::create) and
+    /// [`Store::create_fork`](aether_core::store::Store::create_fork). Queued before this returns.
     pub(crate) fn create(
-        self: std::sync::Arc<Self>,
-        _new: NewRun,
-        _ledger: Vec<LedgerEntry>,
+        self: Arc<Self>,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
     ) -> impl Future<Output = Result<Created, StoreError>> + Send + 'static {
-        async move { Err(self.not_built()) }
+        let (id, checked) = (new.id.clone(), new.parent.clone().filter(|_| new.parent_epoch.is_some()));
+        let written = self.queue(new, ledger);
+        async move {
+            let new = written.await.unwrap_or_else(|_| Err(gone(&self.name)))?;
+            match (new, checked) {
+                (true, Some(parent)) if self.has_ended(&parent).await? && self.remove(&id).await? => {
+                    Ok(Created::ParentLost)
+                }
+                (true, _) => Ok(Created::New),
+                (false, checked) => match self.run_record(&id).await? {
+                    Some(record) => Ok(Created::Existing(Box::new(record))),
+                    None if checked.is_some() => Ok(Created::ParentLost),
+                    None => Err(StoreError::Unavailable {
+                        store: self.name.to_string(),
+                        reason: format!("run `{id}` was there and was purged meanwhile"),
+                    }),
+                },
+            }
+        }
     }
 
-    pub(crate) fn append(&self, append: Append) {
-        append.ack.failed(self.not_built().into());
+    fn queue(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> oneshot::Receiver<Result<bool, StoreError>> {
+        let (reply, written) = oneshot::channel();
+        let run = new.id.clone();
+        let creation = Creation { new, ledger, reply, since: Instant::now(), place: 0, lost: Vec::new() };
+        if let Some(writers) = self.writers.get() {
+            // A writer that has ended drops the operation, and with it the reply.
+            drop(writers.send(run.as_str(), Op::Create(Box::new(creation))));
+        }
+        written
     }
 
-    pub(crate) fn finish(&self) {}
+    async fn has_ended(&self, run: &RunId) -> Result<bool, StoreError> {
+        ask!(self, Again::Harmless, |conn| {
+            let found = conn.query_opt(ENDED, &[&shard(run.as_str()), &run.as_str()]).await?;
+            found.map_or(Ok(true), |row| get(&row, 0))
+        })
+    }
 
-    pub(crate) async fn close_writers(&self) -> Result<(), StoreError> {
-        self.close();
-        Ok(())
+    /// Removes a run that was just created; `false` where something was appended to it.
+    async fn remove(&self, run: &RunId) -> Result<bool, StoreError> {
+        let (shard, run) = (shard(run.as_str()), run.as_str());
+        ask!(self, Again::Harmless, |conn| {
+            let transaction = conn.begin().await?;
+            let untouched = transaction.query(UNTOUCHED, &[&shard, &run]).await?;
+            if untouched.is_empty() {
+                transaction.rollback().await?;
+                return Ok(false);
+            }
+            for sql in REMOVE {
+                transaction.execute(sql, &[&shard, &run]).await?;
+            }
+            transaction.commit().await?;
+            Ok(true)
+        })
     }
-    pub(crate) fn not_built(&self) -> StoreError {
-        StoreError::Unavailable { store: self.name.to_string(), reason: "not built yet".into() }
+}
+
+/// The ledger rows of a fork, as its own.
+pub(crate) fn ledger_rows(creation: &Creation) -> Acquires<'_> {
+    let (mut rows, run) = (Acquires::default(), creation.new.id.as_str());
+    for (seq, entry) in (0_i64..).zip(&creation.ledger) {
+        let business_key = entry.business_key.as_deref();
+        rows.push(
+            seq,
+            shard(run),
+            run,
+            entry.key.as_str(),
+            seq.saturating_sub(i64::from(u32::MAX)),
+            entry.command.as_str(),
+            entry.invocation.as_str(),
+            &entry.tool,
+            entry.digest.as_str(),
+            business_key,
+            business_key.is_some_and(|key| key.starts_with(STORE_WIDE)),
+            row::ledger_number(entry.status),
+            entry.result.as_ref().map(|value| value.as_str()),
+            entry.error.as_ref().map(|value| value.as_str()),
+            entry.committed,
+            row::int(entry.epoch),
+            row::micros(entry.started_at),
+            entry.finished_at.map(row::micros),
+        );
     }
+    rows
 }

@@ -14,10 +14,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::claimed::Claims;
 use crate::clock::PlaceClock;
 use crate::connection::Connection;
 use crate::error::{Failure, OpError, failure, gone, said, translate};
+use crate::inbox::Doors;
 use crate::options::PostgresOptions;
+use crate::workers::Present;
 use crate::writer::{Heads, Writers};
 use crate::{row, schema, tls};
 
@@ -38,6 +41,12 @@ pub(crate) struct Database {
     pub(crate) clock: PlaceClock,
     /// Where the journals end that this process appends to.
     pub(crate) heads: Heads,
+    /// What this process knows of its claims.
+    pub(crate) claims: Claims,
+    /// The workers of this process, and when they were last said to be there.
+    pub(crate) present: Present,
+    /// Sends of one process to one run come one after the other.
+    pub(crate) doors: Doors,
     pub(crate) options: PostgresOptions,
     pub(crate) writers: OnceLock<Writers>,
     config: tokio_postgres::Config,
@@ -94,6 +103,9 @@ impl Database {
             name: describe(&config, &options).into(),
             clock: PlaceClock::new(),
             heads: Heads::default(),
+            claims: Claims::default(),
+            present: Present::default(),
+            doors: Doors::default(),
             writers: OnceLock::new(),
             pooler: AtomicBool::new(options.pooler),
             fsync: AtomicBool::new(true),

@@ -1,12 +1,79 @@
-//! What is due next.
+//! When runs are due: the next time, releasing a run, and rows that nothing needs.
+//!
+//! Promise: a row of `due` says "look at this run then". A run that a worker holds needs none; an open run without an owner
+//! and without a row is woken by messages alone. A row too many costs a look, a row too few would cost a run its wake-up:
+//! none is deleted of a run that is open and not parked.
 
+use aether_core::id::{Epoch, RunId};
 use aether_core::store::StoreError;
 use jiff::Timestamp;
+use std::sync::LazyLock;
 
-use crate::database::Database;
+use crate::database::{Again, Database, ask};
+use crate::row::{self, get};
+use crate::runs::codes_in;
+use crate::shard::shard;
+
+/// The first row that a claim could take, of each code.
+static NEXT_WAKE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "WITH RECURSIVE {}
+        SELECT min(w.wake_at) FROM codes k CROSS JOIN LATERAL (SELECT d.wake_at FROM due d
+            JOIN runs r ON r.shard = d.shard AND r.id = d.run
+            WHERE d.code = k.code AND r.owner IS NULL AND r.status < 3 AND NOT r.parked ORDER BY d.wake_at LIMIT 1) w
+        WHERE k.code IS NOT NULL",
+        codes_in("due", "true")
+    )
+});
+
+/// Only the worker that holds the run at this epoch releases it; once, so that a second try moves no wake-up that came
+/// meanwhile.
+const RELEASE: &str = "
+WITH freed AS (UPDATE runs SET owner = NULL WHERE shard = $1::int2 AND id = $2::text AND epoch = $3::int8
+        AND owner IS NOT NULL AND status < 3 RETURNING shard, id, code),
+    woken AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
+        SELECT shard, id, $4::int8, code, 0, false FROM freed
+        ON CONFLICT (shard, run) DO UPDATE SET wake_at = excluded.wake_at, code = excluded.code)
+SELECT 1 FROM runs WHERE shard = $1 AND id = $2";
+
+/// Rows at the low end of the index, which every claim walks over, of runs that are gone, have ended or are parked. A parked
+/// run is claimed before it is parked no more, and that claim deletes its row: so the row that is deleted here is of no use
+/// whenever the deletion takes effect.
+const TIDY: &str = "
+DELETE FROM due d USING (
+    SELECT q.shard, q.run FROM unnest($1::text[]) AS k(code)
+    CROSS JOIN LATERAL (SELECT f.shard, f.run FROM due f WHERE f.code = k.code AND f.wake_at <= $2::int8
+        ORDER BY f.wake_at LIMIT 1000) q
+    LEFT JOIN runs r ON r.shard = q.shard AND r.id = q.run
+    WHERE r.id IS NULL OR r.status > 2 OR (r.parked AND r.owner IS NULL)) s
+WHERE d.shard = s.shard AND d.run = s.run";
 
 impl Database {
+    /// See [`Store::next_wake`](aether_core::store::Store::next_wake).
     pub(crate) async fn next_wake(&self) -> Result<Option<Timestamp>, StoreError> {
-        Err(self.not_built())
+        ask!(self, Again::Harmless, |conn| {
+            let found = conn.query_opt(NEXT_WAKE.as_str(), &[]).await?;
+            let at: Option<i64> = found.map_or(Ok(None), |row| get(&row, 0))?;
+            at.map(row::time).transpose()
+        })
+    }
+
+    /// See [`Store::release`](aether_core::store::Store::release).
+    pub(crate) async fn release(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let (of, wake_at) = (shard(run.as_str()), row::micros(wake_at));
+        ask!(self, Again::Harmless, |conn| {
+            let known = conn.query_opt(RELEASE, &[&of, &run.as_str(), &row::int(epoch), &wake_at]).await?;
+            known.map(drop).ok_or_else(|| StoreError::UnknownRun { run: run.clone() }.into())
+        })
+    }
+
+    /// Deletes rows that nothing needs, some at a time.
+    pub(crate) async fn tidy(&self, codes: &[&str], now: i64) -> Result<(), StoreError> {
+        ask!(self, Again::Harmless, |conn| conn.execute(TIDY, &[&codes, &now]).await.map(drop))
     }
 }

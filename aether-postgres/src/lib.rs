@@ -13,6 +13,7 @@
 //! # Ok(()) }
 //! ```
 
+mod claimed;
 mod claims;
 mod clock;
 mod codes;
@@ -25,6 +26,7 @@ mod error;
 mod inbox;
 mod journal;
 mod ledger;
+mod list;
 mod notices;
 mod options;
 mod purge;

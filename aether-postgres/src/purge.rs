@@ -1,16 +1,127 @@
 //! Deleting runs that have ended.
+//!
+//! Promise: an end is for good, and so is that of a parent: what was looked at before the deletion still holds when it is
+//! written. Store-wide business keys are sealed first, so that they stay taken whatever comes between.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use aether_core::contract::Status;
 use aether_core::id::RunId;
+use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{EndedRuns, Purged, RunRecord, StoreError};
 
-use crate::database::Database;
+use crate::connection::Param;
+use crate::database::{Again, Database, ask};
+use crate::ledger::{ENTRY, entry};
+use crate::row::{self, get};
+use crate::runs::{record, select};
+use crate::shard::shard;
+use crate::store::Shared;
+
+/// Of each status ($1) the runs that ended before a time ($2), behind a place ($3). A run is created before it ends, so that
+/// runs that were created long after the time need no look: neither do those whose place is a day behind that of the newest
+/// run that was created within a day of it.
+const ENDED: &str = "(SELECT f.shard, f.id FROM unnest($1::int2[], $2::int8[]) AS b(status, before)
+        CROSS JOIN LATERAL (SELECT n.place + (86400000000::int8 << 12) AS last FROM runs n
+            WHERE n.created_at < b.before + 86400000000 ORDER BY n.created_at DESC LIMIT 1) n
+        CROSS JOIN LATERAL (SELECT e.shard, e.id, e.place FROM runs e
+            WHERE e.status = b.status AND e.place > $3::int8 AND e.place <= n.last AND e.ended_at < b.before
+            ORDER BY e.place LIMIT $4::int8) f
+        ORDER BY f.place LIMIT $4) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
+
+/// The rows that hold store-wide keys.
+const HELD: &str = "FROM ledger WHERE shard = $1::int2 AND run = $2::text AND store_wide AND business_key IS NOT NULL";
+
+/// Deletes the run of this place. Another one of the same id has another place.
+const DELETE: &str = "
+WITH r AS (DELETE FROM runs WHERE shard = $1::int2 AND id = $2::text AND place = $3::int8 AND status > 2
+        RETURNING shard, id),
+    a AS (DELETE FROM journal x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    b AS (DELETE FROM ledger x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    c AS (DELETE FROM due x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    d AS (DELETE FROM inbox x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    e AS (DELETE FROM waits x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    f AS (DELETE FROM effects x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    g AS (DELETE FROM blobs x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    h AS (DELETE FROM snapshots x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    i AS (DELETE FROM progress x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    j AS (DELETE FROM labels x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    k AS (DELETE FROM lost x USING r WHERE x.shard = r.shard AND x.run = r.id),
+    l AS (DELETE FROM notices x USING r WHERE x.shard = r.shard AND x.child = r.id)
+SELECT 1 FROM r";
+
+/// What a run's row says about whether it may be deleted.
+struct Head {
+    status: Status,
+    place: i64,
+    parent: Option<RunId>,
+}
+
+/// See [`Store::purge`](aether_core::store::Store::purge). Parent and keys may be in other databases than the run.
+pub(crate) async fn purge(shared: &Shared, run: &RunId) -> Result<Purged, StoreError> {
+    let database = shared.of(run.as_str());
+    let Some(head) = database.head(run).await? else { return Ok(Purged::Unknown) };
+    if !head.status.is_terminal() {
+        return Ok(Purged::Open(head.status));
+    }
+    if let Some(parent) = &head.parent {
+        let status = shared.of(parent.as_str()).head(parent).await?.map(|parent| parent.status);
+        if status.is_some_and(|status| !status.is_terminal()) {
+            return Ok(Purged::ParentOpen(parent.clone()));
+        }
+    }
+    for row in database.store_wide_rows(run).await? {
+        let Some(key) = &row.business_key else { continue };
+        shared.of(key).seal(&row).await?;
+    }
+    database.delete(run, head.place).await
+}
 
 impl Database {
-    pub(crate) async fn ended(&self, _query: &EndedRuns) -> Result<Vec<(u64, RunRecord)>, StoreError> {
-        Err(self.not_built())
+    /// See [`Store::ended`](aether_core::store::Store::ended).
+    pub(crate) async fn ended(&self, query: &EndedRuns) -> Result<Vec<(u64, RunRecord)>, StoreError> {
+        let terminal = query.before.iter().filter(|(status, _)| status.is_terminal());
+        let mut before: Vec<_> =
+            terminal.map(|(status, before)| (row::status_number(*status), row::micros(*before))).collect();
+        // The latest time of each status.
+        before.sort_unstable_by(|a, b| b.cmp(a));
+        before.dedup_by_key(|(status, _)| *status);
+        let (statuses, times): (Vec<i16>, Vec<i64>) = before.into_iter().unzip();
+        let (after, rows) = (row::int(query.after), row::int(query.limit as u64));
+        let sql = select("", ENDED) + " ORDER BY r.place";
+        let params: [Param<'_>; 4] = [&statuses, &times, &after, &rows];
+        ask!(self, Again::Harmless, |conn| {
+            let found = conn.query(&sql, &params).await?;
+            found.iter().map(|row| record(row).map(|run| (run.place.number(), run))).collect()
+        })
     }
 
-    pub(crate) async fn purge(&self, _run: &RunId) -> Result<Purged, StoreError> {
-        Err(self.not_built())
+    async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
+        let sql = "SELECT status, place, parent FROM runs WHERE shard = $1::int2 AND id = $2::text";
+        ask!(self, Again::Harmless, |conn| {
+            let found = conn.query_opt(sql, &[&shard(run.as_str()), &run.as_str()]).await?;
+            let Some(row) = found else { return Ok(None) };
+            let parent = get::<Option<String>>(&row, 2)?.map(row::run_id).transpose()?;
+            Ok(Some(Head { status: row::status(get(&row, 0)?)?, place: get(&row, 1)?, parent }))
+        })
+    }
+
+    async fn store_wide_rows(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError> {
+        let sql = format!("SELECT {ENTRY} {HELD}");
+        ask!(self, Again::Harmless, |conn| {
+            let rows = conn.query(&sql, &[&shard(run.as_str()), &run.as_str()]).await?;
+            rows.iter().map(|row| entry(row, run)).collect()
+        })
+    }
+
+    async fn delete(&self, run: &RunId, place: i64) -> Result<Purged, StoreError> {
+        let tried = AtomicBool::new(false);
+        let of = shard(run.as_str());
+        ask!(self, Again::Harmless, |conn| {
+            let again = tried.swap(true, Ordering::Relaxed);
+            let deleted = conn.query_opt(DELETE, &[&of, &run.as_str(), &place]).await?.is_some();
+            // Where the answer to the try before was lost, that one may have deleted it.
+            Ok(if deleted || again { Purged::Deleted } else { Purged::Unknown })
+        })
     }
 }

@@ -1,24 +1,206 @@
-//! Runs as they are listed.
+//! Runs as they are listed: one, many, and those of other code.
+//!
+//! Promise: each statement begins at an index, and reads only what its page needs; only id prefixes and times of creation
+//! are sorted. What a run's row does not hold is read beside it: where its journal ends, and when it is due.
 
-use aether_core::id::RunId;
-use aether_core::store::{ForeignRuns, RunFilter, RunRecord, StoreError};
+use jiff::Timestamp;
+use tokio_postgres::Row;
 
-use crate::database::Database;
+use aether_core::id::{CodeId, RunId};
+use aether_core::store::{Cursor, ForeignRuns, RunFilter, RunRecord, SilentWorker, StoreError};
+
+use crate::database::{Again, Database, ask};
+use crate::error::OpError;
+use crate::list::Query;
+use crate::row::{self, get};
+use crate::shard::shard;
+
+/// The columns of `runs AS r`, in the order [`record`] reads them. Where the journal ends and when the run is due come
+/// next: [`BESIDE`].
+pub(crate) const OWN: &str = "r.id, r.workflow, r.version, r.code, r.parked, r.status, r.digest, r.parent, r.created_at, \
+     r.owner, r.labels, r.traceparent, r.place";
+
+/// The rest of a [`RunRecord`], from [`BESIDE_FROM`]. A run that a worker holds needs no row in `due`: it is due from its
+/// creation on, unless its worker has suspended it and keeps it. A frame of no events is the fence of a claim.
+const BESIDE: &str = "j.at, j.next, j.epoch, CASE WHEN r.status > 2 THEN NULL WHEN r.owner IS NULL THEN d.wake_at \
+     WHEN r.status < 2 THEN least(r.created_at, d.wake_at) WHEN d.wake_at IS NULL AND j.count = 0 THEN r.created_at \
+     ELSE d.wake_at END";
+
+const BESIDE_FROM: &str = "LEFT JOIN LATERAL (SELECT l.at, l.position + l.count AS next, l.epoch, l.count FROM journal l \
+     WHERE l.shard = r.shard AND l.run = r.id ORDER BY l.frame DESC LIMIT 1) j ON true \
+     LEFT JOIN due d ON d.shard = r.shard AND d.run = r.id";
+
+/// The select list and the tables of whole records: `from` names the runs, as `runs r`; `more` columns may follow.
+pub(crate) fn select(more: &str, from: &str) -> String {
+    format!("SELECT {OWN}, {BESIDE}{more} FROM {from} {BESIDE_FROM}")
+}
+
+/// Reads the columns of [`select`].
+pub(crate) fn record(row: &Row) -> Result<RunRecord, OpError> {
+    let id = row::run_id(get(row, 0)?)?;
+    let next: Option<i64> = get(row, 14)?;
+    let (Some(at), Some(next), Some(epoch)) = (get(row, 13)?, next, get(row, 15)?) else {
+        return Err(OpError::Row(format!("run `{id}` has no journal")));
+    };
+    Ok(RunRecord {
+        id,
+        workflow: get(row, 1)?,
+        version: row::nat32(get(row, 2)?, "version")?,
+        code: CodeId::from(get::<String>(row, 3)?),
+        parked: get(row, 4)?,
+        status: row::status(get(row, 5)?)?,
+        digest: row::digest(get(row, 6)?)?,
+        parent: get::<Option<String>>(row, 7)?.map(row::run_id).transpose()?,
+        created_at: row::time(get(row, 8)?)?,
+        owner: get::<Option<String>>(row, 9)?.map(row::worker_id),
+        labels: row::labels(get(row, 10)?)?,
+        traceparent: get(row, 11)?,
+        place: Cursor::new(row::nat(get(row, 12)?, "place")?),
+        updated_at: row::time(at)?,
+        next: row::nat(next, "position")?,
+        epoch: row::nat(epoch, "epoch")?,
+        wake_at: get::<Option<i64>>(row, 16)?.map(row::time).transpose()?,
+    })
+}
+
+/// How many columns [`record`] reads: others may follow.
+pub(crate) const COLUMNS: usize = 17;
+
+/// A number of rows as `LIMIT` takes it: all for 0.
+pub(crate) fn limit(rows: usize) -> Option<i64> {
+    (rows > 0).then(|| i64::try_from(rows).unwrap_or(i64::MAX))
+}
+
+/// Workers and their numbers of renewals as two arrays.
+pub(crate) fn silent(workers: &[SilentWorker]) -> (Vec<&str>, Vec<i64>) {
+    workers.iter().map(|silent| (silent.id.as_str(), row::int(silent.renewals))).unzip()
+}
+
+/// All but the damaged ones: one damaged run must not hide the others.
+fn readable(rows: &[Row]) -> Vec<RunRecord> {
+    let read = |row: &Row| {
+        record(row).inspect_err(|error| tracing::warn!(?error, "a damaged run is left alone")).ok()
+    };
+    rows.iter().filter_map(read).collect()
+}
 
 impl Database {
-    pub(crate) async fn run_record(&self, _run: &RunId) -> Result<Option<RunRecord>, StoreError> {
-        Err(self.not_built())
+    /// One run.
+    pub(crate) async fn run_record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        let sql = select("", "runs r") + " WHERE r.shard = $1::int2 AND r.id = $2::text";
+        ask!(self, Again::Harmless, |conn| {
+            let found = conn.query_opt(&sql, &[&shard(run.as_str()), &run.as_str()]).await?;
+            found.as_ref().map(record).transpose()
+        })
     }
 
-    pub(crate) async fn runs(&self, _filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
-        Err(self.not_built())
+    /// The runs that a filter lets through, newest first.
+    pub(crate) async fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        let query = Query::list(filter);
+        let from = format!("({}) c JOIN runs r ON r.shard = c.shard AND r.id = c.id", query.sql);
+        let sql = format!("{} ORDER BY r.place DESC", select("", &from));
+        ask!(self, Again::Harmless, |conn| {
+            conn.query(&sql, &query.values.params()).await?.iter().map(record).collect()
+        })
     }
 
-    pub(crate) async fn count(&self, _filter: &RunFilter) -> Result<u64, StoreError> {
-        Err(self.not_built())
+    /// How many runs a filter lets through.
+    pub(crate) async fn count(&self, filter: &RunFilter) -> Result<u64, StoreError> {
+        let query = Query::count(filter);
+        ask!(self, Again::Harmless, |conn| {
+            let found = conn.query_opt(&query.sql, &query.values.params()).await?;
+            row::nat(found.map_or(Ok(0), |row| get(&row, 0))?, "number of runs")
+        })
     }
 
-    pub(crate) async fn foreign(&self, _query: &ForeignRuns) -> Result<Vec<RunRecord>, StoreError> {
-        Err(self.not_built())
+    /// Open runs that none of the query's codes records, and parked ones, in the order of their places.
+    pub(crate) async fn foreign(&self, query: &ForeignRuns) -> Result<Vec<RunRecord>, StoreError> {
+        match &query.due {
+            Some((now, silent)) => self.foreign_due(query, *now, silent).await,
+            None => self.foreign_open(query).await,
+        }
+    }
+
+    async fn foreign_open(&self, query: &ForeignRuns) -> Result<Vec<RunRecord>, StoreError> {
+        let codes: Vec<_> = query.codes.iter().map(CodeId::as_str).collect();
+        let after = query.after.map_or(-1, |place| row::int(place.number()));
+        ask!(self, Again::Harmless, |conn| {
+            let rows = conn.query(FOREIGN_OPEN.as_str(), &[&codes, &after, &limit(query.limit)]).await?;
+            Ok(readable(&rows))
+        })
+    }
+
+    async fn foreign_due(
+        &self,
+        query: &ForeignRuns,
+        now: Timestamp,
+        watched: &[SilentWorker],
+    ) -> Result<Vec<RunRecord>, StoreError> {
+        let codes: Vec<_> = query.codes.iter().map(CodeId::as_str).collect();
+        let after = query.after.map_or(-1, |place| row::int(place.number()));
+        let (silent, renewals) = silent(watched);
+        let now = row::micros(now);
+        ask!(self, Again::Harmless, |conn| {
+            // A message that was sent while its run got other code may have left its row under the former one.
+            conn.execute(REPAIR, &[&codes]).await?;
+            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+                [&codes, &after, &limit(query.limit), &now, &silent, &renewals];
+            Ok(readable(&conn.query(FOREIGN_DUE.as_str(), &params).await?))
+        })
     }
 }
+
+/// The codes that `table` has in an index that begins with the code, one step through the index for each.
+pub(crate) fn codes_in(table: &str, condition: &str) -> String {
+    format!(
+        "codes(code) AS ((SELECT f.code FROM {table} f WHERE {condition} ORDER BY f.code LIMIT 1)
+         UNION ALL SELECT (SELECT f.code FROM {table} f WHERE f.code > codes.code AND {condition}
+             ORDER BY f.code LIMIT 1) FROM codes WHERE codes.code IS NOT NULL)"
+    )
+}
+
+/// One step through the index for each code of open runs, then one search for each of them that is not known.
+static FOREIGN_OPEN: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+    let found = "(SELECT c.shard, c.id FROM (
+            SELECT f.* FROM codes k CROSS JOIN LATERAL (SELECT o.shard, o.id, o.place FROM runs o
+                WHERE o.code = k.code AND o.status < 3 AND o.place > $2::int8 ORDER BY o.place LIMIT $3::int8) f
+            WHERE k.code IS NOT NULL AND k.code <> ALL($1::text[])
+            UNION ALL
+            (SELECT p.shard, p.id, p.place FROM runs p
+                WHERE p.parked AND p.code = ANY($1) AND p.status < 3 AND p.place > $2 ORDER BY p.place LIMIT $3)) c
+        ORDER BY c.place LIMIT $3) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
+    format!("WITH RECURSIVE {} {} ORDER BY r.place", codes_in("runs", "f.status < 3"), select("", found))
+});
+
+/// As [`FOREIGN_OPEN`], by what is due, and by what silent workers hold.
+static FOREIGN_DUE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+    let found = "(SELECT c.shard, c.id FROM (
+            SELECT o.shard, o.id, o.place FROM codes k
+            CROSS JOIN LATERAL (SELECT q.shard, q.run FROM due q
+                WHERE q.code = k.code AND q.wake_at <= $4::int8 ORDER BY q.wake_at) q
+            JOIN runs o ON o.shard = q.shard AND o.id = q.run
+            WHERE k.code IS NOT NULL AND k.code <> ALL($1::text[])
+                AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code <> ALL($1) AND o.place > $2::int8
+            UNION ALL
+            SELECT o.shard, o.id, o.place FROM unnest($5::text[], $6::int8[]) AS s(id, renewals)
+            LEFT JOIN workers w ON w.id = s.id
+            JOIN runs o ON o.owner = s.id
+            LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id
+            WHERE coalesce(w.renewals, 0) = s.renewals AND (q.wake_at IS NULL OR q.wake_at <= $4)
+                AND o.status < 3 AND NOT o.parked AND o.code <> ALL($1) AND o.place > $2) c
+        ORDER BY c.place LIMIT $3::int8) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
+    let sql = format!("WITH RECURSIVE {} {} ORDER BY r.place", codes_in("due", "true"), select("", found));
+    // Whatever is listed here is due: a run that a dead worker had suspended and kept, too.
+    sql.replacen(BESIDE, "j.at, j.next, j.epoch, coalesce(d.wake_at, r.created_at)", 1)
+});
+
+/// Rows of `due` under codes that are not known, of runs whose code is.
+const REPAIR: &str = "
+WITH RECURSIVE codes(code) AS ((SELECT f.code FROM due f ORDER BY f.code LIMIT 1)
+    UNION ALL SELECT (SELECT f.code FROM due f WHERE f.code > codes.code ORDER BY f.code LIMIT 1)
+    FROM codes WHERE codes.code IS NOT NULL),
+stray AS MATERIALIZED (SELECT q.shard, q.run, r.code FROM codes k
+    CROSS JOIN LATERAL (SELECT f.shard, f.run FROM due f WHERE f.code = k.code ORDER BY f.wake_at LIMIT 100) q
+    JOIN runs r ON r.shard = q.shard AND r.id = q.run
+    WHERE k.code IS NOT NULL AND k.code <> ALL($1::text[]) AND r.code = ANY($1))
+UPDATE due d SET code = s.code FROM stray s WHERE d.shard = s.shard AND d.run = s.run";

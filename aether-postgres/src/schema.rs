@@ -40,7 +40,7 @@ CREATE TABLE runs(
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_place ON runs(place);
 CREATE INDEX runs_status ON runs(status, place);
-CREATE INDEX runs_workflow ON runs(workflow, place);
+CREATE INDEX runs_workflow ON runs(workflow, status, place);
 CREATE INDEX runs_owner ON runs(owner) WHERE owner IS NOT NULL;
 CREATE INDEX runs_parent ON runs(parent, place) WHERE parent IS NOT NULL;
 CREATE INDEX runs_created ON runs(created_at);
@@ -133,6 +133,7 @@ CREATE TABLE waits(
     PRIMARY KEY(shard, run, command)
 );
 CREATE UNIQUE INDEX waits_place ON waits(place);
+CREATE INDEX waits_kind ON waits(kind, place);
 
 CREATE TABLE effects(
     shard  int2 NOT NULL,
@@ -191,7 +192,8 @@ CREATE TABLE notices(
 CREATE TABLE workers(
     id       text COLLATE "C" NOT NULL PRIMARY KEY,
     renewals int8 NOT NULL,
-    lease    int8
+    lease    int8,
+    seen_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 50);
 
 CREATE TABLE worker_codes(
@@ -207,6 +209,7 @@ CREATE TABLE lost(
     epoch  int8 NOT NULL,
     PRIMARY KEY(worker, shard, run, epoch)
 );
+CREATE INDEX lost_run ON lost(shard, run);
 
 CREATE TABLE schedules(
     name     text COLLATE "C" NOT NULL PRIMARY KEY,

@@ -9,9 +9,9 @@ use std::time::Duration;
 use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
-use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability, EndedRuns,
+    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability, EndedRuns,
     ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord,
     ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
 };
@@ -268,14 +268,28 @@ impl Store for PostgresStore {
         Box::pin(async move { Ok(each!(self, |db| db.next_wake()).into_iter().flatten().min()) })
     }
 
-    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        let key = key.clone();
-        Box::pin(async move { Ok(each!(self, |db| db.entry(None, &key)).into_iter().flatten().next()) })
+    fn entry(
+        &self,
+        run: &RunId,
+        key: &IdempotencyKey,
+    ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        let (run, key) = (run.clone(), key.clone());
+        Box::pin(async move { self.of(&run).entry(&run, &key).await })
     }
 
-    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+    fn reserve(
+        &self,
+        wanted: Reservation,
+        replaces: Option<Reservation>,
+    ) -> BoxFuture<'_, Result<Reservation, StoreError>> {
+        Box::pin(async move {
+            self.shared.of(&wanted.business_key).reserve(&wanted, replaces.as_ref()).await
+        })
+    }
+
+    fn reservation(&self, business_key: &str) -> BoxFuture<'_, Result<Option<Reservation>, StoreError>> {
         let key = business_key.to_owned();
-        Box::pin(async move { Ok(each!(self, |db| db.holder(&key)).into_iter().flatten().next()) })
+        Box::pin(async move { self.shared.of(&key).reservation(&key).await })
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
@@ -298,8 +312,15 @@ impl Store for PostgresStore {
         Box::pin(async move { self.of(&run).unread(&run).await })
     }
 
-    fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
-        Box::pin(async move { Ok(each!(self, |db| db.unread_waiting()).concat()) })
+    fn unread_waiting(
+        &self,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
+        Box::pin(async move {
+            let lists = each!(self, |db| db.unread_waiting(after, limit));
+            Ok(merged(lists, limit, |(run, _)| std::cmp::Reverse(run.place)))
+        })
     }
 
     fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>> {
@@ -344,14 +365,14 @@ impl Store for PostgresStore {
         Box::pin(async move { self.of(&run).progress(&run, &command).await })
     }
 
-    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let hash = hash.to_owned();
-        Box::pin(async move { self.home().put_blob("", &hash, &bytes).await })
+    fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, hash) = (run.clone(), hash.to_owned());
+        Box::pin(async move { self.of(&run).put_blob(run.as_str(), &hash, &bytes).await })
     }
 
-    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        let hash = hash.to_owned();
-        Box::pin(async move { self.home().blob("", &hash).await })
+    fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        let (run, hash) = (run.clone(), hash.to_owned());
+        Box::pin(async move { self.of(&run).blob(run.as_str(), &hash).await })
     }
 
     fn put_effect(
@@ -386,8 +407,13 @@ impl Store for PostgresStore {
         Box::pin(async move { self.home().put_schedule(&schedule, replaces).await })
     }
 
-    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        Box::pin(async move { self.home().schedules().await })
+    fn schedules(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        let after = after.map(str::to_owned);
+        Box::pin(async move { self.home().schedules(after.as_deref(), limit).await })
     }
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
@@ -413,7 +439,7 @@ impl Store for PostgresStore {
 
     fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).purge(&run).await })
+        Box::pin(async move { crate::purge::purge(&self.shared, &run).await })
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {

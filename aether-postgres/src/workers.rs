@@ -1,36 +1,187 @@
-//! Workers: registered, renewed, retired, and what they lost.
+//! Workers: registered, renewed, retired, and what was taken from them.
+//!
+//! Promise: a lease is a count, and no time of day: a clock that leaps takes no run from a live worker. The one time that
+//! is kept says when a worker was last there at all, by the server's clock; it decides only whose codes still count, and
+//! when a worker that never came back is forgotten.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use aether_core::id::{CodeId, WorkerId};
 use aether_core::store::{LostRun, StoreError, WorkerRecord};
 
-use crate::database::Database;
+use crate::connection::Connection;
+use crate::database::{Again, Database, ask};
+use crate::error::OpError;
+use crate::row::{self, get};
+use crate::shard::shard;
+
+/// So often a worker that asks for anything is said to be there.
+const PRESENCE: Duration = Duration::from_secs(15);
+
+/// A worker that was not seen for so long, and for four of its leases, counts as gone: what it can advance does not count
+/// any more.
+pub(crate) const GONE: &str = "greatest(interval '60 seconds', coalesce(w.lease, 0) * interval '4 microseconds')";
+
+const REGISTER: &str = "
+WITH new AS (INSERT INTO workers(id, renewals, lease) VALUES ($1::text, 0, $2::int8) ON CONFLICT DO NOTHING RETURNING id),
+    can AS (INSERT INTO worker_codes(worker, code)
+        SELECT new.id, c.code FROM new CROSS JOIN (SELECT DISTINCT code FROM unnest($3::text[]) AS k(code)) c
+        ON CONFLICT DO NOTHING)
+SELECT id FROM new";
+
+/// Workers that never came back and hold nothing.
+const FORGET: &str = "
+WITH gone AS (DELETE FROM workers w WHERE w.seen_at < clock_timestamp() - interval '1 day'
+        AND NOT EXISTS (SELECT FROM runs r WHERE r.owner = w.id) RETURNING w.id),
+    codes AS (DELETE FROM worker_codes c USING gone WHERE c.worker = gone.id)
+DELETE FROM lost l USING gone WHERE l.worker = gone.id";
+
+const RENEW: &str = "
+INSERT INTO workers AS w (id, renewals, lease) VALUES ($1::text, 1, $2::int8)
+ON CONFLICT (id) DO UPDATE SET renewals = w.renewals + 1, lease = excluded.lease, seen_at = clock_timestamp()";
+
+const NOTICED: &str = "
+DELETE FROM lost l USING unnest($2::int2[], $3::text[], $4::int8[]) AS n(shard, run, epoch)
+WHERE l.worker = $1::text AND l.shard = n.shard AND l.run = n.run AND l.epoch = n.epoch";
+
+const LOST: &str = "SELECT run, epoch FROM lost WHERE worker = $1::text ORDER BY run, epoch";
+
+/// Frees some of the runs that a worker holds. They are due at once: whoever claims them reads what there is to do.
+const FREE: &str = "
+WITH held AS MATERIALIZED (SELECT r.shard, r.id FROM runs r WHERE r.owner = $1::text ORDER BY r.shard, r.id LIMIT 500),
+    freed AS (UPDATE runs r SET owner = NULL FROM held h
+        WHERE r.shard = h.shard AND r.id = h.id AND r.owner = $1
+        RETURNING r.shard, r.id, r.created_at, r.code, r.status),
+    woken AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
+        SELECT f.shard, f.id, f.created_at, f.code, 0, false FROM freed f WHERE f.status < 3
+        ORDER BY f.shard, f.id ON CONFLICT DO NOTHING)
+SELECT count(*) FROM held";
+
+const RETIRE: &str = "
+WITH gone AS (DELETE FROM workers WHERE id = $1::text),
+    codes AS (DELETE FROM worker_codes WHERE worker = $1)
+DELETE FROM lost WHERE worker = $1";
+
+/// One step through the index for each worker, and not for each run.
+const WORKERS: &str = "
+WITH RECURSIVE holders(id) AS ((SELECT r.owner FROM runs r WHERE r.owner IS NOT NULL ORDER BY r.owner LIMIT 1)
+    UNION ALL SELECT (SELECT r.owner FROM runs r WHERE r.owner > h.id ORDER BY r.owner LIMIT 1)
+    FROM holders h WHERE h.id IS NOT NULL)
+SELECT h.id, w.renewals, w.lease FROM holders h LEFT JOIN workers w ON w.id = h.id WHERE h.id IS NOT NULL";
+
+/// The workers of this process, and when the database last heard of each.
+#[derive(Debug, Default)]
+pub(crate) struct Present(Mutex<HashMap<WorkerId, Instant>>);
+
+impl Present {
+    /// Whether it is time to say that a worker is there.
+    fn is_due(&self, worker: &WorkerId) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let is_due = known.get(worker).is_none_or(|said| now.duration_since(*said) >= PRESENCE);
+        if is_due {
+            known.insert(worker.clone(), now);
+        }
+        is_due
+    }
+
+    fn forget(&self, worker: &WorkerId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(worker);
+    }
+}
+
+fn lease_micros(lease: Duration) -> i64 {
+    i64::try_from(lease.as_micros()).unwrap_or(i64::MAX)
+}
 
 impl Database {
+    /// See [`Store::register`](aether_core::store::Store::register). A try whose answer was lost counts as another
+    /// worker's: the name is not used twice in any case.
     pub(crate) async fn register(
         &self,
-        _worker: &WorkerId,
-        _lease: Duration,
-        _codes: &[CodeId],
+        worker: &WorkerId,
+        lease: Duration,
+        codes: &[CodeId],
     ) -> Result<bool, StoreError> {
-        Err(self.not_built())
+        let codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
+        ask!(self, Again::Harmless, |conn| {
+            conn.execute(FORGET, &[]).await?;
+            let new = conn.query_opt(REGISTER, &[&worker.as_str(), &lease_micros(lease), &codes]).await?;
+            Ok(new.is_some())
+        })
     }
 
+    /// Says now and then that a worker is there. What it asks for does not depend on it.
+    pub(crate) async fn say_present(&self, worker: &WorkerId) {
+        if !self.present.is_due(worker) {
+            return;
+        }
+        let sql = "UPDATE workers SET seen_at = clock_timestamp() WHERE id = $1::text";
+        let said: Result<u64, StoreError> =
+            ask!(self, Again::Harmless, |conn| conn.execute(sql, &[&worker.as_str()]).await);
+        if let Err(error) = said {
+            tracing::debug!(%worker, %error, "the database could not be told that a worker is there");
+        }
+    }
+
+    /// See [`Store::workers`](aether_core::store::Store::workers).
     pub(crate) async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
-        Err(self.not_built())
+        ask!(self, Again::Harmless, |conn| {
+            let mut workers = Vec::new();
+            for found in conn.query(WORKERS, &[]).await? {
+                let lease: Option<i64> = get(&found, 2)?;
+                workers.push(WorkerRecord {
+                    id: row::worker_id(get(&found, 0)?),
+                    renewals: row::nat(get::<Option<i64>>(&found, 1)?.unwrap_or(0), "renewals")?,
+                    lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
+                });
+            }
+            Ok(workers)
+        })
     }
 
-    pub(crate) async fn retire(&self, _worker: &WorkerId) -> Result<(), StoreError> {
-        Err(self.not_built())
+    /// See [`Store::retire`](aether_core::store::Store::retire).
+    pub(crate) async fn retire(&self, worker: &WorkerId) -> Result<(), StoreError> {
+        self.present.forget(worker);
+        ask!(self, Again::Harmless, |conn| {
+            loop {
+                let freed = conn.query_opt(FREE, &[&worker.as_str()]).await?;
+                if freed.map_or(Ok(0), |row| get::<i64>(&row, 0))? == 0 {
+                    break;
+                }
+            }
+            conn.execute(RETIRE, &[&worker.as_str()]).await.map(drop)
+        })
     }
 
+    /// See [`Store::renew`](aether_core::store::Store::renew). A renewal that is made twice because its answer was lost
+    /// counts twice, which no one who watches minds.
     pub(crate) async fn renew(
         &self,
-        _worker: &WorkerId,
-        _lease: Duration,
-        _noticed: &[LostRun],
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: &[LostRun],
     ) -> Result<Vec<LostRun>, StoreError> {
-        Err(self.not_built())
+        ask!(self, Again::Harmless, |conn| {
+            conn.execute(RENEW, &[&worker.as_str(), &lease_micros(lease)]).await?;
+            if !noticed.is_empty() {
+                forget_lost(conn, worker, noticed).await?;
+            }
+            // A statement of its own: it sees what a claim wrote that the renewal had to wait for.
+            conn.query(LOST, &[&worker.as_str()]).await?.iter().map(lost).collect()
+        })
     }
+}
+
+async fn forget_lost(conn: &Connection, worker: &WorkerId, noticed: &[LostRun]) -> Result<(), OpError> {
+    let shards: Vec<_> = noticed.iter().map(|lost| shard(lost.run.as_str())).collect();
+    let runs: Vec<_> = noticed.iter().map(|lost| lost.run.as_str()).collect();
+    let epochs: Vec<_> = noticed.iter().map(|lost| row::int(lost.epoch)).collect();
+    conn.execute(NOTICED, &[&worker.as_str(), &shards, &runs, &epochs]).await.map(drop)
+}
+
+fn lost(row: &tokio_postgres::Row) -> Result<LostRun, OpError> {
+    Ok(LostRun { run: row::run_id(get(row, 0)?)?, epoch: row::nat(get(row, 1)?, "epoch")? })
 }

@@ -129,6 +129,7 @@ async fn run(store: Arc<SqliteStore>, id: String, class: String, steps: usize) -
         digest: digest.clone(),
         parent: None,
         labels: Default::default(),
+        traceparent: None,
         frame: frame(&CommandId::new("0", "create"), "run_created", 200),
         at,
         owner: Some("bench".to_owned().into()),

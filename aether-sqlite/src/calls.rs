@@ -84,8 +84,8 @@ impl Batch<'_> {
         self.conn
             .prepare_cached(
                 "INSERT INTO aether_runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
-                     chain, epoch, owner, wake_at, labels, code)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7, ?12, ?13)",
+                     chain, epoch, owner, wake_at, labels, code, traceparent)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7, ?12, ?13, ?14)",
             )?
             .execute(params![
                 new.id.as_str(),
@@ -101,6 +101,7 @@ impl Batch<'_> {
                 new.owner.as_ref().map(WorkerId::as_str),
                 labels,
                 new.code.as_str(),
+                new.traceparent,
             ])?;
         let no = self.conn.last_insert_rowid();
         for (key, value) in new.labels.iter() {

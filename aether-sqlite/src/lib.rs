@@ -31,6 +31,7 @@ mod purge;
 mod reader;
 mod renewal;
 mod request;
+mod reservations;
 mod row;
 #[cfg(not(aether_dst))]
 mod sched;

@@ -8,7 +8,6 @@ use rusqlite::{OptionalExtension as _, params};
 use aether_core::contract::Status;
 use aether_core::id::RunId;
 use aether_core::store::Purged;
-use aether_core::store::ledger::{PURGED, STORE_WIDE};
 
 use crate::batch::Batch;
 use crate::error::OpError;
@@ -57,20 +56,11 @@ impl Batch<'_> {
         RunId::new(id).map(Some).map_err(|error| OpError::Row(error.to_string()))
     }
 
-    /// Deletes the ledger rows of a run; of those with a store-wide key a tombstone is kept. The keys of a run all
+    /// Deletes the ledger rows of a run, and seals the store-wide keys that they hold. The keys of a run all
     /// start with `aether:<run>:`, so the key's index finds them.
     fn delete_ledger_rows(&self, run: &RunId, no: i64) -> Result<(), OpError> {
         let (from, to) = (format!("aether:{run}:"), format!("aether:{run};"));
-        self.conn
-            .prepare_cached(
-                "INSERT OR REPLACE INTO aether_tombstones(business_key, key, run, command, invocation, tool, digest,
-                     status, committed, epoch, started_at, finished_at)
-                 SELECT business_key, ?6 || key, ?1, command, invocation, tool, digest, status, committed, epoch,
-                     started_at, finished_at
-                 FROM aether_ledger WHERE key > ?2 AND key < ?3 AND run_no = ?4
-                     AND substr(business_key, 1, length(?5)) = ?5",
-            )?
-            .execute(params![run.as_str(), from, to, no, STORE_WIDE, PURGED])?;
+        self.seal(run, no, &from, &to)?;
         self.conn
             .prepare_cached("DELETE FROM aether_ledger WHERE key > ?1 AND key < ?2 AND run_no = ?3")?
             .execute(params![from, to, no])?;

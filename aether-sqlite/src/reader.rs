@@ -16,7 +16,7 @@ use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::LedgerEntry;
-use aether_core::store::{EndedRuns, Message, RunRecord, Snapshot, StoreError, Unread, WorkerRecord};
+use aether_core::store::{Cursor, EndedRuns, Message, RunRecord, Snapshot, StoreError, Unread, WorkerRecord};
 use jiff::Timestamp;
 
 use crate::error::{OpError, gone, opening};
@@ -252,20 +252,14 @@ pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
     Ok(owners.collect::<Result<_, _>>()?)
 }
 
-/// One ledger row.
-pub(crate) fn entry(conn: &Connection, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, OpError> {
-    let sql = format!("SELECT {} FROM {} WHERE ledger.key = ?1", row::ENTRY, row::ENTRIES);
-    first(conn, &sql, [key.as_str()], row::entry)
-}
-
-/// The ledger row that holds a business key, or what is left of it.
-pub(crate) fn holder(conn: &Connection, key: &str) -> Result<Option<LedgerEntry>, OpError> {
-    let sql = format!("SELECT {} FROM {} WHERE ledger.business_key = ?1", row::ENTRY, row::ENTRIES);
-    if let Some(entry) = first(conn, &sql, [key], row::entry)? {
-        return Ok(Some(entry));
-    }
-    let sql = format!("SELECT {} FROM aether_tombstones WHERE business_key = ?1", row::TOMBSTONE);
-    first(conn, &sql, [key], row::entry)
+/// One ledger row of a run.
+pub(crate) fn entry(
+    conn: &Connection,
+    run: &RunId,
+    key: &IdempotencyKey,
+) -> Result<Option<LedgerEntry>, OpError> {
+    let sql = format!("SELECT {} FROM {} WHERE ledger.key = ?1 AND runs.id = ?2", row::ENTRY, row::ENTRIES);
+    first(conn, &sql, [key.as_str(), run.as_str()], row::entry)
 }
 
 /// Runs that have ended, with their numbers, in the order of these.
@@ -326,15 +320,20 @@ pub(crate) fn unread(conn: &Connection, run: &RunId) -> Result<Unread, OpError> 
     Ok(unread.unwrap_or_default())
 }
 
-/// Waiting runs that no worker holds and whose inbox is not empty.
-pub(crate) fn unread_waiting(conn: &Connection) -> Result<Vec<(RunRecord, u64)>, OpError> {
+/// Waiting runs that no worker holds and whose inbox is not empty, the newest first.
+pub(crate) fn unread_waiting(
+    conn: &Connection,
+    after: Option<Cursor>,
+    limit: usize,
+) -> Result<Vec<(RunRecord, u64)>, OpError> {
     let sql = format!(
         "SELECT {}, (SELECT max(seq) FROM aether_inbox WHERE run_no = aether_runs.no AND consumed IS NULL) AS newest
          FROM aether_runs INDEXED BY aether_runs_unread
-         WHERE unread > 0 AND status = 'waiting' AND owner IS NULL",
+         WHERE unread > 0 AND status = 'waiting' AND owner IS NULL AND no < ?1 ORDER BY no DESC LIMIT ?2",
         row::RUN
     );
-    list(conn, &sql, [], |row| {
+    let before = after.map_or(i64::MAX, |after| row::int(after.number()));
+    list(conn, &sql, [before, row::limit(limit)], |row| {
         // No number: the counters were changed by hand.
         let newest = row.get::<_, Option<i64>>("newest")?.unwrap_or(0);
         Ok((row::run(row)?, row::nat(newest, "message number")?))

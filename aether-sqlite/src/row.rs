@@ -21,7 +21,7 @@ use crate::error::OpError;
 
 /// Columns of a [`RunRecord`], in the order [`run`] reads them.
 pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
-     owner, wake_at, no, labels, code, parked";
+     owner, wake_at, no, labels, code, parked, traceparent";
 
 /// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
 pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
@@ -35,10 +35,6 @@ pub(crate) const ENTRY: &str = "ledger.key, runs.id, ledger.command, ledger.invo
 pub(crate) const ENTRIES: &str =
     "aether_ledger AS ledger JOIN aether_runs AS runs ON runs.no = ledger.run_no";
 
-/// Columns of a [`LedgerEntry`] of which only a tombstone is left, in the order [`entry`] reads them.
-pub(crate) const TOMBSTONE: &str = "key, run, command, invocation, tool, digest, business_key, status, NULL, NULL, \
-     committed, epoch, started_at, finished_at";
-
 /// Columns of a [`StoredEffect`], in the order [`effect`] reads them.
 pub(crate) const EFFECT: &str = "key, count, events, status";
 
@@ -48,6 +44,11 @@ pub(crate) const MESSAGE: &str = "seq, id, topic, payload, at";
 /// A number as SQLite holds it. What does not fit becomes the largest one, which no condition will match.
 pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A limit as SQLite takes it: 0 is none.
+pub(crate) fn limit(limit: usize) -> i64 {
+    if limit == 0 { -1 } else { i64::try_from(limit).unwrap_or(i64::MAX) }
 }
 
 /// A length of time as SQLite holds it: microseconds.
@@ -119,6 +120,7 @@ pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, OpError<E>> {
         labels: row.get::<_, Option<String>>(13)?.map_or_else(|| Ok(Labels::default()), labels)?,
         code: CodeId::from(row.get::<_, String>(14)?),
         parked: row.get(15)?,
+        traceparent: row.get(16)?,
     })
 }
 
@@ -135,22 +137,27 @@ pub(crate) fn frame(row: &Row<'_>) -> Result<StoredFrame, OpError> {
 
 /// Reads the columns of [`ENTRY`].
 pub(crate) fn entry<E>(row: &Row<'_>) -> Result<LedgerEntry, OpError<E>> {
-    let status: String = row.get(7)?;
+    entry_from(row, 0)
+}
+
+/// Reads the columns of [`ENTRY`] that stand behind `first` others.
+pub(crate) fn entry_from<E>(row: &Row<'_>, first: usize) -> Result<LedgerEntry, OpError<E>> {
+    let status: String = row.get(first + 7)?;
     Ok(LedgerEntry {
-        key: IdempotencyKey::from(row.get::<_, String>(0)?),
-        run: run_id(row.get(1)?)?,
-        command: row.get::<_, String>(2)?.into(),
-        invocation: InvocationId::from(row.get::<_, String>(3)?),
-        tool: row.get(4)?,
-        digest: digest(row.get(5)?)?,
-        business_key: row.get(6)?,
+        key: IdempotencyKey::from(row.get::<_, String>(first)?),
+        run: run_id(row.get(first + 1)?)?,
+        command: row.get::<_, String>(first + 2)?.into(),
+        invocation: InvocationId::from(row.get::<_, String>(first + 3)?),
+        tool: row.get(first + 4)?,
+        digest: digest(row.get(first + 5)?)?,
+        business_key: row.get(first + 6)?,
         status: ledger_status(&status)?,
-        result: row.get::<_, Option<String>>(8)?.map(payload).transpose()?,
-        error: row.get::<_, Option<String>>(9)?.map(payload).transpose()?,
-        committed: row.get(10)?,
-        epoch: nat(row.get(11)?, "epoch")?,
-        started_at: time(row.get(12)?)?,
-        finished_at: row.get::<_, Option<i64>>(13)?.map(time).transpose()?,
+        result: row.get::<_, Option<String>>(first + 8)?.map(payload).transpose()?,
+        error: row.get::<_, Option<String>>(first + 9)?.map(payload).transpose()?,
+        committed: row.get(first + 10)?,
+        epoch: nat(row.get(first + 11)?, "epoch")?,
+        started_at: time(row.get(first + 12)?)?,
+        finished_at: row.get::<_, Option<i64>>(first + 13)?.map(time).transpose()?,
     })
 }
 

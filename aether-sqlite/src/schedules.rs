@@ -41,10 +41,17 @@ impl Batch<'_> {
     }
 }
 
-/// All schedules, by name.
-pub(crate) fn all(conn: &Connection) -> Result<Vec<ScheduleRecord>, OpError> {
-    let mut statement = conn.prepare_cached("SELECT record FROM aether_schedules ORDER BY name")?;
-    let rows = statement.query_map([], text)?.collect::<Result<Vec<_>, _>>()?;
+/// Schedules with names after `after`, by name.
+pub(crate) fn page(
+    conn: &Connection,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<ScheduleRecord>, OpError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT record FROM aether_schedules WHERE name > ?1 OR ?1 IS NULL ORDER BY name LIMIT ?2",
+    )?;
+    let rows =
+        statement.query_map(params![after, row::limit(limit)], text)?.collect::<Result<Vec<_>, _>>()?;
     rows.iter().map(|record| schedule(record)).collect()
 }
 

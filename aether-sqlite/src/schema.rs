@@ -31,6 +31,7 @@ const MIGRATIONS: &[&[&str]] = &[
     &[WAITS],
     &[SCHEDULES],
     &[CODE],
+    &[RESERVATIONS],
 ];
 
 /// What a new file begins with, in place of the first seven: a table of the user's may have a name that the engine's
@@ -328,6 +329,45 @@ CREATE TABLE aether_definitions(
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// Store-wide business keys are reserved, each in a row of its own, before the ledger row that holds it is written; what
+/// was left of rows whose runs were purged stands there too. The index of the ledger holds the other business keys only.
+const RESERVATIONS: &str = "
+ALTER TABLE aether_runs ADD COLUMN traceparent TEXT;
+CREATE TABLE aether_reservations(
+    business_key TEXT PRIMARY KEY,
+    run          TEXT NOT NULL,
+    key          TEXT NOT NULL,
+    epoch        INTEGER NOT NULL,
+    at           INTEGER NOT NULL,
+    sealed_key   TEXT,
+    command      TEXT,
+    invocation   TEXT,
+    tool         TEXT,
+    digest       TEXT,
+    status       TEXT,
+    committed    INTEGER,
+    row_epoch    INTEGER,
+    started_at   INTEGER,
+    finished_at  INTEGER
+) STRICT, WITHOUT ROWID;
+INSERT INTO aether_reservations(business_key, run, key, epoch, at)
+SELECT ledger.business_key, runs.id, ledger.key, ledger.epoch, ledger.started_at
+FROM aether_ledger AS ledger JOIN aether_runs AS runs ON runs.no = ledger.run_no
+WHERE substr(ledger.business_key, 1, 6) = 'store' || char(9);
+INSERT OR IGNORE INTO aether_reservations(business_key, run, key, epoch, at, sealed_key, command, invocation, tool,
+    digest, status, committed, row_epoch, started_at, finished_at)
+SELECT business_key, run, substr(key, length('purged:') + 1), epoch, started_at, key, command, invocation, tool,
+    digest, status, committed, epoch, started_at, finished_at
+FROM aether_tombstones;
+DROP TABLE aether_tombstones;
+DROP INDEX aether_ledger_business;
+CREATE UNIQUE INDEX aether_ledger_business ON aether_ledger(business_key)
+WHERE business_key IS NOT NULL AND substr(business_key, 1, 6) <> 'store' || char(9);
+";
+
+/// Tables of former versions.
+const FORMER: [&str; 1] = ["aether_tombstones"];
+
 /// The newest version this build can read.
 pub(crate) const SUPPORTED: u32 = MIGRATIONS.len() as u32;
 
@@ -444,7 +484,8 @@ pub(crate) fn own_names() -> rusqlite::Result<HashSet<String>> {
     let conn = Connection::open_in_memory()?;
     missing(0).try_for_each(|sql| conn.execute_batch(sql))?;
     // Names that a former version has, and this one has not, belong in here too.
-    Ok(reserved_names(&conn)?.into_iter().map(|name| name.to_ascii_lowercase()).collect())
+    let own = reserved_names(&conn)?.into_iter().map(|name| name.to_ascii_lowercase());
+    Ok(own.chain(FORMER.map(str::to_owned)).collect())
 }
 
 #[cfg(test)]

@@ -54,7 +54,6 @@ pub(crate) struct Statements<'c> {
     acquire: Statement<'c>,
     holder: Statement<'c>,
     business_holder: Statement<'c>,
-    tombstone: Statement<'c>,
     settle: Statement<'c>,
     asked_to_end: Statement<'c>,
     consume: Statement<'c>,
@@ -64,6 +63,9 @@ pub(crate) struct Statements<'c> {
     park: Statement<'c>,
     pub(crate) waits: WaitStatements<'c>,
 }
+
+/// Which business keys are unique in the ledger, as the index of them says it: without these very words SQLite does not use it.
+const OF_RUN: &str = "substr(ledger.business_key, 1, 6) <> 'store' || char(9)";
 
 /// Waiting runs stay due while something came in that this append did not see; see [`Statements::status`].
 const STATUS: &str = "
@@ -113,14 +115,11 @@ impl<'c> Statements<'c> {
             acquire: conn.prepare(
                 "INSERT INTO aether_ledger(key, run_no, command, invocation, tool, digest, business_key, status, result,
                      error, committed, epoch, started_at, finished_at, position)
-                 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15
-                 WHERE ?7 IS NULL OR NOT EXISTS(SELECT 1 FROM aether_tombstones WHERE business_key = ?7)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
                  ON CONFLICT DO NOTHING",
             )?,
             holder: holder("ledger.key = ?1")?,
-            business_holder: holder("ledger.business_key = ?1")?,
-            tombstone: conn
-                .prepare(&format!("SELECT {} FROM aether_tombstones WHERE business_key = ?1", row::TOMBSTONE))?,
+            business_holder: holder(&format!("ledger.business_key = ?1 AND {OF_RUN}"))?,
             settle: conn.prepare(
                 "UPDATE aether_ledger SET status = ?2, result = ?3, error = ?4, committed = ?5, finished_at = ?6,
                      business_key = CASE WHEN ?7 THEN NULL ELSE business_key END
@@ -273,7 +272,7 @@ impl<'c> Statements<'c> {
         one(changed?)
     }
 
-    /// Inserts a ledger row unless its key or business key is taken; says whether it did.
+    /// Inserts a ledger row unless its key, or its business key within its run, is taken; says whether it did.
     pub(crate) fn acquire(&mut self, head: &Head, entry: &LedgerEntry) -> rusqlite::Result<bool> {
         let inserted = self.acquire.execute(params![
             entry.key.as_str(),
@@ -300,10 +299,7 @@ impl<'c> Statements<'c> {
         if let Some(row) = self.holder.query([entry.key.as_str()])?.next()? {
             return row::entry(row);
         }
-        if let Some(row) = self.business_holder.query([&entry.business_key])?.next()? {
-            return row::entry(row);
-        }
-        match self.tombstone.query([&entry.business_key])?.next()? {
+        match self.business_holder.query([&entry.business_key])?.next()? {
             Some(row) => row::entry(row),
             None => Err(OpError::Row(format!("key `{}` is taken by a row that is not there", entry.key))),
         }

@@ -17,11 +17,11 @@ use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
-use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability, EndedRuns,
-    ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord,
-    ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
+    EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter,
+    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -34,7 +34,7 @@ use crate::request::{Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
-use crate::{codes, list, open, prepare, reader, schedules, waits, writer};
+use crate::{codes, list, open, prepare, reader, reservations, schedules, waits, writer};
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
 #[derive(Debug)]
@@ -207,8 +207,8 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| waits::waits(conn, &filter)))
     }
 
-    fn unlisted_waits(&self) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
-        Box::pin(self.readers.ask(waits::unlisted))
+    fn unlisted_waits(&self, limit: usize) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| waits::unlisted(conn, limit)))
     }
 
     fn list_waits<'s>(
@@ -373,14 +373,26 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(reader::next_wake))
     }
 
-    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        let key = key.clone();
-        Box::pin(self.readers.ask(move |conn| reader::entry(conn, &key)))
+    fn entry(
+        &self,
+        run: &RunId,
+        key: &IdempotencyKey,
+    ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        let (run, key) = (run.clone(), key.clone());
+        Box::pin(self.readers.ask(move |conn| reader::entry(conn, &run, &key)))
     }
 
-    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+    fn reserve(
+        &self,
+        wanted: Reservation,
+        replaces: Option<Reservation>,
+    ) -> BoxFuture<'_, Result<Reservation, StoreError>> {
+        self.write(move |batch| batch.reserve(&wanted, replaces.as_ref()))
+    }
+
+    fn reservation(&self, business_key: &str) -> BoxFuture<'_, Result<Option<Reservation>, StoreError>> {
         let key = business_key.to_owned();
-        Box::pin(self.readers.ask(move |conn| reader::holder(conn, &key)))
+        Box::pin(self.readers.ask(move |conn| reservations::reservation(conn, &key)))
     }
 
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
@@ -412,16 +424,20 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| reader::unread(conn, &run)))
     }
 
-    fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
-        Box::pin(self.readers.ask(reader::unread_waiting))
+    fn unread_waiting(
+        &self,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| reader::unread_waiting(conn, after, limit)))
     }
 
-    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_blob(&self, _run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         let hash = hash.to_owned();
         self.write(move |batch| batch.put_blob(&hash, &bytes))
     }
 
-    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+    fn blob(&self, _run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let hash = hash.to_owned();
         Box::pin(self.readers.ask(move |conn| reader::blob(conn, &hash)))
     }
@@ -481,8 +497,13 @@ impl Store for SqliteStore {
         self.write(move |batch| batch.put_schedule(&schedule, replaces))
     }
 
-    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        Box::pin(self.readers.ask(schedules::all))
+    fn schedules(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        let after = after.map(str::to_owned);
+        Box::pin(self.readers.ask(move |conn| schedules::page(conn, after.as_deref(), limit)))
     }
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {

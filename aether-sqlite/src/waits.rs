@@ -113,11 +113,11 @@ fn listed(row: &Row<'_>) -> Result<ListedWait, OpError> {
 }
 
 /// The runs of an older build whose waits are not listed.
-pub(crate) fn unlisted(conn: &Connection) -> Result<Vec<RunId>, OpError> {
+pub(crate) fn unlisted(conn: &Connection, limit: usize) -> Result<Vec<RunId>, OpError> {
     let mut statement = conn.prepare_cached(
-        "SELECT runs.id FROM aether_unlisted JOIN aether_runs AS runs ON runs.no = aether_unlisted.run_no",
+        "SELECT runs.id FROM aether_unlisted JOIN aether_runs AS runs ON runs.no = aether_unlisted.run_no LIMIT ?1",
     )?;
-    let mut rows = statement.query([])?;
+    let mut rows = statement.query([row::limit(limit)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(row::run_id(row.get(0)?)?);

@@ -10,7 +10,7 @@ use aether::id::{CodeId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::store::StoredEffect;
 use aether::store::journal::LargeValue;
 use aether::store::journal::StoredFrame;
-use aether::store::ledger::LedgerEntry;
+use aether::store::ledger::{LedgerEntry, Reservation};
 use aether::store::{
     Ack, Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability,
     DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, Purged, RunFilter,
@@ -157,11 +157,14 @@ impl Store for CrashingStore {
     fn next_wake(&self) -> Answer<'_, Option<Timestamp>> {
         self.inner.next_wake()
     }
-    fn entry(&self, key: &IdempotencyKey) -> Answer<'_, Option<LedgerEntry>> {
-        self.inner.entry(key)
+    fn entry(&self, run: &RunId, key: &IdempotencyKey) -> Answer<'_, Option<LedgerEntry>> {
+        self.inner.entry(run, key)
     }
-    fn holder(&self, business_key: &str) -> Answer<'_, Option<LedgerEntry>> {
-        self.inner.holder(business_key)
+    fn reserve(&self, wanted: Reservation, replaces: Option<Reservation>) -> Answer<'_, Reservation> {
+        self.inner.reserve(wanted, replaces)
+    }
+    fn reservation(&self, business_key: &str) -> Answer<'_, Option<Reservation>> {
+        self.inner.reservation(business_key)
     }
     fn ended(&self, query: EndedRuns) -> Answer<'_, Vec<(u64, RunRecord)>> {
         self.inner.ended(query)
@@ -178,11 +181,11 @@ impl Store for CrashingStore {
     fn inbox(&self, run: &RunId, after: u64) -> Answer<'_, Vec<Message>> {
         self.inner.inbox(run, after)
     }
-    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> Answer<'_, ()> {
-        self.inner.put_blob(hash, bytes)
+    fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> Answer<'_, ()> {
+        self.inner.put_blob(run, hash, bytes)
     }
-    fn blob(&self, hash: &str) -> Answer<'_, Option<Vec<u8>>> {
-        self.inner.blob(hash)
+    fn blob(&self, run: &RunId, hash: &str) -> Answer<'_, Option<Vec<u8>>> {
+        self.inner.blob(run, hash)
     }
     fn put_effect(
         &self,
@@ -204,8 +207,8 @@ impl Store for CrashingStore {
     fn put_schedule(&self, schedule: ScheduleRecord, replaces: u64) -> Answer<'_, bool> {
         self.inner.put_schedule(schedule, replaces)
     }
-    fn schedules(&self) -> Answer<'_, Vec<ScheduleRecord>> {
-        self.inner.schedules()
+    fn schedules(&self, after: Option<&str>, limit: usize) -> Answer<'_, Vec<ScheduleRecord>> {
+        self.inner.schedules(after, limit)
     }
     fn schedule(&self, name: &str) -> Answer<'_, Option<ScheduleRecord>> {
         self.inner.schedule(name)

@@ -236,7 +236,7 @@ async fn a_recording_is_the_same_after_a_journey_through_another_store() {
     let file = SqliteStore::open(folder.path().join("a.db")).unwrap();
     let engine = Engine::builder().store(Arc::new(file)).start().await.unwrap();
     let hash = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"; // of "x"
-    engine.store().put_blob(hash, b"x".to_vec()).await.unwrap();
+    engine.store().put_blob(&"keep".parse().unwrap(), hash, b"x".to_vec()).await.unwrap();
     let run = engine.start::<keep>(hash.to_owned()).id("keep").await.unwrap();
     run.result().await.unwrap();
     let first = engine.export(run.id()).await.unwrap();

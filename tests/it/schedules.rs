@@ -199,7 +199,7 @@ async fn three_engines_start_one_run_a_tick() {
     let runs = store.runs(RunFilter::default()).await.unwrap();
     assert_eq!(runs.len(), 30);
     assert!(runs.iter().all(|run| run.status == Status::Completed), "{runs:?}");
-    let recent = store.schedules().await.unwrap().remove(0).recent;
+    let recent = store.schedules(None, 0).await.unwrap().remove(0).recent;
     assert!(recent.iter().all(|tick| tick.outcome == TickOutcome::Started), "{recent:?}");
 }
 
@@ -211,7 +211,7 @@ async fn what_was_decided_is_started_by_whoever_comes() {
     let first = engine(&store, &world).start().await.unwrap();
     first.schedule::<hourly>("0 * * * *", "UTC").catch_up(CatchUp::None).await.unwrap();
     first.shutdown().await.unwrap();
-    let mut decided = store.schedules().await.unwrap().remove(0);
+    let mut decided = store.schedules(None, 0).await.unwrap().remove(0);
     let replaces = decided.revision;
     let tick: Timestamp = "2026-01-02T01:00:00Z".parse().unwrap();
     decided.starting.push(tick);
@@ -313,7 +313,7 @@ async fn a_pause_stops_a_backlog() {
     first.shutdown().await.unwrap();
     sleep(50 * HOUR).await;
     // Decided and not started, as a worker leaves it that dies.
-    let mut decided = store.schedules().await.unwrap().remove(0);
+    let mut decided = store.schedules(None, 0).await.unwrap().remove(0);
     let replaces = decided.revision;
     decided.starting = (1..=10).map(|minute| decided.next + minute * MINUTE).collect();
     decided.revision += 1;
@@ -353,7 +353,7 @@ async fn a_schedule_starts_the_workflow_of_its_own_module() {
     let (store, world) = (MemoryStore::new(), world());
     let engine = engine(&store, &world).start().await.unwrap();
     engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
-    let mut foreign = store.schedules().await.unwrap().remove(0);
+    let mut foreign = store.schedules(None, 0).await.unwrap().remove(0);
     foreign.name = "foreign".into();
     foreign.spec.module = "other_program::reports".into();
     assert!(store.put_schedule(foreign, 0).await.unwrap());

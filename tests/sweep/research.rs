@@ -80,6 +80,7 @@ async fn store_with(brief: &Brief) -> Arc<dyn Store> {
         digest,
         parent: None,
         labels: Default::default(),
+        traceparent: None,
         frame: Frame::encode(&[created]).unwrap(),
         at,
         owner: None,

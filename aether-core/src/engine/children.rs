@@ -58,6 +58,7 @@ impl Children for ChildRuns {
                 input,
                 parent: Some(parent.clone()),
                 labels,
+                traceparent: None,
                 parent_epoch: (!mutated("children-are-not-fenced")).then_some(epoch),
                 unique: false,
             };

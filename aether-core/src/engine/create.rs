@@ -35,6 +35,7 @@ pub(crate) struct NewRunOf {
     pub(super) input: Payload,
     pub(super) parent: Option<RunId>,
     pub(super) labels: Labels,
+    pub(super) traceparent: Option<String>,
     /// The epoch at which this worker holds the parent.
     pub(super) parent_epoch: Option<Epoch>,
     /// Whether the run's id was generated for it, so that no other run can have it.
@@ -67,7 +68,7 @@ pub(crate) async fn create_run(
 }
 
 async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
-    let NewRunOf { workflow, id, input, parent, labels, parent_epoch, unique } = new;
+    let NewRunOf { workflow, id, input, parent, labels, traceparent, parent_epoch, unique } = new;
     // Until the run is launched or released: a shutdown waits for it.
     let _admission = Arc::clone(&inner.admission).read_owned().await;
     let def = workflow.def;
@@ -99,7 +100,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
     let events = std::slice::from_ref(&created);
     let large_values = large(events, shared.limits.inline);
     for LargeValue { value, at } in &large_values {
-        shared.store.put_blob(&at.sha256, value.as_str().into()).await?;
+        shared.store.put_blob(&id, &at.sha256, value.as_str().into()).await?;
     }
     let frame = Frame::referring(events, &large_values).map_err(unencodable)?;
     inner.adoptions.note_code(code_id.clone(), def);
@@ -111,6 +112,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         digest,
         parent: parent.clone(),
         labels,
+        traceparent,
         frame,
         at,
         owner: inner.settings.advances.then(|| shared.worker.clone()),

@@ -11,6 +11,9 @@ use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{CommandId, RunId};
 
+/// Runs that are read from the store at a time.
+const PAGE: usize = 200;
+
 /// The newest unread message of each run that needs no further look.
 #[derive(Debug, Default)]
 pub(super) struct Healer(HashMap<RunId, u64>);
@@ -21,27 +24,31 @@ impl Healer {
     pub(super) async fn look(&mut self, inner: &Inner) -> Result<Vec<(RunId, u64)>, StoreError> {
         let mut found = Vec::new();
         let store = &inner.shared.store;
-        let waiting = store.unread_waiting().await?;
         let mut settled = std::mem::take(&mut self.0);
-        for (record, newest) in waiting {
-            // What is due is claimed like every other run.
-            let due = record.wake_at.is_some_and(|wake_at| wake_at <= now(inner));
-            if due || record.parked || !inner.is_linked(&record.workflow) {
-                continue;
-            }
-            if settled.remove(&record.id) == Some(newest) {
-                self.settled(record.id, newest);
-                continue;
-            }
-            match is_wanted(&**store, &record.id).await {
-                Ok(true) => found.push((record.id, newest)),
-                Ok(false) => self.settled(record.id, newest),
-                Err(error) => {
-                    tracing::warn!(target: "aether::engine", run = %record.id, %error, "cannot look what a run waits for")
+        let mut after = None;
+        loop {
+            let page = store.unread_waiting(after, PAGE).await?;
+            let Some((last, _)) = page.last() else { return Ok(found) };
+            after = Some(last.place);
+            for (record, newest) in page {
+                // What is due is claimed like every other run.
+                let due = record.wake_at.is_some_and(|wake_at| wake_at <= now(inner));
+                if due || record.parked || !inner.is_linked(&record.workflow) {
+                    continue;
+                }
+                if settled.remove(&record.id) == Some(newest) {
+                    self.settled(record.id, newest);
+                    continue;
+                }
+                match is_wanted(&**store, &record.id).await {
+                    Ok(true) => found.push((record.id, newest)),
+                    Ok(false) => self.settled(record.id, newest),
+                    Err(error) => {
+                        tracing::warn!(target: "aether::engine", run = %record.id, %error, "cannot look what a run waits for")
+                    }
                 }
             }
         }
-        Ok(found)
     }
 
     /// The run was claimed, or waits for none of its messages up to `newest`.

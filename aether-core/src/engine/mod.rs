@@ -50,6 +50,7 @@ pub(crate) mod needs;
 mod prepare;
 mod registry;
 mod same_input;
+mod traceparent;
 mod worker;
 
 pub use adopt::known::AdoptionCounts;
@@ -68,4 +69,5 @@ pub use needs::{EffectNeed, MissingNeed};
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use schedules::{NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};
+pub use traceparent::TraceparentError;
 pub use verify::{Fit, Verified, VerifyError};

@@ -12,6 +12,7 @@ use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Engine, Inner, now};
 use crate::engine::same_input::has_input;
 use crate::engine::started_as::is_or_was;
+use crate::engine::traceparent::{TraceparentError, checked};
 use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::records::{Created, RunRecord};
@@ -43,6 +44,7 @@ impl Engine {
             input: W::encode(&input),
             id: None,
             labels: Ok(Labels::default()),
+            traceparent: None,
             workflow: PhantomData,
         }
     }
@@ -137,6 +139,15 @@ pub enum StartError {
         #[source]
         error: LabelError,
     },
+    /// The trace context has not the form of one.
+    #[error("a run of workflow `{workflow}` cannot be started: {error}")]
+    Traceparent {
+        /// Name of the workflow.
+        workflow: &'static str,
+        /// What is wrong with it.
+        #[source]
+        error: TraceparentError,
+    },
     /// The id belongs to another run.
     #[error(
         "run `{run}` exists, of workflow `{workflow}` and with {difference}; use another id, or the same workflow and input to get that run"
@@ -168,6 +179,7 @@ pub struct StartRun<'e, W: Workflow> {
     input: Result<Payload, PayloadError>,
     id: Option<Result<RunId, RunIdError>>,
     labels: Result<Labels, LabelError>,
+    traceparent: Option<String>,
     workflow: PhantomData<fn() -> W>,
 }
 
@@ -212,6 +224,26 @@ impl<W: Workflow> StartRun<'_, W> {
         self.labels = self.labels.and_then(|labels| labels.with(key, value));
         self
     }
+
+    /// The W3C trace context of the caller, as in the header `traceparent`. It is stored beside the run
+    /// ([`RunRecord::traceparent`]), so that every process that advances the run can tell to which trace it belongs; it is
+    /// no part of its journal. A run that exists keeps its own.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<greet>(engine: &Engine) -> Result<(), Box<dyn std::error::Error>>
+    /// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+    /// let caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// engine.start::<greet>("Ada".to_owned()).traceparent(caller).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
+        self.traceparent = Some(traceparent.into());
+        self
+    }
 }
 
 impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
@@ -228,6 +260,8 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
                 return Err(StartError::TooLarge { workflow, size, limit });
             }
             let labels = self.labels.map_err(|error| StartError::Label { workflow, error })?;
+            let traceparent = self.traceparent.map(checked).transpose();
+            let traceparent = traceparent.map_err(|error| StartError::Traceparent { workflow, error })?;
             let unique = self.id.is_none();
             let id = match self.id {
                 Some(id) => id?,
@@ -245,6 +279,7 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
                 input,
                 parent: None,
                 labels,
+                traceparent,
                 parent_epoch: None,
                 unique,
             };

@@ -63,17 +63,7 @@ impl Engine {
     /// [`StoreError`] when the store fails.
     pub async fn all_pending(&self, filter: WaitFilter) -> Result<PendingPage, StoreError> {
         let store = &*self.inner.shared.store;
-        for run in store.unlisted_waits().await? {
-            match list(store, &run).await {
-                // The run was purged since it was found.
-                Ok(()) | Err(StoreError::UnknownRun { .. }) => {}
-                Err(error @ StoreError::Corrupt { .. }) => {
-                    tracing::warn!(%run, %error, "what a damaged run waits for cannot be listed");
-                    list_none(store, &run).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        list_unlisted(store).await?;
         // One more than asked for says whether there is another page.
         let limit = filter.limit;
         let more = WaitFilter { limit: if limit == 0 { 0 } else { limit.saturating_add(1) }, ..filter };
@@ -91,6 +81,31 @@ impl Engine {
         Ok(PendingPage { waits, next })
     }
 }
+
+/// Lists the open waits of the runs that an older build left open.
+async fn list_unlisted(store: &dyn Store) -> Result<(), StoreError> {
+    loop {
+        let page = store.unlisted_waits(PAGE).await?;
+        for run in &page {
+            match list(store, run).await {
+                // The run was purged since it was found.
+                Ok(()) | Err(StoreError::UnknownRun { .. }) => {}
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    tracing::warn!(%run, %error, "what a damaged run waits for cannot be listed");
+                    list_none(store, run).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // A listed run is not found again.
+        if page.len() < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+/// Runs that are read from the store at a time.
+const PAGE: usize = 200;
 
 /// Lists the open waits of a run that an older build left open.
 async fn list(store: &dyn Store, run: &RunId) -> Result<(), StoreError> {

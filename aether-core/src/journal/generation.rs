@@ -3,7 +3,7 @@
 //! Promise: commands of two generations never have the same place, so neither do their keys, children and replies.
 
 use crate::journal::event::Event;
-use crate::vocabulary::id::Position;
+use crate::vocabulary::id::{CommandId, Position};
 
 /// Which generation of its run a journal holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,15 @@ impl Generation {
             _ => None,
         });
         Self { number: number.unwrap_or(0), began }
+    }
+
+    /// Number of the generation that a command belongs to; `None` for one whose place does not tell.
+    pub(crate) fn of_command(command: &CommandId) -> Option<u32> {
+        let root = command.place().split('.').next()?;
+        match root.strip_prefix('c') {
+            Some(number) => number.parse().ok(),
+            None => root.parse::<u64>().ok().map(|_| 0),
+        }
     }
 
     /// The root scope of its commands: of the first generation, the empty text.

@@ -24,6 +24,7 @@ use crate::run::replayed_log::ComputedAgain;
 use crate::run::requested::{Requested, is_same};
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
+use crate::store::reserve::Holder;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
@@ -323,6 +324,11 @@ impl StepCall {
             }
         };
         let entry = self.ledger_entry(key.clone(), invocation.clone(), business_key);
+        if let Some(holder) = self.reserve_key(&entry).await {
+            let extras = AppendExtras { stored, ..AppendExtras::default() };
+            self.run.append_durably(refused, None, extras).await;
+            return Next::Done(self.refuse(Some(holder)).await);
+        }
         self.began = Some(entry.started_at);
         let acquire = Some(Acquire { entry, otherwise });
         let extras = AppendExtras { stored, ..AppendExtras::default() };
@@ -344,7 +350,7 @@ impl StepCall {
                 Next::Done(self.commit_known_outcome(&invocation, outcome, result, Some(&row)).await)
             }
             Some(LedgerAnswer::InFlight(_)) => Next::Unknown(invocation, key, None),
-            Some(LedgerAnswer::Refused(row)) => Next::Done(self.refuse(Some(*row)).await),
+            Some(LedgerAnswer::Refused(row)) => Next::Done(self.refuse(Some(Holder::of(*row))).await),
             None => Next::Done(self.refuse(None).await),
         }
     }

@@ -53,7 +53,7 @@ impl StepCall {
     /// The recorded start of an invocation, so that a body that is called again after a crash sees the same time.
     async fn began_before(&self, intent: &DurableIntent) -> Timestamp {
         let _in_flight = self.run.in_flight();
-        let entry = self.run.insist(|| self.run.shared.store.entry(intent.key())).await;
+        let entry = self.run.insist(|| self.run.shared.store.entry(&self.run.id, intent.key())).await;
         entry.map_or_else(|| self.run.now(), |entry| entry.started_at)
     }
 

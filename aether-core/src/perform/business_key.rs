@@ -2,9 +2,12 @@
 //!
 //! Promise: a refused call names the call that holds the key; only what the step takes as arguments distinguishes calls.
 
+use futures_util::FutureExt as _;
+
 use crate::definition::def::KeyScope;
 use crate::perform::call::StepCall;
-use crate::store::ledger::{LedgerEntry, STORE_WIDE};
+use crate::store::ledger::{LedgerEntry, Reservation, STORE_WIDE};
+use crate::store::reserve::{Holder, Reserved, holder, reserve};
 use crate::vocabulary::failure::{KeyHolder, StepError};
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::{Answered, Digest, PayloadError};
@@ -86,12 +89,30 @@ impl StepCall {
         }))
     }
 
+    /// Reserves the business key of a row that is about to be acquired, where it is one within the store; the call that
+    /// holds it, where it is taken.
+    pub(crate) async fn reserve_key(&self, row: &LedgerEntry) -> Option<Holder> {
+        let wanted = Reservation::of_row(row)?;
+        let (_in_flight, run) = (self.run.in_flight(), &self.run);
+        let ask = || reserve(&*run.shared.store, &wanted).boxed();
+        let Reserved::Taken(mut holder) = run.insist(ask).await else { return None };
+        // A call of this run itself may have failed a moment ago: the store knows that when it is durable.
+        if holder.run == run.id {
+            run.durable_so_far().await;
+            match run.insist(ask).await {
+                Reserved::Granted => return None,
+                Reserved::Taken(found) => holder = found,
+            }
+        }
+        Some(*holder)
+    }
+
     /// Completes a refusal that a crash interrupted. The journal does not name the holder, so it is looked up again.
     pub(crate) async fn refused_before(&mut self) -> Answered {
         let holder = match self.business_key() {
             Ok(Some(key)) => {
-                let _in_flight = self.run.in_flight();
-                self.run.insist(|| self.run.shared.store.holder(&key)).await
+                let (_in_flight, run) = (self.run.in_flight(), &self.run);
+                run.insist(|| holder(&*run.shared.store, &run.id, &key).boxed()).await
             }
             Ok(None) | Err(_) => None,
         };
@@ -99,10 +120,10 @@ impl StepCall {
     }
 
     /// Refuses the call for good, because its business key belongs to another call.
-    pub(crate) async fn refuse(&mut self, holder: Option<LedgerEntry>) -> Answered {
-        let holder = holder.map(|row| {
-            let in_doubt = !row.committed;
-            KeyHolder { step: self.name.to_string(), run: row.run, command: row.command, in_doubt }
+    pub(crate) async fn refuse(&mut self, holder: Option<Holder>) -> Answered {
+        let holder = holder.map(|holder| {
+            let (command, in_doubt) = (holder.command(), !holder.is_committed());
+            KeyHolder { step: self.name.to_string(), run: holder.run, command, in_doubt }
         });
         let error = match holder {
             Some(holder) => StepError::Taken(holder),

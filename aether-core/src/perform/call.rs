@@ -112,7 +112,7 @@ impl StepCall {
     /// The ledger's row under `key`.
     pub(crate) async fn row(&self, key: &IdempotencyKey) -> Option<LedgerEntry> {
         let _in_flight = self.run.in_flight();
-        self.run.insist(|| self.run.shared.store.entry(key)).await
+        self.run.insist(|| self.run.shared.store.entry(&self.run.id, key)).await
     }
 
     /// The outcome in a committed ledger row; a large value is fetched from the effect store.

@@ -146,16 +146,14 @@ fn started_by(run: &RecordedRun) -> Result<Vec<RunId>, RecordingError> {
 
 /// Every blob that a text of `runs` names: a blob's name is its SHA-256 in hexadecimal digits.
 async fn blobs(store: &dyn Store, runs: &[RecordedRun]) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
-    let mut names = BTreeSet::new();
-    for text in runs.iter().flat_map(|run| run.texts().chain(run.values())) {
-        let words = text.as_str().split(|c: char| !c.is_ascii_alphanumeric());
-        let is_name = |word: &&str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
-        names.extend(words.filter(is_name));
-    }
     let mut blobs = BTreeMap::new();
-    for name in names {
-        if let Some(blob) = store.blob(name).await? {
-            blobs.insert(name.to_owned(), blob);
+    for run in runs {
+        for name in run.blob_names() {
+            if !blobs.contains_key(name)
+                && let Some(blob) = store.blob(&run.run, name).await?
+            {
+                blobs.insert(name.to_owned(), blob);
+            }
         }
     }
     Ok(blobs)
@@ -176,6 +174,13 @@ impl RecordedRun {
     /// Its events as JSON.
     fn texts(&self) -> impl Iterator<Item = &Payload> {
         self.frames.iter().flat_map(|frame| &frame.events)
+    }
+
+    /// What may be the names of blobs in its texts.
+    pub(super) fn blob_names(&self) -> BTreeSet<&str> {
+        let words = self.texts().chain(self.values());
+        let words = words.flat_map(|text| text.as_str().split(|c: char| !c.is_ascii_alphanumeric()));
+        words.filter(|word| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit())).collect()
     }
 
     /// The values in its ledger rows.

@@ -13,9 +13,10 @@ use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, Recordin
 use crate::store::ack::{Ack, DurableWatermark};
 use crate::store::api::{Append, StatusChange, Store};
 use crate::store::error::{AppendError, StoreError};
-use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, Reservation};
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::{Created, NewRun};
+use crate::store::reserve::{Reserved, reserve};
 use crate::store::waits::WaitChange;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, Position, RunId, WorkerId};
@@ -36,10 +37,12 @@ impl Recording {
                 return Err(exists(store, &run.run));
             }
         }
-        for (name, blob) in &self.blobs {
-            store.put_blob(name, blob.clone()).await?;
-        }
         for run in &self.runs {
+            for name in run.blob_names() {
+                if let Some(blob) = self.blobs.get(name) {
+                    store.put_blob(&run.run, name, blob.clone()).await?;
+                }
+            }
             load(store, run).await?;
         }
         Ok(self.runs.iter().map(|run| run.run.clone()).collect())
@@ -69,6 +72,7 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
         digest: created.digest.clone(),
         parent: created.parent.clone(),
         labels: created.labels.clone(),
+        traceparent: None,
         frame: first.stored(),
         at: first.at,
         owner: Some(importer.clone()),
@@ -123,7 +127,10 @@ impl Loading<'_> {
         });
         let row = rows.next();
         let stored = frame.stored();
-        let acquire = row.map(|row| Acquire { entry: begun(row), otherwise: stored.clone() });
+        let acquire = match row {
+            Some(row) => Some(Acquire { entry: self.begun(row).await?, otherwise: stored.clone() }),
+            None => None,
+        };
         self.append(stored, acquire, None).await?;
         match row.filter(|row| row.status != LedgerStatus::Started || row.committed) {
             Some(row) => self.settle(row).await,
@@ -136,10 +143,31 @@ impl Loading<'_> {
         let run = self.run;
         let begins = |event: &Event, row: &LedgerEntry| matches!(event, Event::ToolInvocationStarted(e) if e.key == row.key);
         for row in run.ledger.iter().filter(|row| !events.iter().any(|event| begins(event, row))) {
-            self.append(nothing(), Some(Acquire { entry: begun(row), otherwise: nothing() }), None).await?;
+            let entry = self.begun(row).await?;
+            self.append(nothing(), Some(Acquire { entry, otherwise: nothing() }), None).await?;
             self.settle(row).await?;
         }
         Ok(())
+    }
+
+    /// A ledger row as it was when its invocation began. A store-wide business key that another run of this store holds
+    /// stays with that run.
+    async fn begun(&self, row: &LedgerEntry) -> Result<LedgerEntry, RecordingError> {
+        let mut begun = LedgerEntry {
+            status: LedgerStatus::Started,
+            result: None,
+            error: None,
+            committed: false,
+            epoch: 1,
+            finished_at: None,
+            ..row.clone()
+        };
+        if let Some(wanted) = Reservation::of_row(&begun)
+            && let Reserved::Taken(_) = reserve(self.store, &wanted).await?
+        {
+            begun.business_key = None;
+        }
+        Ok(begun)
     }
 
     async fn settle(&mut self, row: &LedgerEntry) -> Result<(), RecordingError> {
@@ -217,17 +245,4 @@ impl Loading<'_> {
 /// An append that changes rows or a status and no journal.
 fn nothing() -> Frame {
     Frame { count: 0, text: "[]".into() }
-}
-
-/// A ledger row as it was when its invocation began.
-fn begun(row: &LedgerEntry) -> LedgerEntry {
-    LedgerEntry {
-        status: LedgerStatus::Started,
-        result: None,
-        error: None,
-        committed: false,
-        epoch: 1,
-        finished_at: None,
-        ..row.clone()
-    }
 }

@@ -191,6 +191,13 @@ impl Run {
         }
     }
 
+    /// Waits until what was appended so far is durable.
+    pub(crate) async fn durable_so_far(&self) {
+        if let Err(error) = self.watermark.reached(self.next()).await {
+            self.stop(error).await
+        }
+    }
+
     /// Appends; large values go to the effect store first.
     pub(crate) async fn append_large(&self, events: Vec<Event>, mut extras: AppendExtras) {
         // The values first: an event in the journal never refers to a value that a crash has lost.
@@ -215,7 +222,7 @@ impl Run {
         let stored = large(events, self.shared.limits.inline);
         for LargeValue { value, at } in &stored {
             let _in_flight = self.in_flight_here();
-            self.insist(|| self.shared.store.put_blob(&at.sha256, value.as_str().into())).await;
+            self.insist(|| self.shared.store.put_blob(&self.id, &at.sha256, value.as_str().into())).await;
         }
         stored
     }

@@ -37,7 +37,7 @@ impl Run {
         let (mut events, mut extras) = (Vec::new(), AppendExtras::default());
         for (command, invocation) in open {
             let update = self.in_doubt(&invocation);
-            let row = self.shared.store.entry(&update.key).await?;
+            let row = self.shared.store.entry(&self.id, &update.key).await?;
             // An update of a missing row would be refused; a row that holds a final outcome keeps it.
             extras.ledger.extend(row.filter(|row| !row.committed).map(|_| update));
             events.push(InvocationAbandoned { command, invocation }.into());

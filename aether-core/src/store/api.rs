@@ -14,8 +14,8 @@ use crate::journal::large_values::LargeValue;
 use crate::store::ack::Ack;
 use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
-use crate::store::filter::RunFilter;
-use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::filter::{Cursor, RunFilter};
+use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, Reservation};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
@@ -54,8 +54,8 @@ pub struct StatusChange {
     /// `wake_at` is the time of the append) if the inbox holds an unread message with a higher number: it arrived
     /// after the worker looked for the last time.
     pub seen: u64,
-    /// The parent that waits for this run: the same write makes it due, also when it is just being suspended. A run
-    /// that is notified while a worker holds it may be woken once more than needed.
+    /// The parent that waits for this run: it is made due, also when it is just being suspended, soon after this
+    /// change is durable, and also after a crash. A run that is notified while a worker holds it may be woken once more than needed.
     pub notify: Option<RunId>,
 }
 
@@ -179,7 +179,7 @@ pub struct Append {
 /// store
 ///     .create(NewRun {
 ///         id: run.clone(), workflow: "triage".into(), version: 1, code: CodeId::of("shop", "triage", 1, "0011223344556677"), digest: Digest::of(&Payload::null())?,
-///         parent: None, labels: Labels::default(), frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), parent_epoch: None,
+///         parent: None, labels: Labels::default(), traceparent: None, frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), parent_epoch: None,
 ///     })
 ///     .await?;
 ///
@@ -269,7 +269,8 @@ pub trait Store: Any + Send + Sync + Debug {
     /// Queues an append and returns at once. The result comes through [`Append::ack`], in any order among runs.
     ///
     /// In one transaction: check epoch, status, position and ledger rows; acquire the ledger row, or append
-    /// [`Acquire::otherwise`] in place of the frame if its key is taken; append the frame; change ledger rows; mark
+    /// [`Acquire::otherwise`] in place of the frame if its key is taken (a
+    /// store-wide business key is not looked at: it was reserved); append the frame; change ledger rows; mark
     /// messages as consumed; change the list of open waits; change what is known of the run's code; write the status and
     /// make the run to be notified due. A terminal status ends the parking of the run. With [`Append::renews`], before the
     /// frame is appended, also what a [`Renewal`] says.
@@ -352,7 +353,7 @@ pub trait Store: Any + Send + Sync + Debug {
     /// Keeps a definition, unless there is one of its code. Durable when it answers.
     fn put_definition(&self, definition: DefinitionRecord) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// All definitions, by when they were first seen and by code.
+    /// All definitions, by when they were first seen and by code: one for each build of each workflow that ever ran here.
     fn definitions(&self) -> BoxFuture<'_, Result<Vec<DefinitionRecord>, StoreError>>;
 
     /// Renews all leases of `worker`: raises its number of renewals by one, and registers it if it is unknown. Answers
@@ -376,13 +377,31 @@ pub trait Store: Any + Send + Sync + Debug {
     /// The earliest `wake_at` of any run without an owner that is not parked; `None` when there is none.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>>;
 
-    /// One ledger row; `None` when the key was never acquired.
-    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
+    /// One ledger row of `run`; `None` when it never acquired the key.
+    fn entry(
+        &self,
+        run: &RunId,
+        key: &IdempotencyKey,
+    ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
 
-    /// The ledger row that holds a business key, also when its run was purged.
-    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
+    /// Writes who holds a store-wide business key, if nobody has reserved it, or if what is there is exactly `replaces`
+    /// ([`Reservation::is_same`]); a sealed reservation is never replaced. Answers what is there afterwards. Durable when it
+    /// answers; the write itself compares.
+    ///
+    /// It is not ordered with appends, and belongs to no run: it may live in another place than the run's rows. The caller
+    /// decides whether a reservation may be replaced.
+    fn reserve(
+        &self,
+        wanted: Reservation,
+        replaces: Option<Reservation>,
+    ) -> BoxFuture<'_, Result<Reservation, StoreError>>;
 
-    /// The ledger rows of a run, in the order in which they were acquired.
+    /// Who has reserved a store-wide business key; `None` where nobody ever did. Sees every reservation that was answered
+    /// before the call.
+    fn reservation(&self, business_key: &str) -> BoxFuture<'_, Result<Option<Reservation>, StoreError>>;
+
+    /// The ledger rows of a run, in the order in which they were acquired. There are as many as its journal has
+    /// world-changing calls.
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>>;
 
     /// Puts a message into a run's inbox and, in the same write, makes the run due at the message's time unless it is
@@ -403,29 +422,41 @@ pub trait Store: Any + Send + Sync + Debug {
         Box::pin(async move { Ok(inbox.await?.iter().map(Unread::of).sum()) })
     }
 
-    /// The waiting runs without an owner whose inbox is not empty, each with the number of its newest unread message. The
-    /// default reads the inbox of every waiting run; a store that can list them without that should.
-    fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
+    /// The waiting runs without an owner whose inbox is not empty, each with the number of its newest unread message: at
+    /// most `limit` (0 for all) with a lower [`RunRecord::place`] than `after`, from the highest. The default reads the inbox of every
+    /// waiting run; a store that can list them without that should.
+    fn unread_waiting(
+        &self,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
         Box::pin(async move {
-            let waiting = RunFilter::new().status(Status::Waiting);
+            let mut waiting = RunFilter { after, ..RunFilter::new().status(Status::Waiting).limit(200) };
             let mut found = Vec::new();
-            for record in self.runs(waiting).await? {
-                if record.owner.is_none()
-                    && let Some(newest) = self.inbox(&record.id, 0).await?.last()
-                {
-                    found.push((record, newest.seq));
+            loop {
+                let page = self.runs(waiting.clone()).await?;
+                let Some(last) = page.last() else { return Ok(found) };
+                waiting.after = Some(last.place);
+                for record in page {
+                    if record.owner.is_none()
+                        && let Some(newest) = self.inbox(&record.id, 0).await?.last()
+                    {
+                        found.push((record, newest.seq));
+                    }
+                    if limit > 0 && found.len() == limit {
+                        return Ok(found);
+                    }
                 }
             }
-            Ok(found)
         })
     }
 
     /// The open waits that `filter` lets through, in the order in which they were opened. Reads no journal.
     fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>>;
 
-    /// Runs whose open waits are not listed: those that an older build left open in a store that had no such list. The
-    /// default says that there are none.
-    fn unlisted_waits(&self) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
+    /// At most `limit` (0 for all) runs whose open waits are not listed: those that an older build left open in a store that had no such
+    /// list. The default says that there are none.
+    fn unlisted_waits(&self, _limit: usize) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
@@ -465,14 +496,15 @@ pub trait Store: Any + Send + Sync + Debug {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Stores `bytes` under `hash`, their SHA-256 as 64 hexadecimal digits. Storing the same bytes again does nothing.
-    /// Durable when it answers.
-    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Stores `bytes` for `run` under `hash`, their SHA-256 as 64 hexadecimal digits. The run may not be there yet. Storing
+    /// the same bytes again does nothing. Durable when it answers.
+    fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The bytes stored under `hash`; `None` when there are none.
-    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
+    /// The bytes stored for `run` under `hash`; `None` when there are none. A store may keep equal bytes of several runs
+    /// once, but nobody may rely on that: what one run stored, another need not find.
+    fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>>;
 
-    /// Stores an outcome under its key, and the values it refers to as [`Store::put_blob`] does, all in one write.
+    /// Stores an outcome under its key, and for its run the values it refers to as [`Store::put_blob`] does, all in one write.
     /// Durable when it answers. The first outcome under a key stays: a second one is dropped, its values are stored.
     /// Kept as an append is while the medium refuses writes for the moment.
     ///
@@ -506,8 +538,12 @@ pub trait Store: Any + Send + Sync + Debug {
         replaces: u64,
     ) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// All schedules, by name.
-    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>>;
+    /// At most `limit` (0 for all) schedules, by name, with names after `after`.
+    fn schedules(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>>;
 
     /// The schedule of this name; `None` when there is none.
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>>;
@@ -523,9 +559,9 @@ pub trait Store: Any + Send + Sync + Debug {
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>>;
 
     /// Deletes a run that has ended: its journal, ledger rows, inbox and snapshot. The write itself checks that the
-    /// run may be deleted. Of a ledger row that holds a business key beginning with
-    /// [`STORE_WIDE`](crate::store::ledger::STORE_WIDE), it leaves
-    /// [`LedgerEntry::tombstone`], so that the key stays taken. Durable when it answers.
+    /// run may be deleted. Before the rows go, each store-wide business key that one of them holds is sealed: its
+    /// reservation, which names that row, gets [`LedgerEntry::tombstone`] as [`Reservation::sealed`], so that the key stays taken. Durable
+    /// when it answers.
     fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>>;
 
     /// Deletes every snapshot. Changes no outcome: snapshots only shorten replay.

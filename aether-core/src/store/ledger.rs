@@ -9,7 +9,8 @@ use crate::journal::frame::Frame;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::payload::{Digest, Payload};
 
-/// Prefix of business keys that are unique in the whole store. The others begin with a run's id, which holds no tab.
+/// Prefix of business keys that are unique in the whole store: they are reserved. The others begin with a run's id, which
+/// holds no tab, and are unique within their run.
 pub const STORE_WIDE: &str = "store\t";
 /// Prefix of a tombstone's key: its run was deleted, and a new run with the same id may use the key itself.
 pub const PURGED: &str = "purged:";
@@ -74,7 +75,8 @@ pub struct LedgerEntry {
     pub tool: String,
     /// Digest of the arguments.
     pub digest: Digest,
-    /// A second unique key, held while the invocation is started, succeeded, in doubt or confirmed.
+    /// A second key, held while the invocation is started, succeeded, in doubt or confirmed. The store keeps it unique
+    /// unless it begins with [`STORE_WIDE`]: such a key is reserved before the row is acquired.
     pub business_key: Option<String>,
     /// Current status of the invocation.
     pub status: LedgerStatus,
@@ -90,6 +92,44 @@ pub struct LedgerEntry {
     pub started_at: Timestamp,
     /// When its status was last set to anything but `Started`; `None` while it is started.
     pub finished_at: Option<Timestamp>,
+}
+
+/// Who holds a business key that begins with [`STORE_WIDE`].
+///
+/// It is written before the append that acquires the ledger row, and stays: whether the key is taken, the holder's row and
+/// run say. See [`Store::reserve`](crate::store::api::Store::reserve).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reservation {
+    /// The key.
+    pub business_key: String,
+    /// The run that reserved it.
+    pub run: RunId,
+    /// Key of the ledger row that is to hold it.
+    pub key: IdempotencyKey,
+    /// Epoch of the run's worker.
+    pub epoch: Epoch,
+    /// When it was reserved, by the worker's clock, in whole microseconds.
+    pub at: Timestamp,
+    /// What is left of the row when its run was purged: then the key is taken for good.
+    pub sealed: Option<Box<LedgerEntry>>,
+}
+
+impl Reservation {
+    /// The reservation that a row needs before it is acquired; `None` unless its business key is store-wide.
+    pub fn of_row(row: &LedgerEntry) -> Option<Self> {
+        let business_key = row.business_key.clone().filter(|key| key.starts_with(STORE_WIDE))?;
+        let (run, key, epoch, at) = (row.run.clone(), row.key.clone(), row.epoch, row.started_at);
+        Some(Self { business_key, run, key, epoch, at, sealed: None })
+    }
+
+    /// Whether both were made by the same call at the same epoch of its run. A store that compares them compares these
+    /// fields, the time, and that neither is sealed.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.business_key == other.business_key
+            && (&self.run, &self.key, self.epoch, self.at) == (&other.run, &other.key, other.epoch, other.at)
+            && self.sealed.is_none()
+            && other.sealed.is_none()
+    }
 }
 
 /// A change of a ledger row, written in the transaction of an append. It replaces all of these fields.
@@ -112,8 +152,8 @@ pub struct LedgerUpdate {
 pub struct Acquire {
     /// The row to insert, with status [`LedgerStatus::Started`].
     pub entry: LedgerEntry,
-    /// Appended in place of the append's own frame when `entry.key` or `entry.business_key` is taken. Holds as many
-    /// events as that frame, so that positions do not depend on the answer.
+    /// Appended in place of the append's own frame when `entry.key` is taken, or `entry.business_key` where it does not
+    /// begin with [`STORE_WIDE`]. Holds as many events as that frame, so that positions do not depend on the answer.
     pub otherwise: Frame,
 }
 
@@ -202,6 +242,7 @@ mod tests {
                 digest: digest(),
                 parent: None,
                 labels: Default::default(),
+                traceparent: None,
                 frame: Frame::encode(&[created.into()]).unwrap(),
                 at: Timestamp::UNIX_EPOCH,
                 owner: Some("worker".to_owned().into()),

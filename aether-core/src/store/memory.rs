@@ -19,8 +19,9 @@ use crate::store::api::{Append, Durability, END_REQUESTS, StatusChange, Store, S
 use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
-use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate, Reservation};
 use crate::store::memory::inbox::Inbox;
+use crate::store::memory::reservations::{Reservations, is_of_run};
 use crate::store::memory::schedules::Schedules;
 use crate::store::memory::waits::Waits;
 use crate::store::memory::workers::Workers;
@@ -40,6 +41,7 @@ mod codes;
 mod inbox;
 mod purge;
 mod renewal;
+mod reservations;
 mod schedules;
 mod tampering;
 mod waits;
@@ -66,9 +68,9 @@ struct Content {
     creations: u64,
     ledger: Vec<Option<LedgerEntry>>,
     keys: HashMap<IdempotencyKey, usize>,
+    /// Business keys that are unique in their run.
     business: HashMap<String, usize>,
-    /// Store-wide business keys of runs that were purged.
-    tombstones: HashMap<String, LedgerEntry>,
+    reservations: Reservations,
     messages: u64,
     blobs: HashMap<String, Vec<u8>>,
     workers: Workers,
@@ -186,6 +188,7 @@ impl Content {
             owner: new.owner,
             wake_at: Some(new.at),
             labels: new.labels,
+            traceparent: new.traceparent,
             place: Cursor::new(self.creations + 1),
         };
         let mut run = Run {
@@ -288,12 +291,7 @@ impl Content {
     /// The row that holds a key of `entry`.
     fn holder(&self, entry: &LedgerEntry) -> Option<&LedgerEntry> {
         let row = self.keys.get(&entry.key).and_then(|row| self.row(*row));
-        row.or_else(|| self.business_holder(entry.business_key.as_ref()?))
-    }
-
-    fn business_holder(&self, key: &str) -> Option<&LedgerEntry> {
-        let row = self.business.get(key).and_then(|row| self.row(*row));
-        row.or_else(|| self.tombstones.get(key))
+        row.or_else(|| self.business.get(entry.business_key.as_ref()?).and_then(|row| self.row(*row)))
     }
 
     fn row(&self, row: usize) -> Option<&LedgerEntry> {
@@ -303,7 +301,7 @@ impl Content {
     fn insert(&mut self, entry: LedgerEntry) {
         let row = self.ledger.len();
         self.keys.insert(entry.key.clone(), row);
-        if let Some(key) = &entry.business_key {
+        if let Some(key) = entry.business_key.as_ref().filter(|key| is_of_run(key)) {
             self.business.insert(key.clone(), row);
         }
         self.ledger.push(Some(entry));
@@ -454,8 +452,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn unlisted_waits(&self) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
-        self.answer(|content| Ok(content.waits.unlisted()))
+    fn unlisted_waits(&self, limit: usize) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
+        self.answer(|content| Ok(content.waits.unlisted(limit)))
     }
 
     fn list_waits<'s>(
@@ -552,12 +550,27 @@ impl Store for MemoryStore {
         })
     }
 
-    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.answer(|content| Ok(content.keys.get(key).and_then(|row| content.row(*row)).cloned()))
+    fn entry(
+        &self,
+        run: &RunId,
+        key: &IdempotencyKey,
+    ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.answer(|content| {
+            let row = content.keys.get(key).and_then(|row| content.row(*row));
+            Ok(row.filter(|row| row.run == *run).cloned())
+        })
     }
 
-    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.answer(|content| Ok(content.business_holder(business_key).cloned()))
+    fn reserve(
+        &self,
+        wanted: Reservation,
+        replaces: Option<Reservation>,
+    ) -> BoxFuture<'_, Result<Reservation, StoreError>> {
+        self.answer(|content| Ok(content.reservations.reserve(wanted, replaces.as_ref())))
+    }
+
+    fn reservation(&self, business_key: &str) -> BoxFuture<'_, Result<Option<Reservation>, StoreError>> {
+        self.answer(|content| Ok(content.reservations.get(business_key).cloned()))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
@@ -604,14 +617,14 @@ impl Store for MemoryStore {
         self.answer(|content| Ok(content.runs.get(run).and_then(|run| run.progress.get(command).cloned())))
     }
 
-    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_blob(&self, _run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         self.answer(|content| {
             content.blobs.entry(hash.into()).or_insert(bytes);
             Ok(())
         })
     }
 
-    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+    fn blob(&self, _run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         self.answer(|content| Ok(content.blobs.get(hash).cloned()))
     }
 
@@ -664,8 +677,12 @@ impl Store for MemoryStore {
         self.answer(|content| Ok(content.schedules.put(schedule, replaces)))
     }
 
-    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        self.answer(|content| Ok(content.schedules.all()))
+    fn schedules(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.answer(|content| Ok(content.schedules.page(after, limit)))
     }
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {

@@ -16,6 +16,7 @@ pub(crate) mod purge;
 pub mod read;
 pub(crate) mod records;
 pub(crate) mod renewal;
+pub(crate) mod reserve;
 pub(crate) mod schedules;
 pub(crate) mod waits;
 pub(crate) mod workers;
@@ -32,6 +33,7 @@ pub use records::{
     ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 pub use renewal::Renewal;
+pub use reserve::{Holder, holder};
 pub use schedules::{
     CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };

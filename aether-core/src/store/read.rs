@@ -50,7 +50,7 @@ impl Reader<'_> {
             let of = event.command().map_or_else(|| event.kind(), |command| format!("command `{command}`"));
             format!("the value {} ({} bytes) of {of}", at.sha256, at.bytes)
         };
-        let Some(bytes) = self.store.blob(&at.sha256).await? else {
+        let Some(bytes) = self.store.blob(self.run, &at.sha256).await? else {
             return Err(self.corrupt(format_args!("{} is missing from the effect store", about())));
         };
         if bytes.len() as u64 != at.bytes || hex(&Sha256::digest(&bytes)) != at.sha256 {

@@ -29,6 +29,8 @@ pub struct NewRun {
     pub parent: Option<RunId>,
     /// Its labels.
     pub labels: Labels,
+    /// The W3C trace context in which it was started, as in the header `traceparent`.
+    pub traceparent: Option<String>,
     /// Its first frame, at position 0.
     pub frame: Frame,
     /// Time of creation by the worker's clock. The run is due from then on.
@@ -85,6 +87,8 @@ pub struct RunRecord {
     pub wake_at: Option<Timestamp>,
     /// The labels that it was created with.
     pub labels: Labels,
+    /// The W3C trace context in which it was started.
+    pub traceparent: Option<String>,
     /// Its place in the order in which the runs of the store were created. A list continues behind it with
     /// [`RunFilter::after`](crate::store::RunFilter::after).
     pub place: Cursor,

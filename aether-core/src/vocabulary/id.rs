@@ -239,6 +239,27 @@ impl IdempotencyKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The command and the attempt that it names; `None` for a text that is no key of an attempt.
+    ///
+    /// ```
+    /// use aether_core::id::{CommandId, IdempotencyKey, RunId};
+    /// let (run, command) = ("a:b".parse::<RunId>()?, CommandId::new("3.b0.1", "send: all"));
+    /// assert_eq!(IdempotencyKey::new(&run, &command, 2).attempt(), Some((command, 2)));
+    /// assert_eq!(IdempotencyKey::from("other".to_owned()).attempt(), None);
+    /// # Ok::<(), aether_core::id::RunIdError>(())
+    /// ```
+    pub fn attempt(&self) -> Option<(CommandId, u32)> {
+        let mut parts = self.0.rsplitn(4, ':');
+        let (attempt, name, place) = (parts.next()?, parts.next()?, parts.next()?);
+        let _run = parts.next()?;
+        let name = if name.contains("%3A") || name.contains("%25") {
+            name.replace("%3A", ":").replace("%25", "%")
+        } else {
+            name.to_owned()
+        };
+        Some((CommandId::new(place, &name), attempt.parse().ok()?))
+    }
 }
 
 /// A command's name without colons. A name without any stays as it is, unless it looks like an escaped one.

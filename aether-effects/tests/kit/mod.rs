@@ -227,6 +227,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
         digest: record.digest,
         parent: None,
         labels: Default::default(),
+        traceparent: None,
         frame: frame(&kept[0]),
         at: kept[0].at,
         owner: Some(WorkerId::from("worker-dead".to_owned())),

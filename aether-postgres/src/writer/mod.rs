@@ -1,12 +1,30 @@
 //! The writer: one task with a connection of its own, which writes the appends of all runs, many in one statement.
-use std::collections::HashMap;
+//!
+//! Promise: appends of one run take effect in the order in which they were queued; nothing is answered before it is
+//! decided. A refused append fails alone. A batch that meets another transaction is written again, then in halves, so that
+//! what cannot be written takes nothing with it. While the server cannot be reached, or refuses everything, appends wait;
+//! after a lost connection each is looked for in its journal before it is written again.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use aether_core::id::RunId;
 use aether_core::journal::ChainHash;
-use aether_core::store::StoreError;
+use aether_core::store::{Append, AppendError, StoreError};
+use tokio::sync::{mpsc, oneshot};
 
-use crate::database::Database;
+use crate::connection::Connection;
+use crate::database::{Database, Tries};
+use crate::error::{Failure, OpError, failure, gone, translate};
+use crate::shard::shard;
+use crate::writer::batch::{Batch, Creation, Group, Item};
+
+mod answers;
+pub(crate) mod batch;
+mod recover;
+mod sql;
+mod statements;
 
 /// Where a run's journal ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +35,9 @@ pub(crate) struct Head {
     pub(crate) chain: ChainHash,
 }
 
+/// More heads than this are forgotten.
+const HEADS: usize = 200_000;
+
 /// Where the journals of runs end that this process appends to: a hint, which every statement checks.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
@@ -24,18 +45,359 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Head>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A claim or an append has made this the last frame of the run.
     pub(crate) fn set(&self, run: &RunId, head: Head) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(run.clone(), head);
+        let mut known = self.locked();
+        if known.len() >= HEADS {
+            known.clear();
+        }
+        known.insert(run.clone(), head);
+    }
+
+    /// Where a run's journal ends, as far as is known.
+    pub(crate) fn get(&self, run: &RunId) -> Option<Head> {
+        self.locked().get(run).copied()
+    }
+
+    /// The run was released or has ended, or somebody else appends to it.
+    pub(crate) fn forget(&self, run: &RunId) {
+        self.locked().remove(run);
     }
 }
 
-/// The writers of a database.
+/// What is queued for a writer.
 #[derive(Debug)]
-pub(crate) struct Writers;
+pub(crate) enum Op {
+    Append(Box<Append>),
+    Create(Box<Creation>),
+    /// Write what is queued, then end.
+    Close(Option<oneshot::Sender<Result<(), StoreError>>>),
+}
+
+/// The writers of a database. A run's appends all go through one of them.
+#[derive(Debug)]
+pub(crate) struct Writers {
+    queues: Vec<mpsc::UnboundedSender<Op>>,
+}
 
 impl Writers {
-    pub(crate) async fn start(_database: &Arc<Database>) -> Result<(), StoreError> {
+    /// Connects the writers and starts their tasks.
+    pub(crate) async fn start(database: &Arc<Database>) -> Result<(), StoreError> {
+        let mut queues = Vec::new();
+        for _ in 0..database.options.writers {
+            let conn = database.connect().await.map_err(|error| error.into_store_error(&database.name))?;
+            let (queue, ops) = mpsc::unbounded_channel();
+            let writer = Writer {
+                database: database.clone(),
+                conn,
+                ops,
+                waiting: VecDeque::new(),
+                later: BTreeMap::new(),
+                stuck: None,
+                closing: None,
+                closers: Vec::new(),
+            };
+            tokio::spawn(writer.serve());
+            queues.push(queue);
+        }
+        let _started_once = database.writers.set(Self { queues });
         Ok(())
+    }
+
+    fn of(&self, run: &str) -> Option<&mpsc::UnboundedSender<Op>> {
+        let number = usize::try_from(shard(run)).unwrap_or(0);
+        self.queues.get(number % self.queues.len().max(1))
+    }
+
+    /// Queues an operation of a run; returns it when the writer has ended.
+    pub(crate) fn send(&self, run: &str, op: Op) -> Result<(), Op> {
+        match self.of(run) {
+            Some(queue) => queue.send(op).map_err(|error| error.0),
+            None => Err(op),
+        }
+    }
+
+    /// Tells every writer to end, and waits for those whose end is waited for.
+    pub(crate) fn close(&self) -> Vec<oneshot::Receiver<Result<(), StoreError>>> {
+        let close = |queue: &mpsc::UnboundedSender<Op>| {
+            let (reply, ended) = oneshot::channel();
+            queue.send(Op::Close(Some(reply))).is_ok().then_some(ended)
+        };
+        self.queues.iter().filter_map(close).collect()
+    }
+}
+
+/// Why nothing can be written at the moment.
+#[derive(Debug)]
+struct Stuck {
+    since: Instant,
+    error: StoreError,
+    tries: Tries,
+}
+
+struct Writer {
+    database: Arc<Database>,
+    conn: Connection,
+    ops: mpsc::UnboundedReceiver<Op>,
+    /// Taken from the queue while nothing could be written.
+    waiting: VecDeque<Op>,
+    /// Appends that are held up by others' locks, with their runs' later ones, and when they are tried again.
+    later: BTreeMap<RunId, (Instant, Group)>,
+    stuck: Option<Stuck>,
+    closing: Option<Instant>,
+    closers: Vec<oneshot::Sender<Result<(), StoreError>>>,
+}
+
+/// How long a close keeps trying to write what could not be written before.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+/// A batch is not made larger than about this many bytes: a message to the server may have a gigabyte.
+const BATCH_BYTES: usize = 16 << 20;
+/// After how long an append that is held up is tried again.
+const HELD_UP: Duration = Duration::from_millis(100);
+
+impl Writer {
+    async fn serve(mut self) {
+        while let Some(batch) = self.collect().await {
+            self.settle(batch).await;
+            // The runs that were just answered queue their next appends now, and are in the next batch.
+            tokio::task::yield_now().await;
+        }
+        let closed = match self.stuck.take() {
+            Some(stuck) => Err(stuck.error),
+            None => Ok(()),
+        };
+        for closer in self.closers.drain(..) {
+            let _asker_gone = closer.send(closed.clone());
+        }
+    }
+
+    /// Whether the store closes and nothing could be written for too long.
+    fn gives_up(&self) -> bool {
+        self.closing.is_some_and(|since| self.stuck.is_some() && since.elapsed() >= CLOSE_PATIENCE)
+    }
+
+    /// The next batch: all that is queued. While nobody waits for it, it stays open for a moment, because what somebody
+    /// waits for is about to come and shares the commit. `None` when the writer is to end.
+    async fn collect(&mut self) -> Option<Batch> {
+        let mut batch = Batch::default();
+        let (mut awaited, mut count, mut bytes) = (self.take_later(&mut batch), 0, 0);
+        while count < self.database.options.batch && bytes < BATCH_BYTES {
+            let Some(op) = self.next(batch.is_empty(), awaited).await else { break };
+            let append = match op {
+                Op::Close(reply) => {
+                    self.close(reply);
+                    continue;
+                }
+                Op::Create(creation) => {
+                    (awaited, count) = (true, count + 1);
+                    bytes += creation.new.frame.text.len();
+                    let alone = !creation.ledger.is_empty();
+                    if alone && !batch.is_empty() {
+                        self.waiting.push_front(Op::Create(creation));
+                        break;
+                    }
+                    batch.creations.push(*creation);
+                    if alone {
+                        break;
+                    }
+                    continue;
+                }
+                Op::Append(append) => append,
+            };
+            (awaited, count) = (awaited || append.ack.is_awaited(), count + 1);
+            bytes += append.frame.text.len();
+            if let Some(append) = self.add(&mut batch, append) {
+                // The next batch begins with it: appends of a run keep their order.
+                self.waiting.push_front(Op::Append(append));
+                break;
+            }
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+
+    /// Puts an append into a batch; returns it if it must wait for the next one.
+    fn add(&mut self, batch: &mut Batch, append: Box<Append>) -> Option<Box<Append>> {
+        let item = Item::new(append);
+        if let Some((_, group)) = self.later.get_mut(&item.append.run) {
+            group.items.push(item);
+            return None;
+        }
+        let key = (shard(item.append.run.as_str()), item.append.run.clone());
+        match batch.groups.get_mut(&key) {
+            Some(group) if group.takes(&item) => group.items.push(item),
+            Some(_) => return Some(item.append),
+            None => batch.insert(Group::new(item)),
+        }
+        None
+    }
+
+    /// The next operation. With nothing in the batch, waits for one; `None` when the writer is to end or the batch is full
+    /// enough.
+    async fn next(&mut self, empty: bool, awaited: bool) -> Option<Op> {
+        if let Some(op) = self.waiting.pop_front() {
+            return Some(op);
+        }
+        if let Ok(op) = self.ops.try_recv() {
+            return Some(op);
+        }
+        if self.closing.is_some() {
+            return None;
+        }
+        if !empty {
+            let linger = self.database.options.linger;
+            let open = !awaited && !linger.is_zero();
+            return if open { tokio::time::timeout(linger, self.ops.recv()).await.ok()? } else { None };
+        }
+        match self.later.values().map(|(at, _)| *at).min() {
+            Some(at) => tokio::time::timeout_at(at.into(), self.ops.recv()).await.ok()?,
+            None => self.ops.recv().await,
+        }
+    }
+
+    /// Begins a batch with what was held up, when its time has come. Gives whether somebody waits for it.
+    fn take_later(&mut self, batch: &mut Batch) -> bool {
+        let now = Instant::now();
+        let ready: Vec<RunId> = self
+            .later
+            .iter()
+            .filter(|(_, (at, _))| *at <= now || self.closing.is_some())
+            .map(|(run, _)| run.clone())
+            .collect();
+        for run in &ready {
+            if let Some((_, group)) = self.later.remove(run) {
+                // One after the other: they may not fit into one group.
+                let mut items = group.items.into_iter();
+                if let Some(first) = items.next() {
+                    batch.insert(Group::new(first));
+                }
+                items.rev().for_each(|item| self.waiting.push_front(Op::Append(item.append)));
+            }
+        }
+        !ready.is_empty()
+    }
+
+    fn close(&mut self, reply: Option<oneshot::Sender<Result<(), StoreError>>>) {
+        self.closers.extend(reply);
+        self.closing.get_or_insert_with(Instant::now);
+    }
+
+    /// Writes a batch and answers everything in it, or keeps it in `later`.
+    async fn settle(&mut self, batch: Batch) {
+        let mut work = vec![batch];
+        while let Some(mut batch) = work.pop() {
+            if batch.is_empty() {
+                continue;
+            }
+            match self.write(&mut batch).await {
+                Ok(passed) => {
+                    self.is_written();
+                    match self.answer(batch, &passed).await {
+                        Ok(again) => work.extend(again),
+                        Err((error, rest)) => self.failed(&error, rest, &mut work).await,
+                    }
+                }
+                Err(error) => self.failed(&error, batch, &mut work).await,
+            }
+        }
+    }
+
+    /// A batch was not written, or nobody knows whether it was: what is done about it. Batches in `work` are written from
+    /// the last to the first.
+    async fn failed(&mut self, error: &OpError, mut batch: Batch, work: &mut Vec<Batch>) {
+        let (kind, told) = match error {
+            OpError::Driver(error) => (failure(error), translate(error, &self.database.name)),
+            OpError::Refused(error) => (Failure::Final, error.clone()),
+            OpError::Row(reason) => (Failure::Final, self.database.corrupt(reason.clone())),
+        };
+        batch.tries += 1;
+        match kind {
+            Failure::Conflict | Failure::Slow if batch.tries <= 2 => work.push(batch),
+            Failure::Conflict | Failure::Slow | Failure::Data | Failure::Final => match batch.halves() {
+                Ok((first, second)) => work.extend([second, first]),
+                Err(alone) if matches!(kind, Failure::Conflict | Failure::Slow) => self.hold_up(alone, &told),
+                Err(alone) => {
+                    tracing::error!(error = %told, "a write is refused for good");
+                    fail(alone, &told);
+                }
+            },
+            Failure::Moment | Failure::Lost | Failure::Pooler => {
+                if kind == Failure::Pooler
+                    && let OpError::Driver(error) = error
+                {
+                    self.database.expect_pooler(error);
+                }
+                self.wait_for_server(kind, told, &mut batch, work).await;
+                work.push(batch);
+            }
+        }
+    }
+
+    /// What others' locks hold up waits, and does not hold up the rest.
+    fn hold_up(&mut self, batch: Batch, error: &StoreError) {
+        tracing::warn!(%error, "a write is held up by another transaction; it is tried again");
+        let at = Instant::now() + HELD_UP;
+        for (_, group) in batch.groups {
+            self.later.insert(group.run.clone(), (at, group));
+        }
+        // A creation is asked for by somebody who can ask again.
+        for creation in batch.creations {
+            let _asker_gone = creation.reply.send(Err(error.clone()));
+        }
+    }
+
+    /// Something was written: nothing is stuck any more.
+    fn is_written(&mut self) {
+        if let Some(stuck) = self.stuck.take() {
+            let waited = stuck.since.elapsed();
+            tracing::warn!(store = %self.database.name, ?waited, "the store can be written again");
+        }
+    }
+}
+
+/// Answers everything in a batch with an error.
+fn fail(batch: Batch, error: &StoreError) {
+    for creation in batch.creations {
+        let _asker_gone = creation.reply.send(Err(error.clone()));
+    }
+    for item in batch.groups.into_values().flat_map(|group| group.items) {
+        item.append.ack.failed(AppendError::Store(error.clone()));
+    }
+}
+
+impl Database {
+    /// See [`Store::append`](aether_core::store::Store::append).
+    pub(crate) fn append(&self, append: Append) {
+        let store = self.name.to_string();
+        if append.work.is_some() {
+            return append.ack.failed(StoreError::NoTransactions { store }.into());
+        }
+        let run = append.run.clone();
+        let Some(writers) = self.writers.get() else { return append.ack.failed(gone(&store).into()) };
+        if let Err(Op::Append(append)) = writers.send(run.as_str(), Op::Append(Box::new(append))) {
+            append.ack.failed(gone(&store).into());
+        }
+    }
+
+    /// Lets the writers end after what is queued, without waiting for it.
+    pub(crate) fn finish(&self) {
+        let closed = self.writers.get().map(Writers::close);
+        drop(closed);
+    }
+
+    /// Waits until everything queued is written, then closes every connection.
+    pub(crate) async fn close_writers(&self) -> Result<(), StoreError> {
+        let mut result = Ok(());
+        for ended in self.writers.get().map(Writers::close).unwrap_or_default() {
+            // A writer that has ended before had nothing left.
+            if let Ok(Err(error)) = ended.await {
+                result = Err(error);
+            }
+        }
+        self.close();
+        result
     }
 }

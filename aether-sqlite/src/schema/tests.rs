@@ -88,9 +88,9 @@ async fn a_file_of_every_earlier_version_becomes_todays_and_keeps_what_it_holds(
         assert_eq!(store.inbox(&run, 0).await.unwrap().iter().map(|m| &*m.id).collect::<Vec<_>>(), ["m2"]);
         assert_eq!(store.unread(&run).await.unwrap().bytes, 2, "version {version}");
         let key = IdempotencyKey::from("aether:a:0:pay:0".to_owned());
-        let holder = store.holder(&format!("{STORE_WIDE}invoice")).await.unwrap().unwrap();
-        assert_eq!((holder.key, holder.run), (key, run.clone()));
-        assert_eq!(store.blob("hash").await.unwrap(), Some(vec![1, 2]));
+        let found = store.reservation(&format!("{STORE_WIDE}invoice")).await.unwrap().unwrap();
+        assert_eq!((found.key, found.run, found.epoch, found.sealed), (key, run.clone(), 3, None));
+        assert_eq!(store.blob(&run, "hash").await.unwrap(), Some(vec![1, 2]));
         assert_eq!(store.snapshot(&run).await.unwrap().map(|snapshot| snapshot.position), Some(1));
         assert_eq!(store.effects(&run).await.unwrap().len(), usize::from(version >= 2));
         let progress = store.progress(&run, &CommandId::new("0", "x")).await.unwrap();

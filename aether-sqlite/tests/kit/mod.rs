@@ -33,6 +33,7 @@ pub(crate) fn new_run(name: &str) -> NewRun {
         digest: Digest::of(&Payload::null()).unwrap(),
         parent: None,
         labels: Default::default(),
+        traceparent: None,
         frame: frame("created"),
         at: at(0),
         owner: Some(WorkerId::from("first".to_owned())),

@@ -154,7 +154,7 @@ pub async fn a_refused_append_leaves_nothing_behind(store: &Arc<dyn Store>) {
         hand.next = 1;
     }
     assert_eq!(store.run(&run_id("a")).await.unwrap(), before);
-    assert_eq!(store.entry(&key).await.unwrap(), None);
+    assert_eq!(store.entry(&run_id("a"), &key).await.unwrap(), None);
     assert_eq!(store.inbox(&run_id("a"), 0).await.unwrap().len(), 1);
     let again = hand.append(|append| append.acquire = Some(granted)).await.unwrap();
     assert_eq!(again.acquired, Acquired::Granted);

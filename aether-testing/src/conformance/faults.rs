@@ -85,8 +85,8 @@ pub async fn a_failed_read_can_be_made_again(store: &Arc<dyn Store>) {
 pub async fn a_failed_value_can_be_kept_again(store: &Arc<dyn Store>) {
     let faulty = faulty(store, StoreFault::EffectFails(1));
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-    faulty.put_blob(hash, b"test".to_vec()).await.unwrap_err();
-    assert_eq!(store.blob(hash).await.unwrap(), None);
-    faulty.put_blob(hash, b"test".to_vec()).await.unwrap();
-    assert_eq!(store.blob(hash).await.unwrap().as_deref(), Some(&b"test"[..]));
+    faulty.put_blob(&run_id("a"), hash, b"test".to_vec()).await.unwrap_err();
+    assert_eq!(store.blob(&run_id("a"), hash).await.unwrap(), None);
+    faulty.put_blob(&run_id("a"), hash, b"test".to_vec()).await.unwrap();
+    assert_eq!(store.blob(&run_id("a"), hash).await.unwrap().as_deref(), Some(&b"test"[..]));
 }

@@ -172,11 +172,11 @@ pub async fn waiting_runs_with_unread_messages_are_listed(store: &Arc<dyn Store>
     hands[0].status(waits.clone()).await;
     hands[1].status(waits.clone()).await;
     hands[2].status(StatusChange { release: false, ..waits.clone() }).await;
-    let listed = store.unread_waiting().await.unwrap();
+    let listed = store.unread_waiting(None, 0).await.unwrap();
     let listed: Vec<_> = listed.iter().map(|(record, newest)| (record.id.as_str(), *newest)).collect();
     assert_eq!(listed, [("a", seen)]);
     hands[0].append(|append| append.consumed = (0..=seen).collect()).await.unwrap();
-    assert_eq!(store.unread_waiting().await, Ok(Vec::new()));
+    assert_eq!(store.unread_waiting(None, 0).await, Ok(Vec::new()));
 }
 
 /// A suspended run can be claimed after a message arrived.

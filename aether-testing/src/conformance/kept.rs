@@ -14,13 +14,13 @@ use super::kit::{Hand, json, run_id, takeover};
 /// Blobs are read back byte for byte, also after they were stored twice.
 pub async fn blobs_are_kept(store: &Arc<dyn Store>) {
     let (hash, bytes) = ("ab".repeat(32), (0..=255).cycle().take(100_000).collect::<Vec<u8>>());
-    assert_eq!(store.blob(&hash).await, Ok(None));
+    assert_eq!(store.blob(&run_id("a"), &hash).await, Ok(None));
     for _ in 0..2 {
-        store.put_blob(&hash, bytes.clone()).await.unwrap();
-        assert_eq!(store.blob(&hash).await, Ok(Some(bytes.clone())));
+        store.put_blob(&run_id("a"), &hash, bytes.clone()).await.unwrap();
+        assert_eq!(store.blob(&run_id("a"), &hash).await, Ok(Some(bytes.clone())));
     }
-    store.put_blob("empty", Vec::new()).await.unwrap();
-    assert_eq!(store.blob("empty").await, Ok(Some(Vec::new())));
+    store.put_blob(&run_id("a"), "empty", Vec::new()).await.unwrap();
+    assert_eq!(store.blob(&run_id("a"), "empty").await, Ok(Some(Vec::new())));
 }
 
 fn effect(run: &str, number: u32, text: &str) -> StoredEffect {
@@ -46,7 +46,7 @@ pub async fn effects_are_kept(store: &Arc<dyn Store>) {
     store.put_effect(effect("b", 0, "[]"), 1, Vec::new()).await.unwrap();
     assert_eq!(store.effects(&run_id("a")).await, Ok(vec![first, second]));
     assert_eq!(store.effects(&run_id("b")).await.map(|effects| effects.len()), Ok(1));
-    assert_eq!(store.blob(&kept.at.sha256).await, Ok(Some(kept.value.as_str().into())));
+    assert_eq!(store.blob(&run_id("a"), &kept.at.sha256).await, Ok(Some(kept.value.as_str().into())));
 }
 
 /// The first outcome under a key stays. An outcome of an unknown run is refused.
@@ -71,7 +71,7 @@ pub async fn an_effect_of_a_stale_epoch_is_refused(store: &Arc<dyn Store>) {
     let stale = store.put_effect(effect("a", 1, "[1]"), 1, vec![kept.clone()]).await;
     assert_eq!(stale, Err(AppendError::StaleEpoch { run: run_id("a"), held: 1, found: 2 }));
     assert_eq!(store.effects(&run_id("a")).await, Ok(Vec::new()));
-    assert_eq!(store.blob(&kept.at.sha256).await, Ok(None));
+    assert_eq!(store.blob(&run_id("a"), &kept.at.sha256).await, Ok(None));
     let mine = effect("a", 1, "[2]");
     store.put_effect(mine.clone(), 2, Vec::new()).await.unwrap();
     assert_eq!(store.effects(&run_id("a")).await, Ok(vec![mine]));

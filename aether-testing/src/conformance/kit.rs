@@ -11,10 +11,10 @@ use aether_core::journal::Frame;
 use aether_core::journal::event::NodeFinished;
 use aether_core::payload::{Digest, Payload};
 use aether_core::store::AppendReply;
-use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
+use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, Reservation};
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, DurableWatermark, Lease, Message, NewRun, OpenWait, Receipt,
-    SilentWorker, StatusChange, Store,
+    SilentWorker, StatusChange, Store, holder,
 };
 use aether_core::waiting::Waiting;
 use jiff::Timestamp;
@@ -62,6 +62,7 @@ pub(super) fn new_run(name: &str) -> NewRun {
         digest: digest(name),
         parent: None,
         labels: Default::default(),
+        traceparent: None,
         frame: frame(&["created"]),
         at: at(0),
         owner: Some(worker("first")),
@@ -97,6 +98,18 @@ pub(super) fn entry(run: &RunId, name: &str, business: Option<&str>) -> LedgerEn
         started_at: at(2),
         finished_at: None,
     }
+}
+
+/// What the call of [`entry`] reserves.
+pub(super) fn reservation(run: &str, name: &str, business_key: &str) -> Reservation {
+    let row = entry(&run_id(run), name, Some(business_key));
+    let (run, key, epoch, at) = (row.run, row.key, row.epoch, row.started_at);
+    Reservation { business_key: business_key.into(), run, key, epoch, at, sealed: None }
+}
+
+/// The row that holds a business key, of which `run` asks.
+pub(super) async fn held(store: &Arc<dyn Store>, run: &RunId, business_key: &str) -> Option<LedgerEntry> {
+    holder(&**store, run, business_key).await.unwrap().and_then(|holder| holder.row)
 }
 
 pub(super) fn acquire(run: &RunId, name: &str, business: Option<&str>) -> Acquire {

@@ -48,6 +48,7 @@ pub mod ledger;
 pub mod lists;
 pub mod purge;
 pub mod renewal;
+pub mod reservations;
 pub mod runs;
 pub mod schedules;
 mod suite;

@@ -7,7 +7,9 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::{Acquired, LedgerStatus, PURGED, STORE_WIDE};
 use aether_core::store::{EndedRuns, NewRun, Purged, Sent, Snapshot, Store};
 
-use super::kit::{Hand, acquire, at, becomes, entry, json, message, new_run, run_id, update};
+use super::kit::{
+    Hand, acquire, at, becomes, entry, held, json, message, new_run, reservation, run_id, update,
+};
 
 /// Ends the run `name` at second `when`.
 async fn end(store: &Arc<dyn Store>, name: &str, status: Status, when: u64) {
@@ -65,18 +67,18 @@ pub async fn a_purged_run_leaves_nothing(store: &Arc<dyn Store>) {
     store.save_snapshot(&id, Snapshot { position: 1, state: json("{}") }).await.unwrap();
     hand.status(becomes(Status::Completed, None, true)).await;
     let mut other = Hand::create(store, "a:b").await;
-    let kept = acquire(&other.run, "y", Some("b/y"));
+    let kept = acquire(&other.run, "y", Some("a:b/y"));
     other.append(|append| append.acquire = Some(kept)).await.unwrap();
 
     assert_eq!(store.purge(&id).await, Ok(Purged::Deleted));
     assert_eq!(store.run(&id).await, Ok(None));
     assert_eq!((store.load(&id, 0).await, store.last_frame(&id).await), (Ok(Vec::new()), Ok(None)));
-    assert_eq!((store.entry(&row.key).await, store.entries(&id).await), (Ok(None), Ok(Vec::new())));
+    assert_eq!((store.entry(&id, &row.key).await, store.entries(&id).await), (Ok(None), Ok(Vec::new())));
     assert_eq!((store.inbox(&id, 0).await, store.snapshot(&id).await), (Ok(Vec::new()), Ok(None)));
-    assert_eq!(store.holder("a/x").await, Ok(None), "a key within the run goes with the run");
+    assert_eq!(held(store, &id, "a/x").await, None, "a key within the run goes with the run");
     assert_eq!(store.purge(&id).await, Ok(Purged::Unknown));
     assert_eq!(store.entries(&other.run).await.unwrap().len(), 1, "other runs keep what they have");
-    assert!(store.holder("b/y").await.unwrap().is_some());
+    assert!(held(store, &other.run, "a:b/y").await.is_some());
     assert!(other.append(|_| {}).await.is_ok());
 }
 
@@ -106,8 +108,10 @@ pub async fn a_child_of_an_open_parent_is_not_purged(store: &Arc<dyn Store>) {
 /// is free.
 pub async fn a_store_wide_key_outlives_its_run(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
-    let (held, free) = (format!("{STORE_WIDE}held"), format!("{STORE_WIDE}free"));
-    for (name, key) in [("x", &held), ("y", &free)] {
+    let (taken, free) = (format!("{STORE_WIDE}taken"), format!("{STORE_WIDE}free"));
+    for (name, key) in [("x", &taken), ("y", &free)] {
+        let wanted = reservation("a", name, key);
+        assert_eq!(store.reserve(wanted.clone(), None).await, Ok(wanted));
         let asked = acquire(&hand.run, name, Some(key));
         hand.append(|append| append.acquire = Some(asked)).await.unwrap();
     }
@@ -116,19 +120,23 @@ pub async fn a_store_wide_key_outlives_its_run(store: &Arc<dyn Store>) {
     let failed = update(&entry(&hand.run, "y", None).key, LedgerStatus::Failed);
     hand.append(|append| append.ledger = vec![succeeded, failed]).await.unwrap();
     hand.status(becomes(Status::Completed, None, true)).await;
-    let before = store.holder(&held).await.unwrap().unwrap();
+    let before = held(store, &hand.run, &taken).await.unwrap();
     assert_eq!(store.purge(&hand.run).await, Ok(Purged::Deleted));
 
     let tombstone = before.tombstone().unwrap();
     assert!(tombstone.key.as_str().starts_with(PURGED) && tombstone.result.is_none());
-    assert_eq!(store.holder(&held).await, Ok(Some(tombstone.clone())));
-    let mut other = Hand::create(store, "b").await;
-    for (name, key, expected) in
-        [("p", &held, Acquired::Taken(Box::new(tombstone))), ("q", &free, Acquired::Granted)]
-    {
-        let asked = acquire(&other.run, name, Some(key));
-        assert_eq!(other.append(|append| append.acquire = Some(asked)).await.unwrap().acquired, expected);
+    let other = run_id("b");
+    assert_eq!(held(store, &other, &taken).await, Some(tombstone.clone()));
+    assert_eq!(store.reservation(&free).await.unwrap().unwrap().sealed, None, "what failed is not sealed");
+    assert_eq!(held(store, &other, &free).await, None);
+    // Whoever asks gets the sealed reservation, also in place of one that it read before.
+    for replaces in [None, Some(reservation("a", "x", &taken)), store.reservation(&taken).await.unwrap()] {
+        let found = store.reserve(reservation("b", "p", &taken), replaces).await.unwrap();
+        assert_eq!((found.run, found.sealed), (run_id("a"), Some(Box::new(tombstone.clone()))));
     }
+    let wanted = reservation("b", "p", &free);
+    let found = store.reserve(wanted.clone(), Some(reservation("a", "y", &free))).await;
+    assert_eq!(found, Ok(wanted));
 }
 
 /// The id of a purged run is free; a new run with it shares nothing with the old one.

@@ -7,7 +7,9 @@ use aether_core::id::{CommandId, Position};
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::store::{CodeChange, Renewal, Sent, Snapshot, Store, StoredEffect};
 
-use super::kit::{Hand, acquire, becomes, claim, code, entry, frame, json, message, names, run_id, update};
+use super::kit::{
+    Hand, acquire, becomes, claim, code, entry, frame, held, json, message, names, run_id, update,
+};
 
 /// The append that begins a generation, with the journal of the one before from `began` on.
 fn renewal(began: Position) -> Renewal {
@@ -83,15 +85,16 @@ pub async fn a_generation_keeps_business_keys_and_doubts(store: &Arc<dyn Store>)
     let others = call(&mut other, "done", None, LedgerStatus::Succeeded).await;
     hand.append(|append| append.renews = Some(renewal(0))).await.unwrap();
     for gone in [done, failed] {
-        assert_eq!(store.entry(&gone.key).await, Ok(None), "{}", gone.key);
+        assert_eq!(store.entry(&hand.run, &gone.key).await, Ok(None), "{}", gone.key);
     }
     let keys = [kept.key.clone(), doubt.key.clone()];
     let rows = store.entries(&hand.run).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>(), keys);
     let effects = store.effects(&hand.run).await.unwrap();
     assert_eq!(effects.iter().map(|effect| effect.key.clone()).collect::<Vec<_>>(), keys);
-    assert!(store.holder("a/kept").await.unwrap().is_some() && store.holder("a/failed").await == Ok(None));
-    assert!(store.entry(&others.key).await.unwrap().is_some(), "other runs keep their rows");
+    assert!(held(store, &hand.run, "a/kept").await.is_some());
+    assert_eq!(held(store, &hand.run, "a/failed").await, None);
+    assert!(store.entry(&other.run, &others.key).await.unwrap().is_some(), "other runs keep their rows");
     // A key that is gone can be acquired again.
     let asked = acquire(&hand.run, "done", None);
     hand.append(|append| append.acquire = Some(asked)).await.unwrap();
@@ -130,6 +133,6 @@ pub async fn a_refused_generation_changes_nothing(store: &Arc<dyn Store>) {
     let mut early = Hand::of(store, "a", 1, hand.next + 1);
     early.append(|append| append.renews = Some(renewal(0))).await.unwrap_err();
     assert_eq!(store.load(&hand.run, 0).await.unwrap(), before);
-    assert!(store.entry(&row.key).await.unwrap().is_some());
+    assert!(store.entry(&hand.run, &row.key).await.unwrap().is_some());
     assert_eq!(store.run(&hand.run).await.unwrap().unwrap().workflow, "flow");
 }

@@ -31,6 +31,7 @@ pub async fn created_with_an_owner(store: &Arc<dyn Store>) {
         owner: Some(worker("first")),
         wake_at: Some(at(0)),
         labels: Labels::default(),
+        traceparent: None,
         place: found.place,
     };
     assert_eq!(found, expected);

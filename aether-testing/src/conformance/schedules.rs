@@ -51,7 +51,7 @@ pub async fn a_schedule_is_kept_by_name_and_revision(store: &Arc<dyn Store>) {
     assert_eq!(store.put_schedule(schedule("nightly", at(99)), 1).await, Ok(false));
     assert_eq!(store.schedule("nightly").await, Ok(Some(second.clone())));
     assert_eq!(store.schedule("nobody").await, Ok(None));
-    assert_eq!(store.schedules().await, Ok(vec![schedule("hourly", at(5)), second]));
+    assert_eq!(store.schedules(None, 0).await, Ok(vec![schedule("hourly", at(5)), second]));
 }
 
 /// What is due is found by its time and the names of workflows, the longest due first, in pages. A schedule with decided
@@ -100,5 +100,5 @@ pub async fn a_removed_schedule_is_gone(store: &Arc<dyn Store>) {
     assert_eq!(store.put_schedule(schedule("nightly", at(5)), 0).await, Ok(true));
     assert_eq!(store.remove_schedule("nightly").await, Ok(true));
     assert_eq!(store.put_schedule(schedule("nightly", at(5)), 1).await, Ok(false));
-    assert_eq!(store.schedules().await, Ok(Vec::new()));
+    assert_eq!(store.schedules(None, 0).await, Ok(Vec::new()));
 }

@@ -84,6 +84,8 @@ macro_rules! store_suite {
                 rows_round_trip, updates_ride_with_appends, an_outcome_is_written_literally,
                 an_update_of_a_missing_row_is_refused, rows_are_listed_in_order_of_start,
                 a_fork_comes_with_its_rows;
+            reservations: a_key_is_reserved_once, only_the_very_reservation_is_replaced, of_many_reservers_one_wins,
+                a_reservation_is_read_back_whole, the_ledger_does_not_look_at_store_wide_keys;
             inbox: messages_keep_order_and_drop_duplicates, consumed_messages_are_gone,
                 an_inbox_is_read_after_a_number_and_counted, a_message_makes_its_run_due,
                 a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed,

@@ -105,5 +105,5 @@ pub async fn a_list_is_made_for_a_position(store: &Arc<dyn Store>) {
     assert_eq!(listed(store, WaitFilter::default()).await, [("a".into(), old)]);
     assert_eq!(store.list_waits(&run, 2, vec![new.clone()]).await, Ok(true));
     assert_eq!(listed(store, WaitFilter::default()).await, [("a".into(), new)]);
-    assert_eq!(store.unlisted_waits().await, Ok(Vec::new()));
+    assert_eq!(store.unlisted_waits(0).await, Ok(Vec::new()));
 }

@@ -82,7 +82,7 @@ impl Gate for PlannedFailures {
             StoreCall::Claim => plan.claim.next(),
             StoreCall::Release => plan.release.next(),
             StoreCall::Effect => plan.effect.next(),
-            StoreCall::Write | StoreCall::Blob | StoreCall::Read => GateDecision::Pass,
+            StoreCall::Write | StoreCall::Reserve | StoreCall::Blob | StoreCall::Read => GateDecision::Pass,
         }
     }
 }

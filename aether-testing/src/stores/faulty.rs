@@ -145,6 +145,7 @@ impl Gate for FaultGate {
             | StoreCall::Create
             | StoreCall::Claim
             | StoreCall::Release
+            | StoreCall::Reserve
             | StoreCall::Write => GateDecision::Pass,
         }
     }

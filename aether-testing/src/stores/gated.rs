@@ -12,9 +12,9 @@ use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
-use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability,
+    Ack, Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
     DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
     RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter,
     WorkerRecord,
@@ -35,6 +35,8 @@ pub enum StoreCall {
     Claim,
     /// Releases a run.
     Release,
+    /// Reserves a store-wide business key.
+    Reserve,
     /// Keeps an outcome, or a large value, before it is in the journal.
     Effect,
     /// Any other write: leases, messages, progress, snapshots.
@@ -201,8 +203,8 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Read, || self.inner.waits(filter))
     }
 
-    fn unlisted_waits(&self) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
-        self.call(StoreCall::Read, || self.inner.unlisted_waits())
+    fn unlisted_waits(&self, limit: usize) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.unlisted_waits(limit))
     }
 
     fn list_waits<'s>(
@@ -311,12 +313,24 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Read, || self.inner.next_wake())
     }
 
-    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.call(StoreCall::Read, || self.inner.entry(key))
+    fn entry(
+        &self,
+        run: &RunId,
+        key: &IdempotencyKey,
+    ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.entry(run, key))
     }
 
-    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.call(StoreCall::Read, || self.inner.holder(business_key))
+    fn reserve(
+        &self,
+        wanted: Reservation,
+        replaces: Option<Reservation>,
+    ) -> BoxFuture<'_, Result<Reservation, StoreError>> {
+        self.call(StoreCall::Reserve, || self.inner.reserve(wanted, replaces))
+    }
+
+    fn reservation(&self, business_key: &str) -> BoxFuture<'_, Result<Option<Reservation>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.reservation(business_key))
     }
 
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
@@ -344,12 +358,16 @@ impl<G: Gate> Store for Gated<G> {
     }
 
     /// Let through: it only tells an engine where to look.
-    fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
-        self.inner.unread_waiting()
+    fn unread_waiting(
+        &self,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
+        self.inner.unread_waiting(after, limit)
     }
 
-    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.call(StoreCall::Effect, || self.inner.put_blob(hash, bytes))
+    fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Effect, || self.inner.put_blob(run, hash, bytes))
     }
 
     fn put_effect(
@@ -365,10 +383,10 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Read, || self.inner.effects(run))
     }
 
-    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+    fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         match self.gate.decide(StoreCall::Blob) {
             GateDecision::Lose => Box::pin(ready(Ok(None))),
-            decision => self.decided(decision, || self.inner.blob(hash)),
+            decision => self.decided(decision, || self.inner.blob(run, hash)),
         }
     }
 
@@ -406,8 +424,12 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Write, || self.inner.put_schedule(schedule, replaces))
     }
 
-    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        self.call(StoreCall::Read, || self.inner.schedules())
+    fn schedules(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.schedules(after, limit))
     }
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {

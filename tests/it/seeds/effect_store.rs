@@ -323,7 +323,11 @@ async fn a_missing_or_altered_value_is_an_error_and_nothing_is_lost() {
             copy_frames(&source.store, "same", &place.store).await;
             let what = if altered.is_some() { "altered" } else { "missing" };
             if let Some(altered) = &altered {
-                place.store.put_blob(&at.sha256, altered.clone().into_bytes()).await.unwrap();
+                place
+                    .store
+                    .put_blob(&run_id("same"), &at.sha256, altered.clone().into_bytes())
+                    .await
+                    .unwrap();
             }
             let before = place.store.load(&run_id("same"), 0).await.unwrap();
             corrupt(&RunView::load(&*place.store, &run_id("same")).await.unwrap_err(), &at.sha256, what);
@@ -354,7 +358,11 @@ async fn a_restored_value_lets_the_run_go_on() {
     let values = [long('a'), long('c')].map(|text| Payload::encode(&text).unwrap());
     let args = Payload::encode(&serde_json::json!({ "of": long('a') })).unwrap();
     for value in values.into_iter().chain([args]) {
-        place.store.put_blob(&BlobRef::of(&value).sha256, value.as_str().into()).await.unwrap();
+        place
+            .store
+            .put_blob(&run_id("same"), &BlobRef::of(&value).sha256, value.as_str().into())
+            .await
+            .unwrap();
     }
     let engine = builder(&place.store, &calls).verifier("file", AsLeft).start().await.unwrap();
     let run = engine.handle::<seed_same>("same").await.unwrap();

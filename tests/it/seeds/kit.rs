@@ -352,6 +352,7 @@ impl Hand {
             digest: e.digest.clone(),
             parent: e.parent.clone(),
             labels: e.labels.clone(),
+            traceparent: None,
             frame: Frame::encode(std::slice::from_ref(created)).unwrap(),
             at: past(),
             owner: Some(WorkerId::from("hand".to_owned())),

@@ -78,11 +78,11 @@ async fn s018_a_ledger_record_keeps_all_its_fields() {
         let place = place();
         let mut hand = Hand::create(&place.store, "once", &whole.events[0]).await;
         let mut acquire = whole.acquire(&whole.of("act")[1]).unwrap();
-        acquire.entry.business_key = Some("mail:send:12".into());
+        acquire.entry.business_key = Some("once/mail:send:12".into());
         acquire.entry.tool = "send \"mail\" \u{1f4e7}".into();
         let started = acquire.entry.clone();
         hand.append(&whole.of("act")[..2], Some(with_two(acquire)), Vec::new()).await;
-        let get = async || place.store.entry(&started.key).await.unwrap().unwrap();
+        let get = async || place.store.entry(&run_id("once"), &started.key).await.unwrap().unwrap();
         assert_eq!(get().await, started);
         assert_eq!(place.store.entries(&run_id("once")).await.unwrap(), std::slice::from_ref(&started));
         let update = LedgerUpdate {
@@ -115,7 +115,7 @@ fn with_two(mut acquire: aether::store::ledger::Acquire) -> aether::store::ledge
 #[step(effect = "tool")]
 async fn look_at_row(cx: &mut StepCx) -> Result<(String, bool, bool)> {
     Calls::note(cx)?;
-    let row = cx.dep::<Arc<dyn Store>>()?.entry(&cx.idempotency_key()).await?;
+    let row = cx.dep::<Arc<dyn Store>>()?.entry(cx.run_id(), &cx.idempotency_key()).await?;
     let row = row.ok_or_else(|| Failure::permanent("no row"))?;
     Ok((row.status.as_str().into(), row.committed, row.finished_at.is_some()))
 }

@@ -194,7 +194,7 @@ impl ForkPlan {
         }
         let large_values = large(&events, shared.limits.inline);
         for LargeValue { value, at } in &large_values {
-            shared.store.put_blob(&at.sha256, value.as_str().into()).await?;
+            shared.store.put_blob(id, &at.sha256, value.as_str().into()).await?;
         }
         let frame = Frame::referring(&events, &large_values).map_err(|error| StoreError::Unencodable {
             what: format!("the fork of run `{}`", self.origin),
@@ -211,6 +211,7 @@ impl ForkPlan {
             digest: created.digest,
             parent: None,
             labels: created.labels,
+            traceparent: None,
             frame,
             at: now(inner),
             owner: None,

@@ -85,7 +85,7 @@ impl Engine {
     /// # Errors
     /// [`ScheduleError::Store`] when the store failed.
     pub async fn schedules(&self) -> Result<Vec<ScheduleRecord>, ScheduleError> {
-        Ok(self.inner.shared.store.schedules().await?)
+        Ok(self.inner.shared.store.schedules(None, 0).await?)
     }
 
     /// A handle to an existing schedule.

@@ -217,6 +217,7 @@ pub(super) async fn start(
         input: input.clone(),
         parent: None,
         labels: labels.clone(),
+        traceparent: None,
         parent_epoch: None,
         unique: false,
     };

@@ -170,7 +170,7 @@ fn a_verification_writes_no_value() {
     let events = [emitted.into()];
     assert_eq!(now(stage.take_up().store_large(&events)), []);
     let [kept] = &large(&events, 10)[..] else { panic!("it is large") };
-    assert_eq!(now(stage.store.blob(&kept.at.sha256)).unwrap(), None);
+    assert_eq!(now(stage.store.blob(&run_id(), &kept.at.sha256)).unwrap(), None);
 }
 
 // A crash between the effect store and the journal.

@@ -239,6 +239,7 @@ impl Stage {
             digest,
             parent: None,
             labels: Default::default(),
+            traceparent: None,
             frame: Frame::encode(&[created.into()]).unwrap(),
             at: Timestamp::UNIX_EPOCH,
             owner: None,
@@ -411,7 +412,7 @@ impl Stage {
 
     /// The ledger's row of this attempt.
     pub(crate) fn row(&self, attempt: u32) -> LedgerEntry {
-        now(self.store.entry(&key(attempt))).unwrap().unwrap()
+        now(self.store.entry(&run_id(), &key(attempt))).unwrap().unwrap()
     }
 
     /// The attempts for which the body was called, by their keys.

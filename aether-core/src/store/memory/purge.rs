@@ -5,6 +5,7 @@
 use std::ops::Bound;
 
 use crate::store::memory::Content;
+use crate::store::memory::reservations::is_of_run;
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::records::RunRecord;
 use crate::vocabulary::id::RunId;
@@ -23,11 +24,10 @@ impl Content {
         for row in self.ledger.iter_mut() {
             let Some(entry) = row.take_if(|entry| entry.run == *run) else { continue };
             self.keys.remove(&entry.key);
-            let Some(key) = entry.business_key.clone() else { continue };
-            self.business.remove(&key);
-            if let Some(tombstone) = entry.tombstone() {
-                self.tombstones.insert(key, tombstone);
+            if let Some(key) = entry.business_key.as_ref().filter(|key| is_of_run(key)) {
+                self.business.remove(key);
             }
+            self.reservations.seal(entry);
         }
         self.created.retain(|_, id| id != run);
         self.runs.remove(run);

@@ -3,6 +3,7 @@
 //! Promise: a write replaces only the revision that it names.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 
@@ -18,8 +19,11 @@ impl Schedules {
         fits
     }
 
-    pub(super) fn all(&self) -> Vec<ScheduleRecord> {
-        self.0.values().cloned().collect()
+    pub(super) fn page(&self, after: Option<&str>, limit: usize) -> Vec<ScheduleRecord> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let limit = if limit == 0 { usize::MAX } else { limit };
+        let page = self.0.range::<str, _>((after, Bound::Unbounded)).take(limit);
+        page.map(|(_, schedule)| schedule.clone()).collect()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<ScheduleRecord> {

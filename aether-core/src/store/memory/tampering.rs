@@ -4,6 +4,7 @@
 
 use crate::store::ledger::LedgerEntry;
 use crate::store::memory::MemoryStore;
+use crate::store::memory::reservations::is_of_run;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{Position, RunId};
 
@@ -16,7 +17,7 @@ impl MemoryStore {
                 if let Some(old) = content.row(row).and_then(|old| old.business_key.clone()) {
                     content.business.remove(&old);
                 }
-                if let Some(key) = &entry.business_key {
+                if let Some(key) = entry.business_key.as_ref().filter(|key| is_of_run(key)) {
                     content.business.insert(key.clone(), row);
                 }
                 if let Some(old) = content.ledger.get_mut(row) {

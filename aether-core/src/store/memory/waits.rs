@@ -63,8 +63,9 @@ impl Waits {
         self.unlisted.insert(run.clone());
     }
 
-    pub(super) fn unlisted(&self) -> Vec<RunId> {
-        self.unlisted.iter().cloned().collect()
+    pub(super) fn unlisted(&self, limit: usize) -> Vec<RunId> {
+        let limit = if limit == 0 { usize::MAX } else { limit };
+        self.unlisted.iter().take(limit).cloned().collect()
     }
 
     /// What `filter` lets through; `run_of` tells of the runs.

@@ -12,12 +12,12 @@ use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
-use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability,
-    DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter,
-    WorkerRecord,
+    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules,
+    Durability, DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun,
+    OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread,
+    WaitFilter, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending};
 use jiff::Timestamp;
@@ -230,12 +230,24 @@ impl Store for PacedStore {
         self.read("next wake", self.inner.next_wake())
     }
 
-    fn entry(&self, key: &IdempotencyKey) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.read("ledger row", self.inner.entry(key))
+    fn entry(
+        &self,
+        run: &RunId,
+        key: &IdempotencyKey,
+    ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.read("ledger row", self.inner.entry(run, key))
     }
 
-    fn holder(&self, business_key: &str) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
-        self.read("holder", self.inner.holder(business_key))
+    fn reserve(
+        &self,
+        wanted: Reservation,
+        replaces: Option<Reservation>,
+    ) -> BoxFuture<'_, Result<Reservation, StoreError>> {
+        self.write("reservation", move |inner| Box::pin(async move { inner.reserve(wanted, replaces).await }))
+    }
+
+    fn reservation(&self, business_key: &str) -> BoxFuture<'_, Result<Option<Reservation>, StoreError>> {
+        self.read("reservation", self.inner.reservation(business_key))
     }
 
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {
@@ -264,17 +276,21 @@ impl Store for PacedStore {
         self.read("unread", self.inner.unread(run))
     }
 
-    fn unread_waiting(&self) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
-        self.read("runs with unread messages", self.inner.unread_waiting())
+    fn unread_waiting(
+        &self,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
+        self.read("runs with unread messages", self.inner.unread_waiting(after, limit))
     }
 
     fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>> {
         self.read("open waits", self.inner.waits(filter))
     }
 
-    fn unlisted_waits(&self) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
+    fn unlisted_waits(&self, limit: usize) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
         // Not a point of the schedule: it is empty but where a test cut a journal off.
-        self.inner.unlisted_waits()
+        self.inner.unlisted_waits(limit)
     }
 
     fn list_waits<'s>(
@@ -293,9 +309,11 @@ impl Store for PacedStore {
         self.read("held runs with unread messages", self.inner.unread_held(worker))
     }
 
-    fn put_blob(&self, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let hash = hash.to_owned();
-        self.write("large value", move |inner| Box::pin(async move { inner.put_blob(&hash, bytes).await }))
+    fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, hash) = (run.clone(), hash.to_owned());
+        self.write("large value", move |inner| {
+            Box::pin(async move { inner.put_blob(&run, &hash, bytes).await })
+        })
     }
 
     fn put_effect(
@@ -313,8 +331,8 @@ impl Store for PacedStore {
         self.read("effects", self.inner.effects(run))
     }
 
-    fn blob(&self, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        self.read("large value", self.inner.blob(hash))
+    fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
+        self.read("large value", self.inner.blob(run, hash))
     }
 
     fn save_progress(
@@ -359,8 +377,12 @@ impl Store for PacedStore {
         })
     }
 
-    fn schedules(&self) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        self.read("schedules", self.inner.schedules())
+    fn schedules(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
+        self.read("schedules", self.inner.schedules(after, limit))
     }
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {

@@ -106,6 +106,7 @@ fn copy(record: &RunRecord, events: &[Event]) -> Result<NewRun, StoreError> {
         digest: record.digest.clone(),
         parent: record.parent.clone(),
         labels: record.labels.clone(),
+        traceparent: None,
         frame: Frame::encode(events).map_err(|error| unreadable(&error, &record.id))?,
         at: record.created_at,
         // Its worker does not exist and its lease outlasts the replay, so that no engine claims it.

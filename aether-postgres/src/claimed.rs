@@ -1,0 +1,202 @@
+//! What a process remembers of its claims: which answers it never got, and how far due runs are claimed.
+//!
+//! Promise: the token of a claim is kept until its answer is in the caller's hands, or until it is sure that the claim got
+//! nothing. The low-water mark hides no run for longer than [`FULL_LOOK`].
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use aether_core::id::WorkerId;
+
+/// So often a claim looks at all due runs, whatever the low-water mark says.
+const FULL_LOOK: Duration = Duration::from_secs(1);
+/// A claim that took longer walks over rows that are dead, and not yet vacuumed because an old snapshot may see them.
+const SLOW: Duration = Duration::from_millis(8);
+/// How far behind the newest claimed run the mark stays, in microseconds: clocks differ, and transactions overtake each other.
+const SLACK: i64 = 2_000_000;
+/// So often rows of `due` that nothing needs are deleted.
+const TIDY: Duration = Duration::from_secs(10);
+/// So often a lost claim is looked for.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The claims of one process on one database.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    /// Tokens of claims that are under way, or whose answers were lost.
+    open: Mutex<Vec<Open>>,
+    mark: Mutex<Mark>,
+    count: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Open {
+    worker: WorkerId,
+    token: String,
+    /// Since when it is lost; `None` while its caller waits for the answer.
+    lost: Option<Instant>,
+    looked: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Mark {
+    low: Option<i64>,
+    /// The last full look was slow.
+    slow: bool,
+    full: Option<Instant>,
+    tidied: Option<Instant>,
+}
+
+/// A claim that is under way. Dropped without its answer, it counts as lost.
+#[derive(Debug)]
+pub(crate) struct Claim<'c> {
+    claims: &'c Claims,
+    token: String,
+    tried: AtomicBool,
+    answered: bool,
+}
+
+impl Claim<'_> {
+    pub(crate) fn token(&self) -> String {
+        self.token.clone()
+    }
+
+    /// Whether it was sent before; from now on it was.
+    pub(crate) fn was_tried(&self) -> bool {
+        self.tried.swap(true, Ordering::Relaxed)
+    }
+
+    /// The caller has the answer.
+    pub(crate) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut open = self.claims.open();
+        if self.answered || !self.tried.load(Ordering::Relaxed) {
+            open.retain(|claim| claim.token != self.token);
+        } else if let Some(claim) = open.iter_mut().find(|claim| claim.token == self.token) {
+            claim.lost = Some(Instant::now());
+        }
+    }
+}
+
+impl Claims {
+    fn open(&self) -> MutexGuard<'_, Vec<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mark(&self) -> MutexGuard<'_, Mark> {
+        self.mark.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a claim, with a token that no other one has.
+    pub(crate) fn begin(&self, worker: &WorkerId) -> Claim<'_> {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let random = || RandomState::new().hash_one(number);
+        let token = format!("claim:{:016x}{:016x}", random(), random());
+        self.open().push(Open { worker: worker.clone(), token: token.clone(), lost: None, looked: None });
+        Claim { claims: self, token, tried: AtomicBool::new(false), answered: false }
+    }
+
+    /// Tokens of lost claims of `worker` that are to be looked for now.
+    pub(crate) fn lost_of(&self, worker: &WorkerId, now: Instant) -> Vec<String> {
+        let is_wanted = |claim: &&mut Open| {
+            claim.worker == *worker
+                && claim.lost.is_some()
+                && claim.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK)
+        };
+        let mut open = self.open();
+        let wanted = open.iter_mut().filter(is_wanted).map(|claim| {
+            claim.looked = Some(now);
+            claim.token.clone()
+        });
+        wanted.collect()
+    }
+
+    /// `tokens` were looked for. A claim is one transaction, so that one which was found needs no further look, nor does one
+    /// that was lost for longer than `late`: then its statement cannot be under way any more.
+    pub(crate) fn looked_for(&self, tokens: &[String], found: &[String], late: Duration) {
+        self.open().retain(|claim| {
+            let is_late = claim.lost.is_some_and(|lost| lost.elapsed() > late);
+            !found.contains(&claim.token) && !(is_late && tokens.contains(&claim.token))
+        });
+    }
+
+    /// Due times up to this one need no look, and whether none is left out.
+    pub(crate) fn low_water(&self, now: Instant) -> (i64, bool) {
+        let mark = self.mark();
+        let is_full = !mark.slow || mark.full.is_none_or(|full| now.duration_since(full) >= FULL_LOOK);
+        match mark.low {
+            Some(low) if !is_full => (low, false),
+            _ => (i64::MIN, true),
+        }
+    }
+
+    /// A full look took so long.
+    pub(crate) fn looked(&self, time: Duration) {
+        let mut mark = self.mark();
+        mark.slow = time > SLOW;
+        mark.full = Some(Instant::now());
+    }
+
+    /// Runs that were due up to this time are claimed.
+    pub(crate) fn claimed(&self, wake_at: i64) {
+        self.mark().low = Some(wake_at.saturating_sub(SLACK));
+    }
+
+    /// Whether it is time to delete rows that nothing needs.
+    pub(crate) fn may_tidy(&self, now: Instant) -> bool {
+        let mut mark = self.mark();
+        let is_time = mark.tidied.is_none_or(|tidied| now.duration_since(tidied) >= TIDY);
+        if is_time {
+            mark.tidied = Some(now);
+        }
+        is_time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_lost_until_its_answer_is_there_or_it_is_too_late() {
+        let (claims, worker) = (Claims::default(), WorkerId::from("w".to_owned()));
+        let now = Instant::now();
+        let answered = claims.begin(&worker);
+        assert!(!answered.was_tried() && answered.was_tried());
+        assert_eq!(claims.lost_of(&worker, now), [""; 0], "it is under way");
+        answered.answered();
+        drop(claims.begin(&worker));
+        assert_eq!(claims.lost_of(&worker, now), [""; 0], "it was never sent");
+        let dropped = claims.begin(&worker);
+        let token = dropped.token();
+        dropped.was_tried();
+        drop(dropped);
+        assert_eq!(claims.lost_of(&WorkerId::from("v".to_owned()), now), [""; 0]);
+        assert_eq!(claims.lost_of(&worker, now), [token.clone()]);
+        assert_eq!(claims.lost_of(&worker, now), [""; 0], "looked for a moment ago");
+        let tokens = [token];
+        claims.looked_for(&tokens, &[], LOOK);
+        assert_eq!(claims.lost_of(&worker, now + LOOK), tokens, "it may still be under way");
+        claims.looked_for(&tokens, &tokens, LOOK);
+        assert_eq!(claims.lost_of(&worker, now + LOOK * 3), [""; 0]);
+    }
+
+    #[test]
+    fn the_mark_is_used_only_while_claims_are_slow_and_not_for_long() {
+        let claims = Claims::default();
+        let now = Instant::now();
+        claims.claimed(9_000_000);
+        claims.looked(SLOW / 2);
+        assert_eq!(claims.low_water(now), (i64::MIN, true));
+        claims.looked(SLOW * 2);
+        assert_eq!(claims.low_water(now), (7_000_000, false));
+        assert_eq!(claims.low_water(Instant::now() + FULL_LOOK), (i64::MIN, true));
+        assert!(claims.may_tidy(now) && !claims.may_tidy(now) && claims.may_tidy(now + TIDY));
+    }
+}

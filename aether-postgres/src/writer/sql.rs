@@ -1,0 +1,291 @@
+//! The statements of the writer.
+//!
+//! Promise: an append only inserts, but for rows that belong to its run alone and for a change of status. A group is
+//! admitted whole or not at all, by a condition inside the statement: the frame before is of its epoch, ends where it
+//! begins, is not the last of a run that has ended, and has no successor.
+//!
+//! `(no IN (SELECT no FROM ok)) IS TRUE` is not made a join but a hashed subplan: it costs the same per row however wrong
+//! the planner's guess of the arrays' length is. All parts see the rows as they were before the statement: a row inserted
+//! here cannot be changed here.
+
+use crate::writer::batch::{Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Labels, Opens, Settles};
+
+/// What the appends of a batch ask for beside their frames. Most batches ask for little, and their statement is short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Parts {
+    /// Ledger rows are acquired.
+    pub(crate) acquires: bool,
+    /// Some of them with a business key of their run.
+    pub(crate) business: bool,
+    /// Ledger rows are changed.
+    pub(crate) settles: bool,
+    /// Status or code changes.
+    pub(crate) changes: bool,
+    /// Messages are consumed.
+    pub(crate) consumes: bool,
+    /// Waits are opened.
+    pub(crate) opens: bool,
+    /// Waits are closed.
+    pub(crate) closes: bool,
+}
+
+/// `unnest($3::int2[], ..) AS name(shard, ..)`; numbers the parameters from `next`.
+fn arrays(name: &str, columns: &[(&str, &str)], next: &mut usize) -> String {
+    let mut params = Vec::new();
+    for (_, kind) in columns {
+        params.push(format!("${next}::{kind}[]"));
+        *next += 1;
+    }
+    let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
+    format!("unnest({}) AS {name}({})", params.join(", "), names.join(", "))
+}
+
+/// Gives the places of the runs that are new. A parent that a creator must hold is looked at in the same statement.
+pub(crate) fn create(labelled: bool) -> String {
+    let mut next = 1;
+    let runs = arrays("c", Creates::COLUMNS, &mut next);
+    let labels = match labelled {
+        true => format!(
+            ", labelled AS (INSERT INTO labels(key, value, place, shard, run)
+                SELECT key, value, place, shard, run FROM {}
+                WHERE (place IN (SELECT place FROM made)) IS TRUE)",
+            arrays("l", Labels::COLUMNS, &mut next)
+        ),
+        false => String::new(),
+    };
+    format!(
+        "WITH c AS MATERIALIZED (SELECT * FROM {runs}),
+        made AS (INSERT INTO runs(shard, id, place, workflow, version, code, parked, status, digest, parent, created_at,
+                labels, traceparent, epoch, owner)
+            SELECT shard, run, place, workflow, version, code, false, status, digest, parent, created_at, labels,
+                traceparent, epoch, owner FROM c
+            WHERE parent_epoch IS NULL OR (SELECT p.epoch = c.parent_epoch AND NOT p.final FROM journal p
+                WHERE p.shard = c.parent_shard AND p.run = c.parent ORDER BY p.frame DESC LIMIT 1)
+            ON CONFLICT (shard, id) DO NOTHING RETURNING place),
+        framed AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
+            SELECT shard, run, 0, 0, count, created_at, epoch, false, events, chain FROM c
+            WHERE (place IN (SELECT place FROM made)) IS TRUE),
+        waiting AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
+            SELECT shard, run, created_at, code, 0, false FROM c
+            WHERE owner IS NULL AND (place IN (SELECT place FROM made)) IS TRUE){labels}
+        SELECT place FROM made"
+    )
+}
+
+/// Gives the numbers of the groups that passed.
+pub(crate) fn append(parts: Parts) -> String {
+    let mut next = 1;
+    let groups = arrays("g", Groups::COLUMNS, &mut next);
+    let frames = arrays("f", Frames::COLUMNS, &mut next);
+    let (mut looks, mut conditions, mut writes) = (String::new(), String::new(), String::new());
+    if parts.acquires {
+        acquire(parts, &mut next, &mut looks, &mut conditions, &mut writes);
+    }
+    if parts.settles {
+        settle(&mut next, &mut looks, &mut conditions, &mut writes);
+    }
+    if parts.changes {
+        change(&mut next, &mut looks, &mut conditions, &mut writes);
+    }
+    if parts.consumes {
+        writes += &format!(
+            ", consumed AS (UPDATE inbox i SET consumed = c.position, payload = '' FROM {}
+                WHERE i.shard = c.shard AND i.run = c.run AND i.seq = c.seq AND i.consumed IS NULL AND {OK})",
+            arrays("c", Consumes::COLUMNS, &mut next)
+        );
+    }
+    if parts.opens {
+        writes += &format!(
+            ", opened AS (INSERT INTO waits(shard, run, command, place, kind, name, since, until, site, detail)
+                SELECT shard, run, command, place, kind, name, since, until, site, detail FROM {} WHERE {OK}
+                ON CONFLICT (shard, run, command) DO UPDATE SET kind = EXCLUDED.kind, name = EXCLUDED.name,
+                    since = EXCLUDED.since, until = EXCLUDED.until, site = EXCLUDED.site, detail = EXCLUDED.detail)",
+            arrays("o", Opens::COLUMNS, &mut next)
+        );
+    }
+    if parts.closes {
+        writes += &format!(
+            ", closed AS (DELETE FROM waits w USING {}
+                WHERE w.shard = x.shard AND w.run = x.run AND w.command = x.command AND {OK})",
+            arrays("x", Closes::COLUMNS, &mut next)
+        );
+    }
+    format!(
+        "WITH g AS MATERIALIZED (SELECT * FROM {groups}){looks},
+        ok AS MATERIALIZED (SELECT g.no FROM g
+            JOIN journal p ON p.shard = g.shard AND p.run = g.run AND p.frame = g.before
+            WHERE p.epoch = g.epoch AND p.position + p.count = g.expected AND NOT p.final
+            AND NOT EXISTS (SELECT 1 FROM journal n
+                WHERE n.shard = g.shard AND n.run = g.run AND n.frame = g.before + 1){conditions}),
+        framed AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
+            SELECT shard, run, frame, position, count, at, epoch, final, events, chain FROM {frames} WHERE {OK}){writes}
+        SELECT no FROM ok"
+    )
+}
+
+/// The group of a row was admitted.
+const OK: &str = "(no IN (SELECT no FROM ok)) IS TRUE";
+
+fn acquire(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
+    let business = match parts.business {
+        true => {
+            " UNION ALL SELECT k.no FROM k JOIN ledger l ON l.shard = k.shard AND l.run = k.run
+                AND l.business_key = k.business_key WHERE NOT l.store_wide AND NOT k.store_wide"
+        }
+        false => "",
+    };
+    *looks += &format!(
+        ", k AS MATERIALIZED (SELECT * FROM {}),
+        taken AS (SELECT k.no FROM k JOIN ledger l ON l.shard = k.shard AND l.run = k.run AND l.key = k.key{business})",
+        arrays("k", Acquires::COLUMNS, next)
+    );
+    *conditions += " AND g.no NOT IN (SELECT no FROM taken)";
+    *writes += &format!(
+        ", acquired AS (INSERT INTO ledger(shard, run, key, seq, command, invocation, tool, digest, business_key,
+                store_wide, status, result, error, committed, epoch, started_at, finished_at)
+            SELECT shard, run, key, seq, command, invocation, tool, digest, business_key, store_wide, status, result,
+                error, committed, epoch, started_at, finished_at FROM k WHERE {OK})"
+    );
+}
+
+fn settle(next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
+    *looks += &format!(
+        ", s AS MATERIALIZED (SELECT * FROM {}),
+        missing AS (SELECT s.no FROM s WHERE NOT EXISTS (SELECT 1 FROM ledger l
+            WHERE l.shard = s.shard AND l.run = s.run AND l.key = s.key))",
+        arrays("s", Settles::COLUMNS, next)
+    );
+    *conditions += " AND g.no NOT IN (SELECT no FROM missing)";
+    *writes += &format!(
+        ", settled AS (UPDATE ledger l SET status = s.status, result = s.result, error = s.error,
+                committed = s.committed, finished_at = s.finished_at,
+                business_key = CASE WHEN s.freed THEN NULL ELSE l.business_key END
+            FROM s WHERE l.shard = s.shard AND l.run = s.run AND l.key = s.key AND {OK})"
+    );
+}
+
+/// Changes of status and code, and what follows from them: when the run is due, and who is told of its end.
+///
+/// A request to end the run also changes its row, which is locked here: of a request that is being committed, the new row
+/// names a message that the statement does not see yet. A message that is being committed has locked the row in `due`, or
+/// is about to insert it: a suspension waits for the one and does not touch the other.
+fn change(next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
+    *looks += &format!(
+        ", h AS MATERIALIZED (SELECT * FROM {}),
+        locked AS MATERIALIZED (SELECT h.no, h.shard, h.run, r.ending FROM h
+            JOIN runs r ON r.shard = h.shard AND r.id = h.run WHERE h.guarded FOR UPDATE OF r),
+        asked AS (SELECT l.no FROM locked l WHERE
+            (l.ending IS NOT NULL AND NOT EXISTS (SELECT 1 FROM inbox i
+                WHERE i.shard = l.shard AND i.run = l.run AND i.seq = l.ending))
+            OR EXISTS (SELECT 1 FROM inbox i WHERE i.shard = l.shard AND i.run = l.run AND i.consumed IS NULL
+                AND i.topic IN ('cancel', 'terminate')))",
+        arrays("h", Changes::COLUMNS, next)
+    );
+    *conditions += " AND g.no NOT IN (SELECT no FROM asked)";
+    *writes += &format!(
+        ", changed AS (UPDATE runs r SET status = coalesce(h.status, r.status), ended_at = coalesce(h.ended_at, r.ended_at),
+                owner = CASE WHEN h.release THEN NULL ELSE r.owner END, code = coalesce(h.code, r.code),
+                parked = coalesce(h.parked, r.parked)
+            FROM h WHERE r.shard = h.shard AND r.id = h.run AND {OK}),
+        sleeps AS MATERIALIZED (SELECT h.shard, h.run, h.due, h.wake_at, h.seen, h.at, h.code,
+                h.due = {WAITS} AND EXISTS (SELECT 1 FROM inbox i WHERE i.shard = h.shard AND i.run = h.run
+                    AND i.consumed IS NULL AND i.seq > h.seen) AS unread
+            FROM h WHERE h.due > 0 AND {OK}),
+        undue AS (DELETE FROM due d USING sleeps z WHERE d.shard = z.shard AND d.run = z.run
+            AND (z.due = {ENDS} OR (z.due = {WAITS} AND z.wake_at IS NULL AND NOT z.unread
+                AND d.seq <= z.seen AND NOT d.notified))),
+        wakes AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
+            SELECT z.shard, z.run, CASE WHEN z.unread THEN least(z.wake_at, z.at)
+                ELSE coalesce(z.wake_at, r.created_at) END, coalesce(z.code, r.code), z.seen, false
+            FROM sleeps z JOIN runs r ON r.shard = z.shard AND r.id = z.run
+            WHERE z.due = {RUNS} OR (z.due = {WAITS} AND (z.wake_at IS NOT NULL OR z.unread))
+            ON CONFLICT (shard, run) DO UPDATE SET wake_at = CASE WHEN due.notified OR due.seq > EXCLUDED.seq
+                    THEN least(due.wake_at, EXCLUDED.wake_at) ELSE EXCLUDED.wake_at END,
+                seq = greatest(due.seq, EXCLUDED.seq), notified = false, code = EXCLUDED.code),
+        recoded AS (UPDATE due d SET code = h.code FROM h WHERE d.shard = h.shard AND d.run = h.run
+            AND h.code IS NOT NULL AND {OK} AND (h.due = 0 OR (h.due = {WAITS} AND h.wake_at IS NULL
+                AND (d.seq > h.seen OR d.notified) AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.shard = h.shard
+                    AND i.run = h.run AND i.consumed IS NULL AND i.seq > h.seen)))),
+        told AS (INSERT INTO notices(shard, child, parent, at) SELECT shard, run, parent, at FROM h
+            WHERE parent IS NOT NULL AND {OK} ON CONFLICT (shard, child) DO UPDATE SET at = EXCLUDED.at),
+        forgotten AS (DELETE FROM progress q USING h WHERE q.shard = h.shard AND q.run = h.run
+            AND h.due = {ENDS} AND {OK})"
+    );
+}
+
+/// The run has ended: it is not due any more.
+pub(crate) const ENDS: i16 = 1;
+/// The run waits: it is due at a time or with a message.
+pub(crate) const WAITS: i16 = 2;
+/// The run is to be claimed at a time, or at once.
+pub(crate) const RUNS: i16 = 3;
+
+/// Where journals end, and what else decides why an append was refused.
+pub(crate) const LOOK: &str = "
+SELECT q.no, r.status, j.frame, j.position + j.count, j.epoch, j.chain,
+    EXISTS (SELECT 1 FROM inbox i WHERE i.shard = q.shard AND i.run = q.run AND i.consumed IS NULL
+        AND i.topic IN ('cancel', 'terminate'))
+FROM unnest($1::int8[], $2::int2[], $3::text[]) AS q(no, shard, run)
+    JOIN runs r ON r.shard = q.shard AND r.id = q.run
+    CROSS JOIN LATERAL (SELECT l.frame, l.position, l.count, l.epoch, l.chain FROM journal l
+        WHERE l.shard = q.shard AND l.run = q.run ORDER BY l.frame DESC LIMIT 1) j";
+
+/// Frames that may have been written although the answer was lost.
+pub(crate) const FIND: &str = "
+SELECT q.no, j.frame, j.epoch, j.position, j.at, j.events, j.chain
+FROM unnest($1::int8[], $2::int2[], $3::text[], $4::int8[]) AS q(no, shard, run, frame)
+    JOIN journal j ON j.shard = q.shard AND j.run = q.run AND j.frame = q.frame";
+
+/// Runs that may have been created although the answer was lost.
+pub(crate) const FIND_RUNS: &str = "
+SELECT q.no FROM unnest($1::int8[], $2::int2[], $3::text[], $4::int8[]) AS q(no, shard, run, place)
+    JOIN runs r ON r.shard = q.shard AND r.id = q.run AND r.place = q.place";
+
+/// Which of the keys have no row.
+pub(crate) const MISSING: &str = "
+SELECT k.key FROM unnest($3::text[]) AS k(key) WHERE NOT EXISTS (SELECT 1 FROM ledger l
+    WHERE l.shard = $1::int2 AND l.run = $2::text AND l.key = k.key) LIMIT 1";
+
+/// The row that has the key, or else the business key.
+pub(crate) const TAKEN: &str = "
+SELECT key, run, command, invocation, tool, digest, business_key, status, result, error, committed, epoch, started_at,
+    finished_at FROM ledger
+WHERE shard = $1::int2 AND run = $2::text AND (key = $3::text OR (business_key = $4::text AND NOT store_wide))
+ORDER BY key <> $3 LIMIT 1";
+
+/// A new generation begins with frame $3: what stood in the journal before goes.
+pub(crate) const RENEW_JOURNAL: &str =
+    "DELETE FROM journal WHERE shard = $1::int2 AND run = $2::text AND frame < $3::int8";
+
+/// Messages consumed before position $3 are forgotten; the one with the highest number stays, under an id that no message
+/// has, so that numbers go on rising.
+pub(crate) const RENEW_INBOX: [&str; 2] = [
+    "UPDATE inbox SET id = chr(1) || 'forgotten ' || seq, topic = '' WHERE shard = $1::int2 AND run = $2::text
+        AND consumed < $3::int8 AND seq = (SELECT max(seq) FROM inbox WHERE shard = $1 AND run = $2)",
+    "DELETE FROM inbox WHERE shard = $1::int2 AND run = $2::text AND consumed < $3::int8
+        AND seq < (SELECT max(seq) FROM inbox WHERE shard = $1 AND run = $2)",
+];
+
+/// What else belongs to the generation that ends. Ledger rows that are started (0) or in doubt (3) stay.
+pub(crate) const RENEW_REST: [&str; 4] = [
+    "DELETE FROM ledger WHERE shard = $1::int2 AND run = $2::text AND business_key IS NULL AND status NOT IN (0, 3)",
+    "DELETE FROM effects e WHERE shard = $1::int2 AND run = $2::text AND NOT EXISTS (SELECT 1 FROM ledger l
+        WHERE l.shard = e.shard AND l.run = e.run AND l.key = e.key)",
+    "DELETE FROM snapshots WHERE shard = $1::int2 AND run = $2::text",
+    "DELETE FROM progress WHERE shard = $1::int2 AND run = $2::text",
+];
+
+/// The run is listed under the workflow of its new generation. A request to end it that was consumed is forgotten.
+pub(crate) const RENEW_RUN: &str = "
+UPDATE runs r SET workflow = $3::text, version = $4::int8, ending = (SELECT i.seq FROM inbox i
+    WHERE i.shard = r.shard AND i.run = r.id AND i.seq = r.ending AND i.consumed IS NULL)
+WHERE shard = $1::int2 AND id = $2::text";
+
+/// Ledger rows of a fork. One whose key or business key is taken is left out.
+pub(crate) fn copy_ledger() -> String {
+    let columns = Acquires::COLUMNS;
+    let names: Vec<_> = columns.iter().map(|(name, _)| *name).filter(|name| *name != "no").collect();
+    let names = names.join(", ");
+    let rows = arrays("k", columns, &mut 1);
+    format!("INSERT INTO ledger({names}) SELECT {names} FROM {rows} WHERE no >= 0 ON CONFLICT DO NOTHING")
+}

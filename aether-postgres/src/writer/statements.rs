@@ -1,0 +1,182 @@
+//! Sending a batch: the statements that create runs and append to them, in one transaction.
+//!
+//! Promise: after an error nothing of the batch is there, unless the connection was lost: then the numbers under which its
+//! frames may be there are noted before anything was sent.
+
+use std::collections::HashSet;
+
+use futures_util::future::join_all;
+use tokio_postgres::Error;
+
+use crate::connection::Param;
+use crate::error::OpError;
+use crate::row::{self, get};
+use crate::shard::shard;
+use crate::writer::batch::{Arrays, Batch, CreateArrays, first_head};
+use crate::writer::{Head, Writer, sql};
+
+/// What of a batch was written.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// The places of the runs that were created.
+    pub(crate) places: HashSet<i64>,
+    /// The numbers of the groups that were admitted.
+    pub(crate) groups: HashSet<i64>,
+    /// Where the journal of each group ends, had it been admitted.
+    pub(crate) after: Vec<Head>,
+}
+
+impl Writer {
+    /// Writes a batch in one transaction.
+    pub(crate) async fn write(&mut self, batch: &mut Batch) -> Result<Passed, OpError> {
+        for creation in &mut batch.creations {
+            creation.place = self.database.clock.next(shard(creation.new.id.as_str()));
+        }
+        let heads = self.heads_of(batch).await?;
+        note(batch, &heads);
+        let written = match () {
+            () if is_fork(batch) => self.fork(batch).await,
+            () if is_renewal(batch) => self.renew(batch, &heads).await,
+            () => self.send(batch, &heads).await,
+        };
+        // Whatever was answered decides: only a lost connection leaves it open.
+        if !matches!(&written, Err(OpError::Driver(error)) if is_open(error)) {
+            forget(batch);
+        }
+        written
+    }
+
+    /// Where the journals end. What is not known is looked up.
+    async fn heads_of(&self, batch: &Batch) -> Result<Vec<Head>, OpError> {
+        let new: std::collections::HashMap<_, _> =
+            batch.creations.iter().map(|creation| (&creation.new.id, first_head(&creation.new))).collect();
+        let known = |run| self.database.heads.get(run).or_else(|| new.get(run).copied());
+        let unknown = batch.groups.values().filter(|group| known(&group.run).is_none());
+        for facts in self.look(unknown).await?.into_values() {
+            self.database.heads.set(&facts.run, facts.head);
+        }
+        // A run that is not there has no head; its group is refused whatever stands here.
+        let none = Head { frame: -1, chain: [0; 32] };
+        Ok(batch.groups.values().map(|group| known(&group.run).unwrap_or(none)).collect())
+    }
+
+    async fn send(&self, batch: &Batch, heads: &[Head]) -> Result<Passed, OpError> {
+        let creates = CreateArrays::of(&batch.creations);
+        let groups = batch.groups.values().zip(heads.iter().copied());
+        let arrays = Arrays::of(groups, &self.database.clock);
+        let (create_sql, append_sql) = (sql::create(creates.labelled()), sql::append(arrays.parts()));
+        let (create_params, append_params) = (creates.params(), arrays.params());
+        let mut statements: Vec<(&str, &[Param<'_>])> = Vec::new();
+        if !batch.creations.is_empty() {
+            statements.push((&create_sql, &create_params));
+        }
+        if !batch.groups.is_empty() {
+            statements.push((&append_sql, &append_params));
+        }
+        for (sql, _) in &statements {
+            self.conn.prepare(sql).await?;
+        }
+        let mut answers = match statements.as_slice() {
+            [(sql, params)] => vec![self.conn.query(sql, params).await?],
+            _ => self.together(&statements).await?,
+        }
+        .into_iter();
+        let mut numbers = |there: bool| -> Result<HashSet<i64>, OpError> {
+            let rows = if there { answers.next() } else { None };
+            rows.unwrap_or_default().iter().map(|row| get(row, 0)).collect()
+        };
+        let places = numbers(!batch.creations.is_empty())?;
+        let groups = numbers(!batch.groups.is_empty())?;
+        drop(append_params);
+        Ok(Passed { places, groups, after: arrays.after })
+    }
+
+    /// Several statements as one transaction. All are sent at once, and the server works them off in order; after an error
+    /// in one the rest does nothing.
+    async fn together(
+        &self,
+        statements: &[(&str, &[Param<'_>])],
+    ) -> Result<Vec<Vec<tokio_postgres::Row>>, OpError> {
+        let rows = join_all(statements.iter().map(|(sql, params)| self.conn.rows(sql, params)));
+        let word = |sql| self.conn.word(sql);
+        let (begun, rows, committed) =
+            futures_util::future::join3(word(self.conn.beginning()), rows, word("COMMIT")).await;
+        begun?;
+        let rows = rows.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        committed?;
+        Ok(rows)
+    }
+
+    /// A fork, alone: run and ledger rows in one transaction.
+    async fn fork(&self, batch: &Batch) -> Result<Passed, OpError> {
+        let creates = CreateArrays::of(&batch.creations);
+        let transaction = self.conn.begin().await?;
+        let rows = transaction.query(&sql::create(creates.labelled()), &creates.params()).await?;
+        let places: HashSet<i64> = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        for creation in batch.creations.iter().filter(|creation| places.contains(&creation.place)) {
+            let rows = crate::create::ledger_rows(creation);
+            let mut params = Vec::new();
+            rows.params(&mut params);
+            transaction.execute(&sql::copy_ledger(), &params).await?;
+        }
+        transaction.commit().await?;
+        Ok(Passed { places, ..Passed::default() })
+    }
+
+    /// The first append of a new generation, alone: what belongs to the one before goes in the same transaction.
+    async fn renew(&self, batch: &Batch, heads: &[Head]) -> Result<Passed, OpError> {
+        let groups = batch.groups.values().zip(heads.iter().copied());
+        let arrays = Arrays::of(groups, &self.database.clock);
+        let transaction = self.conn.begin().await?;
+        let rows = transaction.query(&sql::append(arrays.parts()), &arrays.params()).await?;
+        let passed: HashSet<i64> = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        let renewed = batch.groups.values().zip(&arrays.after).filter(|_| !passed.is_empty());
+        for (group, after) in renewed {
+            for renewal in group.items.iter().filter_map(|item| item.append.renews.as_ref()) {
+                let (shard, run) = (group.shard, group.run.as_str());
+                transaction.execute(sql::RENEW_JOURNAL, &[&shard, &run, &after.frame]).await?;
+                for sql in sql::RENEW_REST {
+                    transaction.execute(sql, &[&shard, &run]).await?;
+                }
+                for sql in sql::RENEW_INBOX {
+                    transaction.execute(sql, &[&shard, &run, &row::int(renewal.began)]).await?;
+                }
+                let version = i64::from(renewal.version);
+                transaction.execute(sql::RENEW_RUN, &[&shard, &run, &renewal.workflow, &version]).await?;
+            }
+        }
+        transaction.commit().await?;
+        Ok(Passed { groups: passed, after: arrays.after, ..Passed::default() })
+    }
+}
+
+/// Whether the answer of a statement is unknown.
+fn is_open(error: &Error) -> bool {
+    crate::error::failure(error) == crate::error::Failure::Lost
+}
+
+fn is_fork(batch: &Batch) -> bool {
+    batch.creations.iter().any(|creation| !creation.ledger.is_empty())
+}
+
+fn is_renewal(batch: &Batch) -> bool {
+    batch.groups.values().any(|group| group.items.iter().any(|item| item.append.renews.is_some()))
+}
+
+/// Notes under which numbers and places the batch may be found, should its answer be lost.
+fn note(batch: &mut Batch, heads: &[Head]) {
+    for creation in &mut batch.creations {
+        creation.lost.push(creation.place);
+    }
+    for (group, head) in batch.groups.values_mut().zip(heads) {
+        for (frame, item) in (head.frame + 1..).zip(&mut group.items) {
+            item.lost.push(frame);
+        }
+    }
+}
+
+/// The last try is decided: what was noted for it goes.
+fn forget(batch: &mut Batch) {
+    batch.creations.iter_mut().for_each(|creation| drop(creation.lost.pop()));
+    batch.groups.values_mut().flat_map(|group| &mut group.items).for_each(|item| drop(item.lost.pop()));
+}
