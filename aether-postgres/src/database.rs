@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use aether_core::store::{Durability, StoreError};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_postgres::config::Host;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -49,6 +49,8 @@ pub(crate) struct Database {
     pub(crate) doors: Doors,
     pub(crate) options: PostgresOptions,
     pub(crate) writers: OnceLock<Writers>,
+    /// Woken when there may be a notice to deliver.
+    pub(crate) notices: Notify,
     config: tokio_postgres::Config,
     tls: MakeRustlsConnect,
     pooler: AtomicBool,
@@ -107,6 +109,7 @@ impl Database {
             present: Present::default(),
             doors: Doors::default(),
             writers: OnceLock::new(),
+            notices: Notify::new(),
             pooler: AtomicBool::new(options.pooler),
             fsync: AtomicBool::new(true),
             closed: AtomicBool::new(false),

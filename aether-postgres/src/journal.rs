@@ -5,7 +5,6 @@
 use aether_core::id::{Position, RunId};
 use aether_core::journal::StoredFrame;
 use aether_core::store::StoreError;
-use tokio_postgres::Row;
 
 use crate::connection::Param;
 use crate::database::{Again, Database, ask};
@@ -55,11 +54,7 @@ impl Database {
     async fn frames(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<StoredFrame>, StoreError> {
         ask!(self, Again::Harmless, |conn| {
             let rows = conn.query(sql, params).await?;
-            rows.iter().map(read).collect::<Result<Vec<_>, OpError>>()
+            rows.iter().map(row::frame).collect::<Result<Vec<_>, OpError>>()
         })
     }
-}
-
-fn read(row: &Row) -> Result<StoredFrame, OpError> {
-    row::frame(row)
 }

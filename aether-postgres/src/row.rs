@@ -60,9 +60,6 @@ const STATUSES: [(Status, i16); 7] = [
     (Status::Cancelled, 6),
 ];
 
-/// Statuses from this number on are terminal.
-pub(crate) const ENDED: i16 = 3;
-
 /// A status as Postgres holds it.
 pub(crate) fn status_number(status: Status) -> i16 {
     STATUSES.iter().find(|(known, _)| *known == status).map_or(-1, |(_, number)| *number)
@@ -124,10 +121,7 @@ pub(crate) fn payload(text: String) -> Result<Payload, OpError> {
     Payload::from_text(text).map_err(|e| OpError::Row(e.to_string()))
 }
 
-/// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
-pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
-
-/// Reads the columns of [`FRAME`].
+/// Reads position, time, epoch, events and chain of a frame.
 pub(crate) fn frame(row: &Row) -> Result<StoredFrame, OpError> {
     Ok(StoredFrame {
         position: nat(get(row, 0)?, "position")?,
@@ -145,7 +139,7 @@ mod tests {
     #[test]
     fn numbers_of_statuses_are_frozen_and_all_there() {
         assert!(Status::ALL.iter().all(|known| status(status_number(*known)).unwrap() == *known));
-        assert!(Status::ALL.iter().all(|known| known.is_terminal() == (status_number(*known) >= ENDED)));
+        assert!(Status::ALL.iter().all(|known| known.is_terminal() == (status_number(*known) >= 3)));
         assert_eq!(status_number(Status::Completed), 3);
         assert!(status(7).is_err() && ledger_status(5).is_err());
     }

@@ -4,13 +4,14 @@
 //! change twice is folded: a statement sees the rows as they were before it.
 
 use std::collections::BTreeMap;
-
-use aether_core::id::RunId;
-use aether_core::journal::{CHAIN_START, Frame, chain};
-use aether_core::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate, STORE_WIDE};
-use aether_core::store::{Append, CodeChange, NewRun, StoreError, WaitChange};
-use aether_core::contract::Status;
 use std::time::Instant;
+
+use aether_core::contract::Status;
+use aether_core::id::{Epoch, Position, RunId};
+use aether_core::journal::{CHAIN_START, Frame, chain};
+use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, STORE_WIDE};
+use aether_core::store::{Ack, Append, CodeChange, NewRun, Renewal, StatusChange, StoreError, WaitChange};
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::clock::PlaceClock;
@@ -20,10 +21,67 @@ use crate::shard::shard;
 use crate::writer::Head;
 use crate::writer::sql::{ENDS, Parts, RUNS, WAITS};
 
+/// An [`Append`] without a unit of work, which could not be shared between threads.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) run: RunId,
+    pub(crate) epoch: Epoch,
+    pub(crate) expected: Position,
+    pub(crate) at: Timestamp,
+    pub(crate) frame: Frame,
+    pub(crate) acquire: Option<Acquire>,
+    pub(crate) ledger: Vec<LedgerUpdate>,
+    pub(crate) status: Option<StatusChange>,
+    pub(crate) consumed: Vec<u64>,
+    pub(crate) waits: Vec<WaitChange>,
+    pub(crate) code: Option<CodeChange>,
+    pub(crate) unless_asked_to_end: bool,
+    pub(crate) renews: Option<Renewal>,
+    pub(crate) ack: Ack,
+}
+
+impl From<Append> for Write {
+    fn from(append: Append) -> Self {
+        let Append {
+            run,
+            epoch,
+            expected,
+            at,
+            frame,
+            work: _,
+            acquire,
+            ledger,
+            status,
+            consumed,
+            waits,
+            code,
+            unless_asked_to_end,
+            renews,
+            ack,
+        } = append;
+        Self {
+            run,
+            epoch,
+            expected,
+            at,
+            frame,
+            acquire,
+            ledger,
+            status,
+            consumed,
+            waits,
+            code,
+            unless_asked_to_end,
+            renews,
+            ack,
+        }
+    }
+}
+
 /// An append on its way.
 #[derive(Debug)]
 pub(crate) struct Item {
-    pub(crate) append: Box<Append>,
+    pub(crate) append: Box<Write>,
     /// The row that has its key: `otherwise` is written instead of its frame.
     pub(crate) taken: Option<Box<LedgerEntry>>,
     /// The numbers under which its frame may have been written by a statement whose answer was lost.
@@ -33,7 +91,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    pub(crate) fn new(append: Box<Append>) -> Self {
+    pub(crate) fn new(append: Box<Write>) -> Self {
         Self { append, taken: None, lost: Vec::new(), refusals: 0 }
     }
 
@@ -175,14 +233,6 @@ macro_rules! columns {
             #[allow(clippy::too_many_arguments, reason = "one per column")]
             pub(crate) fn push(&mut self, $($column: $rust),+) {
                 $(self.$column.push($column);)+
-            }
-
-            pub(crate) fn len(&self) -> usize {
-                self.run.len()
-            }
-
-            pub(crate) fn is_empty(&self) -> bool {
-                self.run.is_empty()
             }
 
             pub(crate) fn params<'p>(&'p self, params: &mut Vec<Param<'p>>) {
@@ -389,7 +439,7 @@ impl<'a> CreateArrays<'a> {
             new.parent.as_ref().map(RunId::as_str),
             at,
             serde_json::to_string(&new.labels).unwrap_or_default(),
-            None,
+            new.traceparent.as_deref(),
             i64::from(owned),
             new.owner.as_ref().map(|owner| owner.as_str()),
             i64::from(new.frame.count),
@@ -405,7 +455,7 @@ impl<'a> CreateArrays<'a> {
 
     /// Whether any of the runs has labels.
     pub(crate) fn labelled(&self) -> bool {
-        !self.labels.is_empty()
+        !self.labels.run.is_empty()
     }
 
     pub(crate) fn params(&self) -> Vec<Param<'_>> {
@@ -456,8 +506,8 @@ impl<'a> Arrays<'a> {
         let Some(first) = group.items.first() else { return };
         let (epoch, expected) = (row::int(first.append.epoch), row::int(first.append.expected));
         self.groups.push(no, shard, run, epoch, head.frame, expected);
-        let acquired = self.acquires.len();
-        let settled = self.settles.len();
+        let acquired = self.acquires.run.len();
+        let settled = self.settles.run.len();
         let mut waits: BTreeMap<&str, &'a WaitChange> = BTreeMap::new();
         for item in &group.items {
             let append = &*item.append;
@@ -512,7 +562,7 @@ impl<'a> Arrays<'a> {
         );
     }
 
-    fn acquire(&mut self, no: i64, group: &'a Group, entry: &'a LedgerEntry, append: &Append) {
+    fn acquire(&mut self, no: i64, group: &'a Group, entry: &'a LedgerEntry, append: &Write) {
         let business_key = entry.business_key.as_deref();
         self.acquires.push(
             no,
@@ -543,7 +593,7 @@ impl<'a> Arrays<'a> {
         no: i64,
         group: &'a Group,
         update: &'a LedgerUpdate,
-        append: &Append,
+        append: &Write,
         (acquired, settled): (usize, usize),
     ) {
         let key = update.key.as_str();
@@ -582,7 +632,7 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    fn change(&mut self, no: i64, group: &'a Group, append: &'a Append) {
+    fn change(&mut self, no: i64, group: &'a Group, append: &'a Write) {
         if append.status.is_none() && append.code.is_none() && !append.unless_asked_to_end {
             return;
         }
@@ -647,13 +697,13 @@ impl<'a> Arrays<'a> {
     pub(crate) fn parts(&self) -> Parts {
         let within = |(key, store_wide): (&Option<&str>, &bool)| key.is_some() && !store_wide;
         Parts {
-            acquires: !self.acquires.is_empty(),
+            acquires: !self.acquires.run.is_empty(),
             business: self.acquires.business_key.iter().zip(&self.acquires.store_wide).any(within),
-            settles: !self.settles.is_empty(),
-            changes: !self.changes.is_empty(),
-            consumes: !self.consumes.is_empty(),
-            opens: !self.opens.is_empty(),
-            closes: !self.closes.is_empty(),
+            settles: !self.settles.run.is_empty(),
+            changes: !self.changes.run.is_empty(),
+            consumes: !self.consumes.run.is_empty(),
+            opens: !self.opens.run.is_empty(),
+            closes: !self.closes.run.is_empty(),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::connection::Connection;
 use crate::database::{Database, Tries};
 use crate::error::{Failure, OpError, failure, gone, translate};
 use crate::shard::shard;
-use crate::writer::batch::{Batch, Creation, Group, Item};
+use crate::writer::batch::{Batch, Creation, Group, Item, Write};
 
 mod answers;
 pub(crate) mod batch;
@@ -72,7 +72,7 @@ impl Heads {
 /// What is queued for a writer.
 #[derive(Debug)]
 pub(crate) enum Op {
-    Append(Box<Append>),
+    Append(Box<Write>),
     Create(Box<Creation>),
     /// Write what is queued, then end.
     Close(Option<oneshot::Sender<Result<(), StoreError>>>),
@@ -220,7 +220,7 @@ impl Writer {
     }
 
     /// Puts an append into a batch; returns it if it must wait for the next one.
-    fn add(&mut self, batch: &mut Batch, append: Box<Append>) -> Option<Box<Append>> {
+    fn add(&mut self, batch: &mut Batch, append: Box<Write>) -> Option<Box<Write>> {
         let item = Item::new(append);
         if let Some((_, group)) = self.later.get_mut(&item.append.run) {
             group.items.push(item);
@@ -377,7 +377,7 @@ impl Database {
         }
         let run = append.run.clone();
         let Some(writers) = self.writers.get() else { return append.ack.failed(gone(&store).into()) };
-        if let Err(Op::Append(append)) = writers.send(run.as_str(), Op::Append(Box::new(append))) {
+        if let Err(Op::Append(append)) = writers.send(run.as_str(), Op::Append(Box::new(append.into()))) {
             append.ack.failed(gone(&store).into());
         }
     }

@@ -1,0 +1,256 @@
+//! Chains of trivial steps through the whole engine on Postgres, each beside a bare writer in the same database.
+//!
+//! `cargo bench --bench chain_postgres -- --class tool,read --inflight 1,64,512 --runs R --steps S --rounds N`
+//!
+//! Each round measures the bare writer and then the engine; the figures are medians of the rounds. Without `--url` a
+//! cluster of the bench's own is started with the configuration that `initdb` writes: commits wait for the disk.
+//! `--reader` measures both again while another connection holds a REPEATABLE READ snapshot. A run counts from its start
+//! to its durable result.
+//!
+//! Trust ratios of one line, not steps per second of two lines: a machine is not equally fast all the time.
+
+#![allow(clippy::expect_used, reason = "a bench fails with what it saw")]
+
+mod bare;
+#[path = "../chain/flows.rs"]
+mod flows;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aether::id::RunId;
+use aether::prelude::*;
+use aether::store::{MemoryStore, Store};
+use aether_pg_tests::Cluster;
+use bare::Shape;
+use flows::Class;
+use tokio_postgres::Client;
+
+struct Options {
+    classes: Vec<Class>,
+    inflight: Vec<u32>,
+    /// Runs of each measurement; chosen by `inflight` where it is 0.
+    runs: u32,
+    steps: u32,
+    rounds: usize,
+    reader: bool,
+    url: Option<String>,
+}
+
+impl Options {
+    fn parse() -> std::result::Result<Self, String> {
+        let mut options = Self {
+            classes: vec![Class::Tool, Class::Read],
+            inflight: vec![1, 64, 512],
+            runs: 0,
+            steps: 10,
+            rounds: 3,
+            reader: false,
+            url: None,
+        };
+        let mut args = std::env::args().skip(1);
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+            let number = |text: &str| text.parse::<u32>().map_err(|e| format!("{text}: {e}"));
+            match arg.as_str() {
+                "--class" => {
+                    options.classes = value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
+                }
+                "--inflight" => {
+                    options.inflight = value()?.split(',').map(number).collect::<std::result::Result<_, _>>()?;
+                }
+                "--runs" => options.runs = number(&value()?)?,
+                "--steps" => options.steps = number(&value()?)?.max(1),
+                "--rounds" => options.rounds = number(&value()?)?.max(1) as usize,
+                "--url" => options.url = Some(value()?),
+                "--reader" => options.reader = true,
+                "--bench" => {}
+                other => return Err(format!("unknown option {other}")),
+            }
+        }
+        Ok(options)
+    }
+
+    fn runs(&self, inflight: u32) -> u32 {
+        match (self.runs, inflight) {
+            (0, 1) => 100,
+            (0, ..=16) => 50 * inflight,
+            (0, ..=100) => 3_000,
+            (0, _) => 6_000,
+            (runs, _) => runs,
+        }
+    }
+}
+
+/// What one measurement gives.
+struct Measured {
+    steps_per_s: f64,
+    wal_per_step: f64,
+    /// Median of the time of a run, divided by its steps.
+    step_ms: f64,
+}
+
+struct Bench {
+    options: Options,
+    url: String,
+    admin: Client,
+}
+
+impl Bench {
+    /// Bytes of write-ahead log so far.
+    async fn wal(&self) -> std::result::Result<f64, String> {
+        let sql = "SELECT (pg_current_wal_lsn() - '0/0')::float8";
+        let row = self.admin.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
+        Ok(row.get(0))
+    }
+
+    async fn measured(
+        &self,
+        steps: f64,
+        measure: impl Future<Output = std::result::Result<(Duration, Duration), String>>,
+    ) -> std::result::Result<Measured, String> {
+        let before = self.wal().await?;
+        let (took, run) = measure.await?;
+        let wal = self.wal().await? - before;
+        Ok(Measured {
+            steps_per_s: steps / took.as_secs_f64(),
+            wal_per_step: wal / steps,
+            step_ms: run.as_secs_f64() * 1e3 / f64::from(self.options.steps),
+        })
+    }
+
+    async fn bare(&self, shapes: &Arc<Vec<Shape>>, inflight: u32) -> std::result::Result<Measured, String> {
+        let runs = self.options.runs(inflight);
+        let measure = async {
+            let took = bare::measure(&self.url, shapes, (runs, inflight)).await?;
+            Ok((took, took * inflight / runs))
+        };
+        self.measured(f64::from(runs) * f64::from(self.options.steps), measure).await
+    }
+
+    async fn engine(&self, class: Class, inflight: u32) -> std::result::Result<Measured, String> {
+        self.admin.batch_execute("DROP SCHEMA IF EXISTS aether CASCADE").await.map_err(|e| e.to_string())?;
+        let store = MemoryStore::new();
+        let engine = Engine::builder().store(Arc::new(store)).start().await.map_err(|e| e.to_string())?;
+        let (runs, steps) = (self.options.runs(inflight), self.options.steps);
+        // Connections, prepared statements and the pages of the indexes' roots.
+        flows::lanes(&engine, class, (inflight, 2, inflight)).await?;
+        let measure = async {
+            let (took, times) = flows::lanes(&engine, class, (runs, steps, inflight)).await?;
+            Ok((took, times[times.len() / 2]))
+        };
+        let measured = self.measured(f64::from(runs) * f64::from(steps), measure).await?;
+        engine.shutdown().await.map_err(|e| e.to_string())?;
+        Ok(measured)
+    }
+
+    /// Median milliseconds of one row that is inserted and committed alone.
+    async fn insert(&self) -> std::result::Result<f64, String> {
+        let sql = "CREATE TABLE IF NOT EXISTS one_row(n int8 PRIMARY KEY, t text); TRUNCATE one_row";
+        self.admin.batch_execute(sql).await.map_err(|e| e.to_string())?;
+        let insert = self.admin.prepare("INSERT INTO one_row VALUES ($1, repeat('x', 500))").await;
+        let insert = insert.map_err(|e| e.to_string())?;
+        let mut times = Vec::new();
+        for n in 0..500_i64 {
+            let begun = Instant::now();
+            self.admin.execute(&insert, &[&n]).await.map_err(|e| e.to_string())?;
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        Ok(times[times.len() / 2].as_secs_f64() * 1e3)
+    }
+
+    /// All rounds of one class and number of runs in flight, as a line.
+    async fn line(&self, class: Class, inflight: u32) -> std::result::Result<(), String> {
+        let shapes = Arc::new(recorded(class, self.options.steps).await?);
+        let (mut bare, mut engine, mut inserts) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..self.options.rounds {
+            inserts.push(self.insert().await?);
+            bare.push(self.bare(&shapes, inflight).await?);
+            engine.push(self.engine(class, inflight).await?);
+        }
+        let of = |all: &[Measured], what: fn(&Measured) -> f64| median(all.iter().map(what).collect());
+        let ratios = engine.iter().zip(&bare).map(|(engine, bare)| engine.steps_per_s / bare.steps_per_s);
+        let insert = median(inserts);
+        println!(
+            "{:<5} {inflight:>8} {:>9.0} {:>9.0} {:>7.2} {:>10.2} {:>9.2} {:>9.0} {:>9.0}",
+            class.name(),
+            of(&bare, |m| m.steps_per_s),
+            of(&engine, |m| m.steps_per_s),
+            median(ratios.collect()),
+            of(&engine, |m| m.step_ms),
+            insert,
+            of(&bare, |m| m.wal_per_step),
+            of(&engine, |m| m.wal_per_step),
+        );
+        Ok(())
+    }
+
+    async fn lines(&self) -> std::result::Result<(), String> {
+        println!(
+            "{:<5} {:>8} {:>9} {:>9} {:>7} {:>10} {:>9} {:>9} {:>9}",
+            "class", "inflight", "bare", "engine", "ratio", "ms/step", "insert ms", "WAL bare", "WAL"
+        );
+        for class in &self.options.classes {
+            for inflight in &self.options.inflight {
+                self.line(*class, *inflight).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The frames that the engine writes for one chain.
+async fn recorded(class: Class, steps: u32) -> std::result::Result<Vec<Shape>, String> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = Engine::builder().store(store.clone()).start().await.map_err(|e| e.to_string())?;
+    let run = RunId::new(uuid::Uuid::now_v7().to_string()).map_err(|e| e.to_string())?;
+    flows::one(&engine, class, steps, run.to_string()).await?;
+    let journal = store.load(&run, 0).await.map_err(|e| e.to_string())?;
+    engine.shutdown().await.map_err(|e| e.to_string())?;
+    Ok(bare::shapes(&journal))
+}
+
+async fn measure(options: Options) -> std::result::Result<(), String> {
+    let own = options.url.is_none().then(|| Cluster::begin(Cluster::options().durable()));
+    let (database, url) = match (&own, &options.url) {
+        (Some(cluster), _) => {
+            let database = cluster.database().await;
+            let url = database.url();
+            (Some(database), url)
+        }
+        (None, url) => (None, url.clone().unwrap_or_default()),
+    };
+    let bench = Bench { admin: bare::connect(&url).await?, url, options };
+    let version = bench.admin.query_one("SELECT version()", &[]).await.map_err(|e| e.to_string())?;
+    println!("{}\nsteps/s; ms/step is the median run divided by its {} steps", version.get::<_, &str>(0), bench.options.steps);
+    bench.lines().await?;
+    if bench.options.reader {
+        let reader = bare::connect(&bench.url).await?;
+        let snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class";
+        reader.batch_execute(snapshot).await.map_err(|e| e.to_string())?;
+        println!("beside a REPEATABLE READ snapshot:");
+        bench.lines().await?;
+        reader.batch_execute("COMMIT").await.map_err(|e| e.to_string())?;
+    }
+    drop(database);
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> std::process::ExitCode {
+    let outcome = match Options::parse() {
+        Ok(options) => measure(options).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = outcome {
+        eprintln!("chain_postgres: {error}");
+        return std::process::ExitCode::FAILURE;
+    }
+    std::process::ExitCode::SUCCESS
+}
