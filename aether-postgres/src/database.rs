@@ -22,6 +22,8 @@ use crate::inbox::Doors;
 use crate::options::PostgresOptions;
 use crate::workers::Present;
 use crate::writer::{Heads, Writers};
+use crate::work::connection::StepConnections;
+use crate::work::lanes::Lanes;
 use crate::{row, schema, tls};
 
 /// Whether a request may be made again although it may have been carried out.
@@ -51,6 +53,10 @@ pub(crate) struct Database {
     pub(crate) writers: OnceLock<Writers>,
     /// Woken when there may be a notice to deliver.
     pub(crate) notices: Notify,
+    /// Runs whose appends wait for a transaction step.
+    pub(crate) lanes: Lanes,
+    /// Connections of transaction steps.
+    pub(crate) steps: StepConnections,
     config: tokio_postgres::Config,
     tls: MakeRustlsConnect,
     pooler: AtomicBool,
@@ -110,6 +116,8 @@ impl Database {
             doors: Doors::default(),
             writers: OnceLock::new(),
             notices: Notify::new(),
+            lanes: Lanes::new(),
+            steps: StepConnections::new(options.transactions),
             pooler: AtomicBool::new(options.pooler),
             fsync: AtomicBool::new(true),
             closed: AtomicBool::new(false),
@@ -224,7 +232,13 @@ impl Database {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.permits.close();
+        self.steps.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What encrypts a connection, for a request to cancel.
+    pub(crate) fn tls(&self) -> MakeRustlsConnect {
+        self.tls.clone()
     }
 
     /// What is damaged, and where.

@@ -40,8 +40,11 @@ mod snapshots;
 mod store;
 mod tls;
 mod waits;
+mod work;
 mod workers;
 mod writer;
 
 pub use crate::options::PostgresOptions;
 pub use crate::store::PostgresStore;
+pub use crate::work::step::{Postgres, PostgresError, PostgresStep};
+pub use tokio_postgres;

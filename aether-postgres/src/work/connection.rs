@@ -28,7 +28,6 @@ pub(crate) struct StepConnections {
 }
 
 /// A connection for transaction steps.
-#[derive(Debug)]
 pub(crate) struct StepConnection {
     conn: Connection,
     tls: MakeRustlsConnect,
@@ -73,6 +72,12 @@ impl StepConnections {
     pub(crate) fn close(&self) {
         self.permits.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl std::fmt::Debug for StepConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StepConnection").field("conn", &self.conn).finish_non_exhaustive()
     }
 }
 

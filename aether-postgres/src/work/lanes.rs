@@ -8,16 +8,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aether_core::id::RunId;
-use aether_core::store::{Append, StoreError};
+use aether_core::store::{Append, StoreError, Work};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
 use crate::database::Database;
 use crate::work::{Done, Step};
 use crate::writer::Op;
-use crate::writer::batch::{Group, Item};
+use crate::writer::batch::{Group, Item, Write};
 
-type Waiting = HashMap<RunId, VecDeque<Box<Append>>>;
+/// An append, and the unit of work that it carries.
+type Queued = (Box<Write>, Option<Box<dyn Work>>);
+
+type Waiting = HashMap<RunId, VecDeque<Queued>>;
 
 /// The runs that are in a transaction step, each with what waits behind it.
 #[derive(Debug)]
@@ -32,9 +35,9 @@ pub(crate) struct Lanes {
 /// Where an append goes.
 enum Entry {
     /// To the writer.
-    Free(Box<Append>),
+    Free(Box<Write>),
     /// It begins a lane.
-    Begins(Box<Append>),
+    Begins(Queued),
     /// Behind a step of its run.
     Waits,
 }
@@ -50,27 +53,29 @@ impl Lanes {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, append: Box<Append>) -> Entry {
-        if append.work.is_none() && self.busy.load(Ordering::Acquire) == 0 {
+    fn enter(&self, mut append: Append) -> Entry {
+        let work = append.work.take();
+        let append = Box::new(Write::from(append));
+        if work.is_none() && self.busy.load(Ordering::Acquire) == 0 {
             return Entry::Free(append);
         }
         let mut waiting = self.waiting();
         match waiting.get_mut(&append.run) {
             Some(behind) => {
-                behind.push_back(append);
+                behind.push_back((append, work));
                 Entry::Waits
             }
-            None if append.work.is_none() => Entry::Free(append),
+            None if work.is_none() => Entry::Free(append),
             None => {
                 waiting.insert(append.run.clone(), VecDeque::new());
                 self.busy.store(waiting.len(), Ordering::Release);
-                Entry::Begins(append)
+                Entry::Begins((append, work))
             }
         }
     }
 
     /// What the run queued next. `None` ends its lane.
-    fn next(&self, run: &RunId) -> Option<Box<Append>> {
+    fn next(&self, run: &RunId) -> Option<Queued> {
         let mut waiting = self.waiting();
         let next = waiting.get_mut(run).and_then(VecDeque::pop_front);
         if next.is_none() {
@@ -97,17 +102,17 @@ impl Lanes {
 impl Database {
     /// See [`Store::append`](aether_core::store::Store::append).
     pub(crate) fn append(self: &Arc<Self>, append: Append) {
-        match self.lanes.enter(Box::new(append)) {
-            Entry::Free(append) => self.queue(append),
+        match self.lanes.enter(append) {
+            Entry::Free(append) => self.queue_append(append),
             Entry::Waits => {}
-            Entry::Begins(append) => {
-                drop(self.lanes.runtime.spawn(Arc::clone(self).serve_lane(append)));
+            Entry::Begins(first) => {
+                drop(self.lanes.runtime.spawn(Arc::clone(self).serve_lane(first)));
             }
         }
     }
 
-    async fn serve_lane(self: Arc<Self>, first: Box<Append>) {
-        let run = first.run.clone();
+    async fn serve_lane(self: Arc<Self>, first: Queued) {
+        let run = first.0.run.clone();
         let mut next = Some(first);
         while let Some(append) = next {
             self.pass_lane(append).await;
@@ -115,8 +120,8 @@ impl Database {
         }
     }
 
-    async fn pass_lane(&self, mut append: Box<Append>) {
-        let Some(work) = append.work.take() else { return self.queue(append) };
+    async fn pass_lane(&self, (append, work): Queued) {
+        let Some(work) = work else { return self.queue_append(append) };
         // The body's outcome is known only behind the body; what depends on it cannot be decided before.
         if append.acquire.is_some() || append.renews.is_some() || append.unless_asked_to_end {
             let reason = "an append with a unit of work acquires and renews nothing".to_owned();
@@ -127,7 +132,7 @@ impl Database {
         let step = Step { group: Group::new(Item::new(append)), work: Some(work) };
         match self.execute(step).await {
             Done::Durable(group, head) => self.passed(group, head),
-            Done::Plain(group) => group.items.into_iter().for_each(|item| self.queue(item.append)),
+            Done::Plain(group) => group.items.into_iter().for_each(|item| self.queue_append(item.append)),
             Done::Failed(group, error) => {
                 self.heads.forget(&group.run);
                 group.items.into_iter().for_each(|item| item.append.ack.failed(error.clone()));

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::store::{Append, AppendError, Rollback, StoreError, Work};
+use aether_core::store::{AppendError, Rollback, StoreError, Work};
 use futures_util::future::join4;
 
 use crate::database::{Database, Tries};
@@ -19,7 +19,7 @@ use crate::shard::shard;
 use crate::work::connection::{StepConnection, beginning, for_the_body, for_the_engine};
 use crate::work::session::{Session, StatementFailure, Verdict};
 use crate::writer::answers::{Facts, facts, refusal};
-use crate::writer::batch::{Arrays, Group};
+use crate::writer::batch::{Arrays, Group, Write};
 use crate::writer::{Head, sql};
 
 pub(crate) mod connection;
@@ -159,7 +159,7 @@ impl Database {
     async fn lock(
         &self,
         conn: &Arc<StepConnection>,
-        append: &Append,
+        append: &Write,
         time: Option<Duration>,
     ) -> Result<Locked, Stop> {
         let (run, number) = (append.run.as_str(), shard(append.run.as_str()));
@@ -328,7 +328,7 @@ impl Database {
     }
 
     /// Whether a frame was committed by a transaction whose answer was lost. `None` where the store is closed first.
-    async fn find_frame(&self, append: &Append, head: Head) -> Option<bool> {
+    async fn find_frame(&self, append: &Write, head: Head) -> Option<bool> {
         let mut tries = Tries::new(Duration::MAX);
         while !self.is_closed() {
             let kind = match self.look_behind_the_lock(append, head).await {
@@ -349,7 +349,7 @@ impl Database {
     }
 
     /// The lost transaction has the lock of the run's row until it is over, whichever way.
-    async fn look_behind_the_lock(&self, append: &Append, head: Head) -> Result<bool, OpError> {
+    async fn look_behind_the_lock(&self, append: &Write, head: Head) -> Result<bool, OpError> {
         let (run, number) = (append.run.as_str(), shard(append.run.as_str()));
         let conn = self.connect().await?;
         let transaction = conn.begin().await?;
@@ -367,7 +367,7 @@ impl Database {
 
 impl Step {
     /// The append.
-    fn append(&self) -> &Append {
+    fn append(&self) -> &Write {
         // A group is never empty.
         &self.group.items[0].append
     }
