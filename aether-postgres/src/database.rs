@@ -188,6 +188,12 @@ impl Database {
 
     /// Opens a connection of its own.
     pub(crate) async fn connect(&self) -> Result<Connection, OpError> {
+        let client = self.connect_bare().await?;
+        Connection::new(client, &self.options, self.pooler.load(Ordering::Relaxed)).await
+    }
+
+    /// Opens a connection with the settings that role and database have.
+    pub(crate) async fn connect_bare(&self) -> Result<tokio_postgres::Client, OpError> {
         let (client, connection) = self.config.connect(self.tls.clone()).await?;
         let name = self.name.clone();
         tokio::spawn(async move {
@@ -195,7 +201,7 @@ impl Database {
                 tracing::debug!(store = %name, error = %said(&error), "a connection has ended");
             }
         });
-        Connection::new(client, &self.options, self.pooler.load(Ordering::Relaxed)).await
+        Ok(client)
     }
 
     /// From now on statements are not prepared: a pooler stands in between.

@@ -51,13 +51,14 @@ mod prepare;
 mod registry;
 mod same_input;
 mod traceparent;
+mod transactions;
 mod worker;
 
 pub use adopt::known::AdoptionCounts;
 pub use adopt::parked::{ParkedPage, ParkedRun};
 pub use adopt::report::{CheckReport, RunCheck, RunVerdict};
 pub use adopt::unfit::OnUnfit;
-pub use build_error::{BuildError, PrepareError};
+pub use build_error::{BuildError, ForeignStep, PrepareError};
 pub use builder::EngineBuilder;
 pub use changes::{ChangeAdvice, ChangePlace, ChangeReport, RunGroup, VersionUse};
 pub use decide_error::{DecideError, NamedWait};

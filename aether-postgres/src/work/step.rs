@@ -12,6 +12,9 @@ use tokio_postgres::{Error, Row};
 
 use crate::work::session::{Session, StatementFailure, session_of};
 
+/// How bodies reach the database.
+pub(crate) const NAME: &str = "cx.postgres";
+
 /// The database of the step's run, in the transaction that records the step's outcome. Parameters are `$1`, `$2` and so on;
 /// each is sent as what its Rust type is in Postgres (`i64` as `int8`, a text as `text`), and a cast in the statement makes
 /// something else of it: `$1::jsonb`.
@@ -76,9 +79,15 @@ pub enum PostgresError {
         /// What the step declares.
         class: EffectClass,
     },
+    /// The engine keeps its runs in another store. The run is stopped, and resumes with an engine that has the database.
+    #[error("step `{command}` uses `cx.postgres`, and this engine's store is not Postgres: use `.postgres(url)`")]
+    OtherStore {
+        /// Command of the step in its run.
+        command: CommandId,
+    },
     /// The body is not being run by the store.
     #[error(
-        "step `{command}` has no Postgres transaction here: use `cx.postgres` in the step's own body, not in a task or thread and not after its end, and in an engine with `.postgres(url)`"
+        "step `{command}` has no transaction here: use `cx.postgres` in the step's own body, not in a task or thread and not after its end"
     )]
     NotHere {
         /// Command of the step in its run.
@@ -150,6 +159,9 @@ impl PostgresStep for StepCx {
         let command = || self.command_id().clone();
         if self.class() != EffectClass::Transaction {
             return Err(PostgresError::NotATransaction { command: command(), class: self.class() });
+        }
+        if !self.reaches(NAME) {
+            return Err(PostgresError::OtherStore { command: command() });
         }
         let session = session_of(&self.idempotency_key())
             .ok_or_else(|| PostgresError::NotHere { command: command() })?;
