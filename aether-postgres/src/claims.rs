@@ -19,6 +19,7 @@ use crate::error::OpError;
 use crate::row::{self, get};
 use crate::runs::{COLUMNS, OWN, record, silent};
 use crate::shard::shard;
+use crate::writer::Head;
 
 /// One statement claims no more runs than this: it stays short, and others find the rest.
 const MOST: usize = 64;
@@ -90,20 +91,20 @@ fn claim_sql(candidates: &[&str]) -> String {
         owned AS (UPDATE runs r SET owner = $1::text, epoch = f.epoch FROM fenced f
             JOIN last l ON l.shard = f.shard AND l.run = f.run WHERE r.shard = f.shard AND r.id = f.run
             RETURNING {OWN}, l.at, l.position + l.count AS next, f.epoch, r.created_at AS wake, l.owner AS former,
-                l.wake_at AS due)
+                l.wake_at AS due, l.frame + 1 AS frame, l.chain)
         SELECT * FROM owned ORDER BY due, place"
     )
 }
 
-static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
+pub(crate) static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
 static CLAIM_DUE_UNLOCKED: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE_UNLOCKED]));
-static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, TAKEN_OVER]));
+pub(crate) static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, TAKEN_OVER]));
 static CLAIM_NAMED: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, NAMED]));
 
 /// Runs of a worker whose newest frame is a fence with one of these tokens: what claims got whose answers were lost.
 static OF_TOKENS: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {OWN}, l.at, l.position + l.count, l.epoch, r.created_at, former.worker, l.events
+        "SELECT {OWN}, l.at, l.position + l.count, l.epoch, r.created_at, former.worker, l.events, l.frame, l.chain
         FROM runs r CROSS JOIN LATERAL (SELECT j.* FROM journal j WHERE j.shard = r.shard AND j.run = r.id
             ORDER BY j.frame DESC LIMIT 1) l
         LEFT JOIN LATERAL (SELECT t.worker FROM lost t WHERE t.shard = r.shard AND t.run = r.id
@@ -118,26 +119,6 @@ SELECT 1 FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL (SELECT q.run FRO
     JOIN runs o ON o.shard = q.shard AND o.id = q.run
     WHERE q.code = k.code AND q.wake_at <= $2::int8 AND o.owner IS NULL AND o.status < 3 AND NOT o.parked
         AND o.code = k.code ORDER BY q.wake_at LIMIT 1) d LIMIT 1";
-
-/// Reads what a claim gave.
-fn leases(rows: &[Row]) -> Result<Vec<Lease>, OpError> {
-    let lease = |row: &Row| {
-        let former: Option<String> = get(row, COLUMNS)?;
-        Ok(Lease { run: record(row)?, taken_from: former.map(WorkerId::from) })
-    };
-    rows.iter().map(lease).collect()
-}
-
-/// What claims of `worker` with one of these tokens got, and their tokens.
-async fn of_tokens(
-    conn: &Connection,
-    worker: &WorkerId,
-    tokens: &[String],
-) -> Result<(Vec<Lease>, Vec<String>), OpError> {
-    let rows = conn.query(OF_TOKENS.as_str(), &[&worker.as_str(), &tokens]).await?;
-    let found = rows.iter().map(|row| get(row, COLUMNS + 1)).collect::<Result<_, _>>()?;
-    Ok((leases(&rows)?, found))
-}
 
 impl Database {
     /// Claims runs for a worker. Runs of an earlier claim of the worker whose answer was lost come first.
@@ -247,7 +228,7 @@ impl Database {
         let token = claim.token();
         let answer = ask!(self, Again::Harmless, |conn| {
                 if claim.was_tried() {
-                    let (found, _) = of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
+                    let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
                     if !found.is_empty() {
                         return Ok((found, None));
                     }
@@ -256,7 +237,7 @@ impl Database {
                 let params: Vec<Param<'_>> = [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
                 let rows = conn.query(sql, &params).await?;
                 let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
-                Ok((leases(&rows)?, due))
+                Ok((self.leases(&rows)?, due))
             })?;
         claim.answered();
         Ok(answer)
@@ -269,9 +250,33 @@ impl Database {
             return Ok(Vec::new());
         }
         let (leases, found) =
-            ask!(self, Again::Harmless, |conn| of_tokens(conn, worker, &tokens).await)?;
+            ask!(self, Again::Harmless, |conn| self.of_tokens(conn, worker, &tokens).await)?;
         self.claims.looked_for(&tokens, &found, self.late());
         Ok(leases)
+    }
+
+    /// What claims of `worker` with one of these tokens got, and their tokens.
+    async fn of_tokens(
+        &self,
+        conn: &Connection,
+        worker: &WorkerId,
+        tokens: &[String],
+    ) -> Result<(Vec<Lease>, Vec<String>), OpError> {
+        let rows = conn.query(OF_TOKENS.as_str(), &[&worker.as_str(), &tokens]).await?;
+        let found = rows.iter().map(|row| get(row, COLUMNS + 1)).collect::<Result<_, _>>()?;
+        Ok((self.leases(&rows)?, found))
+    }
+
+    /// Reads what a claim gave. The writer learns where the journals end.
+    fn leases(&self, rows: &[Row]) -> Result<Vec<Lease>, OpError> {
+        let lease = |row: &Row| {
+            let former: Option<String> = get(row, COLUMNS)?;
+            let run = record(row)?;
+            let head = Head { frame: get(row, COLUMNS + 2)?, chain: row::chain(get(row, COLUMNS + 3)?)? };
+            self.heads.set(&run.id, head);
+            Ok(Lease { run, taken_from: former.map(WorkerId::from) })
+        };
+        rows.iter().map(lease).collect()
     }
 
     /// How long after its connection broke a statement may still be carried out.

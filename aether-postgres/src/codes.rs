@@ -16,7 +16,8 @@ use crate::workers::GONE;
 const PUT: &str = "INSERT INTO definitions(code, workflow, version, definition, first_seen)
     VALUES ($1::text, $2::text, $3::int8, $4::text, $5::int8) ON CONFLICT DO NOTHING";
 
-const ALL: &str = "SELECT code, workflow, version, definition, first_seen FROM definitions ORDER BY first_seen, code";
+const ALL: &str =
+    "SELECT code, workflow, version, definition, first_seen FROM definitions ORDER BY first_seen, code";
 
 fn definition(row: &Row) -> Result<DefinitionRecord, OpError> {
     Ok(DefinitionRecord {

@@ -19,10 +19,12 @@ use crate::writer::Op;
 use crate::writer::batch::{Acquires, Creation};
 
 /// Whether a run has ended, as its journal says.
-const ENDED: &str = "SELECT final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
+const ENDED: &str =
+    "SELECT final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
 
 /// Locks a run that is as it was created, with nothing appended to it.
-const UNTOUCHED: &str = "SELECT 1 FROM runs r WHERE shard = $1::int2 AND id = $2::text AND NOT EXISTS (SELECT 1
+const UNTOUCHED: &str =
+    "SELECT 1 FROM runs r WHERE shard = $1::int2 AND id = $2::text AND NOT EXISTS (SELECT 1
     FROM journal j WHERE j.shard = r.shard AND j.run = r.id AND j.frame > 0) FOR UPDATE";
 
 /// All that a run has that was just created.

@@ -38,9 +38,14 @@ pub(crate) fn entry(row: &Row, run: &RunId) -> Result<LedgerEntry, OpError> {
 
 impl Database {
     /// See [`Store::entry`](aether_core::store::Store::entry).
-    pub(crate) async fn entry(&self, run: &RunId, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, StoreError> {
-        let sql =
-            format!("SELECT {ENTRY} FROM ledger WHERE shard = $1::int2 AND run = $2::text AND key = $3::text");
+    pub(crate) async fn entry(
+        &self,
+        run: &RunId,
+        key: &IdempotencyKey,
+    ) -> Result<Option<LedgerEntry>, StoreError> {
+        let sql = format!(
+            "SELECT {ENTRY} FROM ledger WHERE shard = $1::int2 AND run = $2::text AND key = $3::text"
+        );
         ask!(self, Again::Harmless, |conn| {
             let found = conn.query_opt(&sql, &[&shard(run.as_str()), &run.as_str(), &key.as_str()]).await?;
             found.map(|row| entry(&row, run)).transpose()
@@ -49,7 +54,8 @@ impl Database {
 
     /// See [`Store::entries`](aether_core::store::Store::entries).
     pub(crate) async fn entries(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError> {
-        let sql = format!("SELECT {ENTRY} FROM ledger WHERE shard = $1::int2 AND run = $2::text ORDER BY seq, key");
+        let sql =
+            format!("SELECT {ENTRY} FROM ledger WHERE shard = $1::int2 AND run = $2::text ORDER BY seq, key");
         ask!(self, Again::Harmless, |conn| {
             let rows = conn.query(&sql, &[&shard(run.as_str()), &run.as_str()]).await?;
             rows.iter().map(|row| entry(row, run)).collect()

@@ -51,3 +51,6 @@ pub use crate::options::PostgresOptions;
 pub use crate::store::PostgresStore;
 pub use crate::work::step::{Postgres, PostgresError, PostgresStep};
 pub use tokio_postgres;
+
+#[cfg(test)]
+mod tests;

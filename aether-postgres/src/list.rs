@@ -53,7 +53,9 @@ fn source(filter: &RunFilter) -> Source {
     let is_narrow = filter.parent.is_some() || filter.parked == Some(true) || by_code(filter);
     match filter {
         _ if !filter.labels.is_empty() => Source::Label,
-        _ if filter.parent.is_none() && filter.id_prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) => {
+        _ if filter.parent.is_none()
+            && filter.id_prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) =>
+        {
             Source::Prefix
         }
         _ if is_narrow => Source::Place { by_status: false },
@@ -79,14 +81,18 @@ impl Query {
             Some(rows) => format!("LIMIT {}", values.bind(rows, "int8")),
             None => String::new(),
         };
-        let columns = if source == Source::Label { "n.shard, n.run AS id, n.place" } else { "r.shard, r.id, r.place" };
+        let columns =
+            if source == Source::Label { "n.shard, n.run AS id, n.place" } else { "r.shard, r.id, r.place" };
         let place = if source == Source::Label { "n.place" } else { "r.place" };
         let found: Vec<_> = match source {
             // Found first, and sorted then: the planner would walk through all places to save the sorting.
             Source::Prefix | Source::Created => {
                 arms.iter().map(|arm| format!("(SELECT {columns} {arm} OFFSET 0)")).collect()
             }
-            _ => arms.iter().map(|arm| format!("(SELECT {columns} {arm} ORDER BY {place} DESC {page})")).collect(),
+            _ => arms
+                .iter()
+                .map(|arm| format!("(SELECT {columns} {arm} ORDER BY {place} DESC {page})"))
+                .collect(),
         };
         let sql = format!("SELECT * FROM ({}) f ORDER BY place DESC {page}", found.join(" UNION ALL "));
         Self { sql, values }

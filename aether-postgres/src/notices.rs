@@ -105,7 +105,14 @@ async fn oldest(database: &Database) -> Result<Vec<Notice>, StoreError> {
     ask!(database, Again::Harmless, |conn| {
         let rows = conn.query(OLDEST, &[&page]).await?;
         rows.iter()
-            .map(|row| Ok(Notice { shard: get(row, 0)?, child: get(row, 1)?, parent: get(row, 2)?, at: get(row, 3)? }))
+            .map(|row| {
+                Ok(Notice {
+                    shard: get(row, 0)?,
+                    child: get(row, 1)?,
+                    parent: get(row, 2)?,
+                    at: get(row, 3)?,
+                })
+            })
             .collect()
     })
 }

@@ -30,7 +30,8 @@ const ENDED: &str = "(SELECT f.shard, f.id FROM unnest($1::int2[], $2::int8[]) A
         ORDER BY f.place LIMIT $4) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
 
 /// The rows that hold store-wide keys.
-const HELD: &str = "FROM ledger WHERE shard = $1::int2 AND run = $2::text AND store_wide AND business_key IS NOT NULL";
+const HELD: &str =
+    "FROM ledger WHERE shard = $1::int2 AND run = $2::text AND store_wide AND business_key IS NOT NULL";
 
 /// Deletes the run of this place. Another one of the same id has another place.
 const DELETE: &str = "
@@ -114,7 +115,7 @@ impl Database {
         })
     }
 
-    async fn delete(&self, run: &RunId, place: i64) -> Result<Purged, StoreError> {
+    pub(crate) async fn delete(&self, run: &RunId, place: i64) -> Result<Purged, StoreError> {
         let tried = AtomicBool::new(false);
         let of = shard(run.as_str());
         ask!(self, Again::Harmless, |conn| {

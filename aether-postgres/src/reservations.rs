@@ -20,7 +20,8 @@ const RESERVE: &str = "INSERT INTO reservations(shard, business_key, run, key, e
     VALUES ($1::int2, $2::text, $3::text, $4::text, $5::int8, $6::int8) ON CONFLICT DO NOTHING";
 
 /// Replaces exactly the reservation of $7 to $10.
-const REPLACE: &str = "UPDATE reservations SET run = $3::text, key = $4::text, epoch = $5::int8, at = $6::int8
+const REPLACE: &str =
+    "UPDATE reservations SET run = $3::text, key = $4::text, epoch = $5::int8, at = $6::int8
     WHERE shard = $1::int2 AND business_key = $2::text AND sealed IS NULL
         AND run = $7::text AND key = $8::text AND epoch = $9::int8 AND at = $10::int8";
 

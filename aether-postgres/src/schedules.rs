@@ -18,7 +18,8 @@ use crate::runs::limit;
 const NEW: &str = "INSERT INTO schedules(name, workflow, revision, due_at, record)
     VALUES ($1::text, $2::text, $3::int8, $4::int8, $5::text) ON CONFLICT DO NOTHING";
 
-const REPLACE: &str = "UPDATE schedules SET workflow = $2::text, revision = $3::int8, due_at = $4::int8, record = $5::text
+const REPLACE: &str =
+    "UPDATE schedules SET workflow = $2::text, revision = $3::int8, due_at = $4::int8, record = $5::text
     WHERE name = $1::text AND revision = $6::int8";
 
 /// $1 now, $2 workflows, $3 and $4 the place behind which the page begins, $5 limit.
@@ -65,7 +66,8 @@ impl Database {
         after: Option<&str>,
         schedules: usize,
     ) -> Result<Vec<ScheduleRecord>, StoreError> {
-        let sql = "SELECT record FROM schedules WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2::int8";
+        let sql =
+            "SELECT record FROM schedules WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2::int8";
         ask!(self, Again::Harmless, |conn| {
             conn.query(sql, &[&after, &limit(schedules)]).await?.iter().map(schedule).collect()
         })
@@ -74,13 +76,17 @@ impl Database {
     /// See [`Store::schedule`](aether_core::store::Store::schedule).
     pub(crate) async fn schedule(&self, name: &str) -> Result<Option<ScheduleRecord>, StoreError> {
         ask!(self, Again::Harmless, |conn| {
-            let found = conn.query_opt("SELECT record FROM schedules WHERE name = $1::text", &[&name]).await?;
+            let found =
+                conn.query_opt("SELECT record FROM schedules WHERE name = $1::text", &[&name]).await?;
             found.as_ref().map(schedule).transpose()
         })
     }
 
     /// See [`Store::due_schedules`](aether_core::store::Store::due_schedules).
-    pub(crate) async fn due_schedules(&self, query: &DueSchedules) -> Result<Vec<ScheduleRecord>, StoreError> {
+    pub(crate) async fn due_schedules(
+        &self,
+        query: &DueSchedules,
+    ) -> Result<Vec<ScheduleRecord>, StoreError> {
         let (at, name) = match &query.after {
             Some((at, name)) => (Some(row::micros(*at)), Some(name.as_str())),
             None => (None, None),

@@ -285,13 +285,13 @@ async fn upgrade(conn: &Connection, store: &str, options: &PostgresOptions) -> R
         conn.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
     }
     conn.batch(
-        "CREATE TABLE IF NOT EXISTS schema_version(only int2 NOT NULL PRIMARY KEY, version int8 NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS schema_version(one int2 NOT NULL PRIMARY KEY, version int8 NOT NULL)",
     )
     .await?;
     conn.batch("INSERT INTO schema_version VALUES (1, 0) ON CONFLICT DO NOTHING").await?;
     let transaction = conn.begin().await?;
     // The lock that the others wait for; who gets it next finds the version that was written meanwhile.
-    let rows = transaction.query("SELECT version FROM schema_version WHERE only = 1 FOR UPDATE", &[]).await?;
+    let rows = transaction.query("SELECT version FROM schema_version WHERE one = 1 FOR UPDATE", &[]).await?;
     let found: i64 = rows.first().map_or(Ok(0), |row| row::get(row, 0))?;
     let supported = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
     if found > supported {
@@ -303,7 +303,7 @@ async fn upgrade(conn: &Connection, store: &str, options: &PostgresOptions) -> R
         let sql = if options.portable { without_storage(migration) } else { (*migration).to_owned() };
         transaction.batch(&sql).await?;
     }
-    transaction.execute("UPDATE schema_version SET version = $1::int8 WHERE only = 1", &[&supported]).await?;
+    transaction.execute("UPDATE schema_version SET version = $1::int8 WHERE one = 1", &[&supported]).await?;
     transaction.commit().await?;
     tracing::info!(store, from = found, to = supported, "the tables are up to date");
     Ok(())

@@ -23,7 +23,8 @@ SELECT 1 FROM r";
 const SNAPSHOT: &str = "SELECT position, state FROM snapshots WHERE shard = $1::int2 AND run = $2::text";
 
 /// Some at a time: one statement over all of them would hold its locks for long.
-const DELETE: &str = "DELETE FROM snapshots d USING (SELECT shard, run FROM snapshots ORDER BY shard, run LIMIT 1000) s
+const DELETE: &str =
+    "DELETE FROM snapshots d USING (SELECT shard, run FROM snapshots ORDER BY shard, run LIMIT 1000) s
     WHERE d.shard = s.shard AND d.run = s.run";
 
 /// Gives a row where the run is known.

@@ -11,9 +11,10 @@ use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability, EndedRuns,
-    ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter, RunRecord,
-    ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
+    EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter,
+    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WaitFilter,
+    WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -291,9 +292,9 @@ impl Store for PostgresStore {
         wanted: Reservation,
         replaces: Option<Reservation>,
     ) -> BoxFuture<'_, Result<Reservation, StoreError>> {
-        Box::pin(async move {
-            self.shared.of(&wanted.business_key).reserve(&wanted, replaces.as_ref()).await
-        })
+        Box::pin(
+            async move { self.shared.of(&wanted.business_key).reserve(&wanted, replaces.as_ref()).await },
+        )
     }
 
     fn reservation(&self, business_key: &str) -> BoxFuture<'_, Result<Option<Reservation>, StoreError>> {

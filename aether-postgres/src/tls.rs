@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn a_missing_certificate_file_is_named() {
         let (_, tls) = split("host=a sslmode=verify-full sslrootcert=/nowhere/ca.pem").unwrap();
-        assert!(tls.connector().unwrap_err().contains("/nowhere/ca.pem"));
+        assert!(tls.connector().err().unwrap().contains("/nowhere/ca.pem"));
         assert!(split("host=a sslmode=require").unwrap().1.connector().is_ok());
     }
 }

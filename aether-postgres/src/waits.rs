@@ -15,7 +15,8 @@ use crate::runs::limit;
 use crate::shard::shard;
 
 /// In the order [`listed`] reads them.
-const COLUMNS: &str = "w.place, w.run, r.workflow, r.parked, w.command, w.kind, w.name, w.since, w.until, w.site, w.detail";
+const COLUMNS: &str =
+    "w.place, w.run, r.workflow, r.parked, w.command, w.kind, w.name, w.since, w.until, w.site, w.detail";
 
 /// $1 kinds, $2 place, $3 name, $4 workflow, $5 limit.
 const OF_KINDS: &str = "unnest($1::text[]) AS k(kind) CROSS JOIN LATERAL (SELECT o.* FROM waits o

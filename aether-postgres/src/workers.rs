@@ -22,7 +22,8 @@ const PRESENCE: Duration = Duration::from_secs(15);
 
 /// A worker that was not seen for so long, and for four of its leases, counts as gone: what it can advance does not count
 /// any more.
-pub(crate) const GONE: &str = "greatest(interval '60 seconds', coalesce(w.lease, 0) * interval '4 microseconds')";
+pub(crate) const GONE: &str =
+    "greatest(interval '60 seconds', coalesce(w.lease, 0) * interval '4 microseconds')";
 
 const REGISTER: &str = "
 WITH new AS (INSERT INTO workers(id, renewals, lease) VALUES ($1::text, 0, $2::int8) ON CONFLICT DO NOTHING RETURNING id),
@@ -135,7 +136,9 @@ impl Database {
                 workers.push(WorkerRecord {
                     id: row::worker_id(get(&found, 0)?),
                     renewals: row::nat(get::<Option<i64>>(&found, 1)?.unwrap_or(0), "renewals")?,
-                    lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
+                    lease: lease
+                        .map(|lease| row::nat(lease, "lease").map(Duration::from_micros))
+                        .transpose()?,
                 });
             }
             Ok(workers)

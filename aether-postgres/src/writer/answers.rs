@@ -157,8 +157,12 @@ impl Writer {
         let (shard, run) = (group.shard, group.run.as_str());
         let append = &item.append;
         let own = append.acquire.as_ref().map(|acquire| &acquire.entry.key);
-        let keys: Vec<&str> =
-            append.ledger.iter().filter(|update| own != Some(&update.key)).map(|update| update.key.as_str()).collect();
+        let keys: Vec<&str> = append
+            .ledger
+            .iter()
+            .filter(|update| own != Some(&update.key))
+            .map(|update| update.key.as_str())
+            .collect();
         if !keys.is_empty()
             && let Some(found) = self.conn.query_opt(sql::MISSING, &[&shard, &run, &keys]).await?
         {
@@ -175,7 +179,8 @@ impl Writer {
             }
         }
         let store = self.database.name.to_string();
-        let reason = format!("an append of run `{}` was refused {REFUSALS} times and nobody says why", group.run);
+        let reason =
+            format!("an append of run `{}` was refused {REFUSALS} times and nobody says why", group.run);
         Ok((item.refusals >= REFUSALS).then(|| StoreError::Unavailable { store, reason }.into()))
     }
 

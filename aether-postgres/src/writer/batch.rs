@@ -106,7 +106,10 @@ impl Item {
     /// Whether it must be the last of its group: what it changes of the run is changed once in a statement.
     fn ends_group(&self) -> bool {
         let append = &self.append;
-        append.status.is_some() || append.code.is_some() || append.unless_asked_to_end || append.renews.is_some()
+        append.status.is_some()
+            || append.code.is_some()
+            || append.unless_asked_to_end
+            || append.renews.is_some()
     }
 
     /// Whether it opens a wait that `other` closes, which must be listed in another place.
@@ -138,8 +141,13 @@ impl Group {
 
     /// Whether `item` may be written by the same statement.
     pub(crate) fn takes(&self, item: &Item) -> bool {
+        let follows = |last: &Item| {
+            let next = last.append.expected.saturating_add(u64::from(last.append.frame.count));
+            (last.append.epoch, next) == (item.append.epoch, item.append.expected)
+        };
         // A new generation is written alone.
         item.append.renews.is_none()
+            && self.items.last().is_none_or(follows)
             && self.items.iter().all(|earlier| !earlier.ends_group() && !item.reopens(earlier))
     }
 }
@@ -602,7 +610,9 @@ impl<'a> Arrays<'a> {
         let status = row::ledger_number(update.status);
         let finished = (update.status != LedgerStatus::Started).then(|| row::micros(append.at));
         let freed = update.status == LedgerStatus::Failed;
-        let place = |keys: &[&str], from: usize| keys.iter().skip(from).position(|known| *known == key).map(|at| from + at);
+        let place = |keys: &[&str], from: usize| {
+            keys.iter().skip(from).position(|known| *known == key).map(|at| from + at)
+        };
         if let Some(at) = place(&self.acquires.key, acquired) {
             let rows = &mut self.acquires;
             (rows.status[at], rows.result[at], rows.error[at]) = (status, result, error);
@@ -675,7 +685,14 @@ impl<'a> Arrays<'a> {
         );
     }
 
-    fn wait(&mut self, no: i64, group: &'a Group, command: &'a str, change: &'a WaitChange, clock: &PlaceClock) {
+    fn wait(
+        &mut self,
+        no: i64,
+        group: &'a Group,
+        command: &'a str,
+        change: &'a WaitChange,
+        clock: &PlaceClock,
+    ) {
         let (shard, run) = (group.shard, group.run.as_str());
         let WaitChange::Opened(wait) = change else { return self.closes.push(no, shard, run, command) };
         self.opens.push(
@@ -718,11 +735,11 @@ impl<'a> Arrays<'a> {
         if parts.settles {
             self.settles.params(&mut params);
         }
-        if parts.changes {
-            self.changes.params(&mut params);
-        }
         if parts.consumes {
             self.consumes.params(&mut params);
+        }
+        if parts.changes {
+            self.changes.params(&mut params);
         }
         if parts.opens {
             self.opens.params(&mut params);

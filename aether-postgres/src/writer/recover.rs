@@ -86,7 +86,8 @@ impl Writer {
 
     /// The store closes while nothing can be written: everything is answered.
     fn abandon(&mut self, batch: &mut Batch, work: &mut Vec<Batch>) {
-        let error = self.stuck.as_ref().map_or_else(|| gone(&self.database.name), |stuck| stuck.error.clone());
+        let error =
+            self.stuck.as_ref().map_or_else(|| gone(&self.database.name), |stuck| stuck.error.clone());
         tracing::error!(%error, "the store closes with writes that could not be made");
         fail(std::mem::take(batch), &error);
         work.drain(..).for_each(|batch| fail(batch, &error));
@@ -112,7 +113,8 @@ impl Writer {
     }
 
     async fn recover_runs(&self, batch: &mut Batch) -> Result<(), OpError> {
-        let (mut numbers, mut shards, mut runs, mut places) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut numbers, mut shards, mut runs, mut places) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (number, creation) in (0_i64..).zip(&batch.creations) {
             for place in &creation.lost {
                 let run = creation.new.id.as_str();
@@ -166,10 +168,7 @@ impl Writer {
     }
 
     /// The appends that are in their journals, each with where the journal ends behind it.
-    pub(crate) async fn find<'g>(
-        &self,
-        groups: impl Iterator<Item = &'g Group>,
-    ) -> Result<Found, OpError> {
+    pub(crate) async fn find<'g>(&self, groups: impl Iterator<Item = &'g Group>) -> Result<Found, OpError> {
         let items: Vec<(&Group, &Item, i64)> = groups
             .flat_map(|group| group.items.iter().map(move |item| (group, item)))
             .flat_map(|(group, item)| item.lost.iter().map(move |frame| (group, item, *frame)))
@@ -200,7 +199,8 @@ type Found = HashMap<(aether_core::id::RunId, u64, Vec<i64>), Head>;
 
 /// Whether a row of [`sql::FIND`] is this append.
 fn same(row: &Row, item: &Item) -> Result<Option<Head>, OpError> {
-    let (frame, epoch, position, at): (i64, i64, i64, i64) = (get(row, 1)?, get(row, 2)?, get(row, 3)?, get(row, 4)?);
+    let (frame, epoch, position, at): (i64, i64, i64, i64) =
+        (get(row, 1)?, get(row, 2)?, get(row, 3)?, get(row, 4)?);
     let (events, hash): (&str, &[u8]) = (get(row, 5)?, get(row, 6)?);
     let append = &item.append;
     let same = epoch == row::int(append.epoch)

@@ -8,7 +8,9 @@
 //! the planner's guess of the arrays' length is. All parts see the rows as they were before the statement: a row inserted
 //! here cannot be changed here.
 
-use crate::writer::batch::{Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Labels, Opens, Settles};
+use crate::writer::batch::{
+    Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Labels, Opens, Settles,
+};
 
 /// What the appends of a batch ask for beside their frames. Most batches ask for little, and their statement is short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -84,15 +86,16 @@ pub(crate) fn append(parts: Parts) -> String {
     if parts.settles {
         settle(&mut next, &mut looks, &mut conditions, &mut writes);
     }
-    if parts.changes {
-        change(&mut next, &mut looks, &mut conditions, &mut writes);
-    }
     if parts.consumes {
+        looks +=
+            &format!(", c AS MATERIALIZED (SELECT * FROM {})", arrays("c", Consumes::COLUMNS, &mut next));
         writes += &format!(
-            ", consumed AS (UPDATE inbox i SET consumed = c.position, payload = '' FROM {}
-                WHERE i.shard = c.shard AND i.run = c.run AND i.seq = c.seq AND i.consumed IS NULL AND {OK})",
-            arrays("c", Consumes::COLUMNS, &mut next)
+            ", consumed AS (UPDATE inbox i SET consumed = c.position, payload = '' FROM c
+                WHERE i.shard = c.shard AND i.run = c.run AND i.seq = c.seq AND i.consumed IS NULL AND {OK})"
         );
+    }
+    if parts.changes {
+        change(parts, &mut next, &mut looks, &mut conditions, &mut writes);
     }
     if parts.opens {
         writes += &format!(
@@ -168,8 +171,17 @@ fn settle(next: &mut usize, looks: &mut String, conditions: &mut String, writes:
 ///
 /// A request to end the run also changes its row, which is locked here: of a request that is being committed, the new row
 /// names a message that the statement does not see yet. A message that is being committed has locked the row in `due`, or
-/// is about to insert it: a suspension waits for the one and does not touch the other.
-fn change(next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
+/// is about to insert it: a suspension waits for the one, finds a number there that it does not know, and leaves the row;
+/// it does not touch the other.
+fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
+    // Of the messages, those count that neither this statement nor an earlier one consumes.
+    let unread = match parts.consumes {
+        true => {
+            "i.shard = h.shard AND i.run = h.run AND i.consumed IS NULL AND i.seq > h.seen
+                AND ((h.no, i.seq) IN (SELECT no, seq FROM c)) IS NOT TRUE"
+        }
+        false => "i.shard = h.shard AND i.run = h.run AND i.consumed IS NULL AND i.seq > h.seen",
+    };
     *looks += &format!(
         ", h AS MATERIALIZED (SELECT * FROM {}),
         locked AS MATERIALIZED (SELECT h.no, h.shard, h.run, r.ending FROM h
@@ -187,25 +199,27 @@ fn change(next: &mut usize, looks: &mut String, conditions: &mut String, writes:
                 owner = CASE WHEN h.release THEN NULL ELSE r.owner END, code = coalesce(h.code, r.code),
                 parked = coalesce(h.parked, r.parked)
             FROM h WHERE r.shard = h.shard AND r.id = h.run AND {OK}),
-        sleeps AS MATERIALIZED (SELECT h.shard, h.run, h.due, h.wake_at, h.seen, h.at, h.code,
-                h.due = {WAITS} AND EXISTS (SELECT 1 FROM inbox i WHERE i.shard = h.shard AND i.run = h.run
-                    AND i.consumed IS NULL AND i.seq > h.seen) AS unread
+        sleeps AS MATERIALIZED (SELECT h.shard, h.run, h.due, h.wake_at, h.at, h.code,
+                h.due = {WAITS} AND EXISTS (SELECT 1 FROM inbox i WHERE {unread}) AS unread,
+                CASE WHEN h.due = {WAITS} THEN greatest(h.seen, (SELECT max(i.seq) FROM inbox i
+                    WHERE i.shard = h.shard AND i.run = h.run)) ELSE 0 END AS known
             FROM h WHERE h.due > 0 AND {OK}),
         undue AS (DELETE FROM due d USING sleeps z WHERE d.shard = z.shard AND d.run = z.run
             AND (z.due = {ENDS} OR (z.due = {WAITS} AND z.wake_at IS NULL AND NOT z.unread
-                AND d.seq <= z.seen AND NOT d.notified))),
+                AND d.seq <= z.known AND NOT d.notified))),
         wakes AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
             SELECT z.shard, z.run, CASE WHEN z.unread THEN least(z.wake_at, z.at)
-                ELSE coalesce(z.wake_at, r.created_at) END, coalesce(z.code, r.code), z.seen, false
+                ELSE coalesce(z.wake_at, r.created_at) END, coalesce(z.code, r.code), z.known, false
             FROM sleeps z JOIN runs r ON r.shard = z.shard AND r.id = z.run
             WHERE z.due = {RUNS} OR (z.due = {WAITS} AND (z.wake_at IS NOT NULL OR z.unread))
             ON CONFLICT (shard, run) DO UPDATE SET wake_at = CASE WHEN due.notified OR due.seq > EXCLUDED.seq
                     THEN least(due.wake_at, EXCLUDED.wake_at) ELSE EXCLUDED.wake_at END,
                 seq = greatest(due.seq, EXCLUDED.seq), notified = false, code = EXCLUDED.code),
         recoded AS (UPDATE due d SET code = h.code FROM h WHERE d.shard = h.shard AND d.run = h.run
-            AND h.code IS NOT NULL AND {OK} AND (h.due = 0 OR (h.due = {WAITS} AND h.wake_at IS NULL
-                AND (d.seq > h.seen OR d.notified) AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.shard = h.shard
-                    AND i.run = h.run AND i.consumed IS NULL AND i.seq > h.seen)))),
+            AND h.code IS NOT NULL AND h.due = 0 AND {OK}),
+        recoded_asleep AS (UPDATE due d SET code = z.code FROM sleeps z WHERE d.shard = z.shard AND d.run = z.run
+            AND z.code IS NOT NULL AND z.due = {WAITS} AND z.wake_at IS NULL AND NOT z.unread
+            AND (d.seq > z.known OR d.notified)),
         told AS (INSERT INTO notices(shard, child, parent, at) SELECT shard, run, parent, at FROM h
             WHERE parent IS NOT NULL AND {OK} ON CONFLICT (shard, child) DO UPDATE SET at = EXCLUDED.at),
         forgotten AS (DELETE FROM progress q USING h WHERE q.shard = h.shard AND q.run = h.run

@@ -177,6 +177,13 @@ fn note(batch: &mut Batch, heads: &[Head]) {
 
 /// The last try is decided: what was noted for it goes.
 fn forget(batch: &mut Batch) {
-    batch.creations.iter_mut().for_each(|creation| drop(creation.lost.pop()));
-    batch.groups.values_mut().flat_map(|group| &mut group.items).for_each(|item| drop(item.lost.pop()));
+    batch
+        .creations
+        .iter_mut()
+        .for_each(|creation| creation.lost.truncate(creation.lost.len().saturating_sub(1)));
+    batch
+        .groups
+        .values_mut()
+        .flat_map(|group| &mut group.items)
+        .for_each(|item| item.lost.truncate(item.lost.len().saturating_sub(1)));
 }

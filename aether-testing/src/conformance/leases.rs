@@ -213,7 +213,7 @@ pub async fn an_ended_run_is_let_go(store: &Arc<dyn Store>) {
 /// After a takeover the old worker's appends are refused, and the new worker's follow those that were accepted.
 pub async fn a_taken_over_worker_is_fenced(store: &Arc<dyn Store>) {
     let mut old = Hand::create(store, "a").await;
-    old.silent(|_| {});
+    old.append(|_| {}).await.unwrap();
     let lease = &store.claim(takeover("w", 60, "first", 0)).await.unwrap()[0];
     assert_eq!((lease.run.next, lease.run.epoch), (2, 2));
     let refused = old.append(|_| {}).await.unwrap_err();

@@ -1,0 +1,59 @@
+//! Messages beside messages, and beside the end of their run.
+
+use aether_core::contract::Status;
+use aether_core::store::Sent;
+use futures_util::future::join_all;
+
+use super::{Table, message, run_id};
+
+#[tokio::test]
+async fn a_request_to_end_waits_for_the_end_and_learns_of_it() {
+    let table = Table::lay().await;
+    table.run("run", Some("first"), 0).await;
+    for (end, expected) in [("ROLLBACK", Sent::Delivered), ("COMMIT", Sent::RunEnded(Status::Completed))] {
+        let ending = table.begin().await;
+        ending.batch_execute("UPDATE runs SET status = 3, owner = NULL WHERE id = 'run'").await.unwrap();
+        let sent = {
+            let database = table.database.clone();
+            let request = message(end, "cancel");
+            tokio::spawn(async move { database.send(&run_id("run"), &request).await.unwrap() })
+        };
+        table.until_blocked(1).await;
+        ending.batch_execute(end).await.unwrap();
+        assert_eq!(sent.await.unwrap(), expected, "{end}");
+    }
+    let inbox = table.database.inbox(&run_id("run"), 0).await.unwrap();
+    assert_eq!(inbox.iter().map(|message| message.id.as_str()).collect::<Vec<_>>(), ["ROLLBACK"]);
+    assert_eq!(table.number("SELECT ending FROM runs WHERE id = 'run'").await, 1);
+}
+
+#[tokio::test]
+async fn messages_of_many_processes_to_one_run_get_numbers_of_their_own() {
+    let table = Table::lay().await;
+    table.run("run", Some("first"), 0).await;
+    let others = [table.another().await, table.another().await];
+    let sends = (0..60).map(|n| {
+        let database = if n % 3 == 0 { &table.database } else { &others[n % 2] };
+        // Each id is sent twice.
+        let message = message(&format!("m{}", n / 2), "signal:x");
+        async move { database.send(&run_id("run"), &message).await.unwrap() }
+    });
+    let answers = join_all(sends).await;
+    assert_eq!(answers.iter().filter(|sent| **sent == Sent::Delivered).count(), 30);
+    assert_eq!(answers.iter().filter(|sent| **sent == Sent::Duplicate).count(), 30);
+    let inbox = table.database.inbox(&run_id("run"), 0).await.unwrap();
+    assert_eq!(inbox.iter().map(|message| message.seq).collect::<Vec<_>>(), (1..=30).collect::<Vec<_>>());
+    assert_eq!(table.number("SELECT seq FROM due WHERE run = 'run'").await, 30);
+}
+
+#[tokio::test]
+async fn a_number_is_not_used_again_after_its_message_was_consumed() {
+    let table = Table::lay().await;
+    table.run("run", Some("first"), 0).await;
+    table.database.send(&run_id("run"), &message("a", "signal:x")).await.unwrap();
+    table.client.batch_execute("UPDATE inbox SET consumed = 1, payload = ''").await.unwrap();
+    table.database.send(&run_id("run"), &message("b", "signal:x")).await.unwrap();
+    let inbox = table.database.inbox(&run_id("run"), 0).await.unwrap();
+    assert_eq!(inbox.iter().map(|message| message.seq).collect::<Vec<_>>(), [2]);
+    assert_eq!(table.database.send(&run_id("run"), &message("a", "signal:x")).await.unwrap(), Sent::Duplicate);
+}

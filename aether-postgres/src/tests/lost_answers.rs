@@ -1,0 +1,167 @@
+//! Requests that were carried out and whose answers never came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::payload::Payload;
+use aether_core::store::{CatchUp, Overlap, Purged, ScheduleRecord, ScheduleSpec, Sent};
+use aether_core::store::ledger::Reservation;
+use aether_pg_tests::Cluster;
+
+use super::proxy::Proxy;
+use super::{LEASE, Table, at, message, names, options, request, run_id, takeover, worker};
+use crate::database::Database;
+
+/// A table, and a process that reaches it through a proxy.
+async fn apart(patience: Duration) -> (Table, Proxy, Arc<Database>) {
+    let table = Table::lay().await;
+    let proxy = Proxy::before(Cluster::shared().port()).await;
+    let name = table.url.rsplit('/').next().unwrap();
+    let far = Database::open(&proxy.url(name), options().patience(patience).connections(1)).await.unwrap();
+    (table, proxy, far)
+}
+
+const PATIENT: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn a_claim_finds_what_it_got() {
+    let (table, proxy, far) = apart(PATIENT).await;
+    table.database.register(&worker("first"), LEASE, &[]).await.unwrap();
+    table.run("free", None, 1).await;
+    table.run("held", Some("first"), 0).await;
+    // The worker says that it is there; what follows is the claim.
+    far.claim(&request("w", 0)).await.unwrap();
+    proxy.lose(1);
+    let leases = far.claim(&request("w", 5)).await.unwrap();
+    assert_eq!((names(&leases), leases[0].run.epoch, proxy.left()), (vec!["free"], 1, 0));
+    proxy.lose(1);
+    let leases = far.claim(&takeover("w", 5, "first", 0)).await.unwrap();
+    assert_eq!((names(&leases), leases[0].run.epoch, proxy.left()), (vec!["held"], 2, 0));
+    assert_eq!(leases[0].taken_from, Some(worker("first")));
+    assert_eq!(names(&far.claim(&request("w", 5)).await.unwrap()), [""; 0], "each is in one answer");
+    assert_eq!(table.number("SELECT count(*) FROM journal WHERE count = 0").await, 2, "and was claimed once");
+}
+
+#[tokio::test]
+async fn the_next_claim_finds_what_a_failed_one_got() {
+    let (table, proxy, far) = apart(Duration::ZERO).await;
+    table.run("run", None, 1).await;
+    far.claim(&request("w", 0)).await.unwrap();
+    proxy.lose(1);
+    far.claim(&request("w", 5)).await.unwrap_err();
+    assert_eq!(table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await, 1, "it holds a run unknowingly");
+    assert_eq!(names(&far.claim(&request("v", 5)).await.unwrap()), [""; 0], "which is no other worker's");
+    let leases = far.claim(&request("w", 5)).await.unwrap();
+    assert_eq!((names(&leases), leases[0].run.epoch), (vec!["run"], 1));
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(names(&far.claim(&request("w", 5)).await.unwrap()), [""; 0]);
+}
+
+#[tokio::test]
+async fn the_next_claim_finds_what_one_got_that_was_given_up() {
+    let table = Table::lay().await;
+    table.run("run", None, 1).await;
+    table.database.claim(&request("w", 0)).await.unwrap();
+    let blocker = table.begin().await;
+    blocker.batch_execute("SELECT FROM runs WHERE id = 'run' FOR UPDATE").await.unwrap();
+    let claim = request("w", 5);
+    tokio::select! {
+        _ = table.database.claim(&claim) => panic!("the run is locked"),
+        () = table.until_blocked(1) => {}
+    }
+    blocker.batch_execute("COMMIT").await.unwrap();
+    let owned = "SELECT count(*) FROM runs WHERE owner = 'w'";
+    while table.number(owned).await == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(names(&table.database.claim(&request("w", 5)).await.unwrap()), ["run"]);
+}
+
+#[tokio::test]
+async fn a_message_is_delivered_once_and_its_sender_told_so() {
+    let (table, proxy, far) = apart(PATIENT).await;
+    table.run("run", Some("first"), 0).await;
+    for (id, topic) in [("m", "signal:x"), ("c", "cancel")] {
+        proxy.lose(1);
+        let sent = far.send(&run_id("run"), &message(id, topic)).await.unwrap();
+        assert_eq!((sent, proxy.left()), (Sent::Delivered, 0), "{id}");
+        let again = far.send(&run_id("run"), &message(id, topic)).await.unwrap();
+        assert_eq!(again, Sent::Duplicate, "{id}");
+    }
+    proxy.lose(1);
+    let other = far.send(&run_id("run"), &message("m", "signal:y")).await.unwrap();
+    assert_eq!((other, proxy.left()), (Sent::Duplicate, 0), "another message of that id");
+    assert_eq!(table.database.inbox(&run_id("run"), 0).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_release_is_made_once() {
+    let (table, proxy, far) = apart(PATIENT).await;
+    table.run("run", Some("first"), 0).await;
+    proxy.lose(1);
+    far.release(&run_id("run"), 1, at(30)).await.unwrap();
+    assert_eq!(proxy.left(), 0);
+    let record = table.database.run_record(&run_id("run")).await.unwrap().unwrap();
+    assert_eq!((record.owner, record.wake_at, record.epoch), (None, Some(at(30)), 1));
+}
+
+#[tokio::test]
+async fn a_purge_says_that_it_deleted() {
+    let (table, proxy, far) = apart(PATIENT).await;
+    table.run("run", Some("first"), 0).await;
+    let end = "UPDATE runs SET status = 3, owner = NULL, ended_at = 1; UPDATE journal SET final = true";
+    table.client.batch_execute(end).await.unwrap();
+    let place = table.number("SELECT place FROM runs").await;
+    proxy.lose(1);
+    assert_eq!(far.delete(&run_id("run"), place).await, Ok(Purged::Deleted));
+    assert_eq!((proxy.left(), table.number("SELECT count(*) FROM journal").await), (0, 0));
+    assert_eq!(far.delete(&run_id("run"), place).await, Ok(Purged::Unknown));
+}
+
+#[tokio::test]
+async fn a_schedule_and_a_reservation_are_found_by_their_writers() {
+    let (_table, proxy, far) = apart(PATIENT).await;
+    let spec = ScheduleSpec {
+        workflow: "flow".into(),
+        module: "shop".into(),
+        version: 0,
+        input: Payload::null(),
+        labels: Default::default(),
+        cron: "0 3 * * *".into(),
+        zone: "UTC".into(),
+        overlap: Overlap::Skip,
+        catch_up: CatchUp::None,
+    };
+    let record = |revision, paused| ScheduleRecord {
+        name: "nightly".into(),
+        spec: spec.clone(),
+        paused,
+        next: at(1),
+        starting: Vec::new(),
+        last: None,
+        recent: Vec::new(),
+        created_at: at(0),
+        revision,
+    };
+    for replaces in [0, 1] {
+        proxy.lose(1);
+        let put = far.put_schedule(&record(replaces + 1, false), replaces).await;
+        assert_eq!((put, proxy.left()), (Ok(true), 0));
+        assert_eq!(far.put_schedule(&record(replaces + 1, true), replaces).await, Ok(false));
+    }
+    let wanted = Reservation {
+        business_key: "store\tinvoice-7".into(),
+        run: run_id("run"),
+        key: aether_core::id::IdempotencyKey::from("key".to_owned()),
+        epoch: 1,
+        at: at(0),
+        sealed: None,
+    };
+    proxy.lose(1);
+    assert_eq!(far.reserve(&wanted, None).await, Ok(wanted.clone()));
+    assert_eq!(proxy.left(), 0);
+    let next = Reservation { epoch: 2, ..wanted.clone() };
+    proxy.lose(2);
+    assert_eq!(far.reserve(&next, Some(&wanted)).await, Ok(next.clone()));
+    assert_eq!(far.reserve(&wanted, Some(&wanted)).await, Ok(next));
+}

@@ -1,0 +1,81 @@
+//! A server in between that loses answers: it lets a request through, waits for the reply, and breaks the connection.
+//!
+//! Promise: a request whose reply was lost was carried out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The proxy's address, and how many replies it will still lose.
+pub(super) struct Proxy {
+    port: u16,
+    losing: Arc<AtomicI64>,
+}
+
+impl Proxy {
+    /// Stands between its clients and the server at `port`.
+    pub(super) async fn before(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let own = listener.local_addr().unwrap().port();
+        let losing = Arc::new(AtomicI64::new(0));
+        let shared = losing.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                tokio::spawn(pipe(client, server, shared.clone()));
+            }
+        });
+        Self { port: own, losing }
+    }
+
+    /// The URL of a database through this proxy.
+    pub(super) fn url(&self, database: &str) -> String {
+        format!("postgres://aether@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Loses the replies to the next so many requests of connections that are there by then.
+    pub(super) fn lose(&self, replies: i64) {
+        self.losing.store(replies, Ordering::SeqCst);
+    }
+
+    /// How many it will still lose.
+    pub(super) fn left(&self) -> i64 {
+        self.losing.load(Ordering::SeqCst)
+    }
+}
+
+/// The end of a reply to a statement that was carried out: `ReadyForQuery`, outside of a transaction.
+const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
+
+async fn pipe(client: TcpStream, server: TcpStream, losing: Arc<AtomicI64>) {
+    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+        (client.into_split(), server.into_split());
+    let up = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+        let reply = &buffer[..read];
+        // A reply with a command's tag: what parses and describes a statement changes nothing, and is let through.
+        let is_done = reply.windows(READY.len()).any(|end| end == READY) && has_command_tag(reply);
+        if is_done && losing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n > 0).then_some(n - 1)).is_ok() {
+            break;
+        }
+        if to_client.write_all(reply).await.is_err() {
+            break;
+        }
+    }
+    up.abort();
+}
+
+/// Whether messages of the server say that a statement is complete.
+fn has_command_tag(mut messages: &[u8]) -> bool {
+    while let [kind, a, b, c, d, rest @ ..] = messages {
+        if *kind == b'C' {
+            return true;
+        }
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        messages = rest.get(length.saturating_sub(4)..).unwrap_or_default();
+    }
+    false
+}

@@ -1,0 +1,53 @@
+//! Workers that register at the same time, and those that never come back.
+
+use futures_util::future::join_all;
+
+use super::{LEASE, Table, code, request, worker};
+
+#[tokio::test]
+async fn a_name_is_given_to_one_of_many() {
+    let table = Table::lay().await;
+    let another = table.another().await;
+    let codes = [code("flow"), code("flow"), code("other")];
+    let tries = (0..8).map(|n| {
+        let database = if n % 2 == 0 { &table.database } else { &another };
+        let codes = &codes;
+        async move { database.register(&worker("w"), LEASE, codes).await.unwrap() }
+    });
+    let answers = join_all(tries).await;
+    assert_eq!(answers.iter().filter(|new| **new).count(), 1);
+    assert_eq!(table.number("SELECT count(*) FROM worker_codes").await, 2);
+}
+
+#[tokio::test]
+async fn codes_of_a_worker_count_while_it_is_there() {
+    let table = Table::lay().await;
+    table.database.register(&worker("w"), LEASE, &[code("flow")]).await.unwrap();
+    let elsewhere = async || table.database.codes_elsewhere(&worker("me")).await.unwrap();
+    assert_eq!(elsewhere().await, [code("flow")]);
+    let silent = "UPDATE workers SET seen_at = clock_timestamp() - interval '200 seconds'";
+    table.client.batch_execute(silent).await.unwrap();
+    assert_eq!(elsewhere().await, [code("flow")], "its lease is a minute: it may be back");
+    let gone = "UPDATE workers SET seen_at = clock_timestamp() - interval '250 seconds'";
+    table.client.batch_execute(gone).await.unwrap();
+    assert_eq!(elsewhere().await, []);
+    // It was only paused: whatever it asks for says that it is there.
+    table.database.claim(&request("w", 1)).await.unwrap();
+    assert_eq!(elsewhere().await, [code("flow")]);
+}
+
+#[tokio::test]
+async fn a_worker_that_never_came_back_is_forgotten_once_it_holds_nothing() {
+    let table = Table::lay().await;
+    for name in ["holds", "holds nothing"] {
+        table.database.register(&worker(name), LEASE, &[code("flow")]).await.unwrap();
+    }
+    table.run("run", Some("holds"), 0).await;
+    let lost = "INSERT INTO lost VALUES ('holds nothing', 1, 'other', 1), ('holds', 1, 'other', 1);
+        UPDATE workers SET seen_at = clock_timestamp() - interval '2 days'";
+    table.client.batch_execute(lost).await.unwrap();
+    table.database.register(&worker("new"), LEASE, &[]).await.unwrap();
+    assert_eq!(table.number("SELECT count(*) FROM workers").await, 2);
+    assert_eq!(table.number("SELECT count(*) FROM lost").await, 1);
+    assert_eq!(table.number("SELECT count(*) FROM worker_codes").await, 1);
+}
