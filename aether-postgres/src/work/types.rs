@@ -74,8 +74,9 @@ mod tests {
     #[test]
     fn a_type_follows_from_the_value() {
         let (text, bytes, none) = (String::from("a"), vec![1_u8], None::<i64>);
+        let (numbers, texts) = (vec![1_i64], vec!["a"]);
         let params: Vec<Param<'_>> =
-            vec![&1_i64, &1_i32, &"a", &text, &true, &1.5_f64, &bytes, &none, &vec![1_i64], &vec!["a"]];
+            vec![&1_i64, &1_i32, &"a", &text, &true, &1.5_f64, &bytes, &none, &numbers, &texts];
         let kinds: Vec<_> = typed(&params).unwrap().into_iter().map(|(_, kind)| kind).collect();
         let expected = [
             Type::INT8,

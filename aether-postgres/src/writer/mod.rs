@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use aether_core::id::RunId;
 use aether_core::journal::ChainHash;
-use aether_core::store::{Append, AppendError, StoreError};
+use aether_core::store::{AppendError, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
