@@ -11,6 +11,7 @@ use tokio_postgres::Client;
 use crate::connection::Connection;
 use crate::database::Database;
 use crate::error::{Failure, failure, said};
+use crate::work::connection::users_path;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -28,6 +29,8 @@ impl Database {
         let lock = self.connect().await.map_err(store)?;
         self.lock_preparing(&lock).await?;
         let client = self.connect_bare().await.map_err(store)?;
+        let path = users_path(&self.options.schema, false);
+        client.batch_execute(&path).await.map_err(|error| self.told(&error))?;
         let done = tokio::task::spawn_blocking(move || prepare(client)).await;
         let client = done.map_err(|error| match error.try_into_panic() {
             Ok(panic) => format!("it panicked: {}", panic_text(&*panic)),

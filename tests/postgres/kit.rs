@@ -99,7 +99,7 @@ impl Bank {
         let events = frames.iter().filter(|text| !text.is_empty()).flat_map(|text| {
             serde_json::from_str::<Vec<serde_json::Value>>(text).unwrap()
         });
-        events.map(|event| event["kind"].as_str().unwrap_or_default().to_owned()).collect()
+        events.filter_map(|event| event.as_object()?.keys().next().cloned()).collect()
     }
 }
 

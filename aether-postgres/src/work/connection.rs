@@ -124,7 +124,7 @@ impl Own {
 
 /// Begins the transaction: as the role and the database are set up, with time for the body.
 pub(crate) fn beginning(options: &PostgresOptions, time: Option<Duration>) -> String {
-    let mut sql = String::from("BEGIN; SET LOCAL search_path TO DEFAULT");
+    let mut sql = format!("BEGIN; SET LOCAL search_path TO DEFAULT; {}", users_path(&options.schema, true));
     if !options.portable {
         for (name, _) in PLANNER {
             sql += &format!("; SET LOCAL {name} TO DEFAULT");
@@ -138,6 +138,16 @@ pub(crate) fn beginning(options: &PostgresOptions, time: Option<Duration>) -> St
         }
     }
     sql
+}
+
+/// Takes the engine's schema out of the path in which names are looked for: a role of the schema's name has it there by
+/// default, and the program's tables would be made in it.
+pub(crate) fn users_path(schema: &str, local: bool) -> String {
+    let schema = schema.replace('\'', "''");
+    format!(
+        "SELECT pg_catalog.set_config('search_path', coalesce((SELECT pg_catalog.string_agg(pg_catalog.quote_ident(s), ', ')
+            FROM pg_catalog.unnest(pg_catalog.current_schemas(false)) AS s WHERE s <> '{schema}'), 'public'), {local})"
+    )
 }
 
 /// What the body finds in place of the engine's settings, once the run is locked.
