@@ -52,6 +52,7 @@ pages! {
     long_lives = "long-lives"
     operating = "operating"
     people = "people"
+    postgres = "postgres"
     sql = "sql"
     schedules = "schedules"
     sweeps = "sweeps"

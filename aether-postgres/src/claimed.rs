@@ -1,7 +1,8 @@
 //! What a process remembers of its claims: which answers it never got, and how far due runs are claimed.
 //!
 //! Promise: the token of a claim is kept until its answer is in the caller's hands, or until it is sure that the claim got
-//! nothing. The low-water mark hides no run for longer than [`FULL_LOOK`].
+//! nothing. The low-water mark is used only while claims are slow again and again, and hides no run for longer than
+//! [`FULL_LOOK`].
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +14,9 @@ use aether_core::id::WorkerId;
 /// So often a claim looks at all due runs, whatever the low-water mark says.
 const FULL_LOOK: Duration = Duration::from_secs(1);
 /// A claim that took longer walks over rows that are dead, and not yet vacuumed because an old snapshot may see them.
-const SLOW: Duration = Duration::from_millis(8);
+const SLOW: Duration = Duration::from_millis(10);
+/// So many slow looks in a row are no accident.
+const IN_A_ROW: u32 = 8;
 /// How far behind the newest claimed run the mark stays, in microseconds: clocks differ, and transactions overtake each other.
 const SLACK: i64 = 2_000_000;
 /// So often rows of `due` that nothing needs are deleted.
@@ -28,6 +31,7 @@ pub(crate) struct Claims {
     open: Mutex<Vec<Open>>,
     mark: Mutex<Mark>,
     count: AtomicU64,
+    hasher: RandomState,
 }
 
 #[derive(Debug)]
@@ -42,8 +46,10 @@ struct Open {
 #[derive(Debug, Default)]
 struct Mark {
     low: Option<i64>,
-    /// The last full look was slow.
-    slow: bool,
+    /// Whose runs were claimed: a hash of the codes.
+    codes: u64,
+    /// How many full looks in a row were slow.
+    slow: u32,
     full: Option<Instant>,
     tidied: Option<Instant>,
 }
@@ -126,10 +132,14 @@ impl Claims {
         });
     }
 
-    /// Due times up to this one need no look, and whether none is left out.
-    pub(crate) fn low_water(&self, now: Instant) -> (i64, bool) {
-        let mark = self.mark();
-        let is_full = !mark.slow || mark.full.is_none_or(|full| now.duration_since(full) >= FULL_LOOK);
+    /// Due times of runs of these codes up to this one need no look, and whether none is left out.
+    pub(crate) fn low_water(&self, codes: &[&str], now: Instant) -> (i64, bool) {
+        let mut mark = self.mark();
+        let codes = self.hasher.hash_one(codes);
+        if mark.codes != codes {
+            *mark = Mark { codes, tidied: mark.tidied, ..Mark::default() };
+        }
+        let is_full = mark.slow < IN_A_ROW || mark.full.is_none_or(|full| now.duration_since(full) >= FULL_LOOK);
         match mark.low {
             Some(low) if !is_full => (low, false),
             _ => (i64::MIN, true),
@@ -139,7 +149,7 @@ impl Claims {
     /// A full look took so long.
     pub(crate) fn looked(&self, time: Duration) {
         let mut mark = self.mark();
-        mark.slow = time > SLOW;
+        mark.slow = if time > SLOW { mark.slow.saturating_add(1) } else { 0 };
         mark.full = Some(Instant::now());
     }
 
@@ -191,12 +201,19 @@ mod tests {
     fn the_mark_is_used_only_while_claims_are_slow_and_not_for_long() {
         let claims = Claims::default();
         let now = Instant::now();
+        assert_eq!(claims.low_water(&["a"], now), (i64::MIN, true));
         claims.claimed(9_000_000);
-        claims.looked(SLOW / 2);
-        assert_eq!(claims.low_water(now), (i64::MIN, true));
+        for _ in 1..IN_A_ROW {
+            claims.looked(SLOW * 2);
+            assert_eq!(claims.low_water(&["a"], now), (i64::MIN, true));
+        }
         claims.looked(SLOW * 2);
-        assert_eq!(claims.low_water(now), (7_000_000, false));
-        assert_eq!(claims.low_water(Instant::now() + FULL_LOOK), (i64::MIN, true));
+        assert_eq!(claims.low_water(&["a"], now), (7_000_000, false));
+        assert_eq!(claims.low_water(&["a"], Instant::now() + FULL_LOOK), (i64::MIN, true));
+        claims.looked(SLOW / 2);
+        assert_eq!(claims.low_water(&["a"], now), (i64::MIN, true));
+        (0..IN_A_ROW).for_each(|_| claims.looked(SLOW * 2));
+        assert_eq!(claims.low_water(&["a", "b"], now), (i64::MIN, true), "another program's");
         assert!(claims.may_tidy(now) && !claims.may_tidy(now) && claims.may_tidy(now + TIDY));
     }
 }

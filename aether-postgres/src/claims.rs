@@ -154,7 +154,7 @@ impl Database {
             return self.claim_due_unlocked(request, &codes, limit).await;
         }
         let now = row::micros(request.now);
-        let (low, is_full) = self.claims.low_water(Instant::now());
+        let (low, is_full) = self.claims.low_water(&codes, Instant::now());
         let since = Instant::now();
         let params: [Param<'_>; 4] = [&codes, &now, &low, &number(limit)];
         let (leases, due) = self.claim_with(&CLAIM_DUE, &request.worker, &params).await?;
@@ -186,7 +186,10 @@ impl Database {
             if got.len() >= limit {
                 break;
             }
-            let more = ask!(self, Again::Harmless, |conn| Ok(conn.query_opt(ANY_DUE, &[&codes, &now]).await?.is_some()))?;
+            let more = ask!(self, Again::Harmless, |conn| Ok(conn
+                .query_opt(ANY_DUE, &[&codes, &now])
+                .await?
+                .is_some()))?;
             if !more {
                 break;
             }
@@ -227,18 +230,19 @@ impl Database {
         let claim = self.claims.begin(worker);
         let token = claim.token();
         let answer = ask!(self, Again::Harmless, |conn| {
-                if claim.was_tried() {
-                    let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
-                    if !found.is_empty() {
-                        return Ok((found, None));
-                    }
+            if claim.was_tried() {
+                let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
+                if !found.is_empty() {
+                    return Ok((found, None));
                 }
-                let name = worker.as_str();
-                let params: Vec<Param<'_>> = [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
-                let rows = conn.query(sql, &params).await?;
-                let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
-                Ok((self.leases(&rows)?, due))
-            })?;
+            }
+            let name = worker.as_str();
+            let params: Vec<Param<'_>> =
+                [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
+            let rows = conn.query(sql, &params).await?;
+            let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
+            Ok((self.leases(&rows)?, due))
+        })?;
         claim.answered();
         Ok(answer)
     }

@@ -204,6 +204,11 @@ impl Database {
         Ok(client)
     }
 
+    /// Whether a pooler gives each transaction another connection.
+    pub(crate) fn has_pooler(&self) -> bool {
+        self.pooler.load(Ordering::Relaxed)
+    }
+
     /// From now on statements are not prepared: a pooler stands in between.
     pub(crate) fn expect_pooler(&self, error: &tokio_postgres::Error) {
         if !self.pooler.swap(true, Ordering::Relaxed) {

@@ -4,6 +4,7 @@
 //! says whether the same statement may be tried again.
 
 use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aether_core::store::StoreError;
 use tokio_postgres::Error;
@@ -40,6 +41,27 @@ impl OpError {
             Self::Driver(error) => translate(&error, store),
             Self::Row(reason) => StoreError::Corrupt { store: store.into(), reason },
         }
+    }
+}
+
+/// Whether the answer to an earlier try of a request was lost, so that the try may have been carried out.
+#[derive(Debug, Default)]
+pub(crate) struct LostAnswer(AtomicBool);
+
+impl LostAnswer {
+    /// Whether one was lost.
+    pub(crate) fn happened(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Passes an answer on, and remembers where it was lost.
+    pub(crate) fn noting<T>(&self, answer: Result<T, OpError>) -> Result<T, OpError> {
+        if let Err(OpError::Driver(error)) = &answer
+            && failure(error) == Failure::Lost
+        {
+            self.0.store(true, Ordering::Relaxed);
+        }
+        answer
     }
 }
 

@@ -9,7 +9,6 @@
 //! caller that sends the same message at the same microsecond may be told that, too, where the message is there once.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_postgres::Row;
@@ -19,7 +18,7 @@ use aether_core::store::{Cursor, END_REQUESTS, Message, RunRecord, Sent, StoreEr
 
 use crate::connection::Param;
 use crate::database::{Again, Database, ask};
-use crate::error::OpError;
+use crate::error::{LostAnswer, OpError};
 use crate::row::{self, get};
 use crate::runs::{COLUMNS, limit, record, select};
 use crate::shard::shard;
@@ -104,10 +103,9 @@ impl Database {
         let at = row::micros(message.at);
         let is_request = END_REQUESTS.contains(&message.topic.as_str());
         let sql = if is_request { &SEND_END_REQUEST } else { &SEND };
-        let tried = AtomicBool::new(false);
+        let lost = LostAnswer::default();
         let _alone = self.doors.enter(of).await;
         ask!(self, Again::Harmless, |conn| {
-            let again = tried.swap(true, Ordering::Relaxed);
             let params: [Param<'_>; 6] = [
                 &of,
                 &run.as_str(),
@@ -116,11 +114,11 @@ impl Database {
                 &message.payload.as_str(),
                 &at,
             ];
-            let found = conn.query_opt(sql.as_str(), &params).await?;
+            let found = lost.noting(conn.query_opt(sql.as_str(), &params).await)?;
             let Some(found) = found else {
                 return Err(StoreError::UnknownRun { run: run.clone() }.into());
             };
-            let is_own = |topic: &str, sent: i64| again && topic == message.topic && sent == at;
+            let is_own = |topic: &str, sent: i64| lost.happened() && topic == message.topic && sent == at;
             sent(&found, is_own)
         })
     }

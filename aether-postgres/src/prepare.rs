@@ -29,8 +29,11 @@ impl Database {
         let lock = self.connect().await.map_err(store)?;
         self.lock_preparing(&lock).await?;
         let client = self.connect_bare().await.map_err(store)?;
-        let path = users_path(&self.options.schema, false);
-        client.batch_execute(&path).await.map_err(|error| self.told(&error))?;
+        // Behind a pooler it would stay on a connection that others use next.
+        if !self.has_pooler() {
+            let path = users_path(&self.options.schema, false);
+            client.batch_execute(&path).await.map_err(|error| self.told(&error))?;
+        }
         let done = tokio::task::spawn_blocking(move || prepare(client)).await;
         let client = done.map_err(|error| match error.try_into_panic() {
             Ok(panic) => format!("it panicked: {}", panic_text(&*panic)),

@@ -3,8 +3,6 @@
 //! Promise: an end is for good, and so is that of a parent: what was looked at before the deletion still holds when it is
 //! written. Store-wide business keys are sealed first, so that they stay taken whatever comes between.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use aether_core::contract::Status;
 use aether_core::id::RunId;
 use aether_core::store::ledger::LedgerEntry;
@@ -12,6 +10,7 @@ use aether_core::store::{EndedRuns, Purged, RunRecord, StoreError};
 
 use crate::connection::Param;
 use crate::database::{Again, Database, ask};
+use crate::error::LostAnswer;
 use crate::ledger::{ENTRY, entry};
 use crate::row::{self, get};
 use crate::runs::{record, select};
@@ -116,13 +115,12 @@ impl Database {
     }
 
     pub(crate) async fn delete(&self, run: &RunId, place: i64) -> Result<Purged, StoreError> {
-        let tried = AtomicBool::new(false);
+        let lost = LostAnswer::default();
         let of = shard(run.as_str());
         ask!(self, Again::Harmless, |conn| {
-            let again = tried.swap(true, Ordering::Relaxed);
-            let deleted = conn.query_opt(DELETE, &[&of, &run.as_str(), &place]).await?.is_some();
+            let deleted = lost.noting(conn.query_opt(DELETE, &[&of, &run.as_str(), &place]).await)?.is_some();
             // Where the answer to the try before was lost, that one may have deleted it.
-            Ok(if deleted || again { Purged::Deleted } else { Purged::Unknown })
+            Ok(if deleted || lost.happened() { Purged::Deleted } else { Purged::Unknown })
         })
     }
 }

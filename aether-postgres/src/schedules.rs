@@ -3,14 +3,12 @@
 //! Promise: a write replaces only the revision that it names. One whose answer was lost is made again, and finds its own
 //! record.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use aether_core::store::{DueSchedules, ScheduleRecord, StoreError};
 use tokio_postgres::Row;
 
 use crate::connection::Param;
 use crate::database::{Again, Database, ask};
-use crate::error::OpError;
+use crate::error::{LostAnswer, OpError};
 use crate::row::{self, get};
 use crate::runs::limit;
 
@@ -46,13 +44,12 @@ impl Database {
         let (workflow, former) = (&schedule.spec.workflow, row::int(replaces));
         let params: [Param<'_>; 6] = [&schedule.name, workflow, &revision, &due, &record, &former];
         let (sql, params) = if replaces == 0 { (NEW, &params[..5]) } else { (REPLACE, &params[..]) };
-        let tried = AtomicBool::new(false);
+        let lost = LostAnswer::default();
         ask!(self, Again::Harmless, |conn| {
-            let again = tried.swap(true, Ordering::Relaxed);
-            if conn.execute(sql, params).await? > 0 {
+            if lost.noting(conn.execute(sql, params).await)? > 0 {
                 return Ok(true);
             }
-            if !again {
+            if !lost.happened() {
                 return Ok(false);
             }
             let own = "SELECT 1 FROM schedules WHERE name = $1::text AND record = $2::text";
@@ -98,12 +95,11 @@ impl Database {
 
     /// See [`Store::remove_schedule`](aether_core::store::Store::remove_schedule).
     pub(crate) async fn remove_schedule(&self, name: &str) -> Result<bool, StoreError> {
-        let tried = AtomicBool::new(false);
+        let lost = LostAnswer::default();
         ask!(self, Again::Harmless, |conn| {
-            let again = tried.swap(true, Ordering::Relaxed);
-            let removed = conn.execute("DELETE FROM schedules WHERE name = $1::text", &[&name]).await?;
+            let removed = conn.execute("DELETE FROM schedules WHERE name = $1::text", &[&name]).await;
             // The try before may have removed it.
-            Ok(removed > 0 || again)
+            Ok(lost.noting(removed)? > 0 || lost.happened())
         })
     }
 }

@@ -55,5 +55,8 @@ async fn a_number_is_not_used_again_after_its_message_was_consumed() {
     table.database.send(&run_id("run"), &message("b", "signal:x")).await.unwrap();
     let inbox = table.database.inbox(&run_id("run"), 0).await.unwrap();
     assert_eq!(inbox.iter().map(|message| message.seq).collect::<Vec<_>>(), [2]);
-    assert_eq!(table.database.send(&run_id("run"), &message("a", "signal:x")).await.unwrap(), Sent::Duplicate);
+    assert_eq!(
+        table.database.send(&run_id("run"), &message("a", "signal:x")).await.unwrap(),
+        Sent::Duplicate
+    );
 }

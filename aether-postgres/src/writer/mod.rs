@@ -72,7 +72,7 @@ impl Heads {
 /// What is queued for a writer.
 #[derive(Debug)]
 pub(crate) enum Op {
-    Append(Box<Write>),
+    Append(Item),
     Create(Box<Creation>),
     /// Answer once everything that was queued for the run before is answered.
     Barrier(RunId, oneshot::Sender<()>),
@@ -186,49 +186,57 @@ impl Writer {
         self.closing.is_some_and(|since| self.stuck.is_some() && since.elapsed() >= CLOSE_PATIENCE)
     }
 
-    /// The next batch: all that is queued. While nobody waits for it, it stays open for a moment, because what somebody
-    /// waits for is about to come and shares the commit. `None` when the writer is to end.
+    /// The next batch; `None` when the writer is to end.
     async fn collect(&mut self) -> Option<Batch> {
+        loop {
+            let batch = self.fill().await;
+            if !batch.is_empty() {
+                return Some(batch);
+            }
+            if self.closing.is_some() && self.waiting.is_empty() && self.later.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// All that is queued. While nobody waits for it, it stays open for a moment, because what somebody waits for is about
+    /// to come and shares the commit. Empty when the time of something that was held up has come, or at the end.
+    async fn fill(&mut self) -> Batch {
         let mut batch = Batch::default();
         let (mut awaited, mut count, mut bytes) = (self.take_later(&mut batch), 0, 0);
         while count < self.database.options.batch && bytes < BATCH_BYTES {
             let Some(op) = self.next(batch.is_empty(), awaited).await else { break };
-            let append = match op {
+            count += 1;
+            let turned_away = match op {
                 Op::Close(reply) => {
                     self.close(reply);
                     continue;
                 }
                 Op::Create(creation) => {
-                    (awaited, count) = (true, count + 1);
+                    awaited = true;
                     bytes += creation.new.frame.text.len();
-                    let alone = !creation.ledger.is_empty();
-                    if alone && !batch.is_empty() {
-                        self.waiting.push_front(Op::Create(creation));
-                        break;
-                    }
                     batch.creations.push(*creation);
-                    if alone {
-                        break;
-                    }
-                    continue;
+                    None
+                }
+                Op::Append(item) => {
+                    awaited |= item.append.ack.is_awaited();
+                    bytes += item.append.frame.text.len();
+                    self.add(&mut batch, item)
                 }
                 Op::Barrier(run, reply) => {
                     awaited = true;
                     self.barriers.push((run, reply));
                     self.lower_barriers(&batch);
-                    continue;
+                    None
                 }
-                Op::Append(append) => append,
             };
-            (awaited, count) = (awaited || append.ack.is_awaited(), count + 1);
-            bytes += append.frame.text.len();
-            if let Some(append) = self.add(&mut batch, append) {
+            if let Some(item) = turned_away {
                 // The next batch begins with it: appends of a run keep their order.
-                self.waiting.push_front(Op::Append(append));
+                self.waiting.push_front(Op::Append(item));
                 break;
             }
         }
-        (!batch.is_empty()).then_some(batch)
+        batch
     }
 
     /// Lets the transaction steps begin whose runs have nothing on its way.
@@ -243,16 +251,15 @@ impl Writer {
     }
 
     /// Puts an append into a batch; returns it if it must wait for the next one.
-    fn add(&mut self, batch: &mut Batch, append: Box<Write>) -> Option<Box<Write>> {
-        let item = Item::new(append);
+    fn add(&mut self, batch: &mut Batch, item: Item) -> Option<Item> {
+        let key = (shard(item.append.run.as_str()), item.append.run.clone());
         if let Some((_, group)) = self.later.get_mut(&item.append.run) {
             group.items.push(item);
             return None;
         }
-        let key = (shard(item.append.run.as_str()), item.append.run.clone());
         match batch.groups.get_mut(&key) {
             Some(group) if group.takes(&item) => group.items.push(item),
-            Some(_) => return Some(item.append),
+            Some(_) => return Some(item),
             None => batch.insert(Group::new(item)),
         }
         None
@@ -275,10 +282,15 @@ impl Writer {
             let open = !awaited && !linger.is_zero();
             return if open { tokio::time::timeout(linger, self.ops.recv()).await.ok()? } else { None };
         }
-        match self.later.values().map(|(at, _)| *at).min() {
+        let op = match self.later.values().map(|(at, _)| *at).min() {
             Some(at) => tokio::time::timeout_at(at.into(), self.ops.recv()).await.ok()?,
             None => self.ops.recv().await,
+        };
+        // Nobody can queue anything any more.
+        if op.is_none() {
+            self.close(None);
         }
+        op
     }
 
     /// Begins a batch with what was held up, when its time has come. Gives whether somebody waits for it.
@@ -297,7 +309,7 @@ impl Writer {
                 if let Some(first) = items.next() {
                     batch.insert(Group::new(first));
                 }
-                items.rev().for_each(|item| self.waiting.push_front(Op::Append(item.append)));
+                items.rev().for_each(|item| self.waiting.push_front(Op::Append(item)));
             }
         }
         !ready.is_empty()
@@ -361,6 +373,10 @@ impl Writer {
 
     /// What others' locks hold up waits, and does not hold up the rest.
     fn hold_up(&mut self, batch: Batch, error: &StoreError) {
+        if self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE) {
+            tracing::error!(%error, "the store closes with writes that others hold up");
+            return fail(batch, error);
+        }
         tracing::warn!(%error, "a write is held up by another transaction; it is tried again");
         let at = Instant::now() + HELD_UP;
         for (_, group) in batch.groups {
@@ -397,8 +413,8 @@ impl Database {
         let store = self.name.to_string();
         let run = append.run.clone();
         let Some(writers) = self.writers.get() else { return append.ack.failed(gone(&store).into()) };
-        if let Err(Op::Append(append)) = writers.send(run.as_str(), Op::Append(append)) {
-            append.ack.failed(gone(&store).into());
+        if let Err(Op::Append(item)) = writers.send(run.as_str(), Op::Append(Item::new(append))) {
+            item.append.ack.failed(gone(&store).into());
         }
     }
 
