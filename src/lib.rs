@@ -45,8 +45,6 @@ pub mod prelude;
 pub mod resource;
 pub mod retention;
 pub mod schedule;
-#[cfg(feature = "postgres")]
-pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod store;

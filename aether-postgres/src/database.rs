@@ -247,11 +247,6 @@ impl Database {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What encrypts a connection, for a request to cancel.
-    pub(crate) fn tls(&self) -> MakeRustlsConnect {
-        self.tls.clone()
-    }
-
     /// What is damaged, and where.
     pub(crate) fn corrupt(&self, reason: String) -> StoreError {
         StoreError::Corrupt { store: self.name.to_string(), reason }

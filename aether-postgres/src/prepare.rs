@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::connection::Connection;
 use crate::database::Database;
@@ -51,7 +51,7 @@ impl Database {
         loop {
             let begin = format!("{}; SET LOCAL idle_in_transaction_session_timeout = 0", conn.beginning());
             conn.word(&begin).await.map_err(|error| self.told(&error))?;
-            match conn.rows("SELECT 1 FROM schema_version WHERE only = 1 FOR UPDATE", &[]).await {
+            match conn.rows("SELECT 1 FROM schema_version WHERE one = 1 FOR UPDATE", &[]).await {
                 Ok(_) => return Ok(()),
                 Err(error) if matches!(failure(&error), Failure::Conflict | Failure::Slow) => {
                     conn.word("ROLLBACK").await.map_err(|error| self.told(&error))?;
@@ -72,9 +72,13 @@ impl Database {
 
 /// A transaction that is open would be rolled back with the connection.
 async fn what_is_left(client: &Client) -> Result<(), BoxError> {
-    let alone = client.query_typed("SELECT transaction_timestamp() = statement_timestamp()", &[]).await;
+    // With the simple protocol, where a statement alone is a transaction that begins with it.
+    let alone = client.simple_query("SELECT transaction_timestamp() = statement_timestamp()").await;
     let open = match alone {
-        Ok(rows) => rows.first().is_some_and(|row| row.try_get::<_, bool>(0).is_ok_and(|alone| !alone)),
+        Ok(answers) => answers.iter().any(|answer| match answer {
+            SimpleQueryMessage::Row(row) => row.get(0) == Some("f"),
+            _ => false,
+        }),
         Err(error) => error.code().is_some_and(|code| code.code() == "25P02"),
     };
     match open {

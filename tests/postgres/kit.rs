@@ -76,7 +76,10 @@ impl Bank {
 
     /// A connection of the test's own, not through the pooler.
     pub(crate) async fn client(&self) -> Client {
-        client(&self.database.url()).await
+        let client = client(&self.database.url()).await;
+        // The role is named as the schema of the engine, which is where it would look first.
+        client.batch_execute("SET search_path = public").await.unwrap();
+        client
     }
 
     pub(crate) async fn sql(&self, sql: &str) {

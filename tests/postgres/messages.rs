@@ -129,7 +129,7 @@ async fn a_database_without_unicode_and_one_of_a_newer_build_are_refused() {
     says(&cluster.url("latin"), &["encoding LATIN1", "ENCODING 'UTF8'"]).await;
     let database = cluster.database().await;
     let admin = client(&database.url()).await;
-    let newer = "CREATE SCHEMA aether; CREATE TABLE aether.schema_version(only int2 PRIMARY KEY, version int8);
+    let newer = "CREATE SCHEMA aether; CREATE TABLE aether.schema_version(one int2 PRIMARY KEY, version int8);
                  INSERT INTO aether.schema_version VALUES (1, 4711)";
     admin.batch_execute(newer).await.unwrap();
     assert!(matches!(refused(&database.url()).await, StoreError::NewerSchema { found: 4711, .. }));

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::Client;
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::connection::{Connection, PLANNER, settings};
 use crate::database::Database;
@@ -17,7 +16,7 @@ use crate::options::PostgresOptions;
 use crate::row::get;
 use crate::schema::quoted;
 
-/// How much longer than a body the server lets its statements, and its silence, last. Up to the limit the client watches.
+/// How much longer than a body may take the server bears its silence.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The connections of a database for transaction steps.
@@ -28,9 +27,9 @@ pub(crate) struct StepConnections {
 }
 
 /// A connection for transaction steps.
+#[derive(Debug)]
 pub(crate) struct StepConnection {
     conn: Connection,
-    tls: MakeRustlsConnect,
     /// What the engine has in its schema: the schema, and its tables.
     own: Option<Own>,
 }
@@ -75,12 +74,6 @@ impl StepConnections {
     }
 }
 
-impl std::fmt::Debug for StepConnection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StepConnection").field("conn", &self.conn).finish_non_exhaustive()
-    }
-}
-
 impl std::ops::Deref for StepConnection {
     type Target = Connection;
 
@@ -94,15 +87,11 @@ impl StepConnection {
         let conn = database.connect().await?;
         // Only Postgres itself lets a transaction see its locks.
         let own = if database.options.portable { None } else { Some(Own::find(&conn).await?) };
-        Ok(Self { conn, tls: database.tls(), own })
+        Ok(Self { conn, own })
     }
 
     pub(crate) fn client(&self) -> &Client {
         self.conn.client()
-    }
-
-    pub(crate) fn tls(&self) -> MakeRustlsConnect {
-        self.tls.clone()
     }
 
     /// What the engine has in its schema; `None` where the server does not say what a transaction changed.
@@ -132,9 +121,8 @@ pub(crate) fn beginning(options: &PostgresOptions, time: Option<Duration>) -> St
         let limit = time.map_or(0, |time| (time + GRACE).as_millis().min(i32::MAX as u128));
         sql += &format!("; SET LOCAL idle_in_transaction_session_timeout = {limit}");
         sql += &format!("; SET LOCAL lock_timeout = {}", options.lock_timeout.as_millis().min(i32::MAX as u128));
-        match time {
-            Some(_) => sql += &format!("; SET LOCAL statement_timeout = {limit}"),
-            None => sql += "; SET LOCAL statement_timeout TO DEFAULT",
+        if time.is_none() {
+            sql += "; SET LOCAL statement_timeout TO DEFAULT";
         }
     }
     sql

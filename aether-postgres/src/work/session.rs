@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aether_core::id::IdempotencyKey;
+use futures_util::future::join;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout, timeout_at};
-use tokio_postgres::{CancelToken, Error, Row};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::{Error, Row};
 
 use crate::error::{Failure, failure, said};
 use crate::work::connection::StepConnection;
@@ -20,8 +20,8 @@ use crate::work::statement;
 use crate::work::step::PostgresError;
 use crate::work::types::{Param, typed};
 
-/// How long the server may take to hear that a statement is to be cancelled.
-const CANCEL: Duration = Duration::from_secs(2);
+/// How much longer than its time the answer of a statement may take.
+const GRACE: Duration = Duration::from_secs(2);
 
 thread_local! {
     /// The step whose body this thread is in.
@@ -151,31 +151,46 @@ impl Session {
             return Err(error);
         }
         let answered = match self.deadline {
-            None => Ok(self.runtime.block_on(answer)),
-            // Also where the time is over already: then nothing is sent.
-            Some(deadline) if Instant::now() >= deadline => Err(()),
-            Some(deadline) => self.runtime.block_on(async { timeout_at(deadline, answer).await.map_err(drop) }),
+            None => self.runtime.block_on(answer),
+            Some(deadline) => self.runtime.block_on(self.in_time(deadline, answer))?,
         };
-        match answered {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => {
-                self.seen().failed.get_or_insert_with(|| StatementFailure::of(&error));
-                Err(error.into())
+        answered.map_err(|error| {
+            if self.is_late() {
+                return self.late();
             }
-            Err(()) => {
-                self.seen().late = true;
+            self.seen().failed.get_or_insert_with(|| StatementFailure::of(&error));
+            error.into()
+        })
+    }
+
+    /// The server ends the statement when the time is over: a request to cancel would need a connection of its own, and
+    /// through a pooler may end what it must not.
+    async fn in_time<T>(
+        &self,
+        deadline: Instant,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<Result<T, Error>, PostgresError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(self.late());
+        }
+        // Both are sent at once, in this order.
+        let limit = format!("SET LOCAL statement_timeout = {}", left.as_millis() + 1);
+        let both = join(self.conn.word(&limit), answer);
+        match timeout_at(deadline + GRACE, both).await {
+            Ok((Ok(()), answered)) => Ok(answered),
+            Ok((Err(error), _)) => Ok(Err(error)),
+            // The server does not answer at all.
+            Err(_elapsed) => {
                 self.conn.give_up();
-                self.runtime.block_on(cancel(self.conn.client().cancel_token(), self.conn.tls()));
-                Err(PostgresError::TimedOut)
+                Err(self.late())
             }
         }
     }
-}
 
-/// Asks the server to end the statement that runs. Where that does not arrive, the server's own limit ends it.
-async fn cancel(token: CancelToken, tls: MakeRustlsConnect) {
-    if let Ok(Err(error)) = timeout(CANCEL, token.cancel_query(tls)).await {
-        tracing::debug!(error = %said(&error), "a statement of a transaction step could not be cancelled");
+    fn late(&self) -> PostgresError {
+        self.seen().late = true;
+        PostgresError::TimedOut
     }
 }
 
