@@ -24,7 +24,7 @@ use crate::writer::{Head, sql};
 
 pub(crate) mod connection;
 pub(crate) mod lanes;
-mod session;
+pub(crate) mod session;
 mod statement;
 pub(crate) mod step;
 mod types;
