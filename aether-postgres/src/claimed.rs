@@ -139,7 +139,8 @@ impl Claims {
         if mark.codes != codes {
             *mark = Mark { codes, tidied: mark.tidied, ..Mark::default() };
         }
-        let is_full = mark.slow < IN_A_ROW || mark.full.is_none_or(|full| now.duration_since(full) >= FULL_LOOK);
+        let is_full =
+            mark.slow < IN_A_ROW || mark.full.is_none_or(|full| now.duration_since(full) >= FULL_LOOK);
         match mark.low {
             Some(low) if !is_full => (low, false),
             _ => (i64::MIN, true),

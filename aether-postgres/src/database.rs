@@ -20,10 +20,10 @@ use crate::connection::Connection;
 use crate::error::{Failure, OpError, failure, gone, said, translate};
 use crate::inbox::Doors;
 use crate::options::PostgresOptions;
-use crate::workers::Present;
-use crate::writer::{Heads, Writers};
 use crate::work::connection::StepConnections;
 use crate::work::lanes::Lanes;
+use crate::workers::Present;
+use crate::writer::{Heads, Writers};
 use crate::{row, schema, tls};
 
 /// Whether a request may be made again although it may have been carried out.

@@ -105,7 +105,9 @@ impl EnginePostgres for EngineBuilder {
                     let run = move |mut client: Client| {
                         let runtime = tokio::runtime::Handle::current();
                         // On a thread of its own: the future of a closure need not be one that threads can share.
-                        runtime.block_on(async { prepare(&mut client).await.map(drop) }).map_err(Into::into)?;
+                        runtime
+                            .block_on(async { prepare(&mut client).await.map(drop) })
+                            .map_err(Into::into)?;
                         Ok(client)
                     };
                     database.prepared(run).await.map_err(PrepareError::new)?;

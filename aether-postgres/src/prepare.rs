@@ -41,7 +41,9 @@ impl Database {
         })??;
         what_is_left(&client).await?;
         let kept = lock.word("COMMIT").await;
-        kept.map_err(|error| format!("the lock that lets one process prepare at a time was lost: {}", said(&error)))?;
+        kept.map_err(|error| {
+            format!("the lock that lets one process prepare at a time was lost: {}", said(&error))
+        })?;
         Ok(())
     }
 

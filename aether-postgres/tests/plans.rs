@@ -23,7 +23,18 @@ use tokio_postgres::NoTls;
 
 /// The tables that have rows for each run.
 const OF_RUNS: [&str; 12] = [
-    "runs", "labels", "journal", "ledger", "due", "inbox", "waits", "effects", "blobs", "snapshots", "progress", "lost",
+    "runs",
+    "labels",
+    "journal",
+    "ledger",
+    "due",
+    "inbox",
+    "waits",
+    "effects",
+    "blobs",
+    "snapshots",
+    "progress",
+    "lost",
 ];
 
 /// No part of a plan may give or drop more rows: a page, or one look into each of 4,096 shards.
@@ -121,7 +132,8 @@ fn is_offending(line: &str) -> bool {
         let digits = line.split_once(after)?.1.split(|c: char| !c.is_ascii_digit()).next()?;
         digits.parse::<u64>().ok()
     };
-    let given = line.split_once("(actual rows=").and_then(|_| Some(number("(actual rows=")? * number("loops=")?));
+    let given =
+        line.split_once("(actual rows=").and_then(|_| Some(number("(actual rows=")? * number("loops=")?));
     given.or_else(|| number("Rows Removed by Filter: ")).is_some_and(|rows| rows > MOST)
 }
 
@@ -161,7 +173,11 @@ async fn read_pages(store: &Arc<dyn Store>) {
     let waits = WaitFilter::default().limit(20);
     assert_eq!(store.waits(waits.clone()).await.unwrap().len(), 20);
     assert_eq!(store.waits(waits.kind(Waiting::Approval)).await.unwrap().len(), 20);
-    let ended = EndedRuns { before: vec![(Status::Failed, at(900)), (Status::Completed, at(20))], after: 0, limit: 40 };
+    let ended = EndedRuns {
+        before: vec![(Status::Failed, at(900)), (Status::Completed, at(20))],
+        after: 0,
+        limit: 40,
+    };
     assert_eq!(store.ended(ended).await.unwrap().len(), 40);
     assert_eq!(store.unread_waiting(None, 30).await.unwrap().len(), 0);
     assert_eq!(store.unread_held(&worker("filler")).await.unwrap().len(), 50);
@@ -170,7 +186,10 @@ async fn read_pages(store: &Arc<dyn Store>) {
 
 /// Claims, and everything that looks for work.
 async fn look_for_work(store: &Arc<dyn Store>) {
-    assert_eq!(store.next_wake().await.unwrap().map(|at| at.as_microsecond() < 1_700_000_000_000_000), Some(true));
+    assert_eq!(
+        store.next_wake().await.unwrap().map(|at| at.as_microsecond() < 1_700_000_000_000_000),
+        Some(true)
+    );
     let silent = vec![SilentWorker { id: worker("filler"), renewals: 5 }];
     for due in [None, Some((at(90_000), silent.clone()))] {
         let query = ForeignRuns { codes: vec![code(0), code(1)], due, after: None, limit: 25 };
@@ -203,7 +222,10 @@ async fn look_for_work(store: &Arc<dyn Store>) {
     };
     store.create(new_run("own")).await.unwrap();
     store.send(&RunId::new("own").unwrap(), signal.clone()).await.unwrap();
-    store.send(&RunId::new("own").unwrap(), Message { topic: "cancel".into(), id: "c".into(), ..signal }).await.unwrap();
+    store
+        .send(&RunId::new("own").unwrap(), Message { topic: "cancel".into(), id: "c".into(), ..signal })
+        .await
+        .unwrap();
     store.retire(&worker("w")).await.unwrap();
 }
 

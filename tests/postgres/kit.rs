@@ -41,7 +41,8 @@ pub(crate) struct Bank {
     database: Database<'static>,
 }
 
-const NOTES: &str = "CREATE TABLE IF NOT EXISTS notes(id int8 GENERATED ALWAYS AS IDENTITY, text text NOT NULL)";
+const NOTES: &str =
+    "CREATE TABLE IF NOT EXISTS notes(id int8 GENERATED ALWAYS AS IDENTITY, text text NOT NULL)";
 
 impl Bank {
     pub(crate) async fn new() -> Self {
@@ -98,10 +99,13 @@ impl Bank {
 
     /// The kinds of a run's events.
     pub(crate) async fn kinds(&self, run: &str) -> Vec<String> {
-        let frames = self.texts(&format!("SELECT events FROM aether.journal WHERE run = '{run}' ORDER BY frame")).await;
-        let events = frames.iter().filter(|text| !text.is_empty()).flat_map(|text| {
-            serde_json::from_str::<Vec<serde_json::Value>>(text).unwrap()
-        });
+        let frames = self
+            .texts(&format!("SELECT events FROM aether.journal WHERE run = '{run}' ORDER BY frame"))
+            .await;
+        let events = frames
+            .iter()
+            .filter(|text| !text.is_empty())
+            .flat_map(|text| serde_json::from_str::<Vec<serde_json::Value>>(text).unwrap());
         events.filter_map(|event| event.as_object()?.keys().next().cloned()).collect()
     }
 }

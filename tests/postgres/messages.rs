@@ -30,7 +30,8 @@ async fn says(url: &str, words: &[&str]) {
 
 #[tokio::test]
 async fn what_is_wrong_with_the_account_is_named() {
-    let hba = "local all all trust\nhost all aether 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+    let hba =
+        "local all all trust\nhost all aether 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
     let cluster = Cluster::begin(Cluster::options().file("pg_hba.conf", hba));
     let database = cluster.database().await;
     cluster.sql(&["CREATE ROLE shop LOGIN PASSWORD 'right'".to_owned()]).await;
@@ -63,7 +64,9 @@ async fn a_role_that_is_granted_what_the_page_says_can_run_what_another_one_has_
     let url = database.url().replace("aether@", "worker_of_the_page@");
     says(&url, &["permission denied", "GRANT USAGE ON SCHEMA"]).await;
     let page = include_str!("../../docs/postgres.md");
-    let grants = page.split("```sql").find_map(|block| block.split_once("```").filter(|(sql, _)| sql.contains("-- worker")));
+    let grants = page
+        .split("```sql")
+        .find_map(|block| block.split_once("```").filter(|(sql, _)| sql.contains("-- worker")));
     let grants = grants.unwrap().0.replace("shop_worker", "worker_of_the_page");
     admin.batch_execute(&grants).await.unwrap();
     let worker = Engine::builder().postgres(&url).allow_missing_deps().start().await.unwrap();
@@ -112,7 +115,8 @@ async fn a_pooler_that_nobody_spoke_of_is_noticed() {
     let cluster = Cluster::shared();
     let database = cluster.database().await;
     let pooler = PgBouncer::before(cluster, 3);
-    let engine = Engine::builder().postgres(pooler.url(database.name())).allow_missing_deps().start().await.unwrap();
+    let engine =
+        Engine::builder().postgres(pooler.url(database.name())).allow_missing_deps().start().await.unwrap();
     for n in 0..20 {
         let run = engine.start::<hello>(format!("number {n}")).await.unwrap();
         assert_eq!(in_time(run.result()).await.unwrap(), format!("hello number {n}"));
@@ -124,12 +128,14 @@ async fn a_pooler_that_nobody_spoke_of_is_noticed() {
 async fn a_database_without_unicode_and_one_of_a_newer_build_are_refused() {
     let cluster = Cluster::shared();
     cluster
-        .sql(&["CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C' LOCALE_PROVIDER libc".to_owned()])
+        .sql(&["CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C' LOCALE_PROVIDER libc"
+            .to_owned()])
         .await;
     says(&cluster.url("latin"), &["encoding LATIN1", "ENCODING 'UTF8'"]).await;
     let database = cluster.database().await;
     let admin = client(&database.url()).await;
-    let newer = "CREATE SCHEMA aether; CREATE TABLE aether.schema_version(one int2 PRIMARY KEY, version int8);
+    let newer =
+        "CREATE SCHEMA aether; CREATE TABLE aether.schema_version(one int2 PRIMARY KEY, version int8);
                  INSERT INTO aether.schema_version VALUES (1, 4711)";
     admin.batch_execute(newer).await.unwrap();
     assert!(matches!(refused(&database.url()).await, StoreError::NewerSchema { found: 4711, .. }));

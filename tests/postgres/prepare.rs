@@ -45,7 +45,9 @@ async fn an_error_of_the_programs_own_is_the_error_of_the_start() {
     assert!(said.contains("TABEL"), "{said}");
     let said = fails(&bank, "BEGIN; CREATE TABLE half(x int)").await;
     assert!(said.contains("left a transaction open"), "{said}");
-    let panics = bank.builder().prepare_postgres(async |_| -> std::result::Result<(), String> { panic!("a broken plan") });
+    let panics = bank
+        .builder()
+        .prepare_postgres(async |_| -> std::result::Result<(), String> { panic!("a broken plan") });
     let error = Failure::from(panics.start().await.unwrap_err()).to_string();
     assert!(error.contains("a broken plan"), "{error}");
     assert_eq!(bank.texts("SELECT to_regclass('half')::text IS NULL || ''").await, ["true"]);

@@ -23,8 +23,11 @@ async fn a_store_that_could_not_run_a_step_is_refused() {
     assert!(text.contains("refusals.rs:") && text.contains("use `.sqlite(path)` for `cx.sql`"), "{text}");
 
     let folder = tempfile::tempdir().unwrap();
-    let error = Engine::builder().sqlite(folder.path().join("a.db")).provide(bank.calls.clone()).start().await;
-    let Err(BuildError::NoTransactions { offers: Some("cx.sql"), steps, .. }) = error else { panic!("{error:?}") };
+    let error =
+        Engine::builder().sqlite(folder.path().join("a.db")).provide(bank.calls.clone()).start().await;
+    let Err(BuildError::NoTransactions { offers: Some("cx.sql"), steps, .. }) = error else {
+        panic!("{error:?}")
+    };
     assert!(steps.len() > 2 && steps.iter().all(|step| step.uses == Some("cx.postgres")), "{steps:?}");
 
     let error = Engine::builder().memory().provide(bank.calls.clone()).start().await;

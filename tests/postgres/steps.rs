@@ -30,9 +30,8 @@ async fn write(cx: &mut StepCx, how: String) -> Result<i64> {
             Ok(0)
         }
         "lost" if call == 0 => {
-            let _the_connection_is_gone = cx.postgres(|db| {
-                db.execute("SELECT pg_terminate_backend(pg_backend_pid())", &[])
-            });
+            let _the_connection_is_gone =
+                cx.postgres(|db| db.execute("SELECT pg_terminate_backend(pg_backend_pid())", &[]));
             Err(Failure::permanent("the body saw that its connection is gone"))
         }
         sql if sql.starts_with("SQL:") => {
@@ -161,7 +160,8 @@ async fn leaves_nothing(bank: &Bank) {
     let run = engine.start::<writing>("fine".to_owned()).await.unwrap();
     in_time(run.result()).await.unwrap();
     assert_eq!((bank.notes().await, bank.calls.made()), (vec!["fine".to_owned()], 6));
-    let asleep = "SELECT pid::text FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%' AND state = 'active'
+    let asleep =
+        "SELECT pid::text FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%' AND state = 'active'
                   AND pid <> pg_backend_pid() AND datname = current_database()";
     assert_eq!(bank.texts(asleep).await, [""; 0], "the server was told to stop");
     engine.shutdown().await.unwrap();
@@ -255,7 +255,10 @@ async fn a_lost_connection_undoes_the_body_and_calls_it_again() {
 #[tokio::test]
 async fn steps_that_wait_for_each_other_are_called_again() {
     let bank = Bank::new().await;
-    bank.sql("CREATE TABLE crossing(id int8 PRIMARY KEY, n int8); INSERT INTO crossing VALUES (1, 0), (2, 0)").await;
+    bank.sql(
+        "CREATE TABLE crossing(id int8 PRIMARY KEY, n int8); INSERT INTO crossing VALUES (1, 0), (2, 0)",
+    )
+    .await;
     let engine = bank.engine().await;
     let one = engine.start::<crossing>((1, 2)).await.unwrap();
     let two = engine.start::<crossing>((2, 1)).await.unwrap();
@@ -282,7 +285,10 @@ async fn what_the_check_at_the_start_cannot_see_stops_the_run() {
     let engine = bank.engine().await;
     let run = engine.start::<astray>(()).await.unwrap();
     let Err(RunError::Stopped { fault, .. }) = in_time(run.result()).await else { panic!("it ended") };
-    assert!(matches!(&*fault, Fault::NoTransactions { store, .. } if store.starts_with("postgres ")), "{fault}");
+    assert!(
+        matches!(&*fault, Fault::NoTransactions { store, .. } if store.starts_with("postgres ")),
+        "{fault}"
+    );
     assert!(fault.to_string().contains("use `.sqlite(path)` for `cx.sql`"), "{fault}");
     assert!(!run.status().await.unwrap().is_terminal());
     engine.shutdown().await.unwrap();

@@ -102,7 +102,9 @@ fn transaction_const(plan: &StepPlan) -> Option<TokenStream> {
         (false, true) => "cx.postgres",
         _ => return None,
     };
-    Some(quote!(const TRANSACTION: ::core::option::Option<&'static str> = ::core::option::Option::Some(#name);))
+    Some(
+        quote!(const TRANSACTION: ::core::option::Option<&'static str> = ::core::option::Option::Some(#name);),
+    )
 }
 
 /// The calls on a context that reach a database.

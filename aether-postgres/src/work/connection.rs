@@ -120,7 +120,8 @@ pub(crate) fn beginning(options: &PostgresOptions, time: Option<Duration>) -> St
         }
         let limit = time.map_or(0, |time| (time + GRACE).as_millis().min(i32::MAX as u128));
         sql += &format!("; SET LOCAL idle_in_transaction_session_timeout = {limit}");
-        sql += &format!("; SET LOCAL lock_timeout = {}", options.lock_timeout.as_millis().min(i32::MAX as u128));
+        sql +=
+            &format!("; SET LOCAL lock_timeout = {}", options.lock_timeout.as_millis().min(i32::MAX as u128));
         if time.is_none() {
             sql += "; SET LOCAL statement_timeout TO DEFAULT";
         }

@@ -72,7 +72,8 @@ struct Locked {
 }
 
 /// The run's row, which a claim changes: no other worker gets the run until the transaction ends.
-const LOCK: &str = "SELECT current_user::text FROM {schema}.runs WHERE shard = $1::int2 AND id = $2::text FOR NO KEY UPDATE";
+const LOCK: &str =
+    "SELECT current_user::text FROM {schema}.runs WHERE shard = $1::int2 AND id = $2::text FOR NO KEY UPDATE";
 
 /// Who the transaction is now; a table of the engine's that it changed, altered or dropped; whether it has made temporary
 /// objects. Every change takes a lock on its table that reading does not take, and keeps it until the end.
@@ -109,7 +110,9 @@ impl Database {
                 Stop::Undone(rollback) => return step.undone(rollback),
                 Stop::Open(head, error) => match self.find_frame(step.append(), head).await {
                     Some(true) => return Done::Durable(step.group, head),
-                    Some(false) => tracing::warn!(%error, step = ?step.work, "a transaction step is begun again"),
+                    Some(false) => {
+                        tracing::warn!(%error, step = ?step.work, "a transaction step is begun again")
+                    }
                     None => return Done::Failed(step.group, error.into()),
                 },
                 Stop::InTheWay(_, true) if calls >= CALLS => return step.undone(None),
@@ -195,12 +198,7 @@ impl Database {
     }
 
     /// Calls the body, and appends and commits where it is to be kept.
-    async fn call(
-        &self,
-        locked: &Locked,
-        step: &mut Step,
-        time: Option<Duration>,
-    ) -> Result<Head, Stop> {
+    async fn call(&self, locked: &Locked, step: &mut Step, time: Option<Duration>) -> Result<Head, Stop> {
         let Some(mut called) = step.work.take() else { return Err(Stop::Failed(gone(&self.name).into())) };
         let session = Session::new(&locked.conn, called.key().clone(), time);
         let body = Arc::clone(&session);
@@ -355,9 +353,7 @@ impl Database {
         let transaction = conn.begin().await?;
         let lock = LOCK.replace("{schema}", &crate::schema::quoted(conn.schema()));
         let _locked = transaction.query(&lock, &[&number, &run]).await?;
-        let rows = transaction
-            .query(FIND, &[&number, &run, &head.frame, &row::int(append.epoch)])
-            .await?;
+        let rows = transaction.query(FIND, &[&number, &run, &head.frame, &row::int(append.epoch)]).await?;
         let chain: Option<&[u8]> = rows.first().map(|row| get(row, 0)).transpose()?;
         let found = chain == Some(&head.chain[..]);
         transaction.rollback().await?;

@@ -105,9 +105,7 @@ impl Session {
     pub(crate) fn verdict(&self) -> Verdict {
         let seen = self.seen();
         match (&seen.refused, &seen.failed) {
-            (Some(reason), _) => {
-                Verdict::Refused(format!("the SQL of a transaction step must not {reason}"))
-            }
+            (Some(reason), _) => Verdict::Refused(format!("the SQL of a transaction step must not {reason}")),
             (None, _) if seen.late || self.is_late() => Verdict::Late,
             (None, Some(failed)) => Verdict::Failed(failed.clone()),
             (None, None) => Verdict::Sound,

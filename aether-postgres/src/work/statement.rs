@@ -12,8 +12,9 @@ pub(crate) fn refusal(sql: &str) -> Option<String> {
         "SELECT" | "TABLE" | "VALUES" | "WITH" | "INSERT" | "UPDATE" | "DELETE" | "MERGE" | "EXPLAIN"
         | "SHOW" | "LOCK" | "TRUNCATE" | "ALTER" | "DROP" | "COMMENT" | "GRANT" | "REVOKE" | "REFRESH"
         | "NOTIFY" | "DO" | "CALL" => None,
-        "CREATE" => is_temporary(&words[1..])
-            .then(|| "create temporary objects: they would outlive the step on a connection of the store's".into()),
+        "CREATE" => is_temporary(&words[1..]).then(|| {
+            "create temporary objects: they would outlive the step on a connection of the store's".into()
+        }),
         "SET" => (!is_local(word(1), word(2))).then(|| {
             "change the session: only `SET LOCAL` and `SET CONSTRAINTS` end with the transaction".into()
         }),
@@ -21,11 +22,14 @@ pub(crate) fn refusal(sql: &str) -> Option<String> {
         "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => {
             Some("begin, commit or roll back: the engine does that with the step's outcome".into())
         }
-        "PREPARE" | "EXECUTE" | "DEALLOCATE" | "DECLARE" | "FETCH" | "MOVE" | "CLOSE" => {
-            Some("keep prepared statements, prepared transactions or cursors on a connection of the store's".into())
-        }
+        "PREPARE" | "EXECUTE" | "DEALLOCATE" | "DECLARE" | "FETCH" | "MOVE" | "CLOSE" => Some(
+            "keep prepared statements, prepared transactions or cursors on a connection of the store's"
+                .into(),
+        ),
         "LISTEN" | "UNLISTEN" => Some("listen: the connection is the store's".into()),
-        "COPY" => Some("use `COPY`: insert the rows of an array with `unnest`, or use a connection of your own".into()),
+        "COPY" => Some(
+            "use `COPY`: insert the rows of an array with `unnest`, or use a connection of your own".into(),
+        ),
         "" => Some("be empty".into()),
         other => Some(format!("use `{other}`: use a connection of your own")),
     }
@@ -58,7 +62,8 @@ fn first_words(sql: &str) -> Vec<String> {
 /// Without what stands before a word: spaces, comments and, before the first word, parentheses and empty statements.
 fn without_blanks(mut sql: &str, first: bool) -> &str {
     loop {
-        let trimmed = sql.trim_start_matches(|c: char| c.is_whitespace() || (first && (c == ';' || c == '(')));
+        let trimmed =
+            sql.trim_start_matches(|c: char| c.is_whitespace() || (first && (c == ';' || c == '(')));
         let behind = match trimmed {
             comment if comment.starts_with("--") => comment.split_once('\n').map_or("", |(_, behind)| behind),
             comment if comment.starts_with("/*") => behind_comment(comment),

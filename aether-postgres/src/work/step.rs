@@ -52,11 +52,7 @@ impl Postgres<'_> {
     ///
     /// # Errors
     /// [`PostgresError::Rows`] where there is more than one, and as [`Postgres::execute`].
-    pub fn query_opt(
-        &self,
-        sql: &str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Option<Row>, PostgresError> {
+    pub fn query_opt(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Option<Row>, PostgresError> {
         let mut rows = self.session.rows(sql, params)?;
         match rows.len() {
             0 | 1 => Ok(rows.pop()),
@@ -80,7 +76,9 @@ pub enum PostgresError {
         class: EffectClass,
     },
     /// The engine keeps its runs in another store. The run is stopped, and resumes with an engine that has the database.
-    #[error("step `{command}` uses `cx.postgres`, and this engine's store is not Postgres: use `.postgres(url)`")]
+    #[error(
+        "step `{command}` uses `cx.postgres`, and this engine's store is not Postgres: use `.postgres(url)`"
+    )]
     OtherStore {
         /// Command of the step in its run.
         command: CommandId,

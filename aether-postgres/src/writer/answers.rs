@@ -36,7 +36,8 @@ const REFUSALS: u32 = 20;
 impl Database {
     /// The appends of a group are durable; the journal ends at `after`.
     pub(crate) fn passed(&self, group: Group, after: Head) {
-        let ends = |item: &Item| item.append.status.as_ref().is_some_and(|it| it.release || it.status.is_terminal());
+        let ends =
+            |item: &Item| item.append.status.as_ref().is_some_and(|it| it.release || it.status.is_terminal());
         if group.items.iter().any(ends) {
             self.heads.forget(&group.run);
         } else {
