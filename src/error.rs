@@ -6,7 +6,9 @@
 mod explain;
 
 pub use aether_core::deps::MissingDep;
-pub use aether_core::engine::{BuildError, ForkError, PrepareError, RunError, StartError, VerifyError};
+pub use aether_core::engine::{
+    BuildError, ForeignStep, ForkError, PrepareError, RunError, StartError, VerifyError,
+};
 pub use aether_core::failure::{ErrorHints, InContext, KeyHolder, KnownError, KnownReport, Unconfirmed};
 pub use aether_core::inbox::SendError;
 pub use aether_core::labels::LabelError;

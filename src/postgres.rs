@@ -1,3 +1,6 @@
-//! The store for several machines: for programs whose workers share a Postgres database.
+//! The store for more than one machine, and SQL in transaction steps on Postgres: for programs that choose its options or
+//! run SQL of their own.
 
-pub use aether_postgres::{PostgresOptions, PostgresStore};
+pub use aether_postgres::{
+    EnginePostgres, Postgres, PostgresError, PostgresOptions, PostgresStep, PostgresStore, tokio_postgres,
+};

@@ -24,7 +24,7 @@ const STATEMENTS: usize = 300;
 
 /// The planner sees arrays of unknown length and tables that may still be empty, and its plan is kept: on a new database
 /// it would scan `runs` until it is analyzed. Leave it the index.
-const PLANNER: [(&str, &str); 8] = [
+pub(crate) const PLANNER: [(&str, &str); 8] = [
     ("enable_seqscan", "off"),
     // The first rows in the order of an index are wanted, and not all of them, sorted.
     ("enable_bitmapscan", "off"),
@@ -76,6 +76,11 @@ impl Connection {
     /// The schema of the tables.
     pub(crate) fn schema(&self) -> &str {
         &self.schema
+    }
+
+    /// The driver's side of it.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Whether it can be used again.
@@ -236,7 +241,7 @@ impl Drop for Transaction<'_> {
 }
 
 /// The statements that set a session, or a transaction, up.
-fn settings(options: &PostgresOptions, set: &str) -> Vec<String> {
+pub(crate) fn settings(options: &PostgresOptions, set: &str) -> Vec<String> {
     let millis = |time: Duration| time.as_millis().min(i32::MAX as u128);
     let mut settings = vec![
         format!("{set} search_path = {}", quoted(&options.schema)),

@@ -21,6 +21,8 @@ use crate::error::{Failure, OpError, failure, gone, said, translate};
 use crate::inbox::Doors;
 use crate::network;
 use crate::options::PostgresOptions;
+use crate::work::connection::StepConnections;
+use crate::work::lanes::Lanes;
 use crate::workers::Present;
 use crate::writer::{Heads, Writers};
 use crate::{row, schema, tls};
@@ -43,6 +45,10 @@ pub(crate) struct Database {
     pub(crate) writers: OnceLock<Writers>,
     /// Woken when there may be a notice to deliver.
     pub(crate) notices: Notify,
+    /// Runs whose appends wait for a transaction step.
+    pub(crate) lanes: Lanes,
+    /// Connections of transaction steps.
+    pub(crate) steps: StepConnections,
     config: tokio_postgres::Config,
     tls: MakeRustlsConnect,
     pooler: AtomicBool,
@@ -102,6 +108,8 @@ impl Database {
             doors: Doors::default(),
             writers: OnceLock::new(),
             notices: Notify::new(),
+            lanes: Lanes::new(),
+            steps: StepConnections::new(options.transactions),
             pooler: AtomicBool::new(options.pooler),
             fsync: AtomicBool::new(true),
             closed: AtomicBool::new(false),
@@ -172,6 +180,12 @@ impl Database {
 
     /// Opens a connection of its own.
     pub(crate) async fn connect(&self) -> Result<Connection, OpError> {
+        let client = self.connect_bare().await?;
+        Connection::new(client, &self.options, self.pooler.load(Ordering::Relaxed)).await
+    }
+
+    /// Opens a connection with the settings that role and database have.
+    pub(crate) async fn connect_bare(&self) -> Result<tokio_postgres::Client, OpError> {
         let (config, tls, name) = (self.config.clone(), self.tls.clone(), self.name.clone());
         let connecting = network::runtime().spawn(async move {
             let (client, connection) = config.connect(tls).await?;
@@ -182,8 +196,12 @@ impl Database {
             });
             Ok::<_, tokio_postgres::Error>(client)
         });
-        let client = connecting.await.map_err(|_| gone(&self.name))??;
-        Connection::new(client, &self.options, self.pooler.load(Ordering::Relaxed)).await
+        Ok(connecting.await.map_err(|_| gone(&self.name))??)
+    }
+
+    /// Whether a pooler gives each transaction another connection.
+    pub(crate) fn has_pooler(&self) -> bool {
+        self.pooler.load(Ordering::Relaxed)
     }
 
     /// From now on statements are not prepared: a pooler stands in between.
@@ -220,6 +238,7 @@ impl Database {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.permits.close();
+        self.steps.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 

@@ -22,6 +22,7 @@ mod create;
 mod database;
 mod due;
 mod effects;
+mod engine;
 mod error;
 mod inbox;
 mod journal;
@@ -30,6 +31,7 @@ mod list;
 mod network;
 mod notices;
 mod options;
+mod prepare;
 mod purge;
 mod reservations;
 mod row;
@@ -41,11 +43,15 @@ mod snapshots;
 mod store;
 mod tls;
 mod waits;
+mod work;
 mod workers;
 mod writer;
 
+pub use crate::engine::EnginePostgres;
 pub use crate::options::PostgresOptions;
 pub use crate::store::PostgresStore;
+pub use crate::work::step::{Postgres, PostgresError, PostgresStep};
+pub use tokio_postgres;
 
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ pub struct PostgresOptions {
     pub(crate) schema: String,
     pub(crate) writers: usize,
     pub(crate) connections: usize,
+    pub(crate) transactions: usize,
     pub(crate) batch: usize,
     pub(crate) linger: Duration,
     pub(crate) patience: Duration,
@@ -32,6 +33,7 @@ impl Default for PostgresOptions {
             schema: "aether".into(),
             writers: 1,
             connections: 4,
+            transactions: 4,
             batch: 2000,
             linger: Duration::from_millis(2),
             patience: Duration::from_secs(10),
@@ -68,9 +70,15 @@ impl PostgresOptions {
         self
     }
 
-    /// The most connections for everything but appends. Default: 4.
+    /// The most connections for everything but appends and transaction steps. Default: 4.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.clamp(1, 1024);
+        self
+    }
+
+    /// How many bodies of transaction steps run at the same time, each on a connection of its own; the others wait. Default: 4.
+    pub fn transactions(mut self, transactions: usize) -> Self {
+        self.transactions = transactions.clamp(1, 1024);
         self
     }
 

@@ -81,6 +81,11 @@ impl PostgresStore {
         Ok(Self { shared })
     }
 
+    /// Every database.
+    pub(crate) fn databases(&self) -> &[Arc<Database>] {
+        self.shared.all()
+    }
+
     fn of(&self, run: &RunId) -> &Arc<Database> {
         self.shared.of(run.as_str())
     }
@@ -177,6 +182,10 @@ impl Store for PostgresStore {
             let _: Vec<()> = each!(self, |db| db.retire(&worker));
             Ok(())
         })
+    }
+
+    fn transactions(&self) -> Option<&'static str> {
+        Some(crate::work::step::NAME)
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {

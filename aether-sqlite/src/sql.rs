@@ -12,6 +12,9 @@ use aether_core::step::StepCx;
 
 use crate::step_connection::connection_for;
 
+/// How bodies reach the file.
+pub(crate) const NAME: &str = "cx.sql";
+
 /// The store's SQLite file, in the transaction that records the step's outcome.
 #[derive(Debug)]
 pub struct Sql<'c> {
@@ -75,6 +78,12 @@ pub enum SqlError {
         /// What the step declares.
         class: EffectClass,
     },
+    /// The engine keeps its runs in another store. The run is stopped, and resumes with an engine that has the file.
+    #[error("step `{command}` uses `cx.sql`, and this engine's store is no SQLite file: use `.sqlite(path)`")]
+    OtherStore {
+        /// Command of the step in its run.
+        command: CommandId,
+    },
     /// The body is not being run by the store.
     #[error(
         "step `{command}` has no transaction here: use `cx.sql` in the step's own body, not in a task or thread and not after its end"
@@ -118,6 +127,9 @@ impl SqlStep for StepCx {
         let command = || self.command_id().clone();
         if self.class() != EffectClass::Transaction {
             return Err(SqlError::NotATransaction { command: command(), class: self.class() });
+        }
+        if !self.reaches(NAME) {
+            return Err(SqlError::OtherStore { command: command() });
         }
         let conn = connection_for(&self.idempotency_key())
             .ok_or_else(|| SqlError::NotHere { command: command() })?;

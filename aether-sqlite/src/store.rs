@@ -163,8 +163,8 @@ impl Store for SqliteStore {
         Durability::PowerLoss
     }
 
-    fn runs_transactions(&self) -> bool {
-        true
+    fn transactions(&self) -> Option<&'static str> {
+        Some(crate::sql::NAME)
     }
 
     fn register(

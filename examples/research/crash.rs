@@ -97,8 +97,8 @@ impl Store for CrashingStore {
     fn durability(&self) -> Durability {
         self.inner.durability()
     }
-    fn runs_transactions(&self) -> bool {
-        self.inner.runs_transactions()
+    fn transactions(&self) -> Option<&'static str> {
+        self.inner.transactions()
     }
     fn register(&self, worker: &WorkerId, lease: Duration, codes: Vec<CodeId>) -> Answer<'_, bool> {
         self.inner.register(worker, lease, codes)

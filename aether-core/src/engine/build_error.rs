@@ -32,7 +32,7 @@ pub enum BuildError {
     },
     /// Production needs a store that survives a crash.
     #[error(
-        "store {store} keeps nothing over a restart, and `.production()` asks for a store that survives a crash: call `.sqlite(path)`, or give it another such store"
+        "store {store} keeps nothing over a restart, and `.production()` asks for a store that survives a crash: call `.sqlite(path)` or `.postgres(url)`, or give it another such store"
     )]
     NotDurable {
         /// Kind and place of the store, as [`Store::describe`](crate::store::Store::describe) gives them.
@@ -72,8 +72,21 @@ pub enum BuildError {
         /// Names of the types that were provided.
         provided: String,
     },
+    /// Linked steps with `effect = "transaction"` are written for a database that the store does not have.
+    #[error(
+        "store {store} {}, and these transaction steps could not run:{}\nuse `.sqlite(path)` for `cx.sql`, `.postgres(url)` for `cx.postgres`; where this program links a step that it never runs, call `.without::<step>()`, or `.allow_missing_deps()` for all",
+        offered(.offers), foreign(.steps)
+    )]
+    NoTransactions {
+        /// Kind and place of the store, as [`Store::describe`](crate::store::Store::describe) gives them.
+        store: String,
+        /// How bodies reach the store's database; `None` where it runs no transaction steps.
+        offers: Option<&'static str>,
+        /// The steps.
+        steps: Vec<ForeignStep>,
+    },
     /// No store was given.
-    #[error("no store was given: call `.sqlite(path)`, `.memory()` or `.store(store)`")]
+    #[error("no store was given: call `.sqlite(path)`, `.postgres(url)`, `.memory()` or `.store(store)`")]
     NoStore,
     /// The engine has no clock and no entropy.
     #[error(
@@ -139,6 +152,32 @@ impl Error for PrepareError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }
+}
+
+/// A transaction step that the store cannot run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignStep {
+    /// Module path and name of the step.
+    pub step: &'static str,
+    /// Where it is declared, `file:line`.
+    pub place: String,
+    /// How its body reaches a database, where its code says it.
+    pub uses: Option<&'static str>,
+}
+
+fn offered(offers: &Option<&'static str>) -> String {
+    match offers {
+        Some(offers) => format!("has `{offers}`"),
+        None => "runs no transactions".to_owned(),
+    }
+}
+
+fn foreign(steps: &[ForeignStep]) -> String {
+    let line = |step: &ForeignStep| {
+        let uses = step.uses.map(|uses| format!(" uses `{uses}`")).unwrap_or_default();
+        format!("\n- `{}` ({}){uses}", step.step, step.place)
+    };
+    steps.iter().map(line).collect()
 }
 
 /// One line for each run that does not fit.

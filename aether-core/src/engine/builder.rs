@@ -24,7 +24,7 @@ use crate::engine::prepare::{Preparation, prepare};
 use crate::engine::registry::Registry;
 use crate::engine::retention::Retention;
 use crate::engine::schedules::ticking;
-use crate::engine::{retention, worker};
+use crate::engine::{retention, transactions, worker};
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::{DefaultPolicy, ReplayPolicy};
 use crate::policy::retries::Retries;
@@ -87,7 +87,7 @@ pub struct EngineBuilder {
     pub(super) without: Vec<RegisteredWorkflow>,
 }
 /// Opens a store when the engine starts.
-type OpenStore = Box<dyn FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send>;
+type OpenStore = Box<dyn FnOnce() -> BoxFuture<'static, Result<Arc<dyn Store>, StoreError>> + Send>;
 impl fmt::Debug for EngineBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineBuilder")
@@ -221,8 +221,25 @@ impl EngineBuilder {
     /// }
     /// ```
     pub fn store_with(
-        mut self,
+        self,
         open: impl FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send + 'static,
+    ) -> Self {
+        self.store_when_started(|| Box::pin(async { open() }))
+    }
+
+    /// As [`EngineBuilder::store_with`], for stores that are connected to.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::store::{Store, StoreError};
+    /// # use aether_core::store::memory::MemoryStore;
+    /// # use std::sync::Arc;
+    /// # async fn connect() -> Result<Arc<dyn Store>, StoreError> { Ok(Arc::new(MemoryStore::default())) }
+    /// let builder = Engine::builder().store_when_started(|| Box::pin(connect()));
+    /// ```
+    pub fn store_when_started(
+        mut self,
+        open: impl FnOnce() -> BoxFuture<'static, Result<Arc<dyn Store>, StoreError>> + Send + 'static,
     ) -> Self {
         self.store = Some(Box::new(open));
         self
@@ -536,11 +553,11 @@ impl EngineBuilder {
     ///
     /// # Errors
     /// [`BuildError`] when no store was given, two workflows of one module share a name, a step declares a kind of
-    /// resource without a verifier or takes a value that is not provided, the store cannot be used, or its preparation
-    /// fails.
+    /// resource without a verifier, takes a value that is not provided or is a transaction of another store, the store
+    /// cannot be used, or its preparation fails.
     pub async fn start(self) -> Result<Engine, BuildError> {
         let environment = self.environment.ok_or(BuildError::NoEnvironment)?;
-        let store = self.store.ok_or(BuildError::NoStore)?()?;
+        let store = self.store.ok_or(BuildError::NoStore)?().await?;
         if self.production && store.durability() == Durability::Volatile {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
@@ -550,6 +567,10 @@ impl EngineBuilder {
         let missing = self.needs.check(steps.iter(), registry.all(), &self.deps);
         if !missing.is_empty() {
             return Err(BuildError::MissingDeps { missing, provided: self.deps.names() });
+        }
+        // What answers instead of bodies needs no database.
+        if self.settings.advances && self.interceptor.is_none() {
+            transactions::check(&*store, steps.iter(), &self.needs)?;
         }
         let steps = steps.into_iter().map(|step| (step.def.path, step)).collect::<HashMap<_, _>>();
         let mut verifiers = self.verifiers;

@@ -68,6 +68,8 @@ mod queue_options;
 mod registry;
 mod same_input;
 mod traceparent;
+mod transactions;
+
 mod vitals;
 mod worker;
 
@@ -75,7 +77,7 @@ pub use adopt::known::AdoptionCounts;
 pub use adopt::parked::{ParkedPage, ParkedRun};
 pub use adopt::report::{CheckReport, RunCheck, RunVerdict};
 pub use adopt::unfit::OnUnfit;
-pub use build_error::{BuildError, PrepareError};
+pub use build_error::{BuildError, ForeignStep, PrepareError};
 pub use builder::EngineBuilder;
 pub use changes::{ChangeAdvice, ChangePlace, ChangeReport, RunGroup, VersionUse};
 pub use dead_letters::{DeadLetter, DeadLetterCause};

@@ -71,6 +71,15 @@ pub(crate) fn listed(missing: &[MissingNeed]) -> String {
 }
 
 impl NeedsCheck {
+    fn is_off(&self) -> bool {
+        self.off || inventory::iter::<MissingDepsAllowed>.into_iter().next().is_some()
+    }
+
+    /// Whether what a step needs is checked.
+    pub(crate) fn covers(&self, step: &RegisteredStep) -> bool {
+        !self.is_off() && !self.without.contains(&step.def.path) && !is_merged(step.def.path)
+    }
+
     /// What is declared and not among `deps`.
     pub(crate) fn check<'a>(
         &self,
@@ -78,13 +87,11 @@ impl NeedsCheck {
         workflows: impl Iterator<Item = &'a RegisteredWorkflow>,
         deps: &Deps,
     ) -> Vec<MissingNeed> {
-        if self.off || inventory::iter::<MissingDepsAllowed>.into_iter().next().is_some() {
+        if self.is_off() {
             return Vec::new();
         }
         let mut missing = Missing { deps, found: Vec::new() };
-        let known =
-            |step: &&RegisteredStep| !self.without.contains(&step.def.path) && !is_merged(step.def.path);
-        for step in steps.filter(known) {
+        for step in steps.filter(|step| self.covers(step)) {
             let taker = format!("step `{}` ({}:{})", step.def.path, step.def.file, step.def.line);
             step.needs.iter().for_each(|need| missing.look(need, None, &taker));
         }

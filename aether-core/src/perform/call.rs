@@ -85,6 +85,7 @@ impl StepCall {
             started_at,
             intent,
             cancellation: self.run.cancellation(),
+            transactions: self.run.shared.store.transactions(),
         })
     }
 

@@ -82,12 +82,15 @@ impl Work for Attempt {
         let ended = match polled.transpose() {
             Some(ended) => body_outcome(&self.run, ended),
             None => BodyOutcome::Refused(
-                "the body of a transaction step awaited something that was not ready: it holds the store's one writer, so it may only use `cx.sql` and what answers at once"
+                "the body of a transaction step awaited something that was not ready: it holds a transaction of the store's database, so it may only use `cx.sql` or `cx.postgres` and what answers at once"
                     .into(),
             ),
         };
         let event = match self.cx.missing() {
             Some(missing) if !matches!(ended, BodyOutcome::Value(_)) => self.rolled_back(missing.to_string()),
+            None if self.cx.is_foreign() && !matches!(ended, BodyOutcome::Value(_)) => {
+                self.rolled_back("the body uses the database of another store".into())
+            }
             _ => self.finished(ended),
         };
         let keep = matches!(&event, Event::TransactionFinished(finished) if finished.outcome.is_complete());
@@ -185,6 +188,7 @@ impl StepCall {
         };
         match (event, cx.missing()) {
             (Some(Event::TransactionFinished(finished)), _) => self.settle_transaction(finished, false).await,
+            (_, None) if cx.is_foreign() => self.no_transactions().await,
             (_, Some(missing)) => {
                 let (run, command) = (self.run.id.clone(), self.command.clone());
                 self.run.stop(Fault::NotProvided { run, command, missing }).await
@@ -197,12 +201,17 @@ impl StepCall {
         }
     }
 
+    /// The store is not the one that the step's body is written for.
+    async fn no_transactions<T>(&self) -> T {
+        let (run, command) = (self.run.id.clone(), self.command.clone());
+        let store = self.run.shared.store.describe();
+        self.run.stop(Fault::NoTransactions { run, command, store }).await
+    }
+
     /// Has the store execute the attempt. Returns the event that is then durable in the journal.
     async fn hand_to_store(&mut self, cx: &StepCx) -> Option<Event> {
-        if !self.run.shared.store.runs_transactions() {
-            let (run, command) = (self.run.id.clone(), self.command.clone());
-            let store = self.run.shared.store.describe();
-            return self.run.stop(Fault::NoTransactions { run, command, store }).await;
+        if self.run.shared.store.transactions().is_none() {
+            return self.no_transactions().await;
         }
         let last_event = LastEvent::default();
         let head = self.start_events();

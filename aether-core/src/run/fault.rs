@@ -210,9 +210,9 @@ pub enum Fault {
         /// Kind of the changed resource.
         kind: String,
     },
-    /// The store cannot run a transaction step.
+    /// The store cannot run a transaction step, or is not the one that its body is written for.
     #[error(
-        "run `{run}`, step `{command}`: a transaction step runs on the store's own SQLite file, and this engine keeps its runs in {store}: use `.sqlite(path)`; nothing of the run was lost"
+        "run `{run}`, step `{command}`: a transaction step runs on the store's own database, and this engine keeps its runs in {store}: use `.sqlite(path)` for `cx.sql`, `.postgres(url)` for `cx.postgres`; nothing of the run was lost"
     )]
     NoTransactions {
         /// The run that stopped.

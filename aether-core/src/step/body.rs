@@ -23,6 +23,8 @@ pub trait Step: Sized + Send + Sync + 'static {
     const DEF: &'static StepDef;
     /// The values that the body takes from its program.
     const NEEDS: &'static [Need] = &[];
+    /// How the body of a transaction step reaches its database (`cx.sql`, `cx.postgres`), where its code says it.
+    const TRANSACTION: Option<&'static str> = None;
     /// The arguments, owned: `()`, the one argument, or a tuple.
     type Args: Send + 'static;
     /// The value that the function returns.
@@ -299,13 +301,15 @@ pub struct RegisteredStep {
     pub def: &'static StepDef,
     /// The values that its body takes from the program.
     pub needs: &'static [Need],
+    /// How the body reaches its database, where its code says it; see [`Step::TRANSACTION`].
+    pub transaction: Option<&'static str>,
     body: fn() -> Arc<dyn Body>,
 }
 
 impl RegisteredStep {
     /// The erased form of `S`.
     pub const fn of<S: Step>() -> Self {
-        Self { def: S::DEF, needs: S::NEEDS, body: StepBody::<S>::shared }
+        Self { def: S::DEF, needs: S::NEEDS, transaction: S::TRANSACTION, body: StepBody::<S>::shared }
     }
 
     /// The step's function, type-erased.

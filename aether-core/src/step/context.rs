@@ -60,6 +60,8 @@ pub(crate) struct Given {
     pub(crate) started_at: Timestamp,
     pub(crate) intent: Option<DurableIntent>,
     pub(crate) cancellation: Arc<Cancellation>,
+    /// How the body reaches the store's database; see `Store::transactions`.
+    pub(crate) transactions: Option<&'static str>,
 }
 
 struct StepScope {
@@ -69,6 +71,8 @@ struct StepScope {
     requests: AtomicU32,
     notes: Mutex<Vec<Event>>,
     missing: OnceLock<MissingDep>,
+    /// The body asked for the database of another store.
+    foreign: OnceLock<()>,
     handed_over: OnceLock<Option<Duration>>,
     heartbeats: Heartbeats,
 }
@@ -83,6 +87,7 @@ impl StepCx {
                 requests: AtomicU32::new(0),
                 notes: Mutex::default(),
                 missing: OnceLock::new(),
+                foreign: OnceLock::new(),
                 handed_over: OnceLock::new(),
                 heartbeats: Heartbeats::default(),
             }),
@@ -174,6 +179,22 @@ impl StepCx {
     /// As [`StepCx::dep`], for bodies that can do without the value.
     pub fn provided<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.scope.given.deps.get().ok()
+    }
+
+    /// Whether the store's database is what `name` gives, such as `cx.sql`: for crates of stores. A transaction step that
+    /// asks for another one and then ends with an error stops its run with
+    /// [`Fault::NoTransactions`](crate::run::Fault::NoTransactions); the run resumes with an engine that has the store.
+    pub fn reaches(&self, name: &str) -> bool {
+        let reached = self.scope.given.transactions == Some(name);
+        if !reached && self.class() == EffectClass::Transaction {
+            let _once = self.scope.foreign.set(());
+        }
+        reached
+    }
+
+    /// Whether the body asked for the database of another store.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.scope.foreign.get().is_some()
     }
 
     /// The first value that the body asked for and the program does not provide.

@@ -66,13 +66,16 @@ pub const END_REQUESTS: [&str; 2] = ["cancel", "terminate"];
 
 /// A unit of work on a store's own database: the body of a transaction step.
 ///
-/// A store that supports it ([`Store::runs_transactions`]) does this for an append that carries one:
+/// A store that supports it ([`Store::transactions`]) does this for an append that carries one:
 ///
 /// 1. It checks epoch, position and status as for every append. If they do not fit, the body is not called.
 /// 2. It calls [`Work::call`] inside a transaction of its own database.
 /// 3. If the call returned `true`, it appends [`Work::frame`] in the same transaction and commits.
 /// 4. If the call returned `false`, or the store refuses what the body did, it rolls the body's changes back and
 ///    appends [`Work::frame`] (the same number of events) without them.
+///
+/// Where another transaction was in the way, or the server went away, so that nothing of a call is kept, a store may begin
+/// again: it then calls once more.
 pub trait Work: Send + Debug {
     /// The idempotency key of the attempt.
     fn key(&self) -> &IdempotencyKey;
@@ -80,7 +83,7 @@ pub trait Work: Send + Debug {
     /// How long the body may take; `None` for no limit.
     fn timeout(&self) -> Option<Duration>;
 
-    /// Calls the body, once, and catches its panic. Returns whether the store should commit the body's changes.
+    /// Calls the body and catches its panic. Returns whether the store should commit the body's changes.
     fn call(&mut self) -> bool;
 
     /// The events to append after [`Work::call`]. `undone` says why the store rolled the body back although the call
@@ -255,10 +258,10 @@ pub trait Store: Any + Send + Sync + Debug {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Whether appends may carry a [`Work`]. A store that returns `false` fails such an append with
-    /// [`StoreError::NoTransactions`].
-    fn runs_transactions(&self) -> bool {
-        false
+    /// How the body of a transaction step reaches the store's database, such as `cx.sql`. `None` where appends may not carry
+    /// a [`Work`]: then one that does fails with [`StoreError::NoTransactions`].
+    fn transactions(&self) -> Option<&'static str> {
+        None
     }
 
     /// Creates a run unless its id is taken; run and first frame are written together. Durable when it answers. It is

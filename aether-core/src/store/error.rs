@@ -81,7 +81,7 @@ pub enum StoreError {
         reason: String,
     },
     /// An append carried a unit of work, and the store has no database to run it on.
-    #[error("store {store} cannot run transaction steps: use SQLite")]
+    #[error("store {store} cannot run transaction steps: use SQLite or Postgres")]
     NoTransactions {
         /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,

@@ -3,6 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
+use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, ExprPath, Path, PathSegment, Type, TypeReference, parse_quote, parse_quote_spanned};
 
@@ -15,7 +16,7 @@ use super::declarations::{linked_item, registration_item, trait_impl, type_item,
 use super::definition::{declaration_fingerprint, needs_const, step_def, step_options_literal, variant_name};
 use super::names::{GeneratedNames, private_path, self_type};
 use crate::parse::item::Owner;
-use crate::plan::{Approval, Arg, ArgumentClosure, Shape, StepPlan};
+use crate::plan::{Approval, Arg, ArgumentClosure, Effect, Shape, StepPlan};
 use crate::syntax::span::placed_at;
 
 /// All code of a step.
@@ -73,10 +74,12 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let probe = plan.options.probe.as_ref().map(|path| probe_fn(shape, path));
     let compensation = plan.options.compensate.as_ref().map(|path| compensation_fn(shape, path));
     let needs = needs_const(shape, &plan.options.needs);
+    let transaction = transaction_const(plan);
     let classes = class_fns(shape);
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
         #needs
+        #transaction
         #associated
         #head { #called }
         #classes
@@ -86,6 +89,38 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
         #compensation
     };
     trait_impl(shape, "Step", &body)
+}
+
+/// How the body of a transaction step reaches its database, where it does so itself and in one way: the engine refuses to
+/// start on a store that has another one.
+fn transaction_const(plan: &StepPlan) -> Option<TokenStream> {
+    let context = plan.shape.context.as_ref().filter(|_| plan.options.effect == Effect::Transaction)?;
+    let mut calls = DatabaseCalls { context: &context.ident, sql: false, postgres: false };
+    calls.visit_block(&plan.body);
+    let name = match (calls.sql, calls.postgres) {
+        (true, false) => "cx.sql",
+        (false, true) => "cx.postgres",
+        _ => return None,
+    };
+    Some(
+        quote!(const TRANSACTION: ::core::option::Option<&'static str> = ::core::option::Option::Some(#name);),
+    )
+}
+
+/// The calls on a context that reach a database.
+struct DatabaseCalls<'c> {
+    context: &'c Ident,
+    sql: bool,
+    postgres: bool,
+}
+
+impl<'ast> Visit<'ast> for DatabaseCalls<'_> {
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        let on_context = matches!(&*call.receiver, Expr::Path(path) if path.path.is_ident(self.context));
+        self.sql |= on_context && call.method == "sql";
+        self.postgres |= on_context && call.method == "postgres";
+        syn::visit::visit_expr_method_call(self, call);
+    }
 }
 
 /// What an error means for another attempt. An error about its type points at the return type.

@@ -67,7 +67,7 @@ fn append(run: &RunId, epoch: Epoch, expected: Position, text: &str) -> (Append,
 }
 
 async fn write(
-    database: &Database,
+    database: &Arc<Database>,
     name: &str,
     expected: Position,
     change: impl FnOnce(&mut Append),

@@ -11,9 +11,10 @@ use aether_core::store::ledger::{LedgerEntry, STORE_WIDE};
 use aether_core::store::{AppendError, StoreError};
 use tokio_postgres::Row;
 
+use crate::database::Database;
 use crate::error::OpError;
 use crate::row::{self, get};
-use crate::writer::batch::{Batch, Group, Item, first_head};
+use crate::writer::batch::{Batch, Group, Item, Write, first_head};
 use crate::writer::recover::answer;
 use crate::writer::statements::Passed;
 use crate::writer::{Head, Writer, sql};
@@ -31,6 +32,24 @@ pub(crate) struct Facts {
 
 /// After how many refusals without a reason an append fails.
 const REFUSALS: u32 = 20;
+
+impl Database {
+    /// The appends of a group are durable; the journal ends at `after`.
+    pub(crate) fn passed(&self, group: Group, after: Head) {
+        let ends =
+            |item: &Item| item.append.status.as_ref().is_some_and(|it| it.release || it.status.is_terminal());
+        if group.items.iter().any(ends) {
+            self.heads.forget(&group.run);
+        } else {
+            self.heads.set(&group.run, after);
+        }
+        let tells = |item: &Item| item.append.status.as_ref().is_some_and(|change| change.notify.is_some());
+        if group.items.iter().any(tells) {
+            self.notices.notify_one();
+        }
+        group.items.into_iter().for_each(answer);
+    }
+}
 
 impl Writer {
     /// Answers what passed, and what was refused with a reason. Gives what is to be written again, in reverse order. An
@@ -50,7 +69,7 @@ impl Writer {
         let mut refused = Batch::default();
         for ((no, group), after) in (0..).zip(batch.groups.into_values()).zip(&passed.after) {
             if passed.groups.contains(&no) {
-                self.passed(group, *after);
+                self.database.passed(group, *after);
             } else {
                 refused.insert(group);
             }
@@ -59,21 +78,6 @@ impl Writer {
             return Ok(Vec::new());
         }
         self.sort_out(refused).await
-    }
-
-    fn passed(&self, group: Group, after: Head) {
-        let ends =
-            |item: &Item| item.append.status.as_ref().is_some_and(|it| it.release || it.status.is_terminal());
-        if group.items.iter().any(ends) {
-            self.database.heads.forget(&group.run);
-        } else {
-            self.database.heads.set(&group.run, after);
-        }
-        let tells = |item: &Item| item.append.status.as_ref().is_some_and(|change| change.notify.is_some());
-        if group.items.iter().any(tells) {
-            self.database.notices.notify_one();
-        }
-        group.items.into_iter().for_each(answer);
     }
 
     /// Looks at why groups were refused.
@@ -97,7 +101,7 @@ impl Writer {
             let mut items = group.items.into_iter().peekable();
             while let Some(item) = items.peek() {
                 let there = found.remove(&(run.clone(), item.append.expected, item.lost.clone())).is_some();
-                let refusal = if there { None } else { refusal(item, facts) };
+                let refusal = if there { None } else { refusal(&item.append, facts) };
                 if !there && refusal.is_none() {
                     break;
                 }
@@ -205,7 +209,7 @@ impl Writer {
     }
 }
 
-fn facts(row: &Row, run: &RunId) -> Result<Facts, OpError> {
+pub(crate) fn facts(row: &Row, run: &RunId) -> Result<Facts, OpError> {
     Ok(Facts {
         run: run.clone(),
         status: row::status(get(row, 1)?)?,
@@ -217,8 +221,7 @@ fn facts(row: &Row, run: &RunId) -> Result<Facts, OpError> {
 }
 
 /// Why an append is refused, ledger aside.
-fn refusal(item: &Item, facts: Option<&Facts>) -> Option<AppendError> {
-    let append = &item.append;
+pub(crate) fn refusal(append: &Write, facts: Option<&Facts>) -> Option<AppendError> {
     let run = append.run.clone();
     let Some(facts) = facts else { return Some(StoreError::UnknownRun { run }.into()) };
     // The epoch first: a worker that lost the run mostly has a wrong position, too, and must be told the cause.

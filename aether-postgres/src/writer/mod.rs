@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use aether_core::id::RunId;
 use aether_core::journal::ChainHash;
-use aether_core::store::{Append, AppendError, StoreError};
+use aether_core::store::{AppendError, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::database::{Database, Tries};
 use crate::error::{Failure, OpError, failure, gone, translate};
 use crate::shard::shard;
-use crate::writer::batch::{Batch, Creation, Group, Item};
+use crate::writer::batch::{Batch, Creation, Group, Item, Write};
 
-mod answers;
+pub(crate) mod answers;
 pub(crate) mod batch;
 mod recover;
-mod sql;
+pub(crate) mod sql;
 mod statements;
 
 /// Where a run's journal ends.
@@ -74,6 +74,8 @@ impl Heads {
 pub(crate) enum Op {
     Append(Item),
     Create(Box<Creation>),
+    /// Answer once everything that was queued for the run before is answered.
+    Barrier(RunId, oneshot::Sender<()>),
     /// Write what is queued, then end.
     Close(Option<oneshot::Sender<Result<(), StoreError>>>),
 }
@@ -97,6 +99,7 @@ impl Writers {
                 ops,
                 waiting: VecDeque::new(),
                 later: BTreeMap::new(),
+                barriers: Vec::new(),
                 stuck: None,
                 closing: None,
                 closers: Vec::new(),
@@ -147,6 +150,8 @@ struct Writer {
     waiting: VecDeque<Op>,
     /// Appends that are held up by others' locks, with their runs' later ones, and when they are tried again.
     later: BTreeMap<RunId, (Instant, Group)>,
+    /// Transaction steps that wait until what their runs queued before is answered.
+    barriers: Vec<(RunId, oneshot::Sender<()>)>,
     stuck: Option<Stuck>,
     closing: Option<Instant>,
     closers: Vec<oneshot::Sender<Result<(), StoreError>>>,
@@ -163,6 +168,7 @@ impl Writer {
     async fn serve(mut self) {
         while let Some(batch) = self.collect().await {
             self.settle(batch).await;
+            self.lower_barriers(&Batch::default());
             // The runs that were just answered queue their next appends now, and are in the next batch.
             tokio::task::yield_now().await;
         }
@@ -217,6 +223,12 @@ impl Writer {
                     bytes += item.append.frame.text.len();
                     self.add(&mut batch, item)
                 }
+                Op::Barrier(run, reply) => {
+                    awaited = true;
+                    self.barriers.push((run, reply));
+                    self.lower_barriers(&batch);
+                    None
+                }
             };
             if let Some(item) = turned_away {
                 // The next batch begins with it: appends of a run keep their order.
@@ -225,6 +237,17 @@ impl Writer {
             }
         }
         batch
+    }
+
+    /// Lets the transaction steps begin whose runs have nothing on its way.
+    fn lower_barriers(&mut self, batch: &Batch) {
+        let later = &self.later;
+        let free = |run: &RunId| {
+            !later.contains_key(run) && !batch.groups.contains_key(&(shard(run.as_str()), run.clone()))
+        };
+        for (_, reply) in self.barriers.extract_if(.., |(run, _)| free(run)) {
+            let _the_store_closes = reply.send(());
+        }
     }
 
     /// Puts an append into a batch; returns it if it must wait for the next one.
@@ -385,17 +408,12 @@ fn fail(batch: Batch, error: &StoreError) {
 }
 
 impl Database {
-    /// See [`Store::append`](aether_core::store::Store::append).
-    pub(crate) fn append(&self, append: Append) {
+    /// Queues an append for its writer.
+    pub(crate) fn queue_append(&self, append: Box<Write>) {
         let store = self.name.to_string();
-        if append.work.is_some() {
-            return append.ack.failed(StoreError::NoTransactions { store }.into());
-        }
         let run = append.run.clone();
         let Some(writers) = self.writers.get() else { return append.ack.failed(gone(&store).into()) };
-        if let Err(Op::Append(item)) =
-            writers.send(run.as_str(), Op::Append(Item::new(Box::new(append.into()))))
-        {
+        if let Err(Op::Append(item)) = writers.send(run.as_str(), Op::Append(Item::new(append))) {
             item.append.ack.failed(gone(&store).into());
         }
     }
@@ -408,6 +426,8 @@ impl Database {
 
     /// Waits until everything queued is written, then closes every connection.
     pub(crate) async fn close_writers(&self) -> Result<(), StoreError> {
+        // What they hold back is queued before the writers are told to end.
+        let _in_time = tokio::time::timeout(CLOSE_PATIENCE, self.lanes.idle()).await;
         let mut result = Ok(());
         for ended in self.writers.get().map(Writers::close).unwrap_or_default() {
             // A writer that has ended before had nothing left.

@@ -171,8 +171,8 @@ impl<G: Gate> Store for Gated<G> {
         self.inner.durability()
     }
 
-    fn runs_transactions(&self) -> bool {
-        self.inner.runs_transactions()
+    fn transactions(&self) -> Option<&'static str> {
+        self.inner.transactions()
     }
 
     fn register(

@@ -114,8 +114,8 @@ impl Store for PacedStore {
         self.inner.durability()
     }
 
-    fn runs_transactions(&self) -> bool {
-        self.inner.runs_transactions()
+    fn transactions(&self) -> Option<&'static str> {
+        self.inner.transactions()
     }
 
     fn register(

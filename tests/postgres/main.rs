@@ -1,0 +1,9 @@
+//! Programs on Postgres: transaction steps, tables of their own, and what is said where something is wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod kit;
+mod messages;
+mod prepare;
+mod refusals;
+mod steps;
