@@ -68,7 +68,7 @@ async fn a_number_is_not_used_again_after_its_message_was_consumed() {
 /// Suspends a run until a message with a higher number than `seen` comes.
 async fn suspend(database: &Database, run: &str, next: u64, seen: u64) {
     let (ack, reply) = Ack::awaited(run_id(run), next + 1, Arc::default());
-    database.queue_append(Append {
+    let append = Append {
         run: run_id(run),
         epoch: 1,
         expected: next,
@@ -90,7 +90,8 @@ async fn suspend(database: &Database, run: &str, next: u64, seen: u64) {
         unless_asked_to_end: false,
         renews: None,
         ack,
-    });
+    };
+    database.queue_append(Box::new(append.into()));
     reply.await.unwrap().unwrap();
 }
 
