@@ -19,6 +19,10 @@ impl Environment for SystemEnvironment {
         Timestamp::now()
     }
 
+    fn is_of_one_machine(&self) -> bool {
+        true
+    }
+
     /// # Panics
     /// When the operating system gives no entropy: run ids and recorded draws must not be guessable, so nothing can
     /// take its place.

@@ -7,6 +7,9 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
+use aether_core::store::StoreClock;
+use jiff::Timestamp;
+
 /// Bits of a place below the time: the shard.
 const SHARD_BITS: u32 = 12;
 
@@ -38,6 +41,12 @@ impl PlaceClock {
         self.offset.store(server.saturating_sub(elapsed), Ordering::Relaxed);
     }
 
+    /// The time by the server's clock, in microseconds since 1970, as far as it was measured; `None` before that.
+    fn server_time(&self) -> Option<i64> {
+        let offset = self.offset.load(Ordering::Relaxed);
+        (offset != 0).then(|| offset.saturating_add(self.elapsed()))
+    }
+
     /// From now on places are behind `place`, which a run of the database has.
     pub(crate) fn pass(&self, place: u64) {
         self.last.fetch_max(place >> SHARD_BITS, Ordering::Relaxed);
@@ -57,6 +66,12 @@ impl PlaceClock {
     }
 }
 
+impl StoreClock for PlaceClock {
+    fn now(&self) -> Option<Timestamp> {
+        self.server_time().and_then(|micros| Timestamp::from_microsecond(micros).ok())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +85,15 @@ mod tests {
         let second = clock.next(0);
         assert!(second > first, "{second} is not behind {first}");
         assert_eq!((first & 4095, second & 4095), (4095, 0));
+    }
+
+    #[test]
+    fn its_time_is_the_servers_since_it_was_measured() {
+        let clock = PlaceClock::new();
+        assert_eq!(clock.server_time(), None);
+        clock.set(1_800_000_000_000_000, clock.elapsed());
+        let now = clock.server_time().unwrap();
+        assert!((1_800_000_000_000_000..1_800_000_060_000_000).contains(&now), "{now}");
     }
 
     #[test]

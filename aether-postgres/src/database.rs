@@ -32,7 +32,7 @@ pub(crate) struct Database {
     /// Kind and place, for messages.
     pub(crate) name: Arc<str>,
     /// Gives places in the order of creation.
-    pub(crate) clock: PlaceClock,
+    pub(crate) clock: Arc<PlaceClock>,
     /// Where the journals end that this process appends to.
     pub(crate) heads: Heads,
     /// What this process knows of its claims.
@@ -92,6 +92,11 @@ impl Drop for Pooled<'_> {
     }
 }
 
+/// The server's clock, in microseconds since 1970.
+const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8";
+/// A round trip of more microseconds is not used to follow the server's clock.
+const QUICK: i64 = 100_000;
+
 impl Database {
     /// Connects, and brings the tables up to date.
     pub(crate) async fn open(url: &str, options: PostgresOptions) -> Result<Arc<Self>, StoreError> {
@@ -101,7 +106,7 @@ impl Database {
         complete(&mut config, &options);
         let database = Arc::new(Self {
             name: describe(&config, &options).into(),
-            clock: PlaceClock::new(),
+            clock: Arc::new(PlaceClock::new()),
             heads: Heads::default(),
             claims: Claims::default(),
             present: Present::default(),
@@ -149,15 +154,10 @@ impl Database {
 
     /// Compares the clocks by the quickest of some round trips, and lets places follow those that are given.
     pub(crate) async fn set_clock(&self, conn: &Connection) -> Result<(), OpError> {
-        let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8";
-        conn.prepare(sql).await?;
+        conn.prepare(CLOCK).await?;
         let mut best: Option<(i64, i64, i64)> = None;
         for _ in 0..5 {
-            let before = self.clock.elapsed();
-            let rows = conn.query(sql, &[]).await?;
-            let after = self.clock.elapsed();
-            let Some(server) = rows.first() else { continue };
-            let sample = (after - before, row::get(server, 0)?, before + (after - before) / 2);
+            let Some(sample) = self.sample_clock(conn).await? else { continue };
             best = Some(best.map_or(sample, |best| best.min(sample)));
         }
         if let Some((_, server, elapsed)) = best {
@@ -171,6 +171,27 @@ impl Database {
             }
         }
         Ok(())
+    }
+
+    /// How long a round trip took, what the server's clock said in it, and what this process's said in its middle.
+    async fn sample_clock(&self, conn: &Connection) -> Result<Option<(i64, i64, i64)>, OpError> {
+        let before = self.clock.elapsed();
+        let rows = conn.query(CLOCK, &[]).await?;
+        let trip = self.clock.elapsed() - before;
+        let sample = |server| Ok::<_, OpError>((trip, row::get(server, 0)?, before + trip / 2));
+        rows.first().map(sample).transpose()
+    }
+
+    /// Follows the server's clock, which drifts apart from this machine's and may be set; called about four times in each
+    /// lease. A slow round trip says too little.
+    pub(crate) async fn follow_clock(&self, conn: &Connection) -> Result<(), OpError> {
+        match self.sample_clock(conn).await? {
+            Some((trip, server, elapsed)) if trip <= QUICK => {
+                self.clock.set(server, elapsed);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What an acknowledged append survives.

@@ -13,8 +13,8 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
     EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread,
-    WaitFilter, WorkerRecord,
+    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreClock, StoreError, StoredEffect,
+    Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -129,6 +129,11 @@ fn merged<T, K: Ord>(lists: Vec<Vec<T>>, limit: usize, place: impl Fn(&T) -> K) 
 }
 
 impl Store for PostgresStore {
+    /// The server's clock: with several databases that of the first.
+    fn clock(&self) -> Option<Arc<dyn StoreClock>> {
+        Some(self.home().clock.clone())
+    }
+
     fn describe(&self) -> String {
         self.home().name.to_string()
     }

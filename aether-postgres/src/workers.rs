@@ -191,6 +191,7 @@ impl Database {
     ) -> Result<Vec<LostRun>, StoreError> {
         ask!(self, |conn| {
             conn.execute(RENEW, &[&worker.as_str(), &lease_micros(lease)]).await?;
+            self.follow_clock(conn).await?;
             if !noticed.is_empty() {
                 forget_lost(conn, worker, noticed).await?;
             }

@@ -24,6 +24,7 @@ use crate::engine::prepare::{Preparation, prepare};
 use crate::engine::registry::Registry;
 use crate::engine::retention::Retention;
 use crate::engine::schedules::ticking;
+use crate::engine::shared_clock;
 use crate::engine::{retention, transactions, worker};
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::{DefaultPolicy, ReplayPolicy};
@@ -561,6 +562,7 @@ impl EngineBuilder {
         if self.production && store.durability() == Durability::Volatile {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
+        let environment = shared_clock::shared(environment, &*store);
         let registry = Registry::of_program(&self.workflows, &self.without)?;
         let steps: Vec<_> =
             inventory::iter::<RegisteredStep>.into_iter().copied().chain(self.steps).collect();

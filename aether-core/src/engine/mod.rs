@@ -10,6 +10,7 @@ mod unprovided;
 
 mod client;
 
+mod shared_clock;
 mod start;
 
 mod queued_start;

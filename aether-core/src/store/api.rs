@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -30,6 +31,12 @@ use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
 use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
+
+/// A clock that the machines on one store share. Reading it costs nothing: it was compared with the store's before.
+pub trait StoreClock: Send + Sync + Debug {
+    /// The time; `None` while it is not known.
+    fn now(&self) -> Option<Timestamp>;
+}
 
 /// What an acknowledged append survives. Ordered: a greater value survives more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -220,6 +227,12 @@ pub trait Store: Any + Send + Sync + Debug {
 
     /// What an acknowledged append survives. Constant for the life of the store.
     fn durability(&self) -> Durability;
+
+    /// A clock that all machines on this store share, where there is one. An engine on the system's clock takes its time
+    /// from there, so that hosts whose clocks differ agree on what is due. The default has none.
+    fn clock(&self) -> Option<Arc<dyn StoreClock>> {
+        None
+    }
 
     /// Announces a worker, before its first claim; `lease` is how long others must see it silent before they may take its
     /// runs over, and `codes` is what it can advance (see [`Store::codes_elsewhere`]). Answers `false`, and does nothing, where a worker of that name is known: the caller takes another name.

@@ -24,7 +24,9 @@ pub(crate) mod waits;
 pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
-pub use api::{Append, Durability, END_REQUESTS, Rollback, StatusChange, Store, StoredEffect, Work};
+pub use api::{
+    Append, Durability, END_REQUESTS, Rollback, StatusChange, Store, StoreClock, StoredEffect, Work,
+};
 pub use codes::{DefinitionRecord, ForeignRuns};
 pub use error::{AppendError, StoreError};
 pub use filter::{Cursor, CursorError, RunFilter};

@@ -14,6 +14,13 @@ pub trait Environment: Send + Sync + Debug + 'static {
     /// The current time.
     fn now(&self) -> Timestamp;
 
+    /// Whether [`Environment::now`] is the wall clock of one machine. On a store that several machines share, an engine
+    /// then takes the time from the store ([`Store::clock`](crate::store::Store::clock)). The default says no: a clock of
+    /// a test's own is kept.
+    fn is_of_one_machine(&self) -> bool {
+        false
+    }
+
     /// Fills `bytes` with unpredictable values.
     fn fill_random(&self, bytes: &mut [u8]);
 
