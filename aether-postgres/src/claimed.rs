@@ -128,7 +128,7 @@ impl Claims {
     pub(crate) fn looked_for(&self, tokens: &[String], found: &[String], late: Duration) {
         self.open().retain(|claim| {
             let is_late = claim.lost.is_some_and(|lost| lost.elapsed() > late);
-            !found.contains(&claim.token) && !(is_late && tokens.contains(&claim.token))
+            !(found.contains(&claim.token) || (is_late && tokens.contains(&claim.token)))
         });
     }
 
@@ -189,7 +189,7 @@ mod tests {
         dropped.was_tried();
         drop(dropped);
         assert_eq!(claims.lost_of(&WorkerId::from("v".to_owned()), now), [""; 0]);
-        assert_eq!(claims.lost_of(&worker, now), [token.clone()]);
+        assert_eq!(claims.lost_of(&worker, now), std::slice::from_ref(&token));
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "looked for a moment ago");
         let tokens = [token];
         claims.looked_for(&tokens, &[], LOOK);

@@ -14,7 +14,7 @@ use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::store::{ClaimRequest, Lease, StoreError};
 
 use crate::connection::{Connection, Param};
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::runs::{COLUMNS, OWN, record, silent};
@@ -186,10 +186,7 @@ impl Database {
             if got.len() >= limit {
                 break;
             }
-            let more = ask!(self, Again::Harmless, |conn| Ok(conn
-                .query_opt(ANY_DUE, &[&codes, &now])
-                .await?
-                .is_some()))?;
+            let more = ask!(self, |conn| Ok(conn.query_opt(ANY_DUE, &[&codes, &now]).await?.is_some()))?;
             if !more {
                 break;
             }
@@ -229,7 +226,7 @@ impl Database {
         // Kept as lost until the answer is here: the caller may stop waiting for it at any moment.
         let claim = self.claims.begin(worker);
         let token = claim.token();
-        let answer = ask!(self, Again::Harmless, |conn| {
+        let answer = ask!(self, |conn| {
             if claim.was_tried() {
                 let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
                 if !found.is_empty() {
@@ -253,8 +250,7 @@ impl Database {
         if tokens.is_empty() {
             return Ok(Vec::new());
         }
-        let (leases, found) =
-            ask!(self, Again::Harmless, |conn| self.of_tokens(conn, worker, &tokens).await)?;
+        let (leases, found) = ask!(self, |conn| self.of_tokens(conn, worker, &tokens).await)?;
         self.claims.looked_for(&tokens, &found, self.late());
         Ok(leases)
     }

@@ -24,11 +24,10 @@ const STATEMENTS: usize = 300;
 
 /// The planner sees arrays of unknown length and tables that may still be empty, and its plan is kept: on a new database
 /// it would scan `runs` until it is analyzed. Leave it the index.
-pub(crate) const PLANNER: [(&str, &str); 8] = [
+pub(crate) const PLANNER: [(&str, &str); 7] = [
     ("enable_seqscan", "off"),
     // The first rows in the order of an index are wanted, and not all of them, sorted.
     ("enable_bitmapscan", "off"),
-    ("enable_sort", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("enable_material", "off"),

@@ -17,7 +17,7 @@ use aether_core::id::{RunId, WorkerId};
 use aether_core::store::{Cursor, END_REQUESTS, Message, RunRecord, Sent, StoreError, Unread};
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::{LostAnswer, OpError};
 use crate::row::{self, get};
 use crate::runs::{COLUMNS, limit, record, select};
@@ -65,16 +65,19 @@ const UNREAD_HELD: &str = "SELECT r.id, m.seq FROM runs r
 
 /// One step through the index of unread messages for each run that has some; runs without cost nothing.
 static UNREAD_WAITING: LazyLock<String> = LazyLock::new(|| {
-    let from = "u JOIN runs r ON r.shard = u.shard AND r.id = u.run
-        CROSS JOIN LATERAL (SELECT i.seq FROM inbox i WHERE i.shard = u.shard AND i.run = u.run
+    let from = "found c JOIN runs r ON r.shard = c.shard AND r.id = c.run
+        CROSS JOIN LATERAL (SELECT i.seq FROM inbox i WHERE i.shard = c.shard AND i.run = c.run
             AND i.consumed IS NULL ORDER BY i.shard DESC, i.run DESC, i.seq DESC LIMIT 1) m";
     format!(
         "WITH RECURSIVE u(shard, run) AS (
             (SELECT i.shard, i.run FROM inbox i WHERE i.consumed IS NULL ORDER BY i.shard, i.run, i.seq LIMIT 1)
             UNION ALL SELECT n.shard, n.run FROM u CROSS JOIN LATERAL (SELECT i.shard, i.run FROM inbox i
                 WHERE i.consumed IS NULL AND (i.shard, i.run) > (u.shard, u.run)
-                ORDER BY i.shard, i.run, i.seq LIMIT 1) n)
-        {} WHERE r.status = 2 AND r.owner IS NULL AND r.place < $1::int8 ORDER BY r.place DESC LIMIT $2::int8",
+                ORDER BY i.shard, i.run, i.seq LIMIT 1) n),
+        found AS MATERIALIZED (SELECT u.shard, u.run, r.place FROM u
+            CROSS JOIN LATERAL (SELECT o.* FROM runs o WHERE o.shard = u.shard AND o.id = u.run OFFSET 0) r
+            WHERE r.status = 2 AND r.owner IS NULL AND r.place < $1::int8 ORDER BY r.place DESC LIMIT $2::int8)
+        {} ORDER BY c.place DESC",
         select(", m.seq", from)
     )
 });
@@ -105,7 +108,7 @@ impl Database {
         let sql = if is_request { &SEND_END_REQUEST } else { &SEND };
         let lost = LostAnswer::default();
         let _alone = self.doors.enter(of).await;
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let params: [Param<'_>; 6] = [
                 &of,
                 &run.as_str(),
@@ -126,7 +129,7 @@ impl Database {
     /// See [`Store::inbox`](aether_core::store::Store::inbox).
     pub(crate) async fn inbox(&self, run: &RunId, after: u64) -> Result<Vec<Message>, StoreError> {
         let of = shard(run.as_str());
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(INBOX, &[&of, &run.as_str(), &row::int(after)]).await?;
             rows.iter().map(message).collect()
         })
@@ -136,7 +139,7 @@ impl Database {
     pub(crate) async fn unread(&self, run: &RunId) -> Result<Unread, StoreError> {
         let of = shard(run.as_str());
         let size = |size: i64| usize::try_from(size).unwrap_or(0);
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let Some(found) = conn.query_opt(UNREAD, &[&of, &run.as_str()]).await? else {
                 return Ok(Unread::default());
             };
@@ -151,7 +154,7 @@ impl Database {
         runs: usize,
     ) -> Result<Vec<(RunRecord, u64)>, StoreError> {
         let after = after.map_or(i64::MAX, |place| row::int(place.number()));
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(UNREAD_WAITING.as_str(), &[&after, &limit(runs)]).await?;
             let newest = |row: &Row| Ok((record(row)?, row::nat(get(row, COLUMNS)?, "message number")?));
             rows.iter().map(newest).collect()
@@ -161,7 +164,7 @@ impl Database {
     /// See [`Store::unread_held`](aether_core::store::Store::unread_held).
     pub(crate) async fn unread_held(&self, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, StoreError> {
         self.say_present(worker).await;
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(UNREAD_HELD, &[&worker.as_str()]).await?;
             let newest =
                 |row: &Row| Ok((row::run_id(get(row, 0)?)?, row::nat(get(row, 1)?, "message number")?));

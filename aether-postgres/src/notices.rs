@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aether_core::store::StoreError;
 
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::row::get;
 use crate::shard::shard;
 use crate::store::Shared;
@@ -89,20 +89,20 @@ async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> 
             times.push(*at);
         }
         if !runs.is_empty() {
-            ask!(other, Again::Harmless, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await)?;
+            ask!(other, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await)?;
         }
     }
     if !notices.is_empty() {
         let shards: Vec<i16> = notices.iter().map(|notice| notice.shard).collect();
         let children: Vec<&str> = notices.iter().map(|notice| notice.child.as_str()).collect();
-        ask!(database, Again::Harmless, |conn| conn.execute(DELIVERED, &[&shards, &children]).await)?;
+        ask!(database, |conn| conn.execute(DELIVERED, &[&shards, &children]).await)?;
     }
     Ok(notices.len() == PAGE)
 }
 
 async fn oldest(database: &Database) -> Result<Vec<Notice>, StoreError> {
     let page = i64::try_from(PAGE).unwrap_or(i64::MAX);
-    ask!(database, Again::Harmless, |conn| {
+    ask!(database, |conn| {
         let rows = conn.query(OLDEST, &[&page]).await?;
         rows.iter()
             .map(|row| {

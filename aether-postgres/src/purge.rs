@@ -9,7 +9,7 @@ use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{EndedRuns, Purged, RunRecord, StoreError};
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::LostAnswer;
 use crate::ledger::{ENTRY, entry};
 use crate::row::{self, get};
@@ -20,12 +20,13 @@ use crate::store::Shared;
 /// Of each status ($1) the runs that ended before a time ($2), behind a place ($3). A run is created before it ends, so that
 /// runs that were created long after the time need no look: neither do those whose place is a day behind that of the newest
 /// run that was created within a day of it.
-const ENDED: &str = "(SELECT f.shard, f.id FROM unnest($1::int2[], $2::int8[]) AS b(status, before)
+const ENDED: &str = "(SELECT f.* FROM unnest($1::int2[], $2::int8[]) AS b(status, before)
         CROSS JOIN LATERAL (SELECT n.place + (86400000000::int8 << 12) AS last FROM runs n
             WHERE n.created_at < b.before + 86400000000 ORDER BY n.created_at DESC LIMIT 1) n
         CROSS JOIN LATERAL (SELECT e.shard, e.id, e.place FROM runs e
-            WHERE e.status = b.status AND e.place > $3::int8 AND e.place <= n.last AND e.ended_at < b.before
-            ORDER BY e.place LIMIT $4::int8) f
+            WHERE (e.status, e.place) > (b.status, $3::int8) AND (e.status, e.place) <= (b.status, n.last)
+                AND e.ended_at < b.before
+            ORDER BY e.status, e.place LIMIT $4::int8) f
         ORDER BY f.place LIMIT $4) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
 
 /// The rows that hold store-wide keys.
@@ -88,9 +89,9 @@ impl Database {
         before.dedup_by_key(|(status, _)| *status);
         let (statuses, times): (Vec<i16>, Vec<i64>) = before.into_iter().unzip();
         let (after, rows) = (row::int(query.after), row::int(query.limit as u64));
-        let sql = select("", ENDED) + " ORDER BY r.place";
+        let sql = select("", ENDED) + " ORDER BY c.place";
         let params: [Param<'_>; 4] = [&statuses, &times, &after, &rows];
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query(&sql, &params).await?;
             found.iter().map(|row| record(row).map(|run| (run.place.number(), run))).collect()
         })
@@ -98,7 +99,7 @@ impl Database {
 
     async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
         let sql = "SELECT status, place, parent FROM runs WHERE shard = $1::int2 AND id = $2::text";
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(sql, &[&shard(run.as_str()), &run.as_str()]).await?;
             let Some(row) = found else { return Ok(None) };
             let parent = get::<Option<String>>(&row, 2)?.map(row::run_id).transpose()?;
@@ -108,7 +109,7 @@ impl Database {
 
     async fn store_wide_rows(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError> {
         let sql = format!("SELECT {ENTRY} {HELD}");
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(&sql, &[&shard(run.as_str()), &run.as_str()]).await?;
             rows.iter().map(|row| entry(row, run)).collect()
         })
@@ -117,7 +118,7 @@ impl Database {
     pub(crate) async fn delete(&self, run: &RunId, place: i64) -> Result<Purged, StoreError> {
         let lost = LostAnswer::default();
         let of = shard(run.as_str());
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let deleted = lost.noting(conn.query_opt(DELETE, &[&of, &run.as_str(), &place]).await)?.is_some();
             // Where the answer to the try before was lost, that one may have deleted it.
             Ok(if deleted || lost.happened() { Purged::Deleted } else { Purged::Unknown })

@@ -8,7 +8,7 @@ use aether_core::waiting::Waiting;
 use tokio_postgres::Row;
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::runs::limit;
@@ -21,8 +21,8 @@ const COLUMNS: &str =
 /// $1 kinds, $2 place, $3 name, $4 workflow, $5 limit.
 const OF_KINDS: &str = "unnest($1::text[]) AS k(kind) CROSS JOIN LATERAL (SELECT o.* FROM waits o
     JOIN runs p ON p.shard = o.shard AND p.id = o.run
-    WHERE o.kind = k.kind AND o.place > $2::int8 AND ($3::text IS NULL OR o.name = $3)
-        AND ($4::text IS NULL OR p.workflow = $4) ORDER BY o.place LIMIT $5::int8) w
+    WHERE o.kind <= k.kind AND (o.kind, o.place) > (k.kind, $2::int8) AND ($3::text IS NULL OR o.name = $3)
+        AND ($4::text IS NULL OR p.workflow = $4) ORDER BY o.kind, o.place LIMIT $5::int8) w
     JOIN runs r ON r.shard = w.shard AND r.id = w.run";
 
 const OF_ANY: &str = "waits w JOIN runs r ON r.shard = w.shard AND r.id = w.run
@@ -76,7 +76,7 @@ impl Database {
         let after = filter.after.map_or(-1, |place| row::int(place.number()));
         let rows = limit(filter.limit);
         let params: [Param<'_>; 5] = [&kinds, &after, &filter.name, &filter.workflow, &rows];
-        ask!(self, Again::Harmless, |conn| conn.query(&sql, &params).await?.iter().map(listed).collect())
+        ask!(self, |conn| conn.query(&sql, &params).await?.iter().map(listed).collect())
     }
 
     /// See [`Store::list_waits`](aether_core::store::Store::list_waits). No engine needs it here: every append lists its waits.
@@ -98,7 +98,7 @@ impl Database {
         let (id, next) = (run.as_str(), row::int(next));
         let params: [Param<'_>; 11] =
             [&of, &id, &next, &commands, &places, &kinds, &names, &since, &until, &sites, &details];
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let fits = conn.query_opt(LIST, &params).await?;
             match fits {
                 Some(row) => get(&row, 0),

@@ -12,7 +12,7 @@ use aether_core::id::{CodeId, WorkerId};
 use aether_core::store::{LostRun, StoreError, WorkerRecord};
 
 use crate::connection::Connection;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
@@ -49,11 +49,12 @@ WHERE l.worker = $1::text AND l.shard = n.shard AND l.run = n.run AND l.epoch = 
 
 const LOST: &str = "SELECT run, epoch FROM lost WHERE worker = $1::text ORDER BY run, epoch";
 
-/// Frees some of the runs that a worker holds. They are due at once: whoever claims them reads what there is to do.
+/// Frees some of the runs that a worker holds. They are due at once: whoever claims them reads what there is to do. The
+/// second comparison of the owner is written so that the key, and not the index of owners, finds the run.
 const FREE: &str = "
-WITH held AS MATERIALIZED (SELECT r.shard, r.id FROM runs r WHERE r.owner = $1::text ORDER BY r.shard, r.id LIMIT 500),
+WITH held AS MATERIALIZED (SELECT r.shard, r.id FROM runs r WHERE r.owner = $1::text LIMIT 500),
     freed AS (UPDATE runs r SET owner = NULL FROM held h
-        WHERE r.shard = h.shard AND r.id = h.id AND r.owner = $1
+        WHERE r.shard = h.shard AND r.id = h.id AND r.owner IS NOT DISTINCT FROM $1
         RETURNING r.shard, r.id, r.created_at, r.code, r.status),
     woken AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
         SELECT f.shard, f.id, f.created_at, f.code, 0, false FROM freed f WHERE f.status < 3
@@ -107,7 +108,7 @@ impl Database {
         codes: &[CodeId],
     ) -> Result<bool, StoreError> {
         let codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             conn.execute(FORGET, &[]).await?;
             let new = conn.query_opt(REGISTER, &[&worker.as_str(), &lease_micros(lease), &codes]).await?;
             Ok(new.is_some())
@@ -120,8 +121,7 @@ impl Database {
             return;
         }
         let sql = "UPDATE workers SET seen_at = clock_timestamp() WHERE id = $1::text";
-        let said: Result<u64, StoreError> =
-            ask!(self, Again::Harmless, |conn| conn.execute(sql, &[&worker.as_str()]).await);
+        let said: Result<u64, StoreError> = ask!(self, |conn| conn.execute(sql, &[&worker.as_str()]).await);
         if let Err(error) = said {
             tracing::debug!(%worker, %error, "the database could not be told that a worker is there");
         }
@@ -129,7 +129,7 @@ impl Database {
 
     /// See [`Store::workers`](aether_core::store::Store::workers).
     pub(crate) async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let mut workers = Vec::new();
             for found in conn.query(WORKERS, &[]).await? {
                 let lease: Option<i64> = get(&found, 2)?;
@@ -148,7 +148,7 @@ impl Database {
     /// See [`Store::retire`](aether_core::store::Store::retire).
     pub(crate) async fn retire(&self, worker: &WorkerId) -> Result<(), StoreError> {
         self.present.forget(worker);
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             loop {
                 let freed = conn.query_opt(FREE, &[&worker.as_str()]).await?;
                 if freed.map_or(Ok(0), |row| get::<i64>(&row, 0))? == 0 {
@@ -167,7 +167,7 @@ impl Database {
         lease: Duration,
         noticed: &[LostRun],
     ) -> Result<Vec<LostRun>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             conn.execute(RENEW, &[&worker.as_str(), &lease_micros(lease)]).await?;
             if !noticed.is_empty() {
                 forget_lost(conn, worker, noticed).await?;

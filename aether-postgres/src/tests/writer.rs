@@ -341,3 +341,36 @@ async fn what_waits_at_a_close_without_a_server_is_answered() {
     assert!(matches!(answer, Err(AppendError::Store(StoreError::Unavailable { .. }))), "{answer:?}");
     assert!(closed.is_err());
 }
+
+#[tokio::test]
+async fn a_part_of_a_journal_is_what_lies_between_two_positions() {
+    let table = Table::lay().await;
+    create(&table.database, "a").await;
+    let (mut next, mut counts) = (1, vec![(0_u64, 1_u64)]);
+    for number in 0..40_u64 {
+        // Frames of none to three events.
+        let count = number % 4;
+        let (mut append, reply) = append(&run_id("a"), 1, next, "x");
+        append.frame.count = u32::try_from(count).unwrap();
+        table.database.append(append);
+        reply.await.unwrap().unwrap();
+        if count > 0 {
+            counts.push((next, count));
+        }
+        next += count;
+    }
+    for from in 0..next + 2 {
+        let whole: Vec<u64> =
+            counts.iter().filter(|(at, count)| at + count > from).map(|(position, _)| *position).collect();
+        let loaded = table.database.load(&run_id("a"), from).await.unwrap();
+        assert_eq!(loaded.iter().map(|frame| frame.position).collect::<Vec<_>>(), whole, "from {from}");
+        for events in [1, 2, 7, 100] {
+            let page = table.database.load_page(&run_id("a"), from, events).await.unwrap();
+            let end = whole.first().map_or(0, |first| from.max(*first) + events);
+            let expected: Vec<u64> = whole.iter().copied().filter(|at| *at < end).collect();
+            let found: Vec<u64> = page.iter().map(|frame| frame.position).collect();
+            assert_eq!(found, expected, "{events} from {from}");
+        }
+    }
+    assert!(table.database.load_page(&run_id("nobody"), 3, 10).await.unwrap().is_empty());
+}
