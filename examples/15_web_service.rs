@@ -1,7 +1,7 @@
 //! A web service around an engine: claims are filed and decided over HTTP.
 //!
 //! Run: `cargo run --example 15_web_service`. It serves on loopback and is its own client: a claim is filed twice under one
-//! key, listed in the inbox, approved, and approved again too late.
+//! key, listed in the inbox, approved, and approved again too late. At the end the service is drained, as before a deploy.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -136,8 +136,19 @@ impl From<DecideError> for Refusal {
     }
 }
 
+/// The probes of an orchestrator. `/drain` is for the machine itself: do not route strangers to it.
+async fn probe(State(engine): State<Engine>, uri: axum::http::Uri) -> Response {
+    let path = uri.path_and_query().map_or("", |path| path.as_str());
+    let Some(probe) = engine.probe(path).await else { return StatusCode::NOT_FOUND.into_response() };
+    let status = StatusCode::from_u16(probe.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    (status, [("content-type", "application/json")], probe.body).into_response()
+}
+
 fn service(engine: Engine) -> Router {
     Router::new()
+        .route("/healthz", get(probe))
+        .route("/readyz", get(probe))
+        .route("/drain", get(probe))
         .route("/claims", post(file).get(claims))
         .route("/claims/{id}", get(status))
         .route("/claims/{id}/approve", post(approve))
@@ -188,7 +199,11 @@ async fn main() -> Result<()> {
     println!("result: {}", engine.handle::<claim>("claim-42").await?.result().await?);
     println!("all of acme: {:?}", request(at, "GET /claims?customer=acme", &json!(null)).await?);
     println!("another: {}", request(at, "GET /claims/claim-43", &json!(null)).await?.0);
+    println!("alive: {}", request(at, "GET /healthz", &json!(null)).await?.0);
+    println!("drained: {:?}", request(at, "GET /drain?seconds=5", &json!(null)).await?);
+    println!("ready: {}", request(at, "GET /readyz", &json!(null)).await?.0);
     server.abort();
+    // A service that is stopped by a signal calls `aether::signals::run_until_stopped(engine, ..)` instead.
     engine.shutdown().await?;
     Ok(())
 }

@@ -54,6 +54,7 @@ pages! {
     people = "people"
     postgres = "postgres"
     sql = "sql"
+    queues = "queues"
     schedules = "schedules"
     sweeps = "sweeps"
     transactions = "transactions"

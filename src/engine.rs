@@ -3,9 +3,10 @@
 
 pub use aether_core::deps::{Deps, Need};
 pub use aether_core::engine::{
-    AdoptionCounts, AnyWorkflow, ChangeAdvice, ChangePlace, ChangeReport, CheckReport, Defaults, EffectNeed,
-    EngineBuilder, Fit, ForkPlan, ForkReport, ForkRun, MissingNeed, OnUnfit, OpenOrigin, ParkedPage,
-    ParkedRun, PlannedFork, RunCheck, RunGroup, RunVerdict, StartRun, Verified, VersionUse,
+    AdoptionCounts, AnyWorkflow, ChangeAdvice, ChangePlace, ChangeReport, CheckReport, Defaults, Drained,
+    EffectNeed, EngineBuilder, Fit, ForkPlan, ForkReport, ForkRun, Health, Hold, MissingNeed, OnUnfit,
+    OpenOrigin, OpenWaitOf, ParkedPage, ParkedRun, PlannedFork, Probe, RunCheck, RunGroup, RunVerdict,
+    StartRun, Verified, VersionUse, WorkerView,
 };
 pub use aether_core::environment::Environment;
 pub use aether_core::journal::event::{ForkDecision, ForkedFrom};

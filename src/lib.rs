@@ -42,9 +42,12 @@ pub mod people;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod prelude;
+pub mod queue;
 pub mod resource;
 pub mod retention;
 pub mod schedule;
+#[cfg(feature = "signals")]
+pub mod signals;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod store;

@@ -24,4 +24,6 @@ pub mod vocabulary;
 pub mod workflow;
 
 pub use vocabulary::environment;
-pub use vocabulary::{contract, deps, failure, id, labels, limits, outcome, payload, waiting};
+pub use vocabulary::{
+    clock_change, contract, deps, failure, id, labels, limits, outcome, payload, queue, waiting,
+};

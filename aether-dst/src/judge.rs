@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, RunId, WorkerId};
+use aether_core::failure::Failure;
+use aether_core::id::{CommandId, IdempotencyKey, RunId, WorkerId};
 use aether_core::journal::event::Event;
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
@@ -16,6 +17,7 @@ use aether_core::store::{
 };
 use futures_util::FutureExt as _;
 
+use crate::model::FAILS;
 use crate::sim;
 use crate::store::now;
 
@@ -41,6 +43,10 @@ struct EngineFacts {
 pub struct Facts {
     engines: BTreeMap<u32, EngineFacts>,
     called: BTreeSet<String>,
+    /// The bodies that were called under each key within the store.
+    once: BTreeMap<String, Vec<Once>>,
+    /// Runs were deleted, and their ids may be used again.
+    pub purged: bool,
     bodies: u64,
     /// The values that bodies of each run returned.
     pub values: BTreeMap<String, BTreeSet<u64>>,
@@ -129,7 +135,32 @@ pub struct Body {
     returned: bool,
 }
 
+/// A body that was called under a key within the store.
+#[derive(Debug)]
+struct Once {
+    key: String,
+    failed: bool,
+}
+
+impl Facts {
+    /// The call under this key within the store that may have happened.
+    pub fn may_have_happened(&self, business_key: &str) -> Option<IdempotencyKey> {
+        let call = self.once.get(business_key)?.iter().find(|call| !call.failed)?;
+        Some(IdempotencyKey::from(call.key.clone()))
+    }
+}
+
 impl Body {
+    /// The error of a body that has definitely not done anything.
+    pub fn fails(mut self) -> Failure {
+        self.returned = true;
+        with(|facts| {
+            let calls = facts.once.values_mut().flatten();
+            calls.filter(|call| call.key == self.key).for_each(|call| call.failed = true);
+        });
+        Failure::permanent(FAILS)
+    }
+
     /// The value that it returns, which no other body does.
     pub fn returns(mut self) -> u64 {
         self.returned = true;
@@ -146,13 +177,27 @@ impl Drop for Body {
     }
 }
 
+/// A body is called that must not be called twice under `business_key`, unless the first call has failed.
+pub fn called_once(run: &str, key: &str, business_key: &str) -> Body {
+    let other = with(|facts| {
+        let calls = facts.once.entry(business_key.to_owned()).or_default();
+        let other = calls.iter().find(|call| !call.failed).map(|call| call.key.clone());
+        calls.push(Once { key: key.to_owned(), failed: false });
+        other
+    });
+    if let Some(other) = other {
+        violated("two-bodies-for-one-key", format!("{business_key}: {key} after {other}"));
+    }
+    called(run, key)
+}
+
 /// A body that changes the world is called.
 pub fn called(run: &str, key: &str) -> Body {
     let engine = sim::group();
     let (stopped, again, value) = with(|facts| {
         let stopped = facts.engines.get(&engine).is_some_and(|engine| engine.stopped);
         facts.bodies += 1;
-        (stopped, !facts.called.insert(key.to_owned()), facts.bodies)
+        (stopped, !facts.called.insert(key.to_owned()) && !facts.purged, facts.bodies)
     });
     sim::say(|| format!("engine {engine} calls {key}"));
     if stopped {

@@ -13,8 +13,9 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
-    EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter,
-    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, WaitFilter, WorkerRecord,
+    EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
+    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, WaitFilter,
+    WorkerRecord,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use futures_util::FutureExt as _;
@@ -157,6 +158,7 @@ impl Store for JudgedStore {
         fn count(&self, filter: RunFilter) -> Result<u64, StoreError>;
         fn claim(&self, request: ClaimRequest) -> Result<Vec<Lease>, StoreError>;
         fn codes_elsewhere(&self, me: &WorkerId) -> Result<Vec<CodeId>, StoreError>;
+        fn known_workers(&self) -> Result<Vec<KnownWorker>, StoreError>;
         fn foreign(&self, query: ForeignRuns) -> Result<Vec<RunRecord>, StoreError>;
         fn put_definition(&self, definition: DefinitionRecord) -> Result<(), StoreError>;
         fn definitions(&self) -> Result<Vec<DefinitionRecord>, StoreError>;

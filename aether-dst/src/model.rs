@@ -19,9 +19,14 @@ pub struct RunFacts {
     pub values: BTreeSet<u64>,
     /// How its children ended; `None`: not with a result.
     pub children: BTreeMap<String, Option<Vec<Got>>>,
+    /// The keys within the store that any run asks for, each with the run.
+    pub asked: BTreeSet<(u8, String)>,
     /// A step may be in doubt.
     pub may_doubt: bool,
 }
+
+/// What a body says that definitely fails.
+pub const FAILS: &str = "definitely not";
 
 /// What is wrong with a result: the rule, and why.
 pub type Wrong = (&'static str, String);
@@ -87,13 +92,14 @@ impl Reader<'_> {
             (Op::Tool(_) | Op::Approved(_) | Op::Callback | Op::Read(_), Got::Value(value)) => {
                 self.value(*value)
             }
+            (Op::Once(_, _, false), Got::Value(value)) => self.value(*value),
+            (Op::Once(_, _, true), Got::Error(error)) if error.contains(FAILS) => Ok(()),
+            (Op::Once(..), Got::Error(error)) => self.doubt(error),
+            (Op::Once(key, ..), Got::Taken(by)) if self.facts.asked.contains(&(*key, by.clone())) => Ok(()),
             (Op::Reads(count, _), Got::Values(values)) if values.len() == usize::from(*count) => {
                 values.iter().try_for_each(|value| self.value(*value))
             }
-            (Op::Tool(_) | Op::Approved(_) | Op::Callback, Got::Error(error)) => match self.facts.may_doubt {
-                true => Ok(()),
-                false => Err(("in-doubt", error.clone())),
-            },
+            (Op::Tool(_) | Op::Approved(_) | Op::Callback, Got::Error(error)) => self.doubt(error),
             (Op::Race(a, _), Got::Race(0, got)) => self.program(a, got),
             (Op::Race(_, b), Got::Race(1, got)) => self.program(b, got),
             (Op::Join(a, b), Got::Join(of_a, of_b)) => {
@@ -103,6 +109,10 @@ impl Reader<'_> {
             (Op::Child(id, _), got) => self.child(id, got),
             _ => Err(("wrong-result", format!("{got:?} from {op:?}"))),
         }
+    }
+
+    fn doubt(&self, error: &str) -> Result<(), Wrong> {
+        if self.facts.may_doubt { Ok(()) } else { Err(("in-doubt", error.to_owned())) }
     }
 
     fn signal(&mut self, name: u8, number: u64) -> Result<(), Wrong> {

@@ -74,6 +74,16 @@ pub const ALL: &[Fault] = &[
         "a clock that is set forward costs a live worker its runs",
         &["in-doubt-after-leap"],
     ),
+    fault(
+        "reserves-without-comparing",
+        "a run that reserves a store-wide key takes the place of whoever has reserved it meanwhile",
+        &["two-bodies-for-one-key"],
+    ),
+    fault(
+        "row-before-run",
+        "whether a store-wide key is free is seen from its holder's row before the holder's run",
+        &["two-bodies-for-one-key", "key-is-free"],
+    ),
     fault("probe-fails-its-run", "a probe that panics fails the run", &["unexpected-end"]),
     Fault {
         file: true,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aether_core::engine::{Engine, EngineBuilder};
+use aether_core::engine::{Engine, EngineBuilder, Retention};
 use aether_core::id::RunId;
 use aether_core::limits::Limits;
 use aether_core::payload::Payload;
@@ -225,6 +225,7 @@ impl Stage {
             Deed::Signal(via, run, name, large) => self.signal(via, &run, name, number, large).await,
             Deed::Cancel(slot, run) => self.cancel(slot, run).await,
             Deed::Advance(slot, run, patience) => self.advance(slot, run, patience).await,
+            Deed::Purge(slot) => self.purge(slot).await,
             Deed::Wait(slot, run, patience) => self.wait(slot, run, patience).await,
             Deed::Fault(slot, span, medium) => self.fail(slot, span * 1_000, medium).await,
         }
@@ -342,6 +343,14 @@ impl Stage {
             let _whichever = select(run.advance().boxed(), sleep(patience)).await;
         };
         self.inside(up.number, advanced).await;
+    }
+
+    async fn purge(&self, slot: usize) {
+        let Some(up) = self.any(slot).await else { return };
+        judge::with(|facts| facts.purged = true);
+        let none = Duration::ZERO;
+        let all = Retention::new().completed(none).failed(none).cancelled(none);
+        self.inside(up.number, async move { up.engine.purge(&all).await.is_ok() }).await;
     }
 
     async fn wait(&self, slot: usize, run: String, patience: u64) {

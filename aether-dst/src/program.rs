@@ -22,6 +22,9 @@ pub mod aether {
     pub use aether_core::private as __private;
 }
 
+/// Where the steps are declared.
+pub const PATH: &str = module_path!();
+
 /// What one operation gave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Got {
@@ -35,6 +38,8 @@ pub enum Got {
     Value(u64),
     /// The step's error.
     Error(String),
+    /// Another call, of this run, holds the key.
+    Taken(String),
     /// The numbers that several bodies returned.
     Values(Vec<u64>),
     /// The branch that won, and what it got.
@@ -80,6 +85,17 @@ async fn handed_over(cx: &mut StepCx) -> Result<u64> {
     let callback = cx.callback()?;
     judge::hand_over(callback.token().to_owned(), body.returns());
     Err(callback.pending().into())
+}
+
+/// Changes the world, once for each key in the whole store.
+#[step(effect = "tool", irreversible, scope = "store", key = |key| key, crate = "crate::program::aether")]
+async fn once(cx: &mut StepCx, key: &str, span: u64, fails: bool) -> Result<u64> {
+    let body = judge::called_once(cx.run_id().as_str(), cx.idempotency_key().as_str(), key);
+    sleep(span * 1_000).await;
+    match fails {
+        true => Err(body.fails()),
+        false => Ok(body.returns()),
+    }
 }
 
 async fn looks_and_panics(_cx: &mut StepCx) -> Result<aether_core::definition::def::Probe<u64>> {
@@ -141,6 +157,10 @@ async fn command(cx: &mut Cx, op: Op, kids: &mut Vec<ChildRun<story>>) -> Got {
         Op::Approved(span) => of_step(approved(cx, span).await),
         Op::Callback => of_step(handed_over(cx).await),
         Op::Unseen => of_step(unseen(cx).await),
+        Op::Once(key, span, fails) => match once(cx, &format!("k{key}"), span, fails).await {
+            Err(StepError::Taken(holder)) => Got::Taken(holder.run.to_string()),
+            answered => of_step(answered),
+        },
         Op::Read(span) => of_step(read(cx, span).await),
         Op::Reads(count, span) => {
             let mut values = Vec::new();

@@ -16,9 +16,9 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
-    EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter,
-    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WaitFilter,
-    WorkerRecord,
+    EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
+    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread,
+    WaitFilter, WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -256,6 +256,10 @@ impl Store for SimStore {
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Answer<Vec<CodeId>>> {
         let me = me.clone();
         self.read(move |memory| now(memory.codes_elsewhere(&me)))
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Answer<Vec<KnownWorker>>> {
+        self.read(move |memory| now(memory.known_workers()))
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Answer<Vec<RunRecord>>> {

@@ -26,6 +26,8 @@ pub enum Op {
     Callback,
     /// Changes the world without knowing the outcome; its probe panics.
     Unseen,
+    /// Changes the world for so long, once for each of these keys in the whole store; or definitely fails.
+    Once(u8, u64, bool),
     /// Reads, for so long.
     Read(u64),
     /// Reads so many times.
@@ -63,6 +65,8 @@ pub enum Deed {
     Cancel(usize, String),
     /// Asks for a run to be advanced, and drops the call after so many microseconds.
     Advance(usize, String, u64),
+    /// Deletes the runs that have ended.
+    Purge(usize),
     /// Waits for a run's end, and drops the call after so many milliseconds.
     Wait(usize, String, u64),
     /// For so many milliseconds every write of a slot's engine fails: the disk is full, or the file is locked.
@@ -123,6 +127,23 @@ impl Author {
         ops
     }
 
+    /// A program that does what must be done once in the whole store.
+    fn keyed(&mut self) -> Vec<Op> {
+        let count = 1 + self.rng.below(3);
+        let ops = (0..count).map(|_| match self.rng.below(8) {
+            0 => Op::Sleep(self.span()),
+            1 => Op::Read(self.span()),
+            2 => Op::Join(vec![self.once()], vec![self.once()]),
+            _ => self.once(),
+        });
+        ops.collect()
+    }
+
+    fn once(&mut self) -> Op {
+        let key = u8::from(self.rng.one_in(4));
+        Op::Once(key, self.rng.pick(&[0, 0, 1, 20, 150]), self.rng.one_in(3))
+    }
+
     /// A wait that may lose a race after it has its message, and one for the same name behind it.
     fn contest(&mut self) -> [Op; 2] {
         let name = self.name();
@@ -172,14 +193,23 @@ impl Story {
         let mut author = Author { rng: Rng::new(seed, 2), bombs: false, kids: 0 };
         author.bombs = author.rng.one_in(6);
         let count = 1 + author.rng.below(3);
-        let mut runs: Vec<_> = (0..count).map(|_| author.program(2)).collect();
-        if author.rng.one_in(10) {
+        // From numbers of its own: the other stories stay what they are.
+        let keyed = Rng::new(seed, 4).one_in(5);
+        let mut runs: Vec<_> = if keyed {
+            (0..=count).map(|_| author.keyed()).collect()
+        } else {
+            (0..count).map(|_| author.program(2)).collect()
+        };
+        if !keyed && author.rng.one_in(10) {
             // A run that is never evicted: its engine has leases to renew, and more to do than one thing.
             let steady = author.rng.one_in(2);
             runs.push(if steady { vec![Op::Tool(1_200); 8] } else { vec![Op::Reads(60, 120)] });
         }
         let mut rng = author.rng;
-        let deeds = deeds(&mut rng, &runs);
+        let mut deeds = deeds(&mut rng, &runs);
+        if keyed {
+            purges(&mut rng, &mut deeds);
+        }
         Self { runs, deeds, inline: rng.pick(&[40, 64 << 10]), slow: rng.one_in(3), file: false }
     }
 
@@ -267,6 +297,14 @@ fn deeds(rng: &mut Rng, runs: &[Vec<Op>]) -> Vec<(u64, Deed)> {
     trouble(rng, &mut deeds, &slot);
     deeds.sort_by_key(|(at, _)| *at);
     deeds
+}
+
+/// Runs that have ended are deleted while others ask for the keys that they hold.
+fn purges(rng: &mut Rng, deeds: &mut Vec<(u64, Deed)>) {
+    for _ in 0..rng.below(3) {
+        deeds.push((rng.pick(&SPANS) + rng.pick(&SPANS), Deed::Purge(0)));
+    }
+    deeds.sort_by_key(|(at, _)| *at);
 }
 
 /// A signal for every wait.

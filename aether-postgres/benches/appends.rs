@@ -92,6 +92,7 @@ impl Drive<'_> {
             at: Timestamp::UNIX_EPOCH,
             owner: Some("me".to_owned().into()),
             parent_epoch: None,
+            terms: Default::default(),
         };
         let since = Instant::now();
         assert_eq!(self.store.create(new).await.unwrap(), Created::New);

@@ -56,6 +56,7 @@ fn new_run(n: u64, owner: Option<WorkerId>) -> NewRun {
         at: Timestamp::now(),
         owner,
         parent_epoch: None,
+        terms: Default::default(),
     }
 }
 

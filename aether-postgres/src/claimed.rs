@@ -128,7 +128,8 @@ impl Claims {
     pub(crate) fn looked_for(&self, tokens: &[String], found: &[String], late: Duration) {
         self.open().retain(|claim| {
             let is_late = claim.lost.is_some_and(|lost| lost.elapsed() > late);
-            !(found.contains(&claim.token) || (is_late && tokens.contains(&claim.token)))
+            let is_over = found.contains(&claim.token) || (is_late && tokens.contains(&claim.token));
+            !is_over
         });
     }
 

@@ -24,10 +24,12 @@ const STATEMENTS: usize = 300;
 
 /// The planner sees arrays of unknown length and tables that may still be empty, and its plan is kept: on a new database
 /// it would scan `runs` until it is analyzed. Leave it the index.
-pub(crate) const PLANNER: [(&str, &str); 7] = [
+pub(crate) const PLANNER: [(&str, &str); 8] = [
     ("enable_seqscan", "off"),
     // The first rows in the order of an index are wanted, and not all of them, sorted.
     ("enable_bitmapscan", "off"),
+    // A page of a list is read sooner than a second process is started.
+    ("max_parallel_workers_per_gather", "0"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("enable_material", "off"),

@@ -19,6 +19,7 @@ use crate::clock::PlaceClock;
 use crate::connection::Connection;
 use crate::error::{Failure, OpError, failure, gone, said, translate};
 use crate::inbox::Doors;
+use crate::network;
 use crate::options::PostgresOptions;
 use crate::work::connection::StepConnections;
 use crate::work::lanes::Lanes;
@@ -185,14 +186,17 @@ impl Database {
 
     /// Opens a connection with the settings that role and database have.
     pub(crate) async fn connect_bare(&self) -> Result<tokio_postgres::Client, OpError> {
-        let (client, connection) = self.config.connect(self.tls.clone()).await?;
-        let name = self.name.clone();
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(store = %name, error = %said(&error), "a connection has ended");
-            }
+        let (config, tls, name) = (self.config.clone(), self.tls.clone(), self.name.clone());
+        let connecting = network::runtime().spawn(async move {
+            let (client, connection) = config.connect(tls).await?;
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(store = %name, error = %said(&error), "a connection has ended");
+                }
+            });
+            Ok::<_, tokio_postgres::Error>(client)
         });
-        Ok(client)
+        Ok(connecting.await.map_err(|_| gone(&self.name))??)
     }
 
     /// Whether a pooler gives each transaction another connection.

@@ -43,7 +43,7 @@ fn send_sql(lock: &str, then: &str) -> String {
     )
 }
 
-static SEND: LazyLock<String> = LazyLock::new(|| send_sql("", ""));
+pub(crate) static SEND: LazyLock<String> = LazyLock::new(|| send_sql("", ""));
 
 /// The lock comes first: where an append that ends the run is about to be committed, this waits for it. Where this is about
 /// to be committed, that append waits, and finds `ending`.

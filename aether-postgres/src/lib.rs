@@ -28,6 +28,7 @@ mod inbox;
 mod journal;
 mod ledger;
 mod list;
+mod network;
 mod notices;
 mod options;
 mod prepare;

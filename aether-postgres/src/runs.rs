@@ -60,6 +60,8 @@ pub(crate) fn record(row: &Row) -> Result<RunRecord, OpError> {
         next: row::nat(next, "position")?,
         epoch: row::nat(epoch, "epoch")?,
         wake_at: get::<Option<i64>>(row, 16)?.map(row::time).transpose()?,
+        terms: Default::default(),
+        queue: Default::default(),
     })
 }
 

@@ -12,9 +12,9 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
-    EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter,
-    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread, WaitFilter,
-    WorkerRecord,
+    EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
+    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread,
+    WaitFilter, WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -160,6 +160,20 @@ impl Store for PostgresStore {
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
         Box::pin(async move { Ok(each!(self, |db| db.workers()).concat()) })
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        Box::pin(async move {
+            // A worker is registered in every database, and holds runs in each.
+            let mut known: Vec<KnownWorker> = Vec::new();
+            for worker in each!(self, |db| db.known_workers()).concat() {
+                match known.iter_mut().find(|known| known.id == worker.id) {
+                    Some(known) => known.runs = known.runs.saturating_add(worker.runs),
+                    None => known.push(worker),
+                }
+            }
+            Ok(known)
+        })
     }
 
     fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {

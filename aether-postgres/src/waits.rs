@@ -29,6 +29,12 @@ const OF_ANY: &str = "waits w JOIN runs r ON r.shard = w.shard AND r.id = w.run
     WHERE $1::text[] IS NOT NULL AND w.place > $2::int8 AND ($3::text IS NULL OR w.name = $3)
         AND ($4::text IS NULL OR r.workflow = $4)";
 
+/// As [`OF_ANY`], of one run: $6 its shard, $7 its id. The run is looked up before anything is put in order.
+const OF_RUN: &str = "(SELECT o.* FROM waits o WHERE o.shard = $6::int2 AND o.run = $7::text OFFSET 0) w
+    JOIN runs r ON r.shard = w.shard AND r.id = w.run
+    WHERE (cardinality($1::text[]) = 0 OR w.kind = ANY($1)) AND w.place > $2::int8
+        AND ($3::text IS NULL OR w.name = $3) AND ($4::text IS NULL OR r.workflow = $4)";
+
 /// Replaces what is listed of a run: $1 shard, $2 run, $3 next position, then the waits. Gives whether the journal ends
 /// there.
 const LIST: &str = "
@@ -71,11 +77,19 @@ impl Database {
         let mut kinds: Vec<_> = filter.kinds.iter().map(|kind| kind.as_str()).collect();
         kinds.sort_unstable();
         kinds.dedup();
-        let from = if kinds.is_empty() { OF_ANY } else { OF_KINDS };
+        let from = match &filter.run {
+            Some(_) => OF_RUN,
+            None if kinds.is_empty() => OF_ANY,
+            None => OF_KINDS,
+        };
         let sql = format!("SELECT {COLUMNS} FROM {from} ORDER BY w.place LIMIT $5::int8");
         let after = filter.after.map_or(-1, |place| row::int(place.number()));
         let rows = limit(filter.limit);
-        let params: [Param<'_>; 5] = [&kinds, &after, &filter.name, &filter.workflow, &rows];
+        let of_run = filter.run.as_ref().map(|run| (shard(run.as_str()), run.as_str()));
+        let mut params: Vec<Param<'_>> = vec![&kinds, &after, &filter.name, &filter.workflow, &rows];
+        if let Some((shard, run)) = &of_run {
+            params.extend([shard as Param<'_>, run]);
+        }
         ask!(self, |conn| conn.query(&sql, &params).await?.iter().map(listed).collect())
     }
 

@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aether_core::id::{CodeId, WorkerId};
-use aether_core::store::{LostRun, StoreError, WorkerRecord};
+use aether_core::store::{KnownWorker, LostRun, StoreError, WorkerRecord};
+use tokio_postgres::Row;
 
 use crate::connection::Connection;
 use crate::database::{Database, ask};
@@ -73,6 +74,10 @@ WITH RECURSIVE holders(id) AS ((SELECT r.owner FROM runs r WHERE r.owner IS NOT 
     FROM holders h WHERE h.id IS NOT NULL)
 SELECT h.id, w.renewals, w.lease FROM holders h LEFT JOIN workers w ON w.id = h.id WHERE h.id IS NOT NULL";
 
+const KNOWN: &str = "
+SELECT w.id, w.renewals, w.lease, (SELECT count(*) FROM runs r WHERE r.owner = w.id),
+    ARRAY(SELECT c.code FROM worker_codes c WHERE c.worker = w.id ORDER BY c.code) FROM workers w";
+
 /// The workers of this process, and when the database last heard of each.
 #[derive(Debug, Default)]
 pub(crate) struct Present(Mutex<HashMap<WorkerId, Instant>>);
@@ -96,6 +101,16 @@ impl Present {
 
 fn lease_micros(lease: Duration) -> i64 {
     i64::try_from(lease.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A worker from its name, its renewals and its lease.
+fn worker(found: &Row) -> Result<WorkerRecord, OpError> {
+    let lease: Option<i64> = get(found, 2)?;
+    Ok(WorkerRecord {
+        id: row::worker_id(get(found, 0)?),
+        renewals: row::nat(get::<Option<i64>>(found, 1)?.unwrap_or(0), "renewals")?,
+        lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
+    })
 }
 
 impl Database {
@@ -129,20 +144,27 @@ impl Database {
 
     /// See [`Store::workers`](aether_core::store::Store::workers).
     pub(crate) async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
-        ask!(self, |conn| {
-            let mut workers = Vec::new();
-            for found in conn.query(WORKERS, &[]).await? {
-                let lease: Option<i64> = get(&found, 2)?;
-                workers.push(WorkerRecord {
-                    id: row::worker_id(get(&found, 0)?),
-                    renewals: row::nat(get::<Option<i64>>(&found, 1)?.unwrap_or(0), "renewals")?,
-                    lease: lease
-                        .map(|lease| row::nat(lease, "lease").map(Duration::from_micros))
-                        .transpose()?,
-                });
-            }
-            Ok(workers)
-        })
+        ask!(self, |conn| conn.query(WORKERS, &[]).await?.iter().map(worker).collect())
+    }
+
+    /// See [`Store::known_workers`](aether_core::store::Store::known_workers). Of none of them the process is known to have
+    /// died.
+    pub(crate) async fn known_workers(&self) -> Result<Vec<KnownWorker>, StoreError> {
+        let mut known: Vec<KnownWorker> = ask!(self, |conn| {
+            let known = |row: &Row| {
+                let codes: Vec<String> = get(row, 4)?;
+                let runs = row::nat(get(row, 3)?, "number of runs")?;
+                let codes = codes.into_iter().map(CodeId::from).collect();
+                Ok(KnownWorker { runs, codes, ..KnownWorker::of(worker(row)?) })
+            };
+            conn.query(KNOWN, &[]).await?.iter().map(known).collect()
+        })?;
+        // One that holds runs and never registered.
+        let holders = self.workers().await?.into_iter().map(KnownWorker::of);
+        let missing: Vec<_> =
+            holders.filter(|holder| known.iter().all(|known| known.id != holder.id)).collect();
+        known.extend(missing);
+        Ok(known)
     }
 
     /// See [`Store::retire`](aether_core::store::Store::retire).

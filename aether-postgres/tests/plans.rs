@@ -243,6 +243,7 @@ fn new_run(name: &str) -> aether_core::store::NewRun {
         at: at(0),
         owner: Some(worker("w")),
         parent_epoch: None,
+        terms: Default::default(),
     }
 }
 
@@ -287,7 +288,8 @@ fn what_is_too_much_is_seen() {
 async fn no_statement_reads_more_than_it_is_about() {
     let cluster = cluster();
     for analyzed in [false, true] {
-        for number in 0..RULES + 2 {
+        // What the planner knows of the tables matters to lists; writes find their rows by keys.
+        for number in (if analyzed { RULES } else { 0 })..RULES + 2 {
             let database = full(&cluster, analyzed).await;
             let from = cluster.log().len();
             let store: Arc<dyn Store> = Arc::new(PostgresStore::connect(&database.url()).await.unwrap());

@@ -134,6 +134,7 @@ async fn run(store: Arc<SqliteStore>, id: String, class: String, steps: usize) -
         at,
         owner: Some("bench".to_owned().into()),
         parent_epoch: None,
+        terms: Default::default(),
     };
     store.create(new).await?;
     Run { store, id, next: 2, tail: Arc::default(), digest }.steps(&class, steps).await

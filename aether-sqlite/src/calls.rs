@@ -13,9 +13,10 @@ use aether_core::journal::{CHAIN_START, chain};
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
+use aether_core::store::queueing::TakenRun;
 use aether_core::store::{
-    AppendError, ClaimRequest, Created, Lease, Message, NewRun, OpenWait, RunRecord, Sent, Snapshot,
-    StoreError,
+    AppendError, ClaimRequest, Created, END_REQUESTS, Lease, Message, NewRun, OpenWait, RunRecord, Sent,
+    Snapshot, StoreError,
 };
 use jiff::Timestamp;
 
@@ -30,7 +31,7 @@ const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
 const DUE: &str = "
 SELECT no, wake_at FROM (
     SELECT no, wake_at FROM aether_runs
-    WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= ?1 AND parked = 0
+    WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= ?1 AND parked = 0 AND queue IS NULL
         AND code IN (SELECT value FROM json_each(?2))
     ORDER BY wake_at, no LIMIT ?3)
 UNION ALL
@@ -38,6 +39,11 @@ SELECT no, wake_at FROM aether_runs
 WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?4)) AND wake_at <= ?1
     AND parked = 0 AND code IN (SELECT value FROM json_each(?2))
 ORDER BY wake_at, no LIMIT ?3";
+
+/// How many of a claim's places are for runs of queues: what others leave, and half at least.
+fn half_at_least(limit: usize, others: usize) -> usize {
+    limit.saturating_sub(others).max(limit.div_ceil(2))
+}
 
 impl Batch<'_> {
     /// Replaces what is listed of a run's open waits, unless its journal is not at `next` any more.
@@ -71,6 +77,9 @@ impl Batch<'_> {
         {
             return Ok(Created::ParentLost);
         }
+        if let Some((limit, open)) = self.over_open(new)? {
+            return Ok(Created::OverLimit { limit, open });
+        }
         let owned = new.owner.is_some();
         let status = if owned { Status::Running } else { Status::Pending };
         let hash = match new.frame.count {
@@ -81,11 +90,17 @@ impl Batch<'_> {
         let at = new.at.as_microsecond();
         let labels = (!new.labels.is_empty()).then(|| serde_json::to_string(&new.labels)).transpose();
         let labels = labels.map_err(|error| OpError::Row(format!("labels: {error}")))?;
+        let wake_at = new.terms.not_before.map_or(at, |begins| begins.as_microsecond().max(at));
+        let terms = (!new.terms.is_default()).then(|| serde_json::to_string(&new.terms)).transpose();
+        let terms = terms.map_err(|error| OpError::Row(format!("terms: {error}")))?;
+        let place = new.terms.queue.as_ref();
         self.conn
             .prepare_cached(
                 "INSERT INTO aether_runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
-                     chain, epoch, owner, wake_at, labels, code, traceparent)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?7, ?12, ?13, ?14)",
+                     chain, epoch, owner, wake_at, labels, code, terms, queue, queue_key, rank, begun, started_at,
+                     lapses_at, slot, traceparent)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?14, ?12, ?13, ?15, ?16, ?17, ?18, ?19,
+                     CASE WHEN ?16 IS NOT NULL AND ?19 THEN ?7 END, ?20, ?16 IS NOT NULL AND ?19, ?21)",
             )?
             .execute(params![
                 new.id.as_str(),
@@ -101,6 +116,13 @@ impl Batch<'_> {
                 new.owner.as_ref().map(WorkerId::as_str),
                 labels,
                 new.code.as_str(),
+                wake_at,
+                terms,
+                place.map(|place| &place.queue),
+                place.map(|place| &place.key),
+                place.map(|place| place.rank(new.at)),
+                owned,
+                place.and(new.terms.expires_at).filter(|_| !owned).map(Timestamp::as_microsecond),
                 new.traceparent,
             ])?;
         let no = self.conn.last_insert_rowid();
@@ -108,6 +130,9 @@ impl Batch<'_> {
             self.conn
                 .prepare_cached("INSERT INTO aether_labels(key, value, run_no) VALUES(?1, ?2, ?3)")?
                 .execute(params![key, value, no])?;
+        }
+        if let Some(place) = place.filter(|_| !owned && wake_at <= at) {
+            self.make_ready(no, place, wake_at)?;
         }
         let mut head = Head {
             no,
@@ -160,11 +185,24 @@ impl Batch<'_> {
                 silent.push(worker.id.as_str());
             }
         }
-        let found = self.claimable(request, &row::json_list(silent))?;
+        let mut found = self.claimable(request, &row::json_list(silent))?;
+        let is_chosen = request.only.is_some() || !request.adopt.is_empty();
+        let queued = match is_chosen {
+            true => Vec::new(),
+            false => self.take_queued(request, half_at_least(request.limit, found.len()))?,
+        };
+        found.truncate(request.limit.saturating_sub(queued.len()).max(if is_chosen {
+            usize::MAX
+        } else {
+            0
+        }));
+        let found = found.into_iter().map(|no| TakenRun { run: no, slot: true });
+        let found: Vec<_> = found.chain(queued).collect();
         let mut leases = Vec::with_capacity(found.len());
-        for no in found {
+        for TakenRun { run: no, slot } in found {
             match self.readable(no) {
-                Ok(owner) => leases.push(self.lease(no, owner, request)?),
+                Ok(_) if is_chosen && !self.may_take(no, request)? => {}
+                Ok(owner) => leases.push(self.lease(no, owner, request, slot)?),
                 // One damaged run must not keep the others from being claimed.
                 Err(OpError::Row(reason)) if request.only.is_none() && request.adopt.is_empty() => {
                     tracing::warn!(number = no, %reason, "a damaged run is left alone");
@@ -216,6 +254,7 @@ impl Batch<'_> {
         no: i64,
         taken_from: Option<WorkerId>,
         request: &ClaimRequest,
+        slot: bool,
     ) -> Result<Lease, OpError> {
         // A worker that never registered has nobody who could notice.
         self.conn
@@ -227,12 +266,19 @@ impl Batch<'_> {
             )?
             .execute([no])?;
         let sql = format!(
-            "UPDATE aether_runs SET epoch = epoch + 1, owner = ?2, notified = 0 WHERE no = ?1 RETURNING {}",
+            "UPDATE aether_runs SET epoch = epoch + 1, owner = ?2, notified = 0,
+                 slot = CASE WHEN queue IS NULL THEN 0 WHEN owner IS NULL THEN ?3 ELSE slot END,
+                 begun = CASE WHEN queue IS NOT NULL AND owner IS NULL AND ?3 THEN 1 ELSE begun END,
+                 started_at = CASE WHEN queue IS NOT NULL AND owner IS NULL AND ?3
+                     THEN coalesce(started_at, ?4) ELSE started_at END,
+                 lapses_at = CASE WHEN owner IS NULL AND ?3 THEN NULL ELSE lapses_at END
+             WHERE no = ?1 RETURNING {}",
             row::RUN
         );
         let mut statement = self.conn.prepare_cached(&sql)?;
         let run = {
-            let mut rows = statement.query(params![no, request.worker.as_str()])?;
+            let mut rows =
+                statement.query(params![no, request.worker.as_str(), slot, request.now.as_microsecond()])?;
             let Some(row) = rows.next()? else {
                 return Err(OpError::Row(format!("run number {no} was free and is not")));
             };
@@ -249,7 +295,7 @@ impl Batch<'_> {
         let head = self.known(run)?;
         self.conn
             .prepare_cached(&format!(
-                "UPDATE aether_runs SET owner = NULL, wake_at = ?3
+                "UPDATE aether_runs SET owner = NULL, wake_at = ?3, lapses_at = max(lapses_at, ?3)
                  WHERE no = ?1 AND epoch = ?2 AND NOT {OVER}"
             ))?
             .execute(params![head.no, row::int(epoch), wake_at.as_microsecond()])?;
@@ -279,6 +325,15 @@ impl Batch<'_> {
         self.conn
             .prepare_cached("UPDATE aether_runs SET wake_at = min(coalesce(wake_at, ?2), ?2) WHERE no = ?1")?
             .execute([head.no, at])?;
+        if END_REQUESTS.contains(&&*message.topic) {
+            // Before its first turn a run of a queue needs no turn to end.
+            self.conn
+                .prepare_cached(
+                    "UPDATE aether_runs SET lapses_at = min(coalesce(lapses_at, ?2), ?2)
+                     WHERE no = ?1 AND queue IS NOT NULL AND begun = 0",
+                )?
+                .execute([head.no, at])?;
+        }
         Ok(Sent::Delivered)
     }
 

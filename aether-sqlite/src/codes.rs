@@ -6,12 +6,12 @@
 use rusqlite::{Connection, Row, ToSql, params};
 
 use aether_core::id::{CodeId, WorkerId};
-use aether_core::store::{DefinitionRecord, ForeignRuns, RunRecord};
+use aether_core::store::{DefinitionRecord, ForeignRuns, KnownWorker, RunRecord};
 
 use crate::batch::Batch;
 use crate::error::OpError;
 use crate::list::OPEN;
-use crate::row;
+use crate::{reader, row};
 
 impl Batch<'_> {
     /// Keeps what a worker can advance.
@@ -72,6 +72,28 @@ pub(crate) fn codes_of_others(conn: &Connection, me: &WorkerId) -> Result<Vec<(W
     };
     let pairs = statement.query_map([me.as_str()], pair)?;
     Ok(pairs.collect::<Result<_, _>>()?)
+}
+
+/// Every worker that is registered or holds runs.
+pub(crate) fn known_workers(conn: &Connection) -> Result<Vec<KnownWorker>, OpError> {
+    let mut known: Vec<_> = reader::workers(conn)?.into_iter().map(KnownWorker::of).collect();
+    let mut statement = conn.prepare_cached("SELECT worker, renewals, lease FROM aether_workers")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let worker = reader::worker(row)?;
+        if known.iter().all(|holder| holder.id != worker.id) {
+            known.push(KnownWorker::of(worker));
+        }
+    }
+    // All codes, those of this worker included: nobody has no name.
+    let codes = codes_of_others(conn, &WorkerId::from(String::new()))?;
+    let mut held = conn.prepare_cached("SELECT count(*) FROM aether_runs WHERE owner = ?1")?;
+    for worker in &mut known {
+        worker.runs = row::nat(held.query_row([worker.id.as_str()], |row| row.get(0))?, "number of runs")?;
+        worker.codes =
+            codes.iter().filter(|(id, _)| *id == worker.id).map(|(_, code)| code.clone()).collect();
+    }
+    Ok(known)
 }
 
 /// Open runs that none of the codes records, and parked ones, in the order of their numbers.

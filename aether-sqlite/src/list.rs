@@ -49,8 +49,12 @@ impl Query {
         let mut query = Self { arms: Vec::new(), order, values: Vec::new() };
         let mut conditions = query.conditions(filter, is_paged);
         // Where another index finds the runs, their statuses are a condition like the others, below.
-        if source.is_by_status() && filter.statuses.len() > 1 {
-            for status in &filter.statuses {
+        // The index of queues goes by status, and keeps the order only within one.
+        let all: &[Status] = &Status::ALL;
+        let is_any = source == Source::Index(BY_QUEUE) && filter.statuses.is_empty();
+        let statuses = if is_any { all } else { &filter.statuses };
+        if source.is_by_status() && statuses.len() > 1 {
+            for status in statuses {
                 let status = query.bind(status.as_str().to_owned());
                 let arm = conditions.iter().cloned().chain([format!("runs.status = {status}")]);
                 query.arms.push(source.arm(arm));
@@ -89,6 +93,7 @@ impl Query {
                 conditions.push(format!("runs.id < {to}"));
             }
         }
+        conditions.extend(filter.queue_key.as_ref().map(|_| "runs.queue IS NOT NULL".to_owned()));
         let mut all = |condition: &str, value: Option<Value>| {
             if let Some(value) = value {
                 let place = self.bind(value);
@@ -96,6 +101,11 @@ impl Query {
             }
         };
         all("instr(runs.id, ?) > 0", filter.id_contains.clone().map(Value::from));
+        all("runs.queue = ?", filter.queue.clone().map(Value::from));
+        all(
+            "(runs.queue_key = ? OR substr(runs.queue_key, 1, length(?) + 1) = ? || '/')",
+            filter.queue_key.clone().filter(|key| !key.is_empty()).map(Value::from),
+        );
         all("runs.parent = ?", filter.parent.as_ref().map(|parent| parent.as_str().to_owned().into()));
         all("runs.workflow = ?", filter.workflow.clone().map(Value::from));
         all("runs.version = ?", filter.version.map(Value::from));
@@ -150,6 +160,7 @@ fn source(filter: &RunFilter) -> Source {
         _ if filter.id_prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) => {
             Source::Index("sqlite_autoindex_aether_runs_1")
         }
+        _ if filter.queue.is_some() && filter.parked != Some(true) => Source::Index(BY_QUEUE),
         _ if filter.parked == Some(true) => Source::Index("aether_runs_parked"),
         // The index holds open runs only.
         _ if filter.code.is_some() && is_open(filter) => Source::Index(BY_CODE),
@@ -170,12 +181,13 @@ fn is_open(filter: &RunFilter) -> bool {
 const BY_CODE: &str = "aether_runs_code";
 /// The condition of [`BY_CODE`].
 pub(crate) const OPEN: &str = "status NOT IN ('completed', 'failed', 'rejected', 'cancelled')";
+const BY_QUEUE: &str = "aether_runs_queue_status";
 const BY_STATUS: &str = "aether_runs_status";
 const BY_WORKFLOW_AND_STATUS: &str = "aether_runs_workflow_status";
 
 impl Source {
     fn is_by_status(self) -> bool {
-        matches!(self, Self::Index(BY_STATUS | BY_WORKFLOW_AND_STATUS))
+        matches!(self, Self::Index(BY_STATUS | BY_WORKFLOW_AND_STATUS | BY_QUEUE))
     }
 
     fn arm(self, conditions: impl Iterator<Item = String>) -> String {

@@ -183,8 +183,16 @@ pub(crate) fn run(conn: &Connection, run: &RunId) -> Result<Option<RunRecord>, O
 
 /// The earliest time at which a run that no worker holds is due.
 pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError> {
-    let sql =
-        "SELECT min(wake_at) FROM aether_runs WHERE owner IS NULL AND wake_at IS NOT NULL AND parked = 0";
+    // What waits for a turn waits for no time. Each of the three is the first entry of an index.
+    let sql = "SELECT min(at) FROM (
+        SELECT min(wake_at) AS at FROM aether_runs
+        WHERE owner IS NULL AND wake_at IS NOT NULL AND parked = 0 AND queue IS NULL
+        UNION ALL
+        SELECT min(wake_at) FROM aether_runs INDEXED BY aether_runs_queue_due
+        WHERE queue IS NOT NULL AND owner IS NULL AND wake_at IS NOT NULL AND parked = 0 AND ready IS NULL
+        UNION ALL
+        SELECT min(lapses_at) FROM aether_runs INDEXED BY aether_runs_lapses
+        WHERE lapses_at IS NOT NULL AND owner IS NULL AND parked = 0)";
     let at: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     at.map(row::time).transpose()
 }
@@ -204,14 +212,19 @@ pub(crate) fn workers(conn: &Connection) -> Result<Vec<WorkerRecord>, OpError> {
     let mut rows = statement.query([])?;
     let mut workers = Vec::new();
     while let Some(row) = rows.next()? {
-        let lease: Option<i64> = row.get(2)?;
-        workers.push(WorkerRecord {
-            id: WorkerId::from(row.get::<_, String>(0)?),
-            renewals: row::nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0), "renewals")?,
-            lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
-        });
+        workers.push(worker(row)?);
     }
     Ok(workers)
+}
+
+/// A worker from its name, its renewals and its lease.
+pub(crate) fn worker(row: &Row<'_>) -> Result<WorkerRecord, OpError> {
+    let lease: Option<i64> = row.get(2)?;
+    Ok(WorkerRecord {
+        id: WorkerId::from(row.get::<_, String>(0)?),
+        renewals: row::nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0), "renewals")?,
+        lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
+    })
 }
 
 /// The runs that a worker holds and whose inbox is not empty, each with its newest unread message.

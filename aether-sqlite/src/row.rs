@@ -13,15 +13,16 @@ use aether_core::id::{CodeId, IdempotencyKey, InvocationId, RunId, WorkerId};
 use aether_core::journal::{ChainHash, Frame, StoredFrame};
 use aether_core::labels::Labels;
 use aether_core::payload::{Digest, Payload};
+use aether_core::queue::StartTerms;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
-use aether_core::store::{Cursor, Message, RunRecord};
+use aether_core::store::{Cursor, Message, QueueState, RunRecord};
 
 use crate::error::OpError;
 
 /// Columns of a [`RunRecord`], in the order [`run`] reads them.
 pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
-     owner, wake_at, no, labels, code, parked, traceparent";
+     owner, wake_at, no, labels, code, parked, terms, started_at, ready, traceparent";
 
 /// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
 pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
@@ -96,6 +97,10 @@ fn labels<E>(text: String) -> Result<Labels, OpError<E>> {
     serde_json::from_str(&text).map_err(|e| OpError::Row(format!("labels: {e}")))
 }
 
+fn terms<E>(text: String) -> Result<StartTerms, OpError<E>> {
+    serde_json::from_str(&text).map_err(|e| OpError::Row(format!("terms: {e}")))
+}
+
 /// A payload as it was stored.
 pub(crate) fn payload<E>(text: String) -> Result<Payload, OpError<E>> {
     Payload::from_text(text).map_err(|e| OpError::Row(e.to_string()))
@@ -120,7 +125,12 @@ pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, OpError<E>> {
         labels: row.get::<_, Option<String>>(13)?.map_or_else(|| Ok(Labels::default()), labels)?,
         code: CodeId::from(row.get::<_, String>(14)?),
         parked: row.get(15)?,
-        traceparent: row.get(16)?,
+        terms: row.get::<_, Option<String>>(16)?.map_or_else(|| Ok(StartTerms::default()), terms)?,
+        queue: QueueState {
+            started_at: row.get::<_, Option<i64>>(17)?.map(time).transpose()?,
+            waits_since: row.get::<_, Option<i64>>(18)?.map(time).transpose()?,
+        },
+        traceparent: row.get(19)?,
     })
 }
 

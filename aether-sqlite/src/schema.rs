@@ -32,6 +32,7 @@ const MIGRATIONS: &[&[&str]] = &[
     &[SCHEDULES],
     &[CODE],
     &[RESERVATIONS],
+    &[QUEUES],
 ];
 
 /// What a new file begins with, in place of the first seven: a table of the user's may have a name that the engine's
@@ -367,6 +368,69 @@ WHERE business_key IS NOT NULL AND substr(business_key, 1, 6) <> 'store' || char
 
 /// Tables of former versions.
 const FORMER: [&str; 1] = ["aether_tombstones"];
+
+/// Queues. A ready run waits for a turn of its queue; a slot is a run of a queue with an owner. The index of due runs leaves
+/// runs of queues out, so that a long queue hides none of the others.
+const QUEUES: &str = "
+ALTER TABLE aether_runs ADD COLUMN terms TEXT;
+ALTER TABLE aether_runs ADD COLUMN queue TEXT;
+ALTER TABLE aether_runs ADD COLUMN queue_key TEXT;
+ALTER TABLE aether_runs ADD COLUMN rank INTEGER;
+ALTER TABLE aether_runs ADD COLUMN begun INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE aether_runs ADD COLUMN started_at INTEGER;
+ALTER TABLE aether_runs ADD COLUMN ready INTEGER;
+ALTER TABLE aether_runs ADD COLUMN lapses_at INTEGER;
+ALTER TABLE aether_runs ADD COLUMN slot INTEGER NOT NULL DEFAULT 0;
+DROP INDEX aether_runs_due;
+CREATE INDEX aether_runs_due ON aether_runs(wake_at)
+WHERE owner IS NULL AND wake_at IS NOT NULL AND parked = 0 AND queue IS NULL;
+CREATE INDEX aether_runs_queue_due ON aether_runs(wake_at)
+WHERE queue IS NOT NULL AND owner IS NULL AND wake_at IS NOT NULL AND parked = 0 AND ready IS NULL;
+CREATE INDEX aether_runs_lapses ON aether_runs(lapses_at)
+WHERE lapses_at IS NOT NULL AND owner IS NULL AND parked = 0;
+CREATE INDEX aether_runs_ready ON aether_runs(queue, queue_key, begun, code, rank) WHERE ready IS NOT NULL;
+CREATE INDEX aether_runs_slots ON aether_runs(queue, queue_key) WHERE slot = 1 AND owner IS NOT NULL;
+CREATE INDEX aether_runs_queue_open ON aether_runs(queue, queue_key)
+WHERE queue IS NOT NULL AND status NOT IN ('completed', 'failed', 'rejected', 'cancelled');
+CREATE INDEX aether_runs_queue_status ON aether_runs(queue, status) WHERE queue IS NOT NULL;
+CREATE TABLE aether_lanes(
+    queue TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    time  INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    begun INTEGER NOT NULL,
+    until INTEGER,
+    PRIMARY KEY(queue, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_lanes_active ON aether_lanes(queue, time, key) WHERE state = 0;
+CREATE INDEX aether_lanes_begun ON aether_lanes(queue, time, key) WHERE state = 0 AND begun = 1;
+CREATE INDEX aether_lanes_idle ON aether_lanes(queue, time) WHERE state = 1;
+CREATE INDEX aether_lanes_aside ON aether_lanes(until) WHERE state = 2;
+CREATE TABLE aether_queues(queue TEXT PRIMARY KEY, time INTEGER NOT NULL, served INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_queues_served ON aether_queues(served);
+CREATE TABLE aether_limits(
+    pattern TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    n       INTEGER NOT NULL,
+    per     INTEGER,
+    PRIMARY KEY(pattern, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE aether_starts(
+    counter TEXT NOT NULL,
+    seq     INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    PRIMARY KEY(counter, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_starts_at ON aether_starts(at);
+CREATE TABLE aether_keyed_starts(
+    name     TEXT PRIMARY KEY,
+    workflow TEXT NOT NULL,
+    due_at   INTEGER NOT NULL,
+    record   TEXT NOT NULL,
+    revision INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_keyed_starts_due ON aether_keyed_starts(due_at);
+";
 
 /// The newest version this build can read.
 pub(crate) const SUPPORTED: u32 = MIGRATIONS.len() as u32;

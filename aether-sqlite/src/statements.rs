@@ -79,7 +79,8 @@ UPDATE aether_runs SET status = ?4, updated_at = ?5, next = ?6, chain = ?7,
         ELSE coalesce(?10, created_at) END,
     notified = CASE ?8 WHEN 1 THEN 0 ELSE notified END,
     owner = CASE WHEN ?11 THEN NULL ELSE owner END,
-    parked = CASE ?8 WHEN 2 THEN 0 ELSE parked END
+    parked = CASE ?8 WHEN 2 THEN 0 ELSE parked END,
+    lapses_at = CASE ?8 WHEN 2 THEN NULL ELSE lapses_at END
 WHERE no = ?1 AND epoch = ?2 AND next = ?3";
 
 impl<'c> Statements<'c> {

@@ -16,12 +16,14 @@ use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId,
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
+use aether_core::queue::LimitPattern;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
-    EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, RunFilter,
-    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
+    Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message,
+    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    StoreError, Unread, WaitFilter, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -34,7 +36,9 @@ use crate::request::{Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
-use crate::{codes, list, open, prepare, reader, reservations, schedules, waits, writer};
+use crate::{
+    codes, keyed_starts, list, open, prepare, queues, reader, reservations, schedules, waits, writer,
+};
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
 #[derive(Debug)]
@@ -253,6 +257,15 @@ impl Store for SqliteStore {
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
         Box::pin(self.readers.ask(reader::workers))
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        let locks = Arc::clone(&self.locks);
+        Box::pin(self.readers.ask(move |conn| {
+            let mut known = codes::known_workers(conn)?;
+            known.iter_mut().for_each(|worker| worker.is_dead = locks.is_dead(&worker.id));
+            Ok(known)
+        }))
     }
 
     fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -509,6 +522,46 @@ impl Store for SqliteStore {
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
         let name = name.to_owned();
         Box::pin(self.readers.ask(move |conn| schedules::of_name(conn, &name)))
+    }
+
+    fn put_limit(&self, limit: Limit) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write(move |batch| batch.put_limit(&limit))
+    }
+
+    fn remove_limit(&self, pattern: &LimitPattern, kind: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let (pattern, kind) = (pattern.clone(), kind.to_owned());
+        self.write(move |batch| batch.remove_limit(&pattern, &kind))
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<Limit>, StoreError>> {
+        Box::pin(self.readers.ask(queues::limits))
+    }
+
+    fn queue_position(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<QueuePosition>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| queues::position(conn, &run, now)))
+    }
+
+    fn keyed_start(&self, name: &str) -> BoxFuture<'_, Result<Option<KeyedStart>, StoreError>> {
+        let name = name.to_owned();
+        Box::pin(self.readers.ask(move |conn| keyed_starts::of_name(conn, &name)))
+    }
+
+    fn put_keyed_start(&self, start: KeyedStart, replaces: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.write(move |batch| batch.put_keyed_start(&start, replaces))
+    }
+
+    fn remove_keyed_start(&self, name: &str, revision: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let name = name.to_owned();
+        self.write(move |batch| batch.remove_keyed_start(&name, revision))
+    }
+
+    fn due_starts(&self, query: DueStarts) -> BoxFuture<'_, Result<Vec<KeyedStart>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| keyed_starts::due(conn, &query)))
     }
 
     fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {

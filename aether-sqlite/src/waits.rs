@@ -71,19 +71,27 @@ pub(crate) fn forget(conn: &Connection, run_no: i64) -> rusqlite::Result<()> {
 
 /// Open waits, in the order of their numbers.
 pub(crate) fn waits(conn: &Connection, filter: &WaitFilter) -> Result<Vec<ListedWait>, OpError> {
-    let mut statement = conn.prepare_cached(
+    // Those of one run are found by the run, all others in their order.
+    let tables = match &filter.run {
+        Some(_) => "aether_runs AS runs CROSS JOIN aether_waits AS waits ON waits.run_no = runs.no",
+        None => "aether_waits AS waits CROSS JOIN aether_runs AS runs ON runs.no = waits.run_no",
+    };
+    // With a bare `OR` the plan would not look the run up.
+    let of_run = if filter.run.is_some() { "AND runs.id = ?6" } else { "AND ?6 IS NULL" };
+    let mut statement = conn.prepare_cached(&format!(
         "SELECT waits.seq, runs.id, runs.workflow, waits.command, waits.kind, waits.name, waits.since, waits.until,
              waits.site, waits.detail, runs.parked
-         FROM aether_waits AS waits CROSS JOIN aether_runs AS runs ON runs.no = waits.run_no
+         FROM {tables}
          WHERE waits.seq > ?1 AND (?2 IS NULL OR waits.name = ?2) AND (?3 IS NULL OR runs.workflow = ?3)
-             AND (?4 IS NULL OR instr(?4, ' ' || waits.kind || ' ') > 0)
-         ORDER BY waits.seq LIMIT ?5",
-    )?;
+             AND (?4 IS NULL OR instr(?4, ' ' || waits.kind || ' ') > 0) {of_run}
+         ORDER BY waits.seq LIMIT ?5"
+    ))?;
+    let run = filter.run.as_ref().map(RunId::as_str);
     let after = filter.after.map_or(0, |place| row::int(place.number()));
     let kinds: String = filter.kinds.iter().map(|kind| format!(" {} ", kind.as_str())).collect();
     let kinds = (!kinds.is_empty()).then_some(kinds);
     let limit = if filter.limit == 0 { -1 } else { row::int(filter.limit as u64) };
-    let mut rows = statement.query(params![after, filter.name, filter.workflow, kinds, limit])?;
+    let mut rows = statement.query(params![after, filter.name, filter.workflow, kinds, limit, run])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(listed(row)?);

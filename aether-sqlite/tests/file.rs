@@ -234,7 +234,7 @@ async fn a_newer_schema_is_refused_untouched() {
     Connection::open(&path).unwrap().execute("UPDATE aether_schema SET version = 99", []).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 10, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 12, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -364,12 +364,29 @@ fn what_an_engine_asks_again_and_again_reads_no_whole_table() {
             "SEARCH aether_runs USING INDEX sqlite_autoindex_aether_runs_1 (id=?)",
         ),
         (
-            "SELECT min(wake_at) FROM aether_runs WHERE owner IS NULL AND wake_at IS NOT NULL AND parked = 0",
+            "SELECT min(wake_at) FROM aether_runs
+             WHERE owner IS NULL AND wake_at IS NOT NULL AND parked = 0 AND queue IS NULL",
             "SEARCH aether_runs USING INDEX aether_runs_due (wake_at>?)",
         ),
         (
+            "SELECT no FROM aether_runs INDEXED BY aether_runs_ready
+             WHERE queue = 'q' AND queue_key = 'k' AND begun = 0 AND code = 'c' AND ready IS NOT NULL
+             ORDER BY rank, no LIMIT 1",
+            "SEARCH aether_runs USING INDEX aether_runs_ready (queue=? AND queue_key=? AND begun=? AND code=?)",
+        ),
+        (
+            "SELECT time, key FROM aether_lanes INDEXED BY aether_lanes_active
+             WHERE queue = 'q' AND state = 0 AND (time, key) > (1, 'k') ORDER BY time, key LIMIT 1",
+            "SEARCH aether_lanes USING COVERING INDEX aether_lanes_active (queue=? AND (time,key)>(?,?))",
+        ),
+        (
+            "SELECT 1 FROM aether_runs INDEXED BY aether_runs_slots
+             WHERE slot = 1 AND owner IS NOT NULL AND queue = 'q' AND queue_key > 'k/' AND queue_key < 'k0'",
+            "SEARCH aether_runs USING INDEX aether_runs_slots (queue=? AND queue_key>? AND queue_key<?)",
+        ),
+        (
             "SELECT no, wake_at FROM aether_runs
-             WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= 7 AND parked = 0
+             WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= 7 AND parked = 0 AND queue IS NULL
                  AND code IN (SELECT value FROM json_each('[]')) ORDER BY wake_at, no LIMIT 9",
             "SEARCH aether_runs USING INDEX aether_runs_due (wake_at>? AND wake_at<?); LIST SUBQUERY 1; \
              SCAN json_each VIRTUAL TABLE INDEX 1:; CREATE BLOOM FILTER",

@@ -13,8 +13,8 @@ const FLOORS: &[&[&str]] = &[
     &["waits"],
     &["list", "open", "reader", "renewal", "statements"],
     &["batch", "prepare"],
-    &["calls", "codes", "leases", "purge", "request", "schedules", "step_connection"],
-    &["sql", "writer"],
+    &["calls", "codes", "leases", "request", "reservations", "schedules", "step_connection"],
+    &["purge", "sql", "writer"],
     &["store"],
     &["engine"],
 ];
@@ -25,6 +25,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("Batch", "codes"),
     ("Batch", "leases"),
     ("Batch", "purge"),
+    ("Batch", "reservations"),
     ("Batch", "schedules"),
 ];
 

@@ -22,7 +22,7 @@ CREATE SCHEMA bare;
 CREATE TABLE bare.runs(shard int2 NOT NULL, id text COLLATE \"C\" NOT NULL, digest text NOT NULL, created_at int8 NOT NULL,
     status int2 NOT NULL, PRIMARY KEY(shard, id)) WITH (fillfactor = 70);
 CREATE TABLE bare.journal(shard int2 NOT NULL, run text COLLATE \"C\" NOT NULL, frame int8 NOT NULL, position int8 NOT NULL,
-    count int4 NOT NULL, at int8 NOT NULL, epoch int8 NOT NULL, final bool NOT NULL, events text NOT NULL,
+    count int8 NOT NULL, at int8 NOT NULL, epoch int8 NOT NULL, final bool NOT NULL, events text NOT NULL,
     chain bytea NOT NULL, PRIMARY KEY(shard, run, frame));
 CREATE TABLE bare.ledger(shard int2 NOT NULL, run text COLLATE \"C\" NOT NULL, key text COLLATE \"C\" NOT NULL,
     tool text NOT NULL, digest text NOT NULL, status int2 NOT NULL, started_at int8 NOT NULL, finished int8,
@@ -52,7 +52,7 @@ WITH g AS MATERIALIZED (SELECT * FROM unnest($1::int2[], $2::text[], $3::int8[],
         AND NOT EXISTS (SELECT FROM journal n WHERE n.shard = g.shard AND n.run = g.run AND n.frame = g.before + 1)
         AND g.no NOT IN (SELECT no FROM taken)),
     frames AS (INSERT INTO journal SELECT shard, run, frame, position, count, 0, 1, final, events, chain
-        FROM unnest($6::int8[], $7::int2[], $8::text[], $9::int8[], $10::int8[], $11::int4[], $12::bool[], $13::text[],
+        FROM unnest($6::int8[], $7::int2[], $8::text[], $9::int8[], $10::int8[], $11::int8[], $12::bool[], $13::text[],
             $24::bytea[]) AS f(no, shard, run, frame, position, count, final, events, chain)
         WHERE (no IN (SELECT no FROM ok)) IS TRUE),
     acquired AS (INSERT INTO ledger SELECT shard, run, key, 'chain::send', repeat('d', 64), 1, at, NULL
@@ -70,18 +70,21 @@ const LINGER: Duration = Duration::from_millis(2);
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     bytes: usize,
-    count: i32,
+    count: i64,
     acquires: bool,
     settles: bool,
 }
 
 /// The shapes of a journal that the engine wrote.
-pub(crate) fn shapes(journal: &[StoredFrame]) -> Vec<Shape> {
-    let of = |stored: &StoredFrame| Shape {
-        bytes: stored.frame.text.len(),
-        count: i32::try_from(stored.frame.count).unwrap_or(i32::MAX),
-        acquires: stored.frame.text.contains("{\"tool_invocation_started\":"),
-        settles: stored.frame.text.contains("{\"tool_invocation_finished\":"),
+pub(crate) fn shapes(journal: &[StoredFrame]) -> Result<Vec<Shape>, String> {
+    let of = |stored: &StoredFrame| {
+        let count = stored.events().map_err(text)?.len();
+        Ok(Shape {
+            bytes: stored.text.len(),
+            count: i64::try_from(count).map_err(text)?,
+            acquires: stored.text.contains("{\"tool_invocation_started\":"),
+            settles: stored.text.contains("{\"tool_invocation_finished\":"),
+        })
     };
     journal.iter().map(of).collect()
 }
@@ -123,7 +126,7 @@ fn chain(before: &[u8], position: i64, text: &str) -> Vec<u8> {
 #[derive(Default)]
 struct Arrays {
     groups: (Vec<i16>, Vec<String>, Vec<i64>, Vec<i64>, Vec<bool>),
-    frames: (Vec<i64>, Vec<i16>, Vec<String>, Vec<i64>, Vec<i64>, Vec<i32>, Vec<bool>, Vec<String>),
+    frames: (Vec<i64>, Vec<i16>, Vec<String>, Vec<i64>, Vec<i64>, Vec<i64>, Vec<bool>, Vec<String>),
     chains: Vec<Vec<u8>>,
     acquire: Keys,
     settle: Keys,
@@ -292,7 +295,7 @@ async fn drive(queue: &mpsc::UnboundedSender<Append>, run: Arc<str>, shapes: &[S
         let awaited = number == 0 || ends || shape.acquires;
         let reply = awaited.then_some(reply);
         let append = Append { run: run.clone(), position, shape: shape.clone(), key, ends, reply };
-        position += i64::from(shape.count);
+        position += shape.count;
         queue.send(append).map_err(|_| "the writer is gone")?;
         if awaited {
             answer.await.map_err(|_| "the writer failed")?;

@@ -22,6 +22,7 @@ use aether::id::RunId;
 use aether::prelude::*;
 use aether::store::{MemoryStore, Store};
 use aether_pg_tests::Cluster;
+use aether_postgres::PostgresStore;
 use bare::Shape;
 use flows::Class;
 use tokio_postgres::Client;
@@ -132,7 +133,7 @@ impl Bench {
 
     async fn engine(&self, class: Class, inflight: u32) -> std::result::Result<Measured, String> {
         self.admin.batch_execute("DROP SCHEMA IF EXISTS aether CASCADE").await.map_err(|e| e.to_string())?;
-        let store = MemoryStore::new();
+        let store = PostgresStore::connect(&self.url).await.map_err(|e| e.to_string())?;
         let engine = Engine::builder().store(Arc::new(store)).start().await.map_err(|e| e.to_string())?;
         let (runs, steps) = (self.options.runs(inflight), self.options.steps);
         // Connections, prepared statements and the pages of the indexes' roots.
@@ -215,7 +216,7 @@ async fn recorded(class: Class, steps: u32) -> std::result::Result<Vec<Shape>, S
     flows::one(&engine, class, steps, run.to_string()).await?;
     let journal = store.load(&run, 0).await.map_err(|e| e.to_string())?;
     engine.shutdown().await.map_err(|e| e.to_string())?;
-    Ok(bare::shapes(&journal))
+    bare::shapes(&journal)
 }
 
 async fn measure(options: Options) -> std::result::Result<(), String> {

@@ -172,6 +172,10 @@ fn a_read_before_a_question_in_a_branch_of_a_callee_parks_the_run_and_the_person
     assert!(why.contains("1 message is kept for it"), "{why}");
     let stopped = edited.ask("end claim-7");
     assert!(stopped.starts_with("Stopped(Parked"), "{stopped}");
+    let mut client = Agent::with("base", &file, "client");
+    let hold = client.ask("hold claim-7");
+    assert!(hold.starts_with("parked since ") && hold.contains("rate"), "{hold}");
+    client.stop();
     edited.stop();
     assert_eq!(calls(&file, "pay"), 0);
     let mut base = Agent::start("base", &file);
@@ -254,6 +258,51 @@ fn builds_beside_each_other_leave_each_other_their_runs() {
     new.until("parked", "1");
     new.stop();
     assert_eq!((calls(&file, "reserve"), calls(&file, "pay")), (3, 2));
+}
+
+/// Two builds whose difference is behind all that is recorded, one after the other, while runs are decided: the old one is
+/// drained when the new one is ready, and goes.
+#[test]
+fn a_rolling_deploy_loses_and_parks_nothing_that_fits() {
+    let file = file("deploy.db");
+    let mut old = Agent::start("base", &file);
+    old.ask("many 1000");
+    old.until("waiting", "1000");
+    let mut client = Agent::with("base", &file, "client");
+    for number in 0..300 {
+        assert_eq!(client.ask(&format!("approve claim-{number}")), "approved");
+    }
+    let began = Instant::now();
+    let mut new = Agent::start("later", &file);
+    new.until("ready", "true");
+    let ready = began.elapsed();
+    assert_eq!(client.ask("workers").split(' ').filter(|worker| !worker.starts_with("0/")).count(), 2);
+    let drained = old.ask("drain");
+    let after_drain = began.elapsed();
+    assert!(drained.contains("cut_off: 0"), "{drained}");
+    assert_eq!(old.ask("ready"), "false");
+    // A drained one still takes words, and starts runs for the other.
+    for number in 300..1000 {
+        assert_eq!(old.ask(&format!("approve claim-{number}")), "approved");
+    }
+    assert_eq!(old.ask("start 1000"), "claim-1000");
+    new.until("status claim-1000", "waiting");
+    assert_eq!(old.ask("approve claim-1000"), "approved");
+    let end = old.ask("end claim-1000");
+    assert!(end.contains("paid 1000"), "{end}");
+    old.stop();
+    for number in 0..1000 {
+        let end = new.ask(&format!("end claim-{number}"));
+        assert!(end.contains(&format!("paid {number}")), "{end}");
+    }
+    let all = began.elapsed();
+    println!(
+        "new build ready after {ready:?}, old one drained after {after_drain:?}, 1001 runs ended after {all:?}"
+    );
+    assert_eq!(new.ask("parked"), "0");
+    new.stop();
+    client.stop();
+    assert_eq!((calls(&file, "reserve"), calls(&file, "pay")), (1001, 1001));
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn every_numbered_example_says_what_its_header_promises() {
         ("10_verify_and_inspect", "tool_invocation_refused"),
         ("12_transaction", "at the end: 30 cents in 3 transfers"),
         ("13_traits", "letters: 2"),
-        ("15_web_service", "another: 404 Not Found"),
+        ("15_web_service", "ready: 503 Service Unavailable"),
         ("14_schedule", "start 2: `nightly` is paused: true"),
         ("11_meeting_mail", "result: The invitation to bob@example.com is sent."),
     ];

@@ -325,7 +325,23 @@ async fn nothing_is_missing_after_an_update_from_a_file_without_the_list() {
     db.execute_batch(
         "DROP TABLE aether_waits; DROP TABLE aether_unlisted; DROP TABLE aether_schedules; DROP TABLE aether_counters;
          DROP TABLE aether_worker_codes; DROP TABLE aether_definitions;
-         DROP INDEX aether_runs_code; DROP INDEX aether_runs_parked; DROP INDEX aether_runs_due;
+         DROP TABLE aether_lanes; DROP TABLE aether_queues; DROP TABLE aether_limits; DROP TABLE aether_starts;
+         DROP TABLE aether_keyed_starts; DROP INDEX aether_runs_queue_due; DROP INDEX aether_runs_lapses;
+         DROP INDEX aether_runs_ready; DROP INDEX aether_runs_slots; DROP INDEX aether_runs_queue_open;
+         DROP INDEX aether_runs_queue_status; DROP INDEX aether_runs_due;
+         ALTER TABLE aether_runs DROP COLUMN terms; ALTER TABLE aether_runs DROP COLUMN queue;
+         ALTER TABLE aether_runs DROP COLUMN queue_key; ALTER TABLE aether_runs DROP COLUMN rank;
+         ALTER TABLE aether_runs DROP COLUMN begun; ALTER TABLE aether_runs DROP COLUMN started_at;
+         ALTER TABLE aether_runs DROP COLUMN ready; ALTER TABLE aether_runs DROP COLUMN lapses_at;
+         ALTER TABLE aether_runs DROP COLUMN slot; ALTER TABLE aether_runs DROP COLUMN traceparent;
+         DROP TABLE aether_reservations; DROP INDEX aether_ledger_business;
+         CREATE UNIQUE INDEX aether_ledger_business ON aether_ledger(business_key) WHERE business_key IS NOT NULL;
+         CREATE TABLE aether_tombstones(
+             business_key TEXT PRIMARY KEY, key TEXT NOT NULL, run TEXT NOT NULL, command TEXT NOT NULL,
+             invocation TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, status TEXT NOT NULL,
+             committed INTEGER NOT NULL, epoch INTEGER NOT NULL, started_at INTEGER NOT NULL, finished_at INTEGER
+         ) STRICT, WITHOUT ROWID;
+         DROP INDEX aether_runs_code; DROP INDEX aether_runs_parked;
          ALTER TABLE aether_runs DROP COLUMN code; ALTER TABLE aether_runs DROP COLUMN parked;
          CREATE INDEX aether_runs_due ON aether_runs(wake_at) WHERE owner IS NULL AND wake_at IS NOT NULL;
          UPDATE aether_schema SET version = 7",

@@ -371,7 +371,108 @@ async fn a_schedule_starts_the_workflow_of_its_own_module() {
 #[tokio::test]
 async fn what_would_skip_most_of_what_is_caught_up_with_is_refused() {
     let engine = Engine::builder().memory().start().await.unwrap();
+    for overlap in [Overlap::Skip, Overlap::Cancel, Overlap::Terminate] {
+        let all = engine.schedule::<hourly>("@daily", "UTC").catch_up(CatchUp::All(7)).overlap(overlap);
+        assert!(matches!(all.await, Err(ScheduleError::SkippedCatchUp { .. })));
+    }
     let refused = engine.schedule::<hourly>("@daily", "UTC").catch_up(CatchUp::All(7)).await.unwrap_err();
     assert!(matches!(refused, ScheduleError::SkippedCatchUp { .. }));
     assert!(refused.to_string().contains("Overlap::Wait"), "{refused}");
+}
+
+/// Work until somebody ends it.
+#[workflow]
+async fn endless(cx: &mut Cx) -> Result<()> {
+    let _: () = cx.signal("never").await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_ends_the_run_of_the_one_before() {
+    for (overlap, end) in [(Overlap::Cancel, Status::Cancelled), (Overlap::Terminate, Status::Cancelled)] {
+        let (store, world) = (MemoryStore::new(), world());
+        let engine = engine(&store, &world).start().await.unwrap();
+        let schedule = engine.schedule::<endless>("0 * * * *", "UTC").overlap(overlap).await.unwrap();
+        sleep(4 * HOUR + MINUTE).await;
+        assert_eq!(ticks(&store).await, hours([1, 2, 3, 4]), "{overlap:?}");
+        let runs = store.runs(RunFilter::default()).await.unwrap();
+        let mut ended = runs.iter().map(|run| run.status).collect::<Vec<_>>();
+        assert!(!ended.remove(0).is_terminal(), "the newest is left alone");
+        assert_eq!(ended, [end; 3], "{overlap:?}");
+        let recent = schedule.record().await.unwrap().recent;
+        assert!(recent.iter().all(|tick| tick.outcome == TickOutcome::Started), "{recent:?}");
+        let trace = engine.trace(&runs[1].id).await.unwrap().to_string();
+        assert!(trace.contains("schedule endless"), "{trace}");
+    }
+}
+
+/// A backfill starts each tick of a time once: not those that the schedule started, nor those of a backfill that was cut
+/// off, nor those that are not due yet.
+#[tokio::test(start_paused = true)]
+async fn a_backfill_starts_each_tick_that_has_no_run() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    let schedule = engine.schedule::<hourly>("0 * * * *", "UTC").await.unwrap();
+    sleep(2 * HOUR).await;
+    schedule.trigger_for("2026-01-01T22:00:00Z".parse().unwrap()).await.unwrap();
+    let whole = "2026-01-01T20:00:00Z".parse().unwrap().."2026-01-02T09:00:00Z".parse().unwrap();
+    let done = schedule.backfill(whole.clone()).await.unwrap();
+    // 20:00 to 02:00, of which 22:00, 01:00 and 02:00 were there.
+    assert_eq!((done.started, done.existing), (4, 3));
+    let again = schedule.backfill(whole).await.unwrap();
+    assert_eq!((again.started, again.existing), (0, 7));
+    let backfilled = schedule.record().await.unwrap().recent.pop().unwrap();
+    assert_eq!(backfilled.outcome, TickOutcome::Backfilled);
+    assert_eq!(backfilled.at, "2026-01-01T20:00:00Z".parse().unwrap());
+    assert_eq!(backfilled.until, "2026-01-02T00:00:00Z".parse().unwrap());
+    assert_eq!(backfilled.noted_at, Some(world.now()));
+    sleep(HOUR).await;
+    assert_eq!(ticks(&store).await.len(), 8);
+}
+
+/// The run of a tick is created after the tick's delay, and is that of the tick.
+#[tokio::test(start_paused = true)]
+async fn a_schedule_with_a_jitter_starts_after_each_tick() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    let schedule = engine.schedule::<hourly>("0 * * * *", "UTC").jitter(HOUR).await.unwrap();
+    let first = schedule.record().await.unwrap().starts_at();
+    sleep(6 * HOUR).await;
+    let mut started: Vec<_> = store.runs(RunFilter::default()).await.unwrap();
+    started.reverse();
+    let tick =
+        |run: &aether::store::RunRecord| run.id.as_str().rsplit("hourly:").next().unwrap().parse().unwrap();
+    let second = jiff::SignedDuration::from_secs(1);
+    let mut delays = Vec::new();
+    for run in &started {
+        let delay = run.created_at.duration_since(tick(run));
+        assert!(!delay.is_negative() && delay < jiff::SignedDuration::from_hours(1) + second, "{run:?}");
+        delays.push(delay.as_secs());
+    }
+    let late = started[0].created_at.duration_since(first);
+    assert!(!late.is_negative() && late < second, "the delay is known beforehand: {late:?}");
+    delays.sort();
+    delays.dedup();
+    assert!(delays.len() > 3 && delays[delays.len() - 1] > 600, "{delays:?}");
+    let mut named = ticks(&store).await;
+    named.truncate(5);
+    assert_eq!(named, hours(1..=5));
+}
+
+/// A wall clock that shows a time twice, or skips one, as the schedule wants it.
+#[tokio::test(start_paused = true)]
+async fn the_days_on_which_clocks_change_follow_the_schedules_rules() {
+    use aether::schedule::{Gap, Repeat};
+    let store = MemoryStore::new();
+    let world = SimEnvironment::new("2026-10-24T12:00:00Z".parse().unwrap(), 7);
+    let engine = engine(&store, &world).start().await.unwrap();
+    let both = engine.schedule::<hourly>("30 2 * * *", "Europe/Berlin").name("both");
+    both.repeat(Repeat::Twice).gap(Gap::Skip).await.unwrap();
+    engine.schedule::<hourly>("30 2 * * *", "Europe/Berlin").name("once").await.unwrap();
+    sleep(24 * HOUR).await;
+    let of = async |name: &str| {
+        let prefix = format!("schedule:{name}:");
+        store.count(RunFilter::new().id_prefix(prefix)).await.unwrap()
+    };
+    assert_eq!((of("both").await, of("once").await), (2, 1));
 }

@@ -159,7 +159,10 @@ async fn a_workflow_that_is_another_after_a_crash_is_told_with_a_way_to_see_it_a
 
 #[test]
 fn crash_points_have_names_that_parse_back() {
-    use CrashPoint::{After, AfterBody, AfterEffect, Before, BeforeEffect, InBody, Stalled, Waiting};
+    use CrashPoint::{
+        After, AfterBody, AfterEffect, AfterReserve, Before, BeforeEffect, BeforeReserve, InBody, Stalled,
+        Waiting,
+    };
     for point in [
         Before(1),
         After(2),
@@ -169,6 +172,8 @@ fn crash_points_have_names_that_parse_back() {
         InBody(6),
         AfterBody(7),
         Waiting(8),
+        BeforeReserve(9),
+        AfterReserve(10),
     ] {
         assert_eq!(point.id().parse(), Ok(point));
     }

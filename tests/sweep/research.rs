@@ -68,6 +68,7 @@ async fn store_with(brief: &Brief) -> Arc<dyn Store> {
         parent: None,
         labels: Default::default(),
         forked_from: None,
+        terms: Default::default(),
     }
     .into();
     let at = jiff::Timestamp::UNIX_EPOCH;
@@ -85,6 +86,7 @@ async fn store_with(brief: &Brief) -> Arc<dyn Store> {
         at,
         owner: None,
         parent_epoch: None,
+        terms: Default::default(),
     };
     store.create(new).await.unwrap();
     Arc::new(store)

@@ -18,6 +18,7 @@ use crate::engine::build_error::{BuildError, PrepareError};
 use crate::engine::children::ChildRuns;
 use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Guard, Inner, Settings};
+use crate::engine::keyed::due::complete_starts;
 use crate::engine::needs::NeedsCheck;
 use crate::engine::prepare::{Preparation, prepare};
 use crate::engine::registry::Registry;
@@ -612,7 +613,13 @@ impl EngineBuilder {
             cells: Mutex::default(),
             wake_scheduler: Notify::new(),
             wake_ticking: Arc::new(Notify::new()),
+            wake_gathering: Arc::new(Notify::new()),
             stopping: false.into(),
+            draining: false.into(),
+            drained: OnceCell::new(),
+            hurried: false.into(),
+            hurry: Notify::new(),
+            vitals: Mutex::default(),
             admission: Arc::default(),
             loading: 0.into(),
             load_slots: Semaphore::new(LOADS),
@@ -635,6 +642,8 @@ impl EngineBuilder {
                 Arc::clone(&inner.shared.environment),
                 inner.settings.poll,
             ));
+            let environment = Arc::clone(&inner.shared.environment);
+            spawn(complete_starts(Arc::downgrade(&inner), environment, inner.settings.poll));
         }
         if let Some(retention) = self.retention.filter(|_| inner.settings.advances) {
             spawn(retention::keep_purging(Arc::clone(&inner), retention));

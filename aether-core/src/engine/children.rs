@@ -22,6 +22,7 @@ use crate::store::error::StoreError;
 use crate::store::records::Created;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::Digest;
+use crate::vocabulary::queue::StartTerms;
 
 /// Starts and follows child runs. It holds its engine weakly, so that an engine whose tasks were dropped with their
 /// runtime is dropped too, and releases its store.
@@ -51,6 +52,7 @@ impl Children for ChildRuns {
                 what: format!("the input of run `{child}`"),
                 reason: error.to_string(),
             };
+            let asked = child.clone();
             let digest = Digest::of(&input).map_err(corrupt)?;
             let new = NewRunOf {
                 workflow,
@@ -60,10 +62,17 @@ impl Children for ChildRuns {
                 labels,
                 traceparent: None,
                 parent_epoch: (!mutated("children-are-not-fenced")).then_some(epoch),
+                terms: StartTerms::default(),
                 unique: false,
             };
             let existing = match create_run(&inner, new, Some(start_guard)).await? {
                 Created::New => return Ok(ChildStart::Runs),
+                Created::OverLimit { limit, .. } => {
+                    let reason =
+                        format!("child `{asked}` waits in no queue, and was refused for limit `{limit}`");
+                    let store = inner.shared.store.describe();
+                    return Err(StoreError::ContractBroken { store, reason });
+                }
                 Created::ParentLost => return Ok(ChildStart::ParentLost),
                 Created::Existing(existing) => existing,
             };
@@ -85,6 +94,9 @@ impl Children for ChildRuns {
             Ok(match stored_end(&inner, &child).await? {
                 Some(RunEnd::Completed(value)) => Some(ChildEnd::Completed(value)),
                 Some(RunEnd::Failed { error, .. }) => Some(ChildEnd::Failed(error)),
+                Some(RunEnd::Expired { at }) => {
+                    Some(ChildEnd::Cancelled(format!("it had not begun by {at}")))
+                }
                 Some(RunEnd::Cancelled { reason, .. } | RunEnd::Terminated { reason, .. }) => {
                     Some(ChildEnd::Cancelled(reason))
                 }

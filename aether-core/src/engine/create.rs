@@ -27,6 +27,7 @@ use crate::store::records::{Created, NewRun};
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload, PayloadError, hex};
+use crate::vocabulary::queue::StartTerms;
 
 /// A run to be created.
 pub(crate) struct NewRunOf {
@@ -38,6 +39,8 @@ pub(crate) struct NewRunOf {
     pub(super) traceparent: Option<String>,
     /// The epoch at which this worker holds the parent.
     pub(super) parent_epoch: Option<Epoch>,
+    /// Its queue, and when it may begin.
+    pub(super) terms: StartTerms,
     /// Whether the run's id was generated for it, so that no other run can have it.
     pub(super) unique: bool,
 }
@@ -68,7 +71,7 @@ pub(crate) async fn create_run(
 }
 
 async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
-    let NewRunOf { workflow, id, input, parent, labels, traceparent, parent_epoch, unique } = new;
+    let NewRunOf { workflow, id, input, parent, labels, traceparent, parent_epoch, terms, unique } = new;
     // Until the run is launched or released: a shutdown waits for it.
     let _admission = Arc::clone(&inner.admission).read_owned().await;
     let def = workflow.def;
@@ -94,6 +97,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         parent: parent.clone(),
         labels: labels.clone(),
         forked_from: None,
+        terms: terms.clone(),
     };
     let (at, run) = (now(inner), id.clone());
     let created: crate::journal::event::Event = created.into();
@@ -104,6 +108,10 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
     }
     let frame = Frame::referring(events, &large_values).map_err(unencodable)?;
     inner.adoptions.note_code(code_id.clone(), def);
+    // Its queue or its time comes first: whoever claims it then advances it.
+    let waits = terms.queue.is_some() || terms.not_before.is_some_and(|begins| begins > at);
+    // A drain that begins from here on finds the run active, or releases it.
+    let advances = inner.takes_runs() && !waits;
     let creation = shared.store.create(NewRun {
         id: id.clone(),
         workflow: def.name.into(),
@@ -115,11 +123,14 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         traceparent,
         frame,
         at,
-        owner: inner.settings.advances.then(|| shared.worker.clone()),
+        owner: advances.then(|| shared.worker.clone()),
         parent_epoch,
+        terms,
     });
-    if !inner.settings.advances {
-        return creation.await;
+    if !advances {
+        let created = creation.await;
+        inner.wake_scheduler.notify_one();
+        return created;
     }
     let launch = || {
         let origin = Origin {
@@ -136,6 +147,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             inbox: Vec::new(),
             effects: Vec::new(),
             adopts: None,
+            queued: false,
         };
         shared.observe(&origin.id, at, vec![created]);
         launch_run(
@@ -147,6 +159,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
                 parent,
                 needs: code,
                 lacks: None,
+                expired: None,
                 unwinding: None,
                 beginning: None,
             },

@@ -7,11 +7,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::future::select;
+use jiff::Timestamp;
 
 use crate::engine::adopt::parked::{ParkedRun, parked_run};
 use crate::engine::advance::load::not_linked;
 use crate::engine::advance::load::stored_end;
 use crate::engine::inner::{Cell, Inner, whole};
+use crate::engine::keyed::record::is_gathered_for;
 use crate::engine::worker::claim;
 use crate::journal::event::uncompensated::Uncompensated;
 use crate::run::end::RunEnd;
@@ -48,6 +50,13 @@ pub enum RunError<E = Failure> {
         actor: String,
         /// Steps that could not be undone.
         uncompensated: Vec<Uncompensated>,
+    },
+    /// The run had not begun by the time at which it was to begin at the latest, and was not executed.
+    Expired {
+        /// The run that expired.
+        run: RunId,
+        /// When it should have begun at the latest.
+        at: Timestamp,
     },
     /// The run was ended at once, without undoing anything.
     Terminated {
@@ -90,6 +99,7 @@ impl<E: fmt::Display> fmt::Display for RunError<E> {
                 write!(f, "run `{run}` was cancelled by {actor}: {reason}")?;
                 uncompensated.iter().try_for_each(|step| write!(f, "; {step}"))
             }
+            Self::Expired { run, at } => write!(f, "run `{run}` expired: it had not begun by {at}"),
             Self::Terminated { run, reason, actor } => {
                 write!(f, "run `{run}` was terminated by {actor}: {reason}")
             }
@@ -139,12 +149,14 @@ pub struct RunHandle<W> {
     pub(super) id: RunId,
     pub(super) cell: Arc<Cell>,
     pub(super) inner: Arc<Inner>,
+    /// The keyed start that gathers inputs for it: the run may not be there yet.
+    pub(super) gathered: Option<Arc<str>>,
     pub(super) workflow: PhantomData<fn() -> W>,
 }
 
 impl<W> RunHandle<W> {
     pub(super) fn of(inner: &Arc<Inner>, id: RunId) -> Self {
-        Self { cell: inner.cell(&id), id, inner: Arc::clone(inner), workflow: PhantomData }
+        Self { cell: inner.cell(&id), id, inner: Arc::clone(inner), gathered: None, workflow: PhantomData }
     }
 
     /// The run's id.
@@ -175,6 +187,7 @@ impl<W> RunHandle<W> {
     pub async fn status(&self) -> Result<Status, StoreError> {
         match self.inner.shared.store.run(&self.id).await? {
             Some(record) => Ok(record.status),
+            None if self.is_gathered().await? => Ok(Status::Pending),
             None => Err(StoreError::UnknownRun { run: self.id.clone() }),
         }
     }
@@ -201,8 +214,8 @@ impl<W> RunHandle<W> {
             // Registered before looking, so that an end in between is not missed.
             let changed = self.cell.changed.notified();
             match self.cell.get() {
-                // The engine resumes the run by itself when the store answers again.
-                Some(RunEnd::Stopped(fault)) if fault.is_transient() && !self.inner.is_stopping() => {}
+                // The engine resumes the run by itself when the store answers again, or another one after a drain.
+                Some(RunEnd::Stopped(fault)) if !self.inner.is_stopping() && self.resumes(&fault) => {}
                 // Another process may have advanced the run since.
                 Some(RunEnd::Stopped(fault)) => {
                     let stored = stored_end(&self.inner, &self.id).await;
@@ -214,8 +227,11 @@ impl<W> RunHandle<W> {
             // A run that is in flight here delivers its end through the cell. Any other may have ended in the store: in
             // another process, or here between its removal from the active runs and the setting of the cell.
             if !self.inner.active().contains_key(&self.id) {
-                if let Some(end) = stored_end(&self.inner, &self.id).await? {
-                    return Ok(end);
+                match stored_end(&self.inner, &self.id).await {
+                    Ok(Some(end)) => return Ok(end),
+                    Ok(None) => {}
+                    Err(StoreError::UnknownRun { .. }) if self.is_gathered().await? => {}
+                    Err(error) => return Err(error),
                 }
                 if let Some(fault) = self.unclaimable().await? {
                     return Ok(RunEnd::Stopped(fault));
@@ -225,6 +241,25 @@ impl<W> RunHandle<W> {
             let tick = self.inner.shared.environment.sleep(self.inner.settings.poll / 2);
             select(Box::pin(changed), tick).await;
         }
+    }
+
+    /// Whether inputs are gathered for the run, so that it is not there yet.
+    async fn is_gathered(&self) -> Result<bool, StoreError> {
+        let Some(name) = &self.gathered else { return Ok(false) };
+        let store = &self.inner.shared.store;
+        if let Some(start) = store.keyed_start(name).await?
+            && is_gathered_for(&start, &self.id)
+        {
+            return Ok(true);
+        }
+        // It was created between the two looks.
+        Ok(store.run(&self.id).await?.is_some())
+    }
+
+    /// Whether a run that was stopped here for this reason is resumed by itself.
+    fn resumes(&self, fault: &Fault) -> bool {
+        let drained = !self.inner.takes_runs() && matches!(fault, Fault::ShutDown { .. });
+        drained || fault.is_transient()
     }
 
     /// Why this engine will never claim the run by itself, if it will not.
@@ -298,6 +333,7 @@ impl<W: Workflow> RunHandle<W> {
             RunEnd::Cancelled { reason, actor, uncompensated } => {
                 Err(RunError::Cancelled { run: run(), reason, actor, uncompensated })
             }
+            RunEnd::Expired { at } => Err(RunError::Expired { run: run(), at }),
             RunEnd::Terminated { reason, actor } => Err(RunError::Terminated { run: run(), reason, actor }),
             RunEnd::Stopped(fault) => Err(RunError::Stopped { run: run(), fault: Box::new(fault) }),
         }

@@ -13,8 +13,10 @@ use tokio::sync::{OwnedRwLockReadGuard, broadcast};
 use crate::definition::def::WorkflowDef;
 use crate::definition::owned::Definition;
 use crate::engine::adopt::known::Adoptions;
+use crate::engine::drained::Drained;
 use crate::engine::lease_watch::LeaseWatch;
 use crate::engine::registry::Registry;
+use crate::engine::vitals::Vitals;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
@@ -71,7 +73,18 @@ pub(crate) struct Inner {
     pub(super) wake_scheduler: Notify,
     /// Wakes the task that looks for ticks of schedules.
     pub(super) wake_ticking: Arc<Notify>,
+    /// Wakes the task that completes keyed starts.
+    pub(super) wake_gathering: Arc<Notify>,
     pub(super) stopping: AtomicBool,
+    /// Set by a drain and by a shutdown: no run is claimed or launched any more.
+    pub(super) draining: AtomicBool,
+    /// Result of the one drain.
+    pub(super) drained: OnceCell<Drained>,
+    /// Somebody wants no body to be waited for any more.
+    pub(super) hurried: AtomicBool,
+    pub(super) hurry: Notify,
+    /// What the engine's own tasks last did.
+    pub(super) vitals: Mutex<Vitals>,
     /// Read-locked by every claim and creation until its runs are launched or released; a shutdown write-locks it, and
     /// so waits for those under way.
     pub(super) admission: Arc<SharedLock<()>>,
@@ -134,6 +147,7 @@ impl Drop for Guard {
         self.inner.stopping.store(true, Ordering::Release);
         self.inner.wake_scheduler.notify_one();
         self.inner.wake_ticking.notify_one();
+        self.inner.wake_gathering.notify_one();
     }
 }
 
@@ -218,6 +232,15 @@ impl Inner {
 
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether it claims, launches and owns runs: it is no client, and does not drain.
+    pub(super) fn takes_runs(&self) -> bool {
+        self.settings.advances && !self.draining.load(Ordering::Acquire) && !self.is_stopping()
+    }
+
+    pub(super) fn vitals(&self) -> MutexGuard<'_, Vitals> {
+        self.vitals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

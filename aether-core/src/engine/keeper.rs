@@ -12,6 +12,7 @@ use futures_util::future::{Either, select};
 use crate::engine::inner::Inner;
 use crate::run::leases::RENEWAL_RETRY;
 use crate::sched::{AtomicBool, Notify, mutated};
+use crate::store::error::StoreError;
 use crate::store::workers::LostRun;
 use crate::vocabulary::environment::Environment;
 
@@ -79,8 +80,9 @@ async fn keep(inner: &Inner) -> Duration {
     // One renewal may fail, and two may come late, before a lease is over.
     let period = inner.settings.lease / 4;
     let retry = RENEWAL_RETRY.min(period);
-    if inner.holds_runs() || inner.watch().sees_others() {
-        match shared.renew(inner.noticed()).await {
+    let asked = std::mem::take(&mut inner.vitals().asked);
+    if asked || inner.holds_runs() || inner.watch().sees_others() {
+        match renew(inner).await {
             Ok(lost) => inner.lose(lost),
             Err(error) => {
                 tracing::warn!(target: "aether::engine", %error, "cannot renew leases");
@@ -109,6 +111,21 @@ async fn keep(inner: &Inner) -> Duration {
             retry
         }
     }
+}
+
+/// Renews, and notes when and how the store answered.
+async fn renew(inner: &Inner) -> Result<Vec<LostRun>, StoreError> {
+    let shared = &inner.shared;
+    inner.vitals().renewing = Some(shared.environment.monotonic());
+    let renewed = shared.renew(inner.noticed()).await;
+    let now = shared.environment.monotonic();
+    let mut vitals = inner.vitals();
+    vitals.renewing = None;
+    vitals.wrote(now, &renewed);
+    if renewed.is_ok() {
+        vitals.renewed = Some(now);
+    }
+    renewed
 }
 
 /// The clock by which others are watched: one that nobody sets.

@@ -65,6 +65,11 @@ impl LeaseWatch {
         !self.0.is_empty()
     }
 
+    /// How long each worker has been silent, and its lease.
+    pub(super) fn silences(&self) -> HashMap<WorkerId, (Duration, Duration)> {
+        self.0.iter().map(|(id, sighting)| (id.clone(), (sighting.silent, sighting.lease))).collect()
+    }
+
     /// How often to look, so that none of the leases is over before it was looked at several times; `None` without others.
     pub(super) fn period(&self) -> Option<Duration> {
         self.0.values().map(|sighting| sighting.lease / 4).min().map(|period| period.max(SHORTEST_PERIOD))

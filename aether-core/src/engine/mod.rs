@@ -12,13 +12,26 @@ mod client;
 
 mod start;
 
+mod queued_start;
+
 mod started_as;
 
 mod handle;
 
 mod operate;
 
+mod drain;
+
+mod health;
+
 mod waits;
+
+mod dead_letters;
+
+mod limits;
+mod why;
+
+mod fleet;
 
 mod decide;
 
@@ -43,15 +56,20 @@ mod code;
 mod create;
 mod decide_error;
 mod defaults;
+mod drained;
 mod heal;
+mod hold;
 mod keeper;
+mod keyed;
 mod lease_watch;
 pub(crate) mod needs;
 mod prepare;
+mod queue_options;
 mod registry;
 mod same_input;
 mod traceparent;
 mod transactions;
+mod vitals;
 mod worker;
 
 pub use adopt::known::AdoptionCounts;
@@ -61,14 +79,21 @@ pub use adopt::unfit::OnUnfit;
 pub use build_error::{BuildError, ForeignStep, PrepareError};
 pub use builder::EngineBuilder;
 pub use changes::{ChangeAdvice, ChangePlace, ChangeReport, RunGroup, VersionUse};
+pub use dead_letters::{DeadLetter, DeadLetterCause};
 pub use decide_error::{DecideError, NamedWait};
 pub use defaults::Defaults;
+pub use drained::Drained;
+pub use fleet::WorkerView;
 pub use forks::{ForkError, ForkPlan, ForkReport, ForkRun, OpenOrigin, PlannedFork};
 pub use handle::{AnyWorkflow, RunError, RunHandle};
+pub use health::{Health, Probe};
+pub use hold::{Hold, OpenWaitOf};
 pub use inner::Engine;
+pub use keyed::{KeyError, Singleton};
+pub use limits::QueueLimits;
 pub use needs::{EffectNeed, MissingNeed};
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
-pub use schedules::{NewSchedule, Schedule, ScheduleError};
+pub use schedules::{Backfill, NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};
 pub use traceparent::TraceparentError;
 pub use verify::{Fit, Verified, VerifyError};

@@ -10,15 +10,20 @@ use futures_util::future::BoxFuture;
 use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Engine, Inner, now};
+use crate::engine::keyed::key::KeyError;
+use crate::engine::keyed::start::{Keyed, KeyedEnd};
+use crate::engine::queue_options::QueueOptions;
 use crate::engine::same_input::has_input;
 use crate::engine::started_as::is_or_was;
 use crate::engine::traceparent::{TraceparentError, checked};
 use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
+use crate::store::queues::Limit;
 use crate::store::records::{Created, RunRecord};
 use crate::vocabulary::id::{RunId, RunIdError};
 use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::payload::{Digest, Payload, PayloadError};
+use crate::vocabulary::queue::QueueError;
 use crate::workflow::definition::Workflow;
 
 impl Engine {
@@ -44,6 +49,8 @@ impl Engine {
             input: W::encode(&input),
             id: None,
             labels: Ok(Labels::default()),
+            options: QueueOptions::default(),
+            keyed: None,
             traceparent: None,
             workflow: PhantomData,
         }
@@ -160,6 +167,46 @@ pub enum StartError {
         /// What the existing run has that the new one has not.
         difference: &'static str,
     },
+    /// The place in a queue is not usable.
+    #[error("a run of workflow `{workflow}` cannot be started: {error}")]
+    Queue {
+        /// Name of the workflow.
+        workflow: &'static str,
+        /// What is wrong with queue, key or options.
+        #[source]
+        error: QueueError,
+    },
+    /// The key of a start is not usable.
+    #[error("a run of workflow `{workflow}` cannot be started: {error}")]
+    Key {
+        /// Name of the workflow.
+        workflow: &'static str,
+        /// What is wrong with the key.
+        #[source]
+        error: KeyError,
+    },
+    /// As many runs as a limit allows are open. Wait for some of them to end, or start less.
+    #[error(
+        "a run of workflow `{workflow}` was not started: {open} runs are open, which is all that limit `{limit}` allows"
+    )]
+    OverLimit {
+        /// Name of the workflow.
+        workflow: &'static str,
+        /// The limit.
+        limit: Limit,
+        /// How many runs are open, as far as they were counted.
+        open: u64,
+    },
+    /// Another run holds the key.
+    #[error("a run of workflow `{workflow}` was not started: run `{run}` holds key `{key}`")]
+    Held {
+        /// Name of the workflow.
+        workflow: &'static str,
+        /// The key.
+        key: String,
+        /// The run that holds it.
+        run: RunId,
+    },
     /// The engine is shutting down.
     #[error("run `{run}` was not started: the engine is shutting down")]
     ShutDown {
@@ -173,12 +220,13 @@ pub enum StartError {
 
 /// A run to be started by [`Engine::start`]. Await it.
 #[must_use = "a run is started when this is awaited"]
-#[derive(Debug)]
 pub struct StartRun<'e, W: Workflow> {
     engine: &'e Engine,
     input: Result<Payload, PayloadError>,
     id: Option<Result<RunId, RunIdError>>,
     labels: Result<Labels, LabelError>,
+    pub(super) options: QueueOptions,
+    pub(super) keyed: Option<Result<Keyed, KeyError>>,
     traceparent: Option<String>,
     workflow: PhantomData<fn() -> W>,
 }
@@ -246,52 +294,91 @@ impl<W: Workflow> StartRun<'_, W> {
     }
 }
 
+impl<W: Workflow> std::fmt::Debug for StartRun<'_, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StartRun")
+            .field("id", &self.id)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
     type Output = Result<RunHandle<W>, StartError>;
     type IntoFuture = BoxFuture<'e, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let inner = &self.engine.inner;
-            let workflow = W::DEF.name;
-            let input = self.input.map_err(|error| StartError::Input { workflow, error })?;
-            let (size, limit) = (input.as_str().len(), inner.shared.limits.payload);
-            if size > limit {
-                return Err(StartError::TooLarge { workflow, size, limit });
-            }
-            let labels = self.labels.map_err(|error| StartError::Label { workflow, error })?;
-            let traceparent = self.traceparent.map(checked).transpose();
-            let traceparent = traceparent.map_err(|error| StartError::Traceparent { workflow, error })?;
-            let unique = self.id.is_none();
-            let id = match self.id {
-                Some(id) => id?,
-                None => RunId::from(time_ordered_uuid(inner)),
+        Box::pin(self.start())
+    }
+}
+
+impl<W: Workflow> StartRun<'_, W> {
+    async fn start(self) -> Result<RunHandle<W>, StartError> {
+        let inner = &self.engine.inner;
+        let workflow = W::DEF.name;
+        let input = self.input.map_err(|error| StartError::Input { workflow, error })?;
+        let (size, limit) = (input.as_str().len(), inner.shared.limits.payload);
+        if size > limit {
+            return Err(StartError::TooLarge { workflow, size, limit });
+        }
+        let labels = self.labels.map_err(|error| StartError::Label { workflow, error })?;
+        let traceparent = self.traceparent.map(checked).transpose();
+        let traceparent = traceparent.map_err(|error| StartError::Traceparent { workflow, error })?;
+        let terms = self.options.terms(now(inner)).map_err(|error| StartError::Queue { workflow, error })?;
+        let keyed = self.keyed.transpose().map_err(|error| StartError::Key { workflow, error })?;
+        let unique = self.id.is_none();
+        let id = match self.id {
+            Some(id) => id?,
+            None => RunId::from(time_ordered_uuid(inner)),
+        };
+        inner.register(RegisteredWorkflow::of::<W>());
+        if inner.is_stopping() {
+            return Err(StartError::ShutDown { run: id });
+        }
+        let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
+        let registered = RegisteredWorkflow::of::<W>();
+        let new = NewRunOf {
+            workflow: registered,
+            id: id.clone(),
+            input,
+            parent: None,
+            labels,
+            traceparent,
+            parent_epoch: None,
+            terms,
+            unique,
+        };
+        if let Some(keyed) = keyed {
+            let key = keyed.key().to_owned();
+            return match keyed.start(inner, new).await? {
+                KeyedEnd::Run(run, existing) => {
+                    if let Some(existing) = existing {
+                        let same = is_or_was(&*inner.shared.store, &existing, workflow).await?;
+                        same_run(inner, &existing, same, &registered, &digest).await?;
+                    }
+                    Ok(self.engine.handle_of(run))
+                }
+                KeyedEnd::Gathers { run, name } => {
+                    Ok(RunHandle { gathered: Some(name), ..self.engine.handle_of(run) })
+                }
+                KeyedEnd::Held(run) => Err(StartError::Held { workflow, key, run }),
+                KeyedEnd::OverLimit { limit, open } => Err(StartError::OverLimit { workflow, limit, open }),
             };
-            inner.register(RegisteredWorkflow::of::<W>());
-            if inner.is_stopping() {
-                return Err(StartError::ShutDown { run: id });
-            }
-            let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
-            let registered = RegisteredWorkflow::of::<W>();
-            let new = NewRunOf {
-                workflow: registered,
-                id: id.clone(),
-                input,
-                parent: None,
-                labels,
-                traceparent,
-                parent_epoch: None,
-                unique,
-            };
-            // Before the run can end: its cell lives as long as a handle, and the end is delivered through it.
-            let handle = self.engine.handle_of(id);
-            if let Created::Existing(existing) = create_run(inner, new, None).await? {
+        }
+        // Before the run can end: its cell lives as long as a handle, and the end is delivered through it.
+        let handle = self.engine.handle_of(id);
+        match create_run(inner, new, None).await? {
+            Created::Existing(existing) => {
                 let same = is_or_was(&*inner.shared.store, &existing, workflow).await?;
                 same_run(inner, &existing, same, &registered, &digest).await?;
                 inner.wake_scheduler.notify_one();
             }
-            Ok(handle)
-        })
+            Created::OverLimit { limit, open } => {
+                return Err(StartError::OverLimit { workflow, limit, open });
+            }
+            Created::New | Created::ParentLost => {}
+        }
+        Ok(handle)
     }
 }
 

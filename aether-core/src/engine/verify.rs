@@ -153,6 +153,7 @@ pub(crate) async fn verified(
             _ => return Err(VerifyError::Panicked { run: run.clone(), message }),
         },
         DriveEnd::Cancelled { .. }
+        | DriveEnd::Expired(_)
         | DriveEnd::Terminated { .. }
         | DriveEnd::FailedPermanently(_)
         | DriveEnd::Renewed(_)
@@ -282,6 +283,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
             inbox: Vec::new(),
             effects: Vec::new(),
             adopts: None,
+            queued: false,
         };
         Run::new(Arc::clone(&inner.shared), origin)
     };

@@ -1,28 +1,24 @@
-//! The engine's own tasks: claiming due runs, renewing leases, and releasing everything at a shutdown.
+//! The engine's own tasks: claiming due runs, looking into inboxes, and shutting down.
 //!
-//! Promise: a shutdown cancels nothing, and releases a run only after its appends are durable.
+//! Promise: a shutdown cancels nothing, and closes the store after every run is released.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, Either, join, join_all, select};
+use futures_util::future::{Either, join_all, select};
 
 use crate::engine::adopt::adopter::{adopt, adopt_now};
-use crate::engine::advance::launch::{launch_claimed, release_run, remove_active};
+use crate::engine::advance::launch::launch_claimed;
+use crate::engine::drain::{FLUSH_PATIENCE, drained};
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, now, whole};
 use crate::engine::keeper::Keeper;
-use crate::run::claim::Run;
-use crate::run::fault::Fault;
 use crate::sched::spawn;
 use crate::store::error::StoreError;
 use crate::store::records::ClaimRequest;
 use crate::vocabulary::environment::{Environment, later};
 use crate::vocabulary::id::RunId;
-
-/// How long a shutdown waits for the appends of a run that it cut off.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Starts the engine's own tasks.
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
@@ -41,6 +37,7 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
 async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     let shared = Arc::clone(&inner.shared);
+    let _unless_it_breaks = Unbroken(Arc::clone(&inner));
     let (mut healer, mut next_healing) = (Healer::default(), now(&inner));
     while !inner.is_stopping() {
         if next_healing <= now(&inner) {
@@ -76,6 +73,15 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
 }
 
+/// Notes that the task which claims runs has ended, unless the engine is stopping.
+struct Unbroken(Arc<Inner>);
+
+impl Drop for Unbroken {
+    fn drop(&mut self) {
+        self.0.vitals().broken = !self.0.is_stopping();
+    }
+}
+
 /// Claims the runs that could move and that nothing wakes.
 async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
     let found = healer.look(inner).await.unwrap_or_else(|error| {
@@ -101,7 +107,7 @@ async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
 pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usize, StoreError> {
     let shared = &inner.shared;
     let room = inner.room();
-    if room == 0 || !inner.settings.advances {
+    if room == 0 || !inner.takes_runs() {
         return Ok(0);
     }
     let Some(admission) = inner.admit().await else { return Ok(0) };
@@ -114,7 +120,12 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         only: only.clone(),
         adopt: Vec::new(),
     };
-    let leases = shared.store.claim(request).await?;
+    let leases = shared.store.claim(request).await;
+    let answered = shared.environment.monotonic();
+    if leases.is_ok() {
+        inner.vitals().claimed = Some(answered);
+    }
+    let leases = leases?;
     let claimed = leases.len();
     let loading = launch_claimed(inner, leases, admission);
     if let Some(run) = only {
@@ -171,46 +182,14 @@ pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<
 
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
     let environment = &inner.shared.environment;
-    // 1. Nothing new: the scheduler claims no more, `start` refuses, and nothing is launched. Under the lock of the active
-    // runs, so that a run is either among them, with its task, or not launched.
-    let active: Vec<(Arc<Run>, _)> = {
-        let mut active = inner.active();
-        inner.stopping.store(true, Ordering::Release);
-        active.values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect()
-    };
+    // 1. `start` refuses from now on, and the engine's tasks end.
+    inner.stopping.store(true, Ordering::Release);
     inner.wake_scheduler.notify_one();
     inner.wake_ticking.notify_one();
-    let mut ends: Vec<BoxFuture<'_, ()>> = Vec::new();
-    for (run, task) in active {
-        // 2. Every run is asked to stop before the first one is waited for. Its task ends when nothing is in flight, and
-        // then releases the run itself.
-        run.begin_stopping();
-        ends.push(Box::pin(async move {
-            let Some(mut task) = task else { return };
-            let limit = environment.sleep(patience);
-            if let Either::Right(((), _)) = select(&mut task, limit).await {
-                // 3. Patience is over. The order matters: an aborted task may still be running until it is awaited, so
-                // only after that is the journal final; all of it must be durable before the release, or the next
-                // owner would read a journal that still grows; and a run that is not released yet is still active.
-                task.abort();
-                let _aborted = task.await;
-                // A store that cannot write for the moment keeps the appends; its `close` says what became of them.
-                let flushed = Box::pin(run.watermark().reached(run.next()));
-                if let Either::Left(_) = select(flushed, environment.sleep(FLUSH_PATIENCE)).await {
-                    release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
-                }
-                remove_active(inner, &run);
-            }
-        }));
-    }
-    // 4. Runs that were just being claimed or created are released by whoever does that. A store that does not answer is
-    // not waited for longer than the bodies are.
-    let admitted = async {
-        let limit = environment.sleep(patience + FLUSH_PATIENCE);
-        let _released_or_stuck = select(Box::pin(inner.admission.write()), limit).await;
-    };
-    join(join_all(ends), admitted).await;
-    // 5. Nothing of this worker runs any more, so whatever it could not release is free.
+    inner.wake_gathering.notify_one();
+    // 2. Every run is released, unless a drain has done that before.
+    drained(inner, patience).await;
+    // 3. Nothing of this worker runs any more, so whatever it could not release is free.
     let store = &inner.shared.store;
     let retired = match select(store.retire(&inner.shared.worker), environment.sleep(FLUSH_PATIENCE)).await {
         Either::Left((retired, _)) => retired,
@@ -219,7 +198,7 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
             Err(StoreError::Unavailable { store: store.describe(), reason: reason.into() })
         }
     };
-    // 6. The store is closed last, and only by its last holder: another engine of this process may still use it. What
+    // 4. The store is closed last, and only by its last holder: another engine of this process may still use it. What
     // this engine wrote is durable in any case, because its runs were released after their appends.
     let closed = if Arc::strong_count(store) > 1 { Ok(()) } else { store.close().await };
     closed.and(retired)

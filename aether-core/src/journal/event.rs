@@ -23,6 +23,7 @@ use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId, Work
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Digest, Payload};
+use crate::vocabulary::queue::StartTerms;
 
 events! {
     /// The run exists.
@@ -51,6 +52,9 @@ events! {
         /// The run that this one is a fork of.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forked_from: Option<ForkedFrom>,
+        /// Its queue, when it may begin, and how many starts were gathered into it.
+        #[serde(default, skip_serializing_if = "StartTerms::is_default")]
+        terms: StartTerms,
     }
     /// The run is suspended and lives only in the store.
     2 RunWaiting {
@@ -87,6 +91,9 @@ events! {
         /// Steps that could not be undone.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         uncompensated: Vec<Uncompensated>,
+        /// When it should have begun at the latest: it was not executed because that time had passed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expired_at: Option<Timestamp>,
     }
     /// A worker took the run up again.
     6 RunRequeued {

@@ -412,7 +412,12 @@ mod tests {
         let mut obligations = Obligations::fold(&[recorded("0:pay", false), recorded("1:book", true)]);
         assert_eq!(obligations.pending(true), [command("1:book")]);
         assert_eq!(obligations.pending(false), [command("1:book"), command("0:pay")]);
-        let end = RunCancelled { reason: String::new(), actor: String::new(), uncompensated: Vec::new() };
+        let end = RunCancelled {
+            reason: String::new(),
+            actor: String::new(),
+            uncompensated: Vec::new(),
+            expired_at: None,
+        };
         obligations.apply(&RunUnwinding { end: Box::new(end.into()) }.into());
         assert_eq!(obligations.compensation_of(&command("1:book")).unwrap().place(), "undo.1");
         let undone = StepCompensated { command: command("undo.1:refund"), undoes: command("1:book") };

@@ -77,6 +77,7 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
         at: first.at,
         owner: Some(importer.clone()),
         parent_epoch: None,
+        terms: created.terms.clone(),
     };
     if store.create(new).await? != Created::New {
         return Err(exists(store, &run.run));

@@ -55,6 +55,8 @@ pub(crate) struct Run {
     pub(super) root: Arc<AtomicWaker>,
     /// Wakes waits when messages arrive.
     pub(super) notified: Notify,
+    /// Whether the claim holds a slot of a queue.
+    pub(crate) queued: bool,
     /// The claim began with a history to replay.
     resumed: bool,
     /// The code that advances the run from now on, where other code recorded it, until that is written.
@@ -117,6 +119,8 @@ pub(crate) struct Origin {
     pub(crate) effects: Vec<StoredEffect>,
     /// The code that is to advance it, where it is other code than recorded it, or the run is parked.
     pub(crate) adopts: Option<RunCode>,
+    /// Whether the claim holds a slot of a queue: then it is released as soon as the run only waits.
+    pub(crate) queued: bool,
 }
 
 impl Run {
@@ -126,6 +130,7 @@ impl Run {
             def: origin.def,
             epoch: origin.epoch,
             mode: origin.mode,
+            queued: origin.queued,
             seed: origin.seed,
             adopts: Mutex::new(origin.adopts),
             adopted: OnceLock::new(),

@@ -2,8 +2,10 @@
 //!
 //! Promise: made from the terminal event of a journal, so that every process sees the same end.
 
-use crate::journal::event::Event;
+use jiff::Timestamp;
+
 use crate::journal::event::uncompensated::Uncompensated;
+use crate::journal::event::{Event, RunCancelled};
 use crate::run::fault::Fault;
 use crate::vocabulary::payload::Payload;
 
@@ -30,6 +32,11 @@ pub enum RunEnd {
         /// Steps that could not be undone.
         uncompensated: Vec<Uncompensated>,
     },
+    /// It had not begun by this time, which was the latest, and was not executed.
+    Expired {
+        /// When it should have begun at the latest.
+        at: Timestamp,
+    },
     /// It was ended at once, without undoing anything.
     Terminated {
         /// The reason given with the request.
@@ -51,6 +58,7 @@ impl RunEnd {
                 message: e.message.clone(),
                 uncompensated: e.uncompensated.clone(),
             }),
+            Event::RunCancelled(RunCancelled { expired_at: Some(at), .. }) => Some(Self::Expired { at: *at }),
             Event::RunCancelled(e) => Some(Self::Cancelled {
                 reason: e.reason.clone(),
                 actor: e.actor.clone(),

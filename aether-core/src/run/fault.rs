@@ -222,6 +222,12 @@ pub enum Fault {
         /// Kind and place of the store.
         store: String,
     },
+    /// The run was claimed to be ended before its first turn, and nothing asks it to end any more.
+    #[error("run `{run}` waits in its queue: it was claimed to be ended, and found no request to end")]
+    NoSlot {
+        /// The run that was released.
+        run: RunId,
+    },
     /// The run's workflow is not in this program.
     #[error(
         "run `{run}` is of workflow `{workflow}`, which is not linked into this program (linked are: {linked}); nothing of it was lost: link it, or continue it under another name with `#[workflow(of = {workflow:?}, version = 2)]`"
@@ -353,6 +359,7 @@ impl Fault {
             Self::Append(_)
             | Self::Store(_)
             | Self::OverLimit { .. }
+            | Self::NoSlot { .. }
             | Self::Journal { .. }
             | Self::Forbidden { .. }
             | Self::Parked { .. }

@@ -155,6 +155,7 @@ pub(crate) fn ended(run: &RunId, end: &RunEnd) {
         RunEnd::Cancelled { reason, actor, .. } => {
             info!(target: RUN, %run, reason, actor, "run cancelled");
         }
+        RunEnd::Expired { at } => info!(target: RUN, %run, %at, "run expired before it began"),
         RunEnd::Terminated { reason, actor } => warn!(target: RUN, %run, reason, actor, "run terminated"),
         RunEnd::Stopped(_) => {}
     }

@@ -19,15 +19,17 @@ use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, Res
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::queue::LimitPattern;
 
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
     ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
-use crate::store::workers::{LostRun, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
 
 /// What an acknowledged append survives. Ordered: a greater value survives more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -182,7 +184,7 @@ pub struct Append {
 /// store
 ///     .create(NewRun {
 ///         id: run.clone(), workflow: "triage".into(), version: 1, code: CodeId::of("shop", "triage", 1, "0011223344556677"), digest: Digest::of(&Payload::null())?,
-///         parent: None, labels: Labels::default(), traceparent: None, frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), parent_epoch: None,
+///         parent: None, labels: Labels::default(), traceparent: None, frame: frame.clone(), at, owner: Some(WorkerId::from("w1".to_owned())), parent_epoch: None, terms: Default::default(),
 ///     })
 ///     .await?;
 ///
@@ -236,6 +238,14 @@ pub trait Store: Any + Send + Sync + Debug {
 
     /// The workers that hold runs, in any order.
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>>;
+
+    /// All workers that have registered and not retired, and those that hold runs, in any order, with what they registered:
+    /// for people who look, so it may cost a count of the runs that each of them holds. The default knows only those that
+    /// hold runs, and not how many.
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        let holders = self.workers();
+        Box::pin(async move { Ok(holders.await?.into_iter().map(KnownWorker::of).collect()) })
+    }
 
     /// Ends a worker that advances nothing any more: whatever it still holds is free, and its name is forgotten. Does
     /// nothing for an unknown one.
@@ -343,6 +353,12 @@ pub trait Store: Any + Send + Sync + Debug {
     ///
     /// A run whose [`RunRecord::code`] is not among [`ClaimRequest::codes`], and a parked one, is claimed only by
     /// [`ClaimRequest::adopt`].
+    ///
+    /// Runs of queues are taken as [`queueing`](crate::store::queueing) says, within the limits, and runs and slots in one
+    /// write. A run has a slot of its queue for as long as an owner holds it, also one that is silent. One without a slot
+    /// is claimed only where it has not begun and has expired or is asked to end; its
+    /// [`QueueState::started_at`](crate::store::queues::QueueState::started_at) is `None` then, and the claim may do nothing but end it.
+    /// With [`ClaimRequest::only`] and [`ClaimRequest::adopt`], too, a run of a queue is claimed only if there is a slot.
     ///
     /// For each run, one atomic write sets the owner and raises the epoch by one. Of two workers that claim at the same
     /// time, only one may get a run.
@@ -557,6 +573,55 @@ pub trait Store: Any + Send + Sync + Debug {
     /// Deletes the schedule of this name; says whether there was one. The runs that it started stay.
     fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>>;
 
+    /// Sets a limit in place of the one of its pattern and kind. It counts from the next claim and the next
+    /// [`Store::create`] on.
+    fn put_limit(&self, _limit: Limit) -> BoxFuture<'_, Result<(), StoreError>> {
+        no_queues(self.describe())
+    }
+
+    /// Deletes a limit by its pattern and the name of its kind; says whether there was one.
+    fn remove_limit(&self, _pattern: &LimitPattern, _kind: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        no_queues(self.describe())
+    }
+
+    /// All limits, by pattern and name of their kind.
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<Limit>, StoreError>> {
+        no_queues(self.describe())
+    }
+
+    /// Why a run of a queue has no turn; `None` where it does not wait for one.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownRun`] when there is no such run.
+    fn queue_position(
+        &self,
+        _run: &RunId,
+        _now: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<QueuePosition>, StoreError>> {
+        no_queues(self.describe())
+    }
+
+    /// The keyed start of this name; `None` when there is none.
+    fn keyed_start(&self, _name: &str) -> BoxFuture<'_, Result<Option<KeyedStart>, StoreError>> {
+        no_queues(self.describe())
+    }
+
+    /// Writes a keyed start: a new one with `replaces` 0, else in place of the one of that name and revision. Answers
+    /// `false`, and writes nothing, where another revision is there, or none. Durable when it answers.
+    fn put_keyed_start(&self, _start: KeyedStart, _replaces: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        no_queues(self.describe())
+    }
+
+    /// Deletes the keyed start of this name if it has this revision; says whether it did.
+    fn remove_keyed_start(&self, _name: &str, _revision: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        no_queues(self.describe())
+    }
+
+    /// The keyed starts whose time has come, by that time and their names.
+    fn due_starts(&self, _query: DueStarts) -> BoxFuture<'_, Result<Vec<KeyedStart>, StoreError>> {
+        no_queues(self.describe())
+    }
+
     /// Runs that ended before a time, in the order in which they were created, each with its place in that order. The
     /// place of the last one is [`EndedRuns::after`] of the next page.
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>>;
@@ -576,6 +641,10 @@ pub trait Store: Any + Send + Sync + Debug {
     /// # Errors
     /// The error of the medium when it still refuses writes. It comes in bounded time and says what was not written.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+fn no_queues<T: Send + 'static>(store: String) -> BoxFuture<'static, Result<T, StoreError>> {
+    Box::pin(std::future::ready(Err(StoreError::NoQueues { store })))
 }
 
 /// An outcome that is stored before it is appended to the journal, so that a crash between the two writes does not

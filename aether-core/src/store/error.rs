@@ -86,6 +86,12 @@ pub enum StoreError {
         /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,
     },
+    /// The store keeps no queues.
+    #[error("store {store} has no queues: use SQLite, or start runs without `queue` and without keys")]
+    NoQueues {
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
+        store: String,
+    },
     /// What was to be stored cannot be written as JSON.
     #[error("{what} cannot be written as JSON: {reason}")]
     Unencodable {

@@ -86,6 +86,10 @@ pub struct RunFilter {
     /// Only runs whose ids contain this text; `None` for any. No index helps: combine it with another filter where there
     /// are many runs.
     pub id_contains: Option<String>,
+    /// Only runs of this queue; `None` for any.
+    pub queue: Option<String>,
+    /// Only runs whose key in their queue this is, or begins with its segments; `None` for any.
+    pub queue_key: Option<String>,
     /// Only runs that this run started; `None` for any.
     pub parent: Option<RunId>,
     /// Only runs that were created at this time or later; `None` for any.
@@ -172,6 +176,20 @@ impl RunFilter {
     #[must_use]
     pub fn id_contains(mut self, text: impl Into<String>) -> Self {
         self.id_contains = Some(text.into());
+        self
+    }
+
+    /// Runs of this queue.
+    #[must_use]
+    pub fn queue(mut self, name: impl Into<String>) -> Self {
+        self.queue = Some(name.into());
+        self
+    }
+
+    /// Runs of queues whose key this is, or begins with its segments: `acme` also finds `acme/ann`.
+    #[must_use]
+    pub fn queue_key(mut self, key: impl Into<String>) -> Self {
+        self.queue_key = Some(key.into());
         self
     }
 

@@ -233,6 +233,7 @@ mod tests {
                 parent: None,
                 labels: Default::default(),
                 forked_from: None,
+                terms: Default::default(),
             };
             let new = NewRun {
                 id: run(),
@@ -247,6 +248,7 @@ mod tests {
                 at: Timestamp::UNIX_EPOCH,
                 owner: Some("worker".to_owned().into()),
                 parent_epoch: None,
+                terms: Default::default(),
             };
             store.create(new).await.unwrap();
             Self { store, next: 1 }

@@ -21,25 +21,30 @@ use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate, Reservation};
 use crate::store::memory::inbox::Inbox;
+use crate::store::memory::queues::Queues;
 use crate::store::memory::reservations::{Reservations, is_of_run};
 use crate::store::memory::schedules::Schedules;
 use crate::store::memory::waits::Waits;
 use crate::store::memory::workers::Workers;
 use crate::store::purge::{EndedRuns, Purged};
+use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition, QueueState};
 use crate::store::records::{
     ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
-use crate::store::workers::{LostRun, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::queue::LimitPattern;
 
 mod claims;
 mod codes;
 mod inbox;
 mod purge;
+mod queued;
+mod queues;
 mod renewal;
 mod reservations;
 mod schedules;
@@ -77,6 +82,7 @@ struct Content {
     schedules: Schedules,
     waits: Waits,
     definitions: HashMap<CodeId, DefinitionRecord>,
+    queues: Queues,
 }
 
 #[derive(Debug)]
@@ -89,6 +95,10 @@ struct Run {
     effects: Vec<StoredEffect>,
     /// A child notified it since it was claimed or last began to wait.
     notified: bool,
+    /// Whether its owner holds a slot of its queue.
+    slot: bool,
+    /// When it may be ended without a slot, because its first turn was not granted.
+    lapses_at: Option<Timestamp>,
 }
 
 impl Run {
@@ -123,6 +133,7 @@ impl Run {
         if change.status.is_terminal() {
             self.record.wake_at = None;
             self.record.parked = false;
+            self.lapses_at = None;
             self.progress.clear();
         } else if change.status == Status::Waiting {
             self.record.wake_at = change.wake_at;
@@ -142,10 +153,25 @@ impl Run {
         }
     }
 
+    fn is_asked_to_end(&self) -> bool {
+        self.inbox.after(0).any(|message| END_REQUESTS.contains(&&*message.topic))
+    }
+
     /// Whether no worker holds it, or one of `silent`.
     fn is_free(&self, silent: &[WorkerId]) -> bool {
         !self.record.status.is_terminal()
             && self.record.owner.as_ref().is_none_or(|owner| silent.contains(owner))
+    }
+
+    /// Whether it waits for a turn of its queue.
+    fn is_ready(&self) -> bool {
+        self.record.queue.waits_since.is_some()
+    }
+
+    /// When a claim must look at it. What waits for a turn waits for no time, but may expire.
+    fn next_look(&self) -> Option<Timestamp> {
+        let due = self.record.wake_at.filter(|_| !self.is_ready());
+        due.into_iter().chain(self.lapses_at).min()
     }
 
     fn is_open_at(&self, epoch: Epoch) -> bool {
@@ -171,6 +197,9 @@ impl Content {
         {
             return Created::ParentLost;
         }
+        if let Some((limit, open)) = self.over_open(&new) {
+            return Created::OverLimit { limit, open };
+        }
         let owned = new.owner.is_some();
         let record = RunRecord {
             id: new.id.clone(),
@@ -186,11 +215,19 @@ impl Content {
             next: 0,
             epoch: Epoch::from(owned),
             owner: new.owner,
-            wake_at: Some(new.at),
+            wake_at: Some(new.terms.not_before.unwrap_or(new.at).max(new.at)),
             labels: new.labels,
             traceparent: new.traceparent,
             place: Cursor::new(self.creations + 1),
+            queue: QueueState {
+                started_at: (owned && new.terms.queue.is_some()).then_some(new.at),
+                waits_since: None,
+            },
+            terms: new.terms,
         };
+        let is_queued = record.terms.queue.is_some();
+        let expires_at = record.terms.expires_at.filter(|_| is_queued && !owned);
+        let is_ready = is_queued && !owned && record.wake_at <= Some(new.at);
         let mut run = Run {
             record,
             frames: Vec::new(),
@@ -199,11 +236,19 @@ impl Content {
             progress: HashMap::new(),
             effects: Vec::new(),
             notified: false,
+            slot: is_queued && owned,
+            lapses_at: expires_at,
         };
         run.push(&new.frame, new.at);
         self.creations += 1;
         self.created.insert(self.creations, new.id.clone());
+        if is_queued {
+            self.queues.note_open(self.creations, &new.id);
+        }
         self.runs.insert(new.id, run);
+        if is_ready {
+            self.make_ready(self.creations);
+        }
         Created::New
     }
 
@@ -234,8 +279,7 @@ impl Content {
         if record.next != append.expected {
             return Err(AppendError::WrongPosition { run, expected: append.expected, found: record.next });
         }
-        let is_request = |message: &Message| END_REQUESTS.contains(&&*message.topic);
-        if append.unless_asked_to_end && self.known(&append.run)?.inbox.after(0).any(is_request) {
+        if append.unless_asked_to_end && self.known(&append.run)?.is_asked_to_end() {
             return Err(AppendError::AskedToEnd { run });
         }
         // A row that this append acquires may also be changed by it.
@@ -334,6 +378,10 @@ impl Content {
         }
         message.seq = seq;
         run.wake(message.at);
+        let is_new = run.record.terms.queue.is_some() && run.record.queue.started_at.is_none();
+        if is_new && END_REQUESTS.contains(&&*message.topic) {
+            run.lapses_at = Some(run.lapses_at.map_or(message.at, |at| at.min(message.at)));
+        }
         run.inbox.push(message);
         self.messages = seq;
         Ok(Sent::Delivered)
@@ -511,6 +559,10 @@ impl Store for MemoryStore {
         self.answer(|content| Ok(content.holders()))
     }
 
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        self.answer(|content| Ok(content.known_workers()))
+    }
+
     fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
         self.answer(|content| {
             content.retire(worker);
@@ -537,6 +589,7 @@ impl Store for MemoryStore {
             let run = content.known(run)?;
             if run.record.epoch == epoch && !run.record.status.is_terminal() {
                 run.record.wake_at = Some(wake_at);
+                run.lapses_at = run.lapses_at.map(|at| at.max(wake_at));
                 run.release();
             }
             Ok(())
@@ -546,7 +599,7 @@ impl Store for MemoryStore {
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         self.answer(|content| {
             let free = content.runs.values().filter(|run| run.record.owner.is_none() && !run.record.parked);
-            Ok(free.filter_map(|run| run.record.wake_at).min())
+            Ok(free.filter_map(Run::next_look).min())
         })
     }
 
@@ -687,6 +740,45 @@ impl Store for MemoryStore {
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
         self.answer(|content| Ok(content.schedules.get(name)))
+    }
+
+    fn put_limit(&self, limit: Limit) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            content.queues.put_limit(limit);
+            Ok(())
+        })
+    }
+
+    fn remove_limit(&self, pattern: &LimitPattern, kind: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.answer(|content| Ok(content.queues.remove_limit(pattern, kind)))
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<Limit>, StoreError>> {
+        self.answer(|content| Ok(content.queues.limits()))
+    }
+
+    fn queue_position(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<QueuePosition>, StoreError>> {
+        self.answer(|content| content.queue_position(run, now))
+    }
+
+    fn keyed_start(&self, name: &str) -> BoxFuture<'_, Result<Option<KeyedStart>, StoreError>> {
+        self.answer(|content| Ok(content.queues.keyed_start(name)))
+    }
+
+    fn put_keyed_start(&self, start: KeyedStart, replaces: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.answer(|content| Ok(content.queues.put_keyed_start(start, replaces)))
+    }
+
+    fn remove_keyed_start(&self, name: &str, revision: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.answer(|content| Ok(content.queues.remove_keyed_start(name, revision)))
+    }
+
+    fn due_starts(&self, query: DueStarts) -> BoxFuture<'_, Result<Vec<KeyedStart>, StoreError>> {
+        self.answer(|content| Ok(content.queues.due_starts(&query)))
     }
 
     fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {

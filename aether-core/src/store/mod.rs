@@ -13,6 +13,8 @@ mod matching;
 pub mod memory;
 pub(crate) mod open_waits;
 pub(crate) mod purge;
+pub mod queueing;
+pub(crate) mod queues;
 pub mod read;
 pub(crate) mod records;
 pub(crate) mod renewal;
@@ -29,6 +31,7 @@ pub use filter::{Cursor, CursorError, RunFilter};
 pub use intent::{DurableIntent, LedgerAnswer};
 pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
+pub use queues::{DueStarts, KeyedStart, Limit, LimitKind, QueuePosition, QueueState};
 pub use records::{
     ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
@@ -38,4 +41,4 @@ pub use schedules::{
     CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };
 pub use waits::{ListedWait, OpenWait, WaitChange, WaitFilter, WaitPlace};
-pub use workers::{LostRun, SilentWorker, WorkerRecord};
+pub use workers::{KnownWorker, LostRun, SilentWorker, WorkerRecord};

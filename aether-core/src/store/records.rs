@@ -6,11 +6,13 @@ use jiff::Timestamp;
 
 use crate::journal::frame::Frame;
 use crate::store::filter::Cursor;
+use crate::store::queues::{Limit, QueueState};
 use crate::store::workers::SilentWorker;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, Epoch, Position, RunId, WorkerId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload};
+use crate::vocabulary::queue::StartTerms;
 
 /// A run to be created.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +42,8 @@ pub struct NewRun {
     /// The epoch at which the creator holds the parent. The run is created only if the parent is open and still has it.
     /// `None`: not checked.
     pub parent_epoch: Option<Epoch>,
+    /// Its queue, and when it may begin.
+    pub terms: StartTerms,
 }
 
 /// Result of [`Store::create`](crate::store::Store::create).
@@ -51,6 +55,13 @@ pub enum Created {
     New,
     /// The id is taken by this run. Nothing was written.
     Existing(Box<RunRecord>),
+    /// As many runs as [`LimitKind::Open`](crate::store::queues::LimitKind::Open) allows are open. Nothing was written.
+    OverLimit {
+        /// The limit.
+        limit: Limit,
+        /// How many runs are open, as far as they were counted.
+        open: u64,
+    },
 }
 
 /// A run as the store lists it.
@@ -92,6 +103,10 @@ pub struct RunRecord {
     /// Its place in the order in which the runs of the store were created. A list continues behind it with
     /// [`RunFilter::after`](crate::store::RunFilter::after).
     pub place: Cursor,
+    /// Its queue, and when it could begin.
+    pub terms: StartTerms,
+    /// Where it stands in its queue.
+    pub queue: QueueState,
 }
 
 /// A change of what a store knows of a run's code, written in the transaction of an append.

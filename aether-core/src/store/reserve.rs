@@ -4,6 +4,7 @@
 //! row any more; a key whose holder failed, or whose run ended without the call, is free.
 
 use crate::journal::generation::Generation;
+use crate::sched::mutated;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, Reservation, STORE_WIDE};
@@ -98,15 +99,24 @@ async fn holder_of(store: &dyn Store, found: &Reservation) -> Result<Option<Hold
     if let Some(tombstone) = &found.sealed {
         return Ok(Some(Holder::of((**tombstone).clone())));
     }
+    if mutated("row-before-run") {
+        let row = store.entry(&found.run, &found.key).await?;
+        let begins = may_begin(store, found, store.run(&found.run).await?).await?;
+        return Ok(judged(found, row, begins));
+    }
     // The run first. Where it can acquire the row no more, a look at the row afterwards finds whatever it did before; the
     // other way round, it could acquire the row between the two looks.
     let begins = may_begin(store, found, store.run(&found.run).await?).await?;
-    match store.entry(&found.run, &found.key).await? {
-        Some(row) if holds(&row, &found.business_key) => Ok(Some(Holder::of(row))),
+    let row = store.entry(&found.run, &found.key).await?;
+    Ok(judged(found, row, begins))
+}
+
+fn judged(found: &Reservation, row: Option<LedgerEntry>, begins: bool) -> Option<Holder> {
+    match row {
+        Some(row) if holds(&row, &found.business_key) => Some(Holder::of(row)),
         // It failed; or it is the row of another call, of a run whose id was used before.
-        Some(_) => Ok(None),
-        None if begins => Ok(Some(Holder { run: found.run.clone(), key: found.key.clone(), row: None })),
-        None => Ok(None),
+        Some(_) => None,
+        None => begins.then(|| Holder { run: found.run.clone(), key: found.key.clone(), row: None }),
     }
 }
 
@@ -135,3 +145,6 @@ async fn may_begin(
     let events = first.events().unwrap_or_default();
     Ok(Generation::of(first.position, &events).number <= generation)
 }
+
+#[cfg(test)]
+mod tests;

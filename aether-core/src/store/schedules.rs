@@ -4,9 +4,12 @@
 //! Promise: the decision about a tick is written before its run is created, and the run's id follows from schedule and
 //! tick. So each tick is decided once and has at most one run, however many workers look.
 
-use jiff::Timestamp;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::vocabulary::clock_change::{Gap, Repeat};
 use crate::vocabulary::id::{RunId, RunIdError};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
@@ -23,6 +26,10 @@ pub enum Overlap {
     Wait,
     /// Its run is started beside the other.
     Allow,
+    /// The earlier run is cancelled, and the tick waits until it has ended, as with [`Overlap::Wait`].
+    Cancel,
+    /// The earlier run is terminated, and the tick waits until it has ended, as with [`Overlap::Wait`].
+    Terminate,
 }
 
 /// What happens to ticks that nobody started in time: no worker was there, or the tick waited for an earlier run.
@@ -36,7 +43,7 @@ pub enum CatchUp {
     #[default]
     Last,
     /// The newest of them are started, at most so many, in order. Not with [`Overlap::Skip`], which would skip all but the
-    /// first.
+    /// first, nor with [`Overlap::Cancel`] and [`Overlap::Terminate`], which would end all but the last.
     All(u16),
 }
 
@@ -63,6 +70,16 @@ pub struct ScheduleSpec {
     pub overlap: Overlap,
     /// What happens to missed ticks.
     pub catch_up: CatchUp,
+    /// How long after its time a tick may be started, in milliseconds. Each tick has its own delay, below this and below
+    /// the time until the next tick.
+    #[serde(default)]
+    pub jitter_ms: u64,
+    /// What becomes of a time of day that clocks skip.
+    #[serde(default)]
+    pub gap: Gap,
+    /// What becomes of a time of day that comes twice.
+    #[serde(default)]
+    pub repeat: Repeat,
 }
 
 /// What became of a tick, or of several in a row.
@@ -74,6 +91,8 @@ pub enum TickOutcome {
     Started,
     /// Its run was started by hand.
     Triggered,
+    /// Its run was started by hand, with those of a whole time.
+    Backfilled,
     /// It was skipped because the run of an earlier tick was open.
     Overlapped,
     /// It was skipped because it was missed.
@@ -83,13 +102,13 @@ pub enum TickOutcome {
 }
 
 impl TickOutcome {
-    /// Whether no run was to be started.
-    fn is_skipped(&self) -> bool {
-        matches!(self, Self::Overlapped | Self::Missed)
+    /// Whether such ticks in a row are kept as one.
+    fn is_kept_in_rows(&self) -> bool {
+        matches!(self, Self::Overlapped | Self::Missed | Self::Backfilled)
     }
 }
 
-/// A tick and what became of it. Ticks in a row that were skipped for one reason are one.
+/// A tick and what became of it. Ticks in a row that were skipped for one reason are one, and those of a backfill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tick {
     /// When it was due.
@@ -98,6 +117,9 @@ pub struct Tick {
     pub until: Timestamp,
     /// What became of it.
     pub outcome: TickOutcome,
+    /// When that was decided, by the clock of the worker that did; `None` for one that an older build kept.
+    #[serde(default)]
+    pub noted_at: Option<Timestamp>,
 }
 
 /// A schedule as a store keeps it.
@@ -111,6 +133,9 @@ pub struct ScheduleRecord {
     pub paused: bool,
     /// The first tick that is not decided.
     pub next: Timestamp,
+    /// How long after its time that tick is started, in milliseconds: its share of [`ScheduleSpec::jitter_ms`].
+    #[serde(default)]
+    pub delay_ms: u64,
     /// Ticks that are decided to be started, and perhaps are; a few at most.
     pub starting: Vec<Timestamp>,
     /// The newest tick whose run was to be started.
@@ -125,7 +150,7 @@ pub struct ScheduleRecord {
 
 impl ScheduleRecord {
     /// How many of the newest ticks a record keeps.
-    pub const RECENT: usize = 20;
+    pub const RECENT: usize = 100;
 
     /// When a worker must look at it; `None` while it is paused.
     ///
@@ -136,14 +161,21 @@ impl ScheduleRecord {
     /// }
     /// ```
     pub fn due_at(&self) -> Option<Timestamp> {
-        (!self.paused).then(|| self.starting.first().copied().unwrap_or(self.next))
+        (!self.paused).then(|| self.starting.first().copied().unwrap_or_else(|| self.starts_at()))
+    }
+
+    /// When [`ScheduleRecord::next`] is started: at its time, or later where the schedule has a jitter.
+    pub fn starts_at(&self) -> Timestamp {
+        let delay =
+            SignedDuration::try_from(Duration::from_millis(self.delay_ms)).unwrap_or(SignedDuration::ZERO);
+        self.next.saturating_add(delay).unwrap_or(Timestamp::MAX)
     }
 
     /// Keeps what became of ticks, and forgets the oldest.
     pub(crate) fn keep(&mut self, tick: Tick) {
         match self.recent.last_mut() {
-            Some(last) if tick.outcome.is_skipped() && last.outcome == tick.outcome => {
-                last.until = tick.until;
+            Some(last) if tick.outcome.is_kept_in_rows() && last.outcome == tick.outcome => {
+                (last.until, last.noted_at) = (tick.until, tick.noted_at);
             }
             _ => self.recent.push(tick),
         }

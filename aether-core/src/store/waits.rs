@@ -48,6 +48,8 @@ pub struct WaitFilter {
     pub name: Option<String>,
     /// Only waits of runs of this workflow; `None` for any.
     pub workflow: Option<String>,
+    /// Only waits of this run; `None` for any.
+    pub run: Option<RunId>,
     /// Only waits behind this place; see [`ListedWait::place`].
     pub after: Option<WaitPlace>,
     /// The most waits to return; 0 for all.
@@ -89,6 +91,13 @@ impl WaitFilter {
         self
     }
 
+    /// Only waits of this run.
+    #[must_use]
+    pub fn run(mut self, run: RunId) -> Self {
+        self.run = Some(run);
+        self
+    }
+
     /// Only waits behind this place: the next page.
     #[must_use]
     pub fn after(mut self, place: WaitPlace) -> Self {
@@ -103,9 +112,10 @@ impl WaitFilter {
         self
     }
 
-    /// Whether a wait of a run of `workflow` passes the filter, its place aside.
-    pub fn lets_through(&self, workflow: &str, wait: &OpenWait) -> bool {
-        (self.kinds.is_empty() || self.kinds.contains(&wait.waiting))
+    /// Whether a wait of `run`, of `workflow`, passes the filter, its place aside.
+    pub fn lets_through(&self, run: &RunId, workflow: &str, wait: &OpenWait) -> bool {
+        self.run.as_ref().is_none_or(|only| only == run)
+            && (self.kinds.is_empty() || self.kinds.contains(&wait.waiting))
             && self.name.as_ref().is_none_or(|name| wait.name == *name)
             && self.workflow.as_ref().is_none_or(|name| workflow == name)
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::vocabulary::id::{Epoch, RunId, WorkerId};
+use crate::vocabulary::id::{CodeId, Epoch, RunId, WorkerId};
 
 /// A worker that holds runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,30 @@ pub struct WorkerRecord {
     /// How long the number of renewals must have stayed the same before another worker may take its runs over. `None` for
     /// a worker that never said: then the lease of the worker that watches counts.
     pub lease: Option<Duration>,
+}
+
+/// A worker that is registered, whether or not it holds runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownWorker {
+    /// The worker.
+    pub id: WorkerId,
+    /// How often it has renewed its leases. One that never held a run may never have.
+    pub renewals: u64,
+    /// Its lease; `None` for a worker that never said.
+    pub lease: Option<Duration>,
+    /// What it can advance; empty for a client.
+    pub codes: Vec<CodeId>,
+    /// How many runs it holds.
+    pub runs: u64,
+    /// Whether its process is known to have died: others may take its runs at once.
+    pub is_dead: bool,
+}
+
+impl KnownWorker {
+    /// What is known of a worker that holds runs.
+    pub fn of(WorkerRecord { id, renewals, lease }: WorkerRecord) -> Self {
+        Self { id, renewals, lease, codes: Vec::new(), runs: 1, is_dead: false }
+    }
 }
 
 /// A worker whose leases another worker has seen expire: it watched for a whole lease, and there was no renewal.

@@ -3,6 +3,7 @@
 //! Promise: plain data and traits; nothing in here knows a journal, a store or a run. Imports no other room.
 
 pub(crate) mod callback_token;
+pub mod clock_change;
 pub(crate) mod code;
 pub mod contract;
 pub mod deps;
@@ -15,4 +16,5 @@ pub mod limits;
 pub(crate) mod net;
 pub mod outcome;
 pub mod payload;
+pub mod queue;
 pub mod waiting;

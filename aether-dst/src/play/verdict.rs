@@ -6,15 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aether_core::contract::Status;
+use aether_core::id::{IdempotencyKey, RunId};
 use aether_core::journal::StoredFrame;
 use aether_core::journal::event::Event;
-use aether_core::store::{Message, RunFilter, RunRecord, Store, StoreError, read};
+use aether_core::store::ledger::{PURGED, STORE_WIDE};
+use aether_core::store::{Holder, Message, RunFilter, RunRecord, Store, StoreError, holder, read};
 
 use crate::judge::{self, violated};
 use crate::model::{self, RunFacts};
-use crate::program::Got;
+use crate::program::{self, Got};
 use crate::sim;
-use crate::story::{Deed, Op, Story};
+use crate::story::{Deed, Op, Story, walk};
 use crate::world::micros;
 
 /// A run, as it was left behind.
@@ -50,6 +52,7 @@ pub async fn judge(store: &dyn Store, story: &Story) {
     };
     let programs: BTreeMap<String, &[Op]> = story.programs().into_iter().collect();
     let mut ended = BTreeMap::new();
+    keys(store, story).await;
     for run in &left {
         match run.record.status.is_terminal() {
             true => drop(ended.insert(run.record.id.to_string(), result(&run.events))),
@@ -63,18 +66,19 @@ pub async fn judge(store: &dyn Store, story: &Story) {
     }
     for (run, got) in &ended {
         if let (Some(got), Some(program)) = (got, programs.get(run)) {
-            check(run, program, got, &ended);
+            check(story, run, program, got, &ended);
         }
     }
 }
 
 /// Whether the model allows a result.
-fn check(run: &str, program: &[Op], got: &[Got], ended: &BTreeMap<String, Option<Vec<Got>>>) {
+fn check(story: &Story, run: &str, program: &[Op], got: &[Got], ended: &BTreeMap<String, Option<Vec<Got>>>) {
     let may_doubt = judge::may_lose_runs();
     let facts = judge::with(|facts| RunFacts {
         signals: facts.signals.get(run).cloned().unwrap_or_default(),
         values: facts.values.get(run).cloned().unwrap_or_default(),
         children: ended.clone(),
+        asked: asked(story),
         may_doubt,
     });
     if let Err((rule, what)) = model::check(program, got, &facts) {
@@ -86,6 +90,46 @@ fn check(run: &str, program: &[Op], got: &[Got], ended: &BTreeMap<String, Option
         };
         violated(rule, format!("{run}: {what}"));
     }
+}
+
+/// The keys within the store, each with every run that asks for it.
+fn asked(story: &Story) -> BTreeSet<(u8, String)> {
+    let mut asked = BTreeSet::new();
+    for (run, program) in story.programs() {
+        walk(program, &mut |op| {
+            if let Op::Once(key, ..) = op {
+                asked.insert((*key, run.clone()));
+            }
+        });
+    }
+    asked
+}
+
+/// A key within the store is held by the one call that may have happened, and by none where every call has failed.
+async fn keys(store: &dyn Store, story: &Story) {
+    let Ok(nobody) = RunId::new("nobody") else { return };
+    let path = format!("{}::once", program::PATH);
+    let keys: BTreeSet<u8> = asked(story).into_iter().map(|(key, _)| key).collect();
+    for key in keys {
+        let found = holder(store, &nobody, &format!("{STORE_WIDE}{path}:k{key}")).await;
+        let happened = judge::with(|facts| facts.may_have_happened(&format!("k{key}")));
+        match found {
+            Err(error) => violated("unreadable", error.to_string()),
+            Ok(Some(holder)) if !is_by(&holder, happened.as_ref()) && !judge::may_lose_runs() => {
+                violated("key-stays-taken", format!("k{key} by {holder:?}, {happened:?} may have happened"));
+            }
+            Ok(None) if happened.is_some() => {
+                violated("key-is-free", format!("k{key}, and {happened:?} may have happened"));
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Whether the call that holds a key is this one.
+fn is_by(holder: &Holder, call: Option<&IdempotencyKey>) -> bool {
+    let key = holder.key.as_str();
+    call.is_some_and(|call| call.as_str() == key.strip_prefix(PURGED).unwrap_or(key))
 }
 
 /// What a run that has completed returned.

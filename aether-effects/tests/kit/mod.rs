@@ -232,6 +232,7 @@ pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId
         at: kept[0].at,
         owner: Some(WorkerId::from("worker-dead".to_owned())),
         parent_epoch: None,
+        terms: Default::default(),
     };
     assert_eq!(to.create(new).await.unwrap(), Created::New);
     for stored in &kept[1..] {

@@ -135,12 +135,16 @@ async fn a_schedule_and_a_reservation_are_found_by_their_writers() {
         zone: "UTC".into(),
         overlap: Overlap::Skip,
         catch_up: CatchUp::None,
+        jitter_ms: 0,
+        gap: Default::default(),
+        repeat: Default::default(),
     };
     let record = |revision, paused| ScheduleRecord {
         name: "nightly".into(),
         spec: spec.clone(),
         paused,
         next: at(1),
+        delay_ms: 0,
         starting: Vec::new(),
         last: None,
         recent: Vec::new(),

@@ -36,6 +36,7 @@ fn new_run(name: &str) -> NewRun {
         at: at(0),
         owner: Some(worker("first")),
         parent_epoch: None,
+        terms: Default::default(),
     }
 }
 

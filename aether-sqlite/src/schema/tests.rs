@@ -221,3 +221,68 @@ fn a_build_of_an_earlier_version_refuses_todays_file() {
         assert!(released_version(&conn).is_err(), "whatever the user writes there");
     }
 }
+
+/// A file as the build of version 10 left it, with keys that a call holds, that a failed call held, and whose run is gone.
+fn file_of_version_10(path: &Path) {
+    let conn = Connection::open(path).unwrap();
+    for sql in BASE.iter().chain(MIGRATIONS[BASE_VERSION..10].iter().copied().flatten()) {
+        conn.execute_batch(sql).unwrap();
+    }
+    let digest = "0".repeat(64);
+    conn.execute("INSERT INTO aether_schema(only, version) VALUES(1, 10)", []).unwrap();
+    conn.execute(
+        "INSERT INTO aether_runs(id, workflow, version, status, digest, created_at, updated_at, next, chain, epoch, wake_at)
+         VALUES('a', 'flow', 1, 'waiting', ?1, 7, 7, 0, ?2, 3, NULL)",
+        params![digest, &CHAIN_START[..]],
+    )
+    .unwrap();
+    let rows = [
+        ("aether:a:0:pay:0", Some(format!("{STORE_WIDE}held")), "in_doubt"),
+        ("aether:a:1:pay:0", None, "failed"),
+        ("aether:a:2:pay:0", Some("a/shop::pay:mine".to_owned()), "succeeded"),
+    ];
+    for (key, business_key, status) in rows {
+        conn.execute(
+            "INSERT INTO aether_ledger(key, run_no, position, command, invocation, tool, digest, business_key, status,
+                 committed, epoch, started_at, finished_at)
+             VALUES(?1, 1, 0, '0:pay', '0:pay#0', 'pay', ?2, ?3, ?4, 1, 3, 8, 9)",
+            params![key, digest, business_key, status],
+        )
+        .unwrap();
+    }
+    conn.execute(
+        "INSERT INTO aether_tombstones(business_key, key, run, command, invocation, tool, digest, status, committed,
+             epoch, started_at, finished_at)
+         VALUES(?1, 'purged:aether:gone:0:pay:0', 'gone', '0:pay', '0:pay#0', 'pay', ?2, 'succeeded', 1, 5, 8, 9)",
+        params![format!("{STORE_WIDE}purged"), digest],
+    )
+    .unwrap();
+}
+
+#[tokio::test]
+async fn keys_within_the_store_become_reservations() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    file_of_version_10(&path);
+    let store = SqliteStore::open(&path).unwrap();
+    let run = RunId::new("a").unwrap();
+    let at = Timestamp::from_microsecond(8).unwrap();
+    let held = store.reservation(&format!("{STORE_WIDE}held")).await.unwrap().unwrap();
+    assert_eq!((held.run.as_str(), held.key.as_str(), held.epoch, held.at), ("a", "aether:a:0:pay:0", 3, at));
+    let row = store.entry(&run, &held.key).await.unwrap().unwrap();
+    let holder = aether_core::store::holder(&store, &run, &held.business_key).await.unwrap().unwrap();
+    assert_eq!((held.sealed, holder.row), (None, Some(row)));
+    assert_eq!(store.reservation("a/shop::pay:mine").await, Ok(None), "a key within a run is not reserved");
+    let mine = aether_core::store::holder(&store, &run, "a/shop::pay:mine").await.unwrap().unwrap();
+    assert_eq!(mine.key.as_str(), "aether:a:2:pay:0");
+    let purged = store.reservation(&format!("{STORE_WIDE}purged")).await.unwrap().unwrap();
+    assert_eq!((purged.run.as_str(), purged.key.as_str(), purged.epoch), ("gone", "aether:gone:0:pay:0", 5));
+    let left = purged.sealed.unwrap();
+    assert_eq!((left.key.as_str(), left.run.as_str()), ("purged:aether:gone:0:pay:0", "gone"));
+    assert_eq!((left.committed, left.started_at, left.epoch), (true, at, 5));
+    assert_eq!(left.business_key.as_deref(), Some(&*purged.business_key));
+    store.close().await.unwrap();
+    let conn = Connection::open(&path).unwrap();
+    assert_eq!(one::<u32>(&conn, "SELECT version FROM aether_schema"), SUPPORTED);
+    assert_eq!(shape_of(&conn), shape_of(&new_file()));
+}

@@ -38,6 +38,7 @@ pub(crate) fn new_run(name: &str) -> NewRun {
         at: at(0),
         owner: Some(WorkerId::from("first".to_owned())),
         parent_epoch: None,
+        terms: Default::default(),
     }
 }
 

@@ -7,8 +7,8 @@ use aether_core::contract::Status;
 use aether_core::id::CodeId;
 use aether_core::payload::Payload;
 use aether_core::store::{
-    AppendError, ClaimRequest, CodeChange, DefinitionRecord, ForeignRuns, NewRun, RunFilter, SilentWorker,
-    Store, WaitChange, WaitFilter,
+    AppendError, ClaimRequest, CodeChange, DefinitionRecord, ForeignRuns, KnownWorker, NewRun, RunFilter,
+    SilentWorker, Store, WaitChange, WaitFilter,
 };
 use aether_core::waiting::Waiting;
 
@@ -210,6 +210,38 @@ pub async fn the_codes_of_other_workers_are_known(store: &Arc<dyn Store>) {
     assert_eq!(elsewhere("u").await, codes(&["flow", "new"]));
     assert_eq!(store.register(&worker("w"), LEASE, codes(&["old"])).await, Ok(true));
     assert_eq!(elsewhere("v").await, codes(&["new", "old"]));
+}
+
+/// Workers are listed from when they register until they retire, with what they can advance and how many runs they hold.
+pub async fn registered_workers_are_listed(store: &Arc<dyn Store>) {
+    assert_eq!(store.known_workers().await, Ok(vec![]));
+    let codes = |names: &[&str]| names.iter().map(|name| code(name)).collect::<Vec<_>>();
+    store.register(&worker("idle"), LEASE, codes(&["flow", "old"])).await.unwrap();
+    store.register(&worker("client"), LEASE, Vec::new()).await.unwrap();
+    store.register(&worker("busy"), LEASE, codes(&["flow"])).await.unwrap();
+    for name in ["a", "b"] {
+        let owner = Some(worker("busy"));
+        store.create(NewRun { owner, ..new_run(name) }).await.unwrap();
+    }
+    store.renew(&worker("busy"), LEASE, Vec::new()).await.unwrap();
+    let known = async || {
+        let mut known = store.known_workers().await.unwrap();
+        known.sort_by(|a, b| a.id.cmp(&b.id));
+        known.iter_mut().for_each(|worker| worker.codes.sort());
+        known
+    };
+    let expected = |name: &str, renewals, of: &[&str], runs| KnownWorker {
+        id: worker(name),
+        renewals,
+        lease: Some(LEASE),
+        codes: codes(of),
+        runs,
+        is_dead: false,
+    };
+    let (busy, client) = (expected("busy", 1, &["flow"], 2), expected("client", 0, &[], 0));
+    assert_eq!(known().await, [busy.clone(), client.clone(), expected("idle", 0, &["flow", "old"], 0)]);
+    store.retire(&worker("idle")).await.unwrap();
+    assert_eq!(known().await, [busy, client]);
 }
 
 /// A definition is kept once, as it was first put.

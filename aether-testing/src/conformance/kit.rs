@@ -67,6 +67,7 @@ pub(super) fn new_run(name: &str) -> NewRun {
         at: at(0),
         owner: Some(worker("first")),
         parent_epoch: None,
+        terms: Default::default(),
     }
 }
 

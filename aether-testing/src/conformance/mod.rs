@@ -47,6 +47,7 @@ pub mod leases;
 pub mod ledger;
 pub mod lists;
 pub mod purge;
+pub mod queues;
 pub mod renewal;
 pub mod reservations;
 pub mod runs;

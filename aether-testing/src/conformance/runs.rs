@@ -33,6 +33,8 @@ pub async fn created_with_an_owner(store: &Arc<dyn Store>) {
         labels: Labels::default(),
         traceparent: None,
         place: found.place,
+        terms: Default::default(),
+        queue: Default::default(),
     };
     assert_eq!(found, expected);
     let frames = store.load(&run_id("a"), 0).await.unwrap();

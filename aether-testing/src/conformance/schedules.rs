@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aether_core::clock_change::{Gap, Repeat};
 use aether_core::labels::Labels;
 use aether_core::payload::Payload;
 use aether_core::store::{
@@ -24,16 +25,22 @@ fn schedule(name: &str, next: Timestamp) -> ScheduleRecord {
         zone: "Europe/Berlin".into(),
         overlap: Overlap::Wait,
         catch_up: CatchUp::All(7),
+        jitter_ms: 60_000,
+        gap: Gap::Skip,
+        repeat: Repeat::Twice,
     };
-    let missed = Tick { at: at(1), until: at(2), outcome: TickOutcome::Missed };
+    let missed = Tick { at: at(1), until: at(2), outcome: TickOutcome::Missed, noted_at: Some(at(3)) };
+    let outcome = TickOutcome::Failed("why".into());
+    let failed = Tick { at: at(3), until: at(3), outcome, noted_at: None };
     ScheduleRecord {
         name: name.into(),
         spec,
         paused: false,
         next,
+        delay_ms: 0,
         starting: Vec::new(),
         last: Some(at(3)),
-        recent: vec![missed, Tick { at: at(3), until: at(3), outcome: TickOutcome::Failed("why".into()) }],
+        recent: vec![missed, failed],
         created_at: at(0),
         revision: 1,
     }
@@ -51,7 +58,10 @@ pub async fn a_schedule_is_kept_by_name_and_revision(store: &Arc<dyn Store>) {
     assert_eq!(store.put_schedule(schedule("nightly", at(99)), 1).await, Ok(false));
     assert_eq!(store.schedule("nightly").await, Ok(Some(second.clone())));
     assert_eq!(store.schedule("nobody").await, Ok(None));
-    assert_eq!(store.schedules(None, 0).await, Ok(vec![schedule("hourly", at(5)), second]));
+    assert_eq!(store.schedules(None, 0).await, Ok(vec![schedule("hourly", at(5)), second.clone()]));
+    assert_eq!(store.schedules(None, 1).await, Ok(vec![schedule("hourly", at(5))]));
+    assert_eq!(store.schedules(Some("hourly"), 1).await, Ok(vec![second]));
+    assert_eq!(store.schedules(Some("nightly"), 1).await, Ok(Vec::new()));
 }
 
 /// What is due is found by its time and the names of workflows, the longest due first, in pages. A schedule with decided

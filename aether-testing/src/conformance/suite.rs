@@ -78,8 +78,13 @@ macro_rules! store_suite {
                 a_refused_append_leaves_its_batch_alone, nothing_follows_a_refused_append,
                 a_refused_append_leaves_nothing_behind, loading_starts_at_a_position, pages_make_up_the_journal, the_last_frame_is_the_newest,
                 an_append_without_events_changes_the_rest, silent_appends_move_the_tail;
+            queues: a_queued_run_waits_for_a_turn, priority_ages, keys_take_turns, idle_keys_save_nothing_up,
+                running_is_limited_by_pattern, limits_change_at_run_time, starts_are_limited_in_time,
+                open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
+                a_run_can_begin_later, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
+                keyed_starts_are_swapped, a_purged_run_leaves_its_queue;
             waits: waits_are_listed_until_they_are_closed, a_wait_keeps_its_place, a_refused_append_lists_nothing,
-                waits_are_filtered_and_paged, a_purged_run_is_not_listed, a_list_is_made_for_a_position;
+                waits_are_filtered_and_paged, the_waits_of_one_run_are_found, a_purged_run_is_not_listed, a_list_is_made_for_a_position;
             ledger: a_key_is_granted_once, a_business_key_is_held_against_other_keys,
                 only_a_definite_failure_frees_a_business_key, concurrent_acquires_grant_one,
                 rows_round_trip, updates_ride_with_appends, an_outcome_is_written_literally,
@@ -102,7 +107,7 @@ macro_rules! store_suite {
             codes: an_append_changes_the_code_of_its_run, a_parked_run_can_be_suspended_and_ended,
                 a_claim_takes_only_runs_of_its_codes, a_claim_to_adopt_takes_what_it_names,
                 runs_of_other_code_are_listed, due_runs_of_other_code_are_listed, lists_know_code_and_parking,
-                the_codes_of_other_workers_are_known, definitions_are_kept_once;
+                the_codes_of_other_workers_are_known, registered_workers_are_listed, definitions_are_kept_once;
             renewal: a_generation_begins_a_journal, a_generation_keeps_business_keys_and_doubts,
                 a_generation_keeps_unread_messages, a_refused_generation_changes_nothing;
             purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, an_open_run_is_not_purged,

@@ -107,3 +107,21 @@ pub async fn a_list_is_made_for_a_position(store: &Arc<dyn Store>) {
     assert_eq!(listed(store, WaitFilter::default()).await, [("a".into(), new)]);
     assert_eq!(store.unlisted_waits(0).await, Ok(Vec::new()));
 }
+
+/// The waits of one run are listed by its id, also together with the rest of a filter.
+pub async fn the_waits_of_one_run_are_found(store: &Arc<dyn Store>) {
+    let (mut one, mut two) = (Hand::create(store, "a").await, Hand::create(store, "b").await);
+    let names = ["x", "y", "x"];
+    for n in 0..3 {
+        let wait = wait(n, Waiting::Signal, names[n as usize]);
+        one.append(|append| append.waits = vec![opened(wait.clone())]).await.unwrap();
+        two.append(|append| append.waits = vec![opened(wait)]).await.unwrap();
+    }
+    let of = |run: &str| WaitFilter::default().run(run_id(run));
+    let rows = store.waits(of("b")).await.unwrap();
+    assert!(rows.len() == 3 && rows.iter().all(|row| row.run == run_id("b")), "{rows:?}");
+    assert_eq!(listed(store, of("b").name("x")).await.len(), 2);
+    assert_eq!(listed(store, of("b").after(rows[0].place)).await.len(), 2);
+    assert_eq!(listed(store, of("b").limit(1)).await.len(), 1);
+    assert_eq!(listed(store, of("nobody")).await, []);
+}

@@ -50,6 +50,7 @@ pub struct Fuse {
 struct Passed {
     writes: u64,
     effects: u64,
+    reserves: u64,
     bodies: u64,
     suspensions: Vec<Suspension>,
     /// Until when the run waits whose suspension is the crash point; the inner `None` where no timer wakes it.
@@ -100,7 +101,9 @@ impl Fuse {
         };
         self.blow();
         match reached {
-            CrashPoint::After(_) | CrashPoint::AfterEffect(_) => GateDecision::Unacknowledged,
+            CrashPoint::After(_) | CrashPoint::AfterEffect(_) | CrashPoint::AfterReserve(_) => {
+                GateDecision::Unacknowledged
+            }
             CrashPoint::Stalled(_) => GateDecision::Stall,
             _ => GateDecision::Freeze,
         }
@@ -144,14 +147,23 @@ impl Gate for Fuse {
         if self.is_frozen() {
             return GateDecision::Freeze;
         }
-        if call != StoreCall::Effect {
-            return GateDecision::Pass;
-        }
-        let mut passed = self.passed();
-        passed.effects += 1;
-        let effect = passed.effects;
-        drop(passed);
-        self.reach(&[CrashPoint::BeforeEffect(effect), CrashPoint::AfterEffect(effect)], "effect store")
+        let (points, what) = {
+            let mut passed = self.passed();
+            match call {
+                StoreCall::Effect => {
+                    passed.effects += 1;
+                    let number = passed.effects;
+                    ([CrashPoint::BeforeEffect(number), CrashPoint::AfterEffect(number)], "effect store")
+                }
+                StoreCall::Reserve => {
+                    passed.reserves += 1;
+                    let number = passed.reserves;
+                    ([CrashPoint::BeforeReserve(number), CrashPoint::AfterReserve(number)], "reservation")
+                }
+                _ => return GateDecision::Pass,
+            }
+        };
+        self.reach(&points, what)
     }
 
     fn decide_create(&self, new: &NewRun) -> GateDecision {
@@ -241,6 +253,11 @@ impl CrashStore {
     /// Number of writes that were asked for until the crash.
     pub fn writes(&self) -> u64 {
         self.gate.passed().writes
+    }
+
+    /// Number of reservations of store-wide keys that were asked for until the crash.
+    pub fn reserves(&self) -> u64 {
+        self.gate.passed().reserves
     }
 
     /// Number of writes to the effect store that were asked for until the crash.

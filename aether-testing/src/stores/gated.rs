@@ -11,13 +11,14 @@ use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId,
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
+use aether_core::queue::LimitPattern;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
-    DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter,
-    WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
+    Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
+    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent,
+    Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
@@ -185,6 +186,10 @@ impl<G: Gate> Store for Gated<G> {
 
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.codes_elsewhere(me))
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.known_workers())
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
@@ -434,6 +439,42 @@ impl<G: Gate> Store for Gated<G> {
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.schedule(name))
+    }
+
+    fn put_limit(&self, limit: Limit) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.call(StoreCall::Write, || self.inner.put_limit(limit))
+    }
+
+    fn remove_limit(&self, pattern: &LimitPattern, kind: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.remove_limit(pattern, kind))
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<Limit>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.limits())
+    }
+
+    fn queue_position(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<QueuePosition>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.queue_position(run, now))
+    }
+
+    fn keyed_start(&self, name: &str) -> BoxFuture<'_, Result<Option<KeyedStart>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.keyed_start(name))
+    }
+
+    fn put_keyed_start(&self, start: KeyedStart, replaces: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.put_keyed_start(start, replaces))
+    }
+
+    fn remove_keyed_start(&self, name: &str, revision: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.remove_keyed_start(name, revision))
+    }
+
+    fn due_starts(&self, query: DueStarts) -> BoxFuture<'_, Result<Vec<KeyedStart>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.due_starts(query))
     }
 
     fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {

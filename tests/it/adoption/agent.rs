@@ -129,6 +129,14 @@ async fn obey(engine: &Engine, words: &[&str]) -> anyhow::Result<String> {
             let parked = engine.parked(RunFilter::new()).await?.runs;
             Ok(parked.iter().find(|parked| parked.run.as_str() == run).map(ToString::to_string).unwrap_or_default())
         }
+        ["hold", run] => Ok(engine.why(&run.parse()?).await?.to_string()),
+        ["workers"] => {
+            let workers = engine.workers().await?;
+            let shown = |worker: &aether::engine::WorkerView| format!("{}/{}", worker.known.codes.len(), worker.known.runs);
+            Ok(workers.iter().map(shown).collect::<Vec<_>>().join(" "))
+        }
+        ["drain"] => Ok(format!("{:?}", engine.drain(Duration::from_secs(10)).await?)),
+        ["ready"] => Ok(engine.health().await.is_ready().to_string()),
         ["check"] => Ok(engine.check(RunFilter::new()).await?.to_string()),
         _ => anyhow::bail!("no such command: {words:?}"),
     }

@@ -13,6 +13,7 @@ use aether::people::{Pending, Resolution, WaitFilter, Waiting};
 use aether::prelude::*;
 use aether::sqlite::{SqliteOptions, SqliteStore};
 use aether::store::{Sent, Store, StoreError};
+use aether_postgres::PostgresStore;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -122,8 +123,11 @@ fn lines() -> UnboundedReceiver<String> {
     receive
 }
 
-/// Opens the file.
+/// Opens the file, or connects to the server.
 async fn open(setting: &Setting) -> std::result::Result<Arc<dyn Store>, StoreError> {
+    if setting.address.starts_with("postgres:") {
+        return Ok(Arc::new(PostgresStore::connect(&setting.address).await?));
+    }
     let options = SqliteOptions {
         busy_timeout: Duration::from_millis(200),
         lock_patience: setting.lock_patience,

@@ -130,6 +130,7 @@ async fn dispatch(cx: &mut Cx, call: Call) -> Result<i64, StepError> {
         Kind::HttpRetry => http_again(cx, call).await,
         Kind::HttpProbe => http_or_look(cx, call).await,
         Kind::Once => do_once(cx, call).await,
+        Kind::OnceInStore => do_once_in_store(cx, call).await,
         Kind::Approved => send_approved(cx, call).await,
         Kind::CalledBack => report_later(cx, call).await,
         Kind::Confirmed => change_file(cx, call).await,

@@ -3,7 +3,7 @@
 //! Promise: what is read for the verdict is read from the store that survived, and only by public API.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use aether::store::{MemoryStore, WaitFilter, read, waits_in_journal};
 use aether::store::{RunFilter, Store};
 use aether::view::RunView;
 use aether_core::environment::Environment as _;
+use aether_pg_tests::Database;
 use aether_testing::{AgreeingStore, CrashPoint, CrashStore, SimEnvironment};
 use jiff::Timestamp;
 
@@ -29,9 +30,14 @@ use super::model::ANSWER;
 use super::program::{Call, Case, Moment, Part, Word, leaves_runs_alone, needs_operator};
 use super::stage::{Deeds, Life, Stage, mixed};
 use super::steps::AsLeft;
+use crate::postgres::way::{Way, block_on};
+use crate::seeds::kit::flushed;
 
 /// How long a dead process's claims last, in virtual time.
 const LEASE: Duration = Duration::from_secs(3600);
+
+/// How long the claims of a process that died last on a server.
+pub(crate) const DEAD: Duration = Duration::from_secs(1);
 
 /// Name of the run of every program.
 pub(crate) const RUN: &str = "case";
@@ -43,6 +49,35 @@ pub(crate) enum Keeping {
     Memory,
     /// In a SQLite file, by the real clock.
     Sqlite,
+    /// In a Postgres database, by the real clock.
+    Postgres,
+}
+
+/// What outlives a process: a place that another one can open.
+#[derive(Clone, Debug)]
+pub(crate) enum Address {
+    File(PathBuf),
+    Server(Way, String),
+}
+
+impl Address {
+    /// Opens the store; in a file with the table of the transaction steps.
+    pub(crate) async fn open(&self) -> std::result::Result<Arc<dyn Store>, String> {
+        match self {
+            Self::File(file) => open(file),
+            Self::Server(way, url) => Ok(Arc::new(way.open(url).await)),
+        }
+    }
+
+    /// The address of a new place, and what must live as long as it.
+    pub(crate) fn make(keeping: Keeping, folder: &Path) -> (Self, Option<Database<'static>>) {
+        if keeping != Keeping::Postgres {
+            return (Self::File(folder.join("case.db")), None);
+        }
+        let way = Way::chosen();
+        let database = block_on(way.database());
+        (Self::Server(way, way.url(&database)), Some(database))
+    }
 }
 
 /// How a process dies.
@@ -79,26 +114,27 @@ pub(crate) struct Lived {
 pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::result::Result<Lived, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let memory = Arc::new(AgreeingStore::new(MemoryStore::new()));
+    let (address, _database) = Address::make(keeping, folder.path());
     let (stage, mut cut) = (Stage::default(), BTreeSet::new());
     let mut at = Timestamp::from_second(1_767_225_600).map_err(|error| error.to_string())?;
     for number in 0..=deaths.len() {
         let runtime = runtime(keeping);
         let inner: Arc<dyn Store> = match keeping {
             Keeping::Memory => memory.clone(),
-            Keeping::Sqlite => open(&folder.path().join("case.db"))?,
+            Keeping::Sqlite | Keeping::Postgres => runtime.block_on(address.open())?,
         };
         let seed = case.seed.wrapping_add(number as u64);
         let life = One::begin(case, &stage, &inner, keeping, at, seed, deaths.get(number).copied());
         let ended = runtime.block_on(life.live());
         // A write whose acknowledgement was withheld is on its way.
-        runtime.block_on(inner.delete_snapshots()).map_err(|error| error.to_string())?;
+        runtime.block_on(flushed(&inner));
         match ended? {
             End::Ended(result) => {
                 let (writes, effects) = (life.store.writes(), life.effects());
                 let lived = runtime.block_on(left(&inner, result, cut))?;
                 let mut deeds = stage.deeds();
-                if keeping == Keeping::Sqlite {
-                    book_keeping(&folder.path().join("case.db"), &mut deeds)?;
+                if let (Keeping::Sqlite, Address::File(file)) = (keeping, &address) {
+                    book_keeping(file, &mut deeds)?;
                 }
                 if let Some(differs) = memory.disagreement() {
                     return Err(format!("the list of open waits differs: {differs}"));
@@ -256,11 +292,13 @@ impl<'a> One<'a> {
                 let lease = Duration::from_secs(20);
                 Engine::builder().environment(world.clone()).lease(lease).poll_interval(LEASE)
             }
-            Keeping::Sqlite => {
+            Keeping::Sqlite | Keeping::Postgres => {
                 let pause = Duration::from_millis(5);
                 // A process that is to die at the write of a number counts them best when none depends on the clock.
                 let grace = if Stage::is_alone() { LEASE } else { pause };
-                Engine::builder().poll_interval(pause).eviction_grace(grace)
+                let builder = Engine::builder().poll_interval(pause).eviction_grace(grace);
+                // A server does not notice that a process is dead: its lease has to pass.
+                if self.keeping == Keeping::Postgres { builder.lease(DEAD) } else { builder }
             }
         };
         let limits = Limits { inline: self.case.inline, ..Limits::default() };

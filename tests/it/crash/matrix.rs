@@ -14,8 +14,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aether::definition::OnUnknown;
 use aether::engine::Limits;
-use aether::sqlite::SqliteStore;
-use aether::store::Store as _;
 use aether::store::event::Event;
 use aether::store::ledger::LedgerStatus;
 use aether_testing::CrashPoint;
@@ -23,12 +21,16 @@ use jiff::Timestamp;
 
 use super::judge::judge;
 use super::lives::{
-    Death, End, Keeping, Lived, One, RUN, book_keeping, cut_off, left, open, recorded, runtime,
+    Address, Death, End, Keeping, Lived, One, RUN, book_keeping, cut_off, left, recorded, runtime,
 };
 use super::program::{Block, Call, Case, Class, Ending, Moment, Node, Word};
 use super::stage::Stage;
 use super::steps::Kind;
+use crate::postgres::way::Way;
+use crate::seeds::kit::flushed;
 
+/// URL of the database; without it the runs are in a file of the folder.
+const SERVER: &str = "AETHER_MATRIX_SERVER";
 const FOLDER: &str = "AETHER_MATRIX_FOLDER";
 const PROGRAM: &str = "AETHER_MATRIX_PROGRAM";
 const DEATH: &str = "AETHER_MATRIX_DEATH";
@@ -54,6 +56,8 @@ enum Boundary {
     AfterRequest,
     BeforeDecision,
     AfterDecision,
+    BeforeReserve,
+    AfterReserve,
 }
 
 /// Boundaries, each with the head of its column.
@@ -78,6 +82,14 @@ const WORD: Columns = &[
     (Boundary::AfterDecision, "after the decision"),
 ];
 
+/// Around the reservation of a store-wide key.
+const KEY: Columns = &[
+    (Boundary::BeforeReserve, "instead of the reservation"),
+    (Boundary::AfterReserve, "after the reservation"),
+    (Boundary::BeforeIntent, "instead of the intent"),
+    (Boundary::AfterIntent, "after the intent"),
+];
+
 impl Boundary {
     /// How a process dies there; `None` where this program has no such boundary.
     fn death(self, writes: &Writes, body: Option<u64>) -> Option<Death> {
@@ -95,6 +107,8 @@ impl Boundary {
             Self::AfterRequest => write(writes.request, CrashPoint::After),
             Self::BeforeDecision => write(writes.decision, CrashPoint::Before),
             Self::AfterDecision => write(writes.decision, CrashPoint::After),
+            Self::BeforeReserve => write(Some(1), CrashPoint::BeforeReserve),
+            Self::AfterReserve => write(Some(1), CrashPoint::AfterReserve),
         }
     }
 }
@@ -157,6 +171,7 @@ fn head(kind: Kind) -> String {
     };
     let also = match kind {
         Kind::Once => ", `irreversible`",
+        Kind::OnceInStore => ", `irreversible` in the store",
         Kind::Approved => ", `approval`",
         Kind::CalledBack => ", callback",
         Kind::Confirmed => ", `changes`",
@@ -197,13 +212,14 @@ fn waiting_rows() -> Vec<Row> {
 }
 
 /// Which writes of the undisturbed run hold the intent, the outcome, and what is said to and by people.
-fn writes(row: &Row) -> Writes {
+fn writes(row: &Row, keeping: Keeping) -> Writes {
     let folder = tempfile::tempdir().unwrap();
-    let output = process(folder.path(), &row.case, None).wait_with_output().unwrap();
+    let (address, _database) = Address::make(keeping, folder.path());
+    let output = process(folder.path(), &address, &row.case, None).wait_with_output().unwrap();
     assert!(output.status.success());
-    let store = SqliteStore::open(folder.path().join("case.db")).unwrap();
     let run = aether::id::RunId::new(RUN).unwrap();
-    let frames = runtime(Keeping::Sqlite).block_on(store.load(&run, 0)).unwrap();
+    let frames =
+        runtime(keeping).block_on(async { address.open().await.unwrap().load(&run, 0).await.unwrap() });
     let number = |wanted: fn(&Event) -> bool| {
         let about = |event: &Event| event.command().is_some_and(|command| row.is_about(command.name()));
         let holds = |event: &Event| wanted(event) && about(event);
@@ -252,7 +268,7 @@ fn is_outcome(event: &Event) -> bool {
 }
 
 /// This program once more, executing `case` in `folder` until it dies as told or the run ends.
-fn process(folder: &Path, case: &Case, death: Option<Death>) -> Child {
+fn process(folder: &Path, address: &Address, case: &Case, death: Option<Death>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([
         "crash::matrix::a_process_started_by_the_matrix_executes_its_program",
@@ -260,6 +276,9 @@ fn process(folder: &Path, case: &Case, death: Option<Death>) -> Child {
         "--nocapture",
     ]);
     command.env(INLINE, case.inline.to_string());
+    if let Address::Server(_, url) = address {
+        command.env(SERVER, url);
+    }
     command.env(FOLDER, folder).env(PROGRAM, serde_json::to_string(&case.block).unwrap());
     if let Some(death) = death {
         command.env(DEATH, written(death));
@@ -293,13 +312,17 @@ fn a_process_started_by_the_matrix_executes_its_program() {
     let case = Case { block, points: Vec::new(), tempo: 0, seed: 1, inline };
     let death = std::env::var(DEATH).ok().map(|death| read(&death));
     let stage = Stage::on(&folder.join("deeds")).alone();
-    let store = open(&folder.join("case.db")).unwrap();
-    let life = One::begin(&case, &stage, &store, Keeping::Sqlite, Timestamp::UNIX_EPOCH, 1, death);
-    let runtime = runtime(Keeping::Sqlite);
+    let (address, keeping) = match std::env::var(SERVER) {
+        Ok(url) => (Address::Server(Way::chosen(), url), Keeping::Postgres),
+        Err(_) => (Address::File(folder.join("case.db")), Keeping::Sqlite),
+    };
+    let runtime = runtime(keeping);
+    let store = runtime.block_on(address.open()).unwrap();
+    let life = One::begin(&case, &stage, &store, keeping, Timestamp::UNIX_EPOCH, 1, death);
     let ended = runtime.block_on(life.live()).unwrap();
     if let End::Died(_) = ended {
         // What was written before the end is durable; from here on nothing more is done.
-        runtime.block_on(store.delete_snapshots()).unwrap();
+        runtime.block_on(flushed(&store));
         println!("\nhere");
         loop {
             std::thread::park();
@@ -319,21 +342,26 @@ fn kill_there(process: &mut Child) {
 }
 
 /// A process dies, another one goes on: what both did.
-fn cell(row: &Row, death: Death) -> Result<String, String> {
+fn cell(row: &Row, death: Death, keeping: Keeping) -> Result<String, String> {
     let (case, folder) = (&row.case, tempfile::tempdir().map_err(|error| error.to_string())?);
-    kill_there(&mut process(folder.path(), case, Some(death)));
-    let file = folder.path().join("case.db");
-    let (runtime, store) = (runtime(Keeping::Sqlite), open(&file)?);
+    let (address, _database) = Address::make(keeping, folder.path());
+    kill_there(&mut process(folder.path(), &address, case, Some(death)));
+    let runtime = runtime(keeping);
+    let store = runtime.block_on(address.open())?;
     let cut = runtime.block_on(cut_off(&*store))?;
     runtime.block_on(store.close()).map_err(|error| error.to_string())?;
-    let output = process(folder.path(), case, None).wait_with_output().map_err(|error| error.to_string())?;
+    let output = process(folder.path(), &address, case, None).wait_with_output();
+    let output = output.map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err(format!("the second process failed: {}", String::from_utf8_lossy(&output.stdout)));
     }
-    let (stage, store) = (Stage::on(&folder.path().join("deeds")), open(&file)?);
+    let stage = Stage::on(&folder.path().join("deeds"));
+    let store = runtime.block_on(address.open())?;
     let result = runtime.block_on(recorded(&*store))?;
     let mut lived = Lived { deeds: stage.deeds(), ..runtime.block_on(left(&store, result, cut))? };
-    book_keeping(&file, &mut lived.deeds)?;
+    if let Address::File(file) = &address {
+        book_keeping(file, &mut lived.deeds)?;
+    }
     let pure = lived.deeds.remove("pure");
     judge(RUN, &case.block, &lived)?;
     lived.deeds.extend(pure.map(|deeds| ("pure".to_owned(), deeds)));
@@ -380,7 +408,7 @@ fn ending(lived: &Lived) -> &'static str {
 type Cells = BTreeMap<(usize, usize), Result<String, String>>;
 
 /// All cells, worked on side by side.
-fn cells(rows: &[Row], columns: Columns) -> Cells {
+fn cells(rows: &[Row], columns: Columns, keeping: Keeping) -> Cells {
     let (next, cells) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         for _ in 0..LANES {
@@ -388,10 +416,10 @@ fn cells(rows: &[Row], columns: Columns) -> Cells {
                 while let Some((number, row)) = Some(next.fetch_add(1, Ordering::Relaxed))
                     .and_then(|number| Some((number, rows.get(number)?)))
                 {
-                    let writes = writes(row);
+                    let writes = writes(row, keeping);
                     for (column, (boundary, _)) in columns.iter().enumerate() {
                         let death = boundary.death(&writes, row.body);
-                        let cell = death.map_or(Ok("–".to_owned()), |death| cell(row, death));
+                        let cell = death.map_or(Ok("–".to_owned()), |death| cell(row, death, keeping));
                         cells.lock().unwrap().insert((number, column), cell);
                     }
                 }
@@ -417,8 +445,8 @@ fn table(rows: &[Row], columns: Columns, cells: &Cells) -> String {
 }
 
 /// The table of these rows, every cell of which is as it must be.
-fn proven(rows: &[Row], columns: Columns) -> String {
-    let cells = cells(rows, columns);
+fn proven(rows: &[Row], columns: Columns, keeping: Keeping) -> String {
+    let cells = cells(rows, columns, keeping);
     let broken: BTreeSet<String> = cells
         .iter()
         .filter_map(|((row, column), cell)| {
@@ -432,7 +460,14 @@ fn proven(rows: &[Row], columns: Columns) -> String {
 
 #[test]
 fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
-    let table = format!("{}\n{}", proven(&rows(), BODY), proven(&waiting_rows(), WORD));
+    let file = Keeping::Sqlite;
+    let in_store = [Row::call(head(Kind::OnceInStore), Kind::OnceInStore)];
+    let tables =
+        [proven(&rows(), BODY, file), proven(&waiting_rows(), WORD, file), proven(&in_store, KEY, file)];
+    let table = tables.join(
+        "
+",
+    );
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (golden, docs) = (here.join("tests/it/crash/matrix.md"), here.join("docs/guarantees.md"));
     let text = std::fs::read_to_string(&docs).unwrap();
@@ -450,4 +485,19 @@ fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
         text.contains(&expected),
         "docs/guarantees.md shows another matrix; write it with AETHER_BLESS=1"
     );
+}
+
+/// On Postgres everything is as it is on a file, beside transaction steps, which it does not have.
+#[test]
+fn a_process_that_dies_at_any_boundary_repeats_nothing_on_postgres() {
+    let server = Keeping::Postgres;
+    let mut rows = rows();
+    rows.retain(|row| row.about != Some(Kind::Booked.name()));
+    let table = format!("{}\n{}", proven(&rows, BODY, server), proven(&waiting_rows(), WORD, server));
+    let file =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash/matrix.md"));
+    let booked = format!("| {} |", head(Kind::Booked));
+    let file: String =
+        file.unwrap().split_inclusive('\n').filter(|line| !line.starts_with(&booked)).collect();
+    assert!(table == file, "on Postgres the matrix is:\n{table}\nand on a file:\n{file}");
 }

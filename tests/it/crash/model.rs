@@ -320,7 +320,7 @@ impl Model<'_> {
             call.agreed().map_or(rejected, |call| self.attempts(scope, &command, &call))
         };
         let definite = matches!(answered, Err(StepError::App(_) | StepError::Exhausted(_)));
-        if call.kind == Kind::Once && !definite {
+        if matches!(call.kind, Kind::Once | Kind::OnceInStore) && !definite {
             self.held.insert(held);
         }
         let half_way = outcome == Outcome::CompensatableFailure;

@@ -138,7 +138,7 @@ fn a_crashed_program_in_memory_ends_as_an_undisturbed_one() {
             ["Happened", "DidNotHappen", "InDoubt", "Retry", "Ask"].map(|d| format!("decided: {d}"));
         let called = Kind::ALL
             .iter()
-            .filter(|kind| !matches!(kind, Kind::Pure | Kind::Booked))
+            .filter(|kind| !matches!(kind, Kind::Pure | Kind::Booked | Kind::OnceInStore))
             .map(|kind| format!("called: {}", kind.name()));
         let deaths = (1..=3).map(|deaths| format!("{deaths} deaths"));
         let facts = [
@@ -166,5 +166,15 @@ fn a_crashed_program_on_sqlite_ends_as_an_undisturbed_one() {
     let tally = try_cases(cases, Keeping::Sqlite, test);
     if cases >= 30 {
         covers(&tally, ["compared with the undisturbed run", "1 deaths", "called: book"].map(str::to_owned));
+    }
+}
+
+#[test]
+fn a_crashed_program_on_postgres_ends_as_an_undisturbed_one() {
+    let cases = number("AETHER_CASES").map_or(30, |cases| cases.div_ceil(10));
+    let test = "crash::property::a_crashed_program_on_postgres_ends_as_an_undisturbed_one";
+    let tally = try_cases(cases, Keeping::Postgres, test);
+    if cases >= 30 {
+        covers(&tally, ["compared with the undisturbed run", "1 deaths"].map(str::to_owned));
     }
 }

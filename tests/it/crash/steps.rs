@@ -69,6 +69,7 @@ steps! {
     HttpRetry http_again [effect = "http", on_unknown = "retry", idempotent]
     HttpProbe http_or_look [effect = "http", on_unknown = "probe", probe = look]
     Once do_once [effect = "tool", irreversible]
+    OnceInStore do_once_in_store [effect = "tool", irreversible, scope = "store"]
     Approved send_approved [effect = "tool", approval = "required"]
     CalledBack report_later [effect = "tool"]
     Confirmed change_file [effect = "tool", changes = ["file"]]

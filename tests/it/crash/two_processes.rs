@@ -1,4 +1,4 @@
-//! Two worker processes on one SQLite file, of which one is killed and started again all the time.
+//! Two worker processes on one SQLite file, or one Postgres, of which one is killed and started again all the time.
 //!
 //! In a normal test run this takes some seconds. `AETHER_TWO_PROCESSES=full` (see `scripts/two-processes`) executes
 //! 1,000 runs while a process is killed every 200 ms for 30 s.
@@ -6,24 +6,25 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aether::prelude::*;
-use aether::sqlite::SqliteStore;
 use aether::store::event::{Event, InvocationDecision};
 use aether::store::ledger::LedgerEntry;
 use aether::store::{RunFilter, Store};
 
 use super::interpret::interpret;
 use super::judge::judge;
-use super::lives::{Keeping, Lived, journals, runtime};
+use super::lives::{Address, DEAD, Keeping, Lived, journals, runtime};
 use super::model::Facts;
 use super::program::{Block, Call, Node, Part, Word};
 use super::stage::{Deeds, Life, Stage};
 use super::steps::Kind;
+use crate::postgres::way::Way;
 
 const FOLDER: &str = "AETHER_WORKER_FOLDER";
+/// URL of the database; without it the runs are in a file of the folder.
+const SERVER: &str = "AETHER_WORKER_SERVER";
 /// Number of this worker's first run, of all runs, and milliseconds between the starts of two.
 const RUNS: &str = "AETHER_WORKER_RUNS";
 
@@ -71,8 +72,12 @@ fn name(number: usize) -> String {
     format!("errand-{number}")
 }
 
-fn database(folder: &Path) -> PathBuf {
-    folder.join("agent.db")
+/// Where the runs of this process are.
+fn address(folder: &Path) -> Address {
+    match std::env::var(SERVER) {
+        Ok(url) => Address::Server(Way::chosen(), url),
+        Err(_) => Address::File(folder.join("case.db")),
+    }
 }
 
 /// Runs where the test below started this program; without a folder there is nothing to do.
@@ -89,9 +94,12 @@ async fn work(folder: &Path, first: usize, all: usize, pause: Duration) {
     let stage = Stage::on(&folder.join("deeds"));
     let tempo = u64::from(std::process::id());
     stage.begin(Life { store: None, death: None, tempo, unit: 5, bodies: 0 });
-    let engine =
-        Engine::builder().sqlite(database(folder)).provide(stage).poll_interval(Duration::from_millis(20));
-    let engine = engine.start().await.unwrap();
+    let address = address(folder);
+    let poll = Duration::from_millis(20);
+    let builder = Engine::builder().store(address.open().await.unwrap()).provide(stage).poll_interval(poll);
+    let on_server = matches!(address, Address::Server(..));
+    let builder = if on_server { builder.lease(DEAD) } else { builder };
+    let engine = builder.start().await.unwrap();
     // What was acknowledged to a former process of this worker is not asked for again.
     for number in (started(folder, first)..all).step_by(2) {
         let part = Part { block: program(), salt: 0, unit: 1 };
@@ -128,10 +136,14 @@ fn replace(file: &Path, text: &str) {
 }
 
 /// A worker that starts every second run.
-fn worker(folder: &Path, first: usize, plan: Plan) -> Child {
+fn worker(folder: &Path, address: &Address, first: usize, plan: Plan) -> Child {
     // Both workers are done with starting shortly before the last kill.
     let pause = plan.killing.as_millis() * 3 / 2 / plan.runs as u128;
-    Command::new(std::env::current_exe().unwrap())
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    if let Address::Server(_, url) = address {
+        command.env(SERVER, url);
+    }
+    command
         .args([
             "crash::two_processes::a_worker_process_starts_its_runs_and_works_until_it_is_killed",
             "--exact",
@@ -162,7 +174,7 @@ struct Figures {
 
 impl Figures {
     fn print(&self) {
-        println!("runs of two processes on one file, one of them killed again and again:");
+        println!("runs of two processes, one of them killed again and again:");
         let rows = [
             ("runs started", self.runs),
             ("runs completed", self.completed),
@@ -181,9 +193,9 @@ impl Figures {
 }
 
 /// Kills one of two workers all the time, and waits for the end of all runs.
-fn kill_and_wait(folder: &Path, plan: Plan) -> usize {
-    let steady = worker(folder, 0, plan);
-    let mut killed = worker(folder, 1, plan);
+fn kill_and_wait(folder: &Path, address: &Address, plan: Plan) -> usize {
+    let steady = worker(folder, address, 0, plan);
+    let mut killed = worker(folder, address, 1, plan);
     let (began, mut kills, mut acknowledged) = (Instant::now(), 0, started(folder, 1));
     while began.elapsed() < plan.killing || kills < FEWEST_KILLS {
         std::thread::sleep(plan.between_kills);
@@ -193,12 +205,12 @@ fn kill_and_wait(folder: &Path, plan: Plan) -> usize {
         killed.kill().unwrap();
         killed.wait().unwrap();
         kills += 1;
-        killed = worker(folder, 1, plan);
+        killed = worker(folder, address, 1, plan);
     }
     let ended = Instant::now();
-    let open = SqliteStore::open(database(folder)).unwrap();
     let runtime = runtime(Keeping::Sqlite);
-    while runtime.block_on(unfinished(&open, plan)) && ended.elapsed() < PATIENCE {
+    let open = runtime.block_on(address.open()).unwrap();
+    while runtime.block_on(unfinished(&*open, plan)) && ended.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(20));
     }
     for mut worker in [steady, killed] {
@@ -209,15 +221,15 @@ fn kill_and_wait(folder: &Path, plan: Plan) -> usize {
     kills
 }
 
-async fn unfinished(store: &SqliteStore, plan: Plan) -> bool {
+async fn unfinished(store: &dyn Store, plan: Plan) -> bool {
     let runs = store.runs(RunFilter::default()).await.unwrap();
     let ended = runs.iter().filter(|run| run.parent.is_none() && run.status.is_terminal()).count();
     ended < plan.runs
 }
 
 /// Reads what is left, and holds every run against the model.
-async fn figures(folder: &Path, plan: Plan) -> Figures {
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(database(folder)).unwrap());
+async fn figures(folder: &Path, address: &Address, plan: Plan) -> Figures {
+    let store = address.open().await.unwrap();
     let mut journals = journals(&*store).await.unwrap();
     let deeds = Stage::on(&folder.join("deeds")).deeds();
     let mut figures = Figures::default();
@@ -280,16 +292,26 @@ fn one_run(
     }
 }
 
-#[test]
-fn no_run_of_two_processes_is_lost_or_run_twice_when_one_is_killed_again_and_again() {
+fn prove(keeping: Keeping) {
     let (plan, began) = (Plan::chosen(), Instant::now());
     let folder = tempfile::tempdir().unwrap();
-    drop(SqliteStore::open(database(folder.path())).unwrap());
-    let kills = kill_and_wait(folder.path(), plan);
-    let figures = runtime(Keeping::Sqlite).block_on(figures(folder.path(), plan));
+    let (address, _database) = Address::make(keeping, folder.path());
+    runtime(keeping).block_on(async { address.open().await.unwrap().close().await.unwrap() });
+    let kills = kill_and_wait(folder.path(), &address, plan);
+    let figures = runtime(keeping).block_on(figures(folder.path(), &address, plan));
     let figures = Figures { kills, took: began.elapsed(), ..figures };
     figures.print();
     assert!(figures.violations.is_empty(), "{:#?}", figures.violations);
     assert_eq!((figures.runs, figures.completed), (plan.runs, plan.runs));
     assert!(figures.kills >= FEWEST_KILLS && figures.takeovers > 0, "{figures:?}");
+}
+
+#[test]
+fn no_run_of_two_processes_is_lost_or_run_twice_when_one_is_killed_again_and_again() {
+    prove(Keeping::Sqlite);
+}
+
+#[test]
+fn no_run_of_two_processes_on_postgres_is_lost_or_run_twice_when_one_is_killed_again_and_again() {
+    prove(Keeping::Postgres);
 }

@@ -20,45 +20,67 @@ use aether::store::read;
 use aether::store::{Ack, Append, AppendError, NewRun, Receipt, StatusChange, Store};
 use aether::view::Status;
 use aether_core::payload::Digest;
+use aether_pg_tests::Database;
 use jiff::Timestamp;
+
+use crate::postgres::way::{Way, block_on};
 
 /// How long anything here may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A store, and the folder it lives in.
+/// A store, and where it lives.
 pub(crate) struct Place {
     pub(crate) store: Arc<dyn Store>,
-    folder: Option<tempfile::TempDir>,
+    medium: Medium,
+}
+
+enum Medium {
+    Memory,
+    File(tempfile::TempDir),
+    Postgres(Way, Database<'static>),
 }
 
 /// Makes an empty place in each kind of store; only in one kind where `AETHER_STORE` names it.
-pub(crate) const STORES: [fn() -> Place; 2] = [|| Place::unless("sqlite"), || Place::unless("memory")];
+pub(crate) const STORES: [fn() -> Place; 3] =
+    [|| Place::asked_or("memory"), || Place::asked_or("sqlite"), || Place::asked_or("postgres")];
 
 impl Place {
-    /// A place in the other kind of store than `avoided`, unless that one is asked for.
-    fn unless(avoided: &str) -> Self {
-        let asked = std::env::var("AETHER_STORE").unwrap_or_default();
-        match (asked == avoided, avoided) {
-            (false, "sqlite") | (true, "memory") => Self::memory(),
-            _ => Self::sqlite(),
+    /// A place in the kind of store that is asked for, or in this one.
+    fn asked_or(kind: &str) -> Self {
+        let asked = std::env::var("AETHER_STORE").ok().filter(|asked| !asked.is_empty());
+        match asked.as_deref().unwrap_or(kind) {
+            "memory" => Self::memory(),
+            "sqlite" => Self::sqlite(),
+            "postgres" => Self::postgres(),
+            other => panic!("AETHER_STORE={other}: memory, sqlite or postgres"),
         }
     }
 
     pub(crate) fn memory() -> Self {
-        Self { store: Arc::new(MemoryStore::new()), folder: None }
+        Self { store: Arc::new(MemoryStore::new()), medium: Medium::Memory }
     }
 
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("agent.db")).unwrap();
-        Self { store: Arc::new(store), folder: Some(folder) }
+        Self { store: Arc::new(store), medium: Medium::File(folder) }
     }
 
-    /// The same place as another worker reaches it: by a connection of its own, where there is a file.
+    pub(crate) fn postgres() -> Self {
+        let way = Way::chosen();
+        let (store, database) = block_on(async {
+            let database = way.database().await;
+            (way.open(&way.url(&database)).await, database)
+        });
+        Self { store: Arc::new(store), medium: Medium::Postgres(way, database) }
+    }
+
+    /// The same place as another worker reaches it: by a connection of its own, where there is a file or a server.
     pub(crate) fn again(&self) -> Arc<dyn Store> {
-        match &self.folder {
-            Some(folder) => Arc::new(SqliteStore::open(folder.path().join("agent.db")).unwrap()),
-            None => self.store.clone(),
+        match &self.medium {
+            Medium::Memory => self.store.clone(),
+            Medium::File(folder) => Arc::new(SqliteStore::open(folder.path().join("agent.db")).unwrap()),
+            Medium::Postgres(way, database) => Arc::new(block_on(way.open(&way.url(database)))),
         }
     }
 }
@@ -110,9 +132,13 @@ pub(crate) async fn resume<W: Workflow>(
     (engine, result)
 }
 
-/// Waits until what was queued so far is written: a store keeps the order.
+/// Waits until what was queued so far is written: a store decides appends in the order in which it got them, and one to a
+/// run that does not exist is decided too.
 pub(crate) async fn flushed(store: &Arc<dyn Store>) {
-    store.delete_snapshots().await.unwrap();
+    let mut nobody = Hand { store: store.clone(), run: run_id("nobody"), epoch: 1, next: 1 };
+    let frame = Frame { text: "[]".into(), count: 0 };
+    let refused = nobody.try_append_frame(frame, None, Vec::new()).await;
+    assert!(refused.is_err(), "an append to a run that does not exist was taken");
 }
 
 /// Fails where something takes for ever.
@@ -357,6 +383,7 @@ impl Hand {
             at: past(),
             owner: Some(WorkerId::from("hand".to_owned())),
             parent_epoch: None,
+            terms: Default::default(),
         };
         // Held until it is let go: no engine takes it up meanwhile.
         store.renew(&WorkerId::from("hand".to_owned()), Duration::MAX, Vec::new()).await.unwrap();
@@ -451,6 +478,7 @@ pub(crate) fn created(workflow: &str, input: &str) -> Event {
         parent: None,
         labels: Default::default(),
         forked_from: None,
+        terms: Default::default(),
     }
     .into()
 }

@@ -29,7 +29,8 @@ impl Cluster {
             templates.entry(template.to_owned()).or_default().clone()
         };
         made.get_or_init(async || {
-            self.sql(&[format!("CREATE DATABASE \"{template}\"")]).await;
+            // One that an earlier test could not prepare is made again.
+            self.sql(&[drop_database(template), format!("CREATE DATABASE \"{template}\"")]).await;
             prepare(self.url(template)).await;
             // A template with a connection cannot be copied.
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname =";

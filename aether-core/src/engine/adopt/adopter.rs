@@ -37,7 +37,7 @@ pub(crate) async fn adopt(inner: Weak<Inner>) {
     loop {
         // Held for no longer, so that an engine without users goes, and its store with it.
         let (environment, wake, pause) = {
-            let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
+            let Some(inner) = inner.upgrade().filter(|inner| inner.takes_runs()) else { return };
             keep_definitions(&inner).await;
             let began = now(&inner);
             let (full, first) = (next_full_look.is_none_or(|at| at <= began), next_full_look.is_none());
@@ -47,7 +47,7 @@ pub(crate) async fn adopt(inner: Weak<Inner>) {
             match look(&inner, full).await {
                 Ok(found) if first => found.tell(),
                 Ok(_) => {}
-                Err(_closed) if inner.is_stopping() => return,
+                Err(_closed) if !inner.takes_runs() => return,
                 Err(error) => {
                     tracing::warn!(target: "aether::engine", %error, "cannot look for runs under other code");
                 }
@@ -121,7 +121,7 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
         };
         let is_last = page.len() < PAGE;
         treat(inner, page, elsewhere, &mut found).await?;
-        if is_last || inner.is_stopping() {
+        if is_last || !inner.takes_runs() {
             break;
         }
     }

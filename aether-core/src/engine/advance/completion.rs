@@ -63,8 +63,10 @@ impl RunCompletion {
                 (failed(&Failure::permanent(what)), Vec::new())
             }
             DriveEnd::Cancelled { request: EndRequest { reason, actor }, message } => {
-                (RunCancelled { reason, actor, uncompensated: Vec::new() }.into(), vec![message])
+                let uncompensated = Vec::new();
+                (RunCancelled { reason, actor, uncompensated, expired_at: None }.into(), vec![message])
             }
+            DriveEnd::Expired(at) => (expired(at), Vec::new()),
             DriveEnd::Terminated { request, message } => (terminated(request), vec![message]),
             DriveEnd::FailedPermanently(failure) => (failed(&failure), Vec::new()),
             DriveEnd::Renewed(next) => {
@@ -209,6 +211,12 @@ pub(crate) fn terminal(run: &Run, completion: Completion) -> Event {
 fn failed(failure: &Failure) -> Event {
     let error = Payload::encode(failure).unwrap_or_else(|_| Payload::null());
     RunFailed { error, message: failure.to_string(), uncompensated: Vec::new() }.into()
+}
+
+/// The end of a run that had not begun when it was to begin at the latest.
+fn expired(at: jiff::Timestamp) -> Event {
+    let reason = format!("it had not begun by {at}");
+    RunCancelled { reason, actor: "queue".into(), uncompensated: Vec::new(), expired_at: Some(at) }.into()
 }
 
 fn terminated(EndRequest { reason, actor }: EndRequest) -> Event {

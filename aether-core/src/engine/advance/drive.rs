@@ -40,6 +40,8 @@ pub(crate) enum DriveEnd {
     Panicked(String),
     /// The run was asked to end, by this inbox message.
     Cancelled { request: EndRequest, message: Taken },
+    /// The run has not begun by this time, which was the latest.
+    Expired(Timestamp),
     /// The run was asked to end at once.
     Terminated { request: EndRequest, message: Taken },
     /// The workflow continues as new.
@@ -169,7 +171,11 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
         }
         // 9
         match run.idle() {
-            Some((until, on)) if is_long_wait(run, until) => {
+            // A turn of a queue ends where nothing but waiting is left, so that its slot is free.
+            Some((until, on)) if run.queued && until.is_none_or(|until| until > run.now()) => {
+                Poll::Ready(DriveEnd::Suspended { until, on, seen })
+            }
+            Some((until, on)) if !run.queued && is_long_wait(run, until) => {
                 let waited = idle_grace
                     .get_or_insert_with(|| run.shared.environment.sleep(run.shared.grace))
                     .poll_unpin(cx);

@@ -31,7 +31,7 @@ use crate::run::program::Completion;
 use crate::sched::{JoinHandle, mutated, spawn};
 use crate::store::api::StatusChange;
 use crate::store::error::{AppendError, StoreError};
-use crate::store::records::Lease;
+use crate::store::records::{Lease, RunRecord};
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
@@ -74,7 +74,8 @@ pub(crate) fn launch_claimed(
 /// Resumes a run from its journal.
 async fn recover(inner: &Arc<Inner>, lease: Lease) {
     let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
-    if inner.is_stopping() && !mutated("launched-while-stopping") {
+    let only_to_end = ends_only(inner, &lease.run);
+    if !inner.takes_runs() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
     }
     if let Some(from) = &lease.taken_from {
@@ -87,6 +88,7 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
         .unwrap_or_else(|panic| Err(Fault::Panicked { run: id.clone(), message: panic_message(&*panic) }));
     match loaded {
         Ok(launch) => {
+            let launch = only_to_end.limit(launch);
             if launch_run(inner, launch).is_none() {
                 release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
             }
@@ -95,16 +97,44 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
     }
 }
 
-/// Begins to advance a run in a task of its own. `None` where a shutdown has begun: the caller releases the run.
+/// What a claim without a slot allows.
+enum Permitted {
+    All,
+    Expire(Timestamp),
+    /// To obey a request to end it.
+    End(RunId),
+}
+
+/// Whether a claim allows no more than to end the run: it waits in a queue and its first turn was not granted.
+fn ends_only(inner: &Inner, run: &RunRecord) -> Permitted {
+    match run.terms.expires_at {
+        _ if run.terms.queue.is_none() || run.queue.started_at.is_some() => Permitted::All,
+        Some(at) if at <= inner.shared.environment.now() => Permitted::Expire(at),
+        _ => Permitted::End(run.id.clone()),
+    }
+}
+
+impl Permitted {
+    fn limit(self, launch: Launch) -> Launch {
+        match self {
+            Self::All => launch,
+            Self::Expire(at) => Launch { expired: Some(at), ..launch },
+            // Requests to end a run are obeyed before a fault is looked at, and need no code.
+            Self::End(run) => Launch { lacks: launch.lacks.or(Some(Fault::NoSlot { run })), ..launch },
+        }
+    }
+}
+
+/// Begins to advance a run in a task of its own. `None` where a drain or a shutdown has begun: the caller releases the run.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
-    let Launch { origin, workflow, input, parent, needs, lacks, unwinding, beginning } = launch;
+    let Launch { origin, workflow, input, parent, needs, lacks, expired, unwinding, beginning } = launch;
     let (is_takeover, events) = (origin.epoch > 1, origin.next);
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
-    // In one piece with the look at the shutdown, which takes all active runs with their tasks under this lock. Active
+    // In one piece with the look at the drain, which takes all active runs with their tasks under this lock. Active
     // before the task runs: the task removes itself at its end, and a message that arrives from now on must find the run.
     let mut active = inner.active();
-    if inner.is_stopping() && !mutated("launched-while-stopping") {
+    if !inner.takes_runs() && !mutated("launched-while-stopping") {
         return None;
     }
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
@@ -142,6 +172,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
                         run.adopt();
                         Ok(RunCompletion::resumed(&run, end, history))
                     }
+                    None if let Some(at) = expired => RunCompletion::of(&run, DriveEnd::Expired(at)),
                     None => match begin(&run, beginning).await {
                         Ok(()) => RunCompletion::of(&run, drive(&run, body()).await),
                         Err(end) => RunCompletion::of(&run, end),

@@ -53,6 +53,8 @@ pub(crate) struct Launch {
     pub(crate) lacks: Option<Fault>,
     /// How far the undoing of its steps had come when it was interrupted.
     pub(crate) unwinding: Option<Unwinding>,
+    /// It has not begun by this time, which was the latest: it can only be ended.
+    pub(crate) expired: Option<jiff::Timestamp>,
     /// Of a fork: what it does before its workflow runs.
     pub(crate) beginning: Option<Beginning>,
 }
@@ -87,6 +89,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             open_waits: recovered.open_waits,
             inbox,
             effects,
+            queued: record.terms.queue.is_some(),
             adopts: (is_other && lacks.is_none()).then_some(code),
         },
         workflow,
@@ -94,6 +97,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
         parent: recovered.created.parent,
         needs: recovered.code,
         lacks,
+        expired: None,
         unwinding: recovered.unwinding,
         beginning: recovered.beginning,
     })

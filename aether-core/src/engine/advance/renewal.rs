@@ -51,6 +51,7 @@ pub(crate) async fn renew(
             parent,
             labels: record.labels,
             forked_from: first.forked_from,
+            terms: record.terms,
         }
         .into(),
         RunContinued {

@@ -62,9 +62,9 @@ impl Engine {
         cut: impl Fn(ForkRun<'_>) -> ForkRun<'_>,
     ) -> Result<Vec<PlannedFork>, StoreError> {
         let mut plans = Vec::new();
-        for record in self.runs(filter).await? {
-            let plan = cut(self.fork(&record.id)).plan().await;
-            plans.push(PlannedFork { run: record.id, plan });
+        for run in ids(self, filter).await? {
+            let plan = cut(self.fork(&run)).plan().await;
+            plans.push(PlannedFork { run, plan });
         }
         Ok(plans)
     }
@@ -92,13 +92,31 @@ impl Engine {
         decide: impl Fn(ForkPlan) -> ForkPlan,
     ) -> Result<Vec<ForkReport>, StoreError> {
         let mut reports = Vec::new();
-        for record in self.runs(filter).await? {
-            let fork = match self.retry(&record.id).plan().await {
+        for run in ids(self, filter).await? {
+            let fork = match self.retry(&run).plan().await {
                 Ok(plan) => decide(plan).start(actor).await.map(|handle| handle.id().clone()),
                 Err(error) => Err(error),
             };
-            reports.push(ForkReport { run: record.id, fork });
+            reports.push(ForkReport { run, fork });
         }
         Ok(reports)
+    }
+}
+
+/// Runs that are read from the store at a time.
+const PAGE: usize = 200;
+
+/// The runs that a filter lets through: there may be more of them than one answer of the store should hold.
+async fn ids(engine: &Engine, mut filter: RunFilter) -> Result<Vec<RunId>, StoreError> {
+    let (mut ids, most) = (Vec::new(), filter.limit);
+    loop {
+        filter.limit = if most == 0 { PAGE } else { PAGE.min(most - ids.len()) };
+        let page = engine.runs(filter.clone()).await?;
+        let is_last = page.len() < filter.limit;
+        filter.after = page.last().map(|last| last.place);
+        ids.extend(page.into_iter().map(|record| record.id));
+        if is_last || ids.len() == most {
+            return Ok(ids);
+        }
     }
 }

@@ -16,6 +16,7 @@ use crate::perform::business_key::key_in_fork;
 use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, RunId};
+use crate::vocabulary::queue::StartTerms;
 
 /// Prefix of the keys of a fork's copied ledger rows. No command has such a place, so the fork makes no call under them.
 fn copied_keys(fork: &RunId) -> String {
@@ -41,7 +42,10 @@ impl ForkPlan {
         seed: String,
     ) -> Result<Copied, ForkError> {
         let from = ForkedFrom { run: self.origin.clone(), position: self.position, actor: actor.into() };
-        let created = RunCreated { seed, parent: None, forked_from: Some(from), ..origin.created.clone() };
+        // In the queue of the origin; its times are over.
+        let terms = StartTerms { not_before: None, expires_at: None, ..origin.created.terms.clone() };
+        let created =
+            RunCreated { seed, parent: None, forked_from: Some(from), terms, ..origin.created.clone() };
         let changed = |resource: &str, id: &str| {
             let mut changed = self.calls.iter().flat_map(|call| &call.changed);
             changed.any(|changed| changed.resource == resource && changed.id == id)

@@ -91,6 +91,10 @@ impl ForkPlan {
                     inner.wake_scheduler.notify_one();
                     return Ok(RunHandle::of(inner, id));
                 }
+                Created::OverLimit { limit, open } => {
+                    let reason = format!("{open} runs are open, which is all that limit `{limit}` allows");
+                    return Err(ForkError::OverLimit { run: self.origin.clone(), reason });
+                }
                 _ if plan.is_there(inner, &id).await? => return Ok(RunHandle::of(inner, id)),
                 // Another fork took the number.
                 _ if plan.id.is_none() && !plan.retry => {}
@@ -165,6 +169,7 @@ impl ForkPlan {
             inbox: Vec::new(),
             effects: Vec::new(),
             adopts: None,
+            queued: false,
             generation: Generation::default(),
         };
         let run = Run::new(Arc::clone(&inner.shared), claim);
@@ -216,6 +221,7 @@ impl ForkPlan {
             at: now(inner),
             owner: None,
             parent_epoch: None,
+            terms: created.terms,
         };
         Ok(shared.store.create_fork(new, ledger).await?)
     }

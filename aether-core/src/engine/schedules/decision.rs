@@ -4,14 +4,39 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::policy::cron::Cron;
-use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, Tick, TickOutcome};
+use crate::engine::schedules::jitter::delay_ms;
+use crate::policy::cron::{Cron, CronError};
+use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome};
 
 /// A tick that is late by no more than this is not missed.
 pub(super) const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// How many ticks one decision starts. The next look decides the others.
 const STARTS: usize = 16;
+
+/// When a schedule of this kind ticks.
+pub(super) fn cron_of(spec: &ScheduleSpec) -> Result<Cron, CronError> {
+    Ok(Cron::parse(&spec.cron, &spec.zone)?.gap(spec.gap).repeat(spec.repeat))
+}
+
+/// Makes `next` the first tick that is not decided.
+pub(super) fn aim(schedule: &mut ScheduleRecord, cron: &Cron, next: Timestamp) {
+    schedule.next = next;
+    schedule.delay_ms = delay_ms(&schedule.name, &schedule.spec, cron, next);
+}
+
+/// Whether a tick waits until the run of the one before has ended.
+fn waits(overlap: Overlap) -> bool {
+    matches!(overlap, Overlap::Wait | Overlap::Cancel | Overlap::Terminate)
+}
+
+/// The newest time up to which ticks are decided: before a tick whose delay is not over.
+fn decided_until(schedule: &ScheduleRecord, cron: &Cron, now: Timestamp) -> Timestamp {
+    let Some(newest) = cron.newest(schedule.next, now, 1).pop() else { return now };
+    let mut last = ScheduleRecord { recent: Vec::new(), ..schedule.clone() };
+    aim(&mut last, cron, newest);
+    if last.starts_at() > now { newest - SignedDuration::from_nanos(1) } else { now }
+}
 
 /// Decides the ticks that are due at `now`; `None` when none is, or the one that is waits. `open`: the run of the newest
 /// tick has not ended.
@@ -22,31 +47,38 @@ pub(super) fn decide(
     open: bool,
 ) -> Option<ScheduleRecord> {
     let (overlap, catch_up) = (schedule.spec.overlap, schedule.spec.catch_up);
-    if schedule.paused || schedule.next > now || (open && overlap == Overlap::Wait) {
+    if schedule.paused || schedule.starts_at() > now || (open && waits(overlap)) {
         return None;
     }
+    let until = decided_until(schedule, cron, now);
     let mut decided = schedule.clone();
     let limit = match catch_up {
         CatchUp::All(limit) if overlap != Overlap::Skip => usize::from(limit.max(1)),
         _ => 1,
     };
-    let mut newest = cron.newest(schedule.next, now, limit);
+    let mut newest = cron.newest(schedule.next, until, limit);
     if catch_up == CatchUp::None {
-        newest.retain(|tick| now.duration_since(*tick) <= LATE);
+        newest.retain(|tick| {
+            let delay = delay_ms(&schedule.name, &schedule.spec, cron, *tick);
+            now.duration_since(*tick)
+                <= LATE + SignedDuration::from_millis(i64::try_from(delay).unwrap_or(i64::MAX))
+        });
     }
     let first = newest.first().copied();
     let missed = |tick: &Timestamp| first.is_none_or(|first| *tick < first);
-    let before = first.map_or(now, |first| first - SignedDuration::from_nanos(1));
+    let before = first.map_or(until, |first| first - SignedDuration::from_nanos(1));
     if let Some(until) = cron.newest(schedule.next, before, 1).pop().filter(missed) {
-        decided.keep(Tick { at: schedule.next, until, outcome: TickOutcome::Missed });
+        decided.keep(Tick { at: schedule.next, until, outcome: TickOutcome::Missed, noted_at: Some(now) });
     }
     // The others are decided when these are started, and after one that is to be waited for.
-    let starts = if overlap == Overlap::Wait { 1 } else { STARTS };
+    let starts = if waits(overlap) { 1 } else { STARTS };
     let rest = newest.get(starts).copied();
-    decided.next = rest.unwrap_or_else(|| cron.due_after(now));
+    aim(&mut decided, cron, rest.unwrap_or_else(|| cron.due_after(until)));
     newest.truncate(starts);
     if open && overlap == Overlap::Skip {
-        newest.iter().for_each(|&at| decided.keep(Tick { at, until: at, outcome: TickOutcome::Overlapped }));
+        for at in newest {
+            decided.keep(Tick { at, until: at, outcome: TickOutcome::Overlapped, noted_at: Some(now) });
+        }
     } else {
         decided.last = newest.last().copied().or(decided.last);
         decided.starting = newest;

@@ -6,18 +6,22 @@
 use std::any::{Any, type_name};
 use std::future::IntoFuture;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
 use crate::engine::inner::{Engine, now};
+use crate::engine::schedules::decision::{aim, cron_of};
 use crate::engine::schedules::error::ScheduleError;
 use crate::engine::schedules::handle::{Schedule, change, run_id};
 use crate::policy::cron::Cron;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec};
+use crate::vocabulary::clock_change::{Gap, Repeat};
 use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::waiting::millis;
 use crate::workflow::definition::Workflow;
 
 impl Engine {
@@ -67,6 +71,9 @@ impl Engine {
             labels: Ok(Labels::default()),
             overlap: Overlap::default(),
             catch_up: CatchUp::default(),
+            jitter: Duration::ZERO,
+            gap: Gap::default(),
+            repeat: Repeat::default(),
             workflow: PhantomData,
         }
     }
@@ -117,6 +124,9 @@ pub struct NewSchedule<'e, W: Workflow> {
     labels: Result<Labels, LabelError>,
     overlap: Overlap,
     catch_up: CatchUp,
+    jitter: Duration,
+    gap: Gap,
+    repeat: Repeat,
     workflow: PhantomData<fn() -> W>,
 }
 
@@ -201,8 +211,71 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
         self
     }
 
+    /// Starts each tick somewhat after its time, by less than `jitter`, so that many schedules do not start at the same
+    /// moment. A tick's delay follows from the schedule's name and the tick, and is below the time until the next tick. The
+    /// run's id, and [`Cx::scheduled_for`](crate::workflow::Cx::scheduled_for), are those of the tick.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Engine, ScheduleError};
+    /// # use aether_core::workflow::Workflow;
+    /// # use std::time::Duration;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<nightly: Workflow<Input = ()>>(engine: &Engine) -> Result<(), ScheduleError> {
+    /// engine.schedule::<nightly>("0 3 * * *", "UTC").jitter(Duration::from_secs(15 * 60)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn jitter(mut self, jitter: Duration) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// What becomes of a time of day that is skipped because clocks are put forward; by default it ticks at the change.
+    ///
+    /// ```
+    /// # use aether_core::clock_change::Gap;
+    /// # use aether_core::engine::{Engine, ScheduleError};
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<nightly: Workflow<Input = ()>>(engine: &Engine) -> Result<(), ScheduleError> {
+    /// engine.schedule::<nightly>("30 2 * * *", "Europe/Berlin").gap(Gap::Skip).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn gap(mut self, gap: Gap) -> Self {
+        self.gap = gap;
+        self
+    }
+
+    /// What becomes of a time of day that comes twice because clocks are put back; by default the first time ticks.
+    ///
+    /// ```
+    /// # use aether_core::clock_change::Repeat;
+    /// # use aether_core::engine::{Engine, ScheduleError};
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<nightly: Workflow<Input = ()>>(engine: &Engine) -> Result<(), ScheduleError> {
+    /// engine.schedule::<nightly>("30 2 * * *", "Europe/Berlin").repeat(Repeat::Twice).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn repeat(mut self, repeat: Repeat) -> Self {
+        self.repeat = repeat;
+        self
+    }
+
     fn checked(self) -> Result<(&'e Engine, String, ScheduleSpec, Cron), ScheduleError> {
-        let Self { engine, name, expression, zone, input, labels, overlap, catch_up, .. } = self;
+        let Self {
+            engine,
+            name,
+            expression,
+            zone,
+            input,
+            labels,
+            overlap,
+            catch_up,
+            jitter,
+            gap,
+            repeat,
+            ..
+        } = self;
         let cron = Cron::parse(&expression, &zone)?;
         // The longest ids, of a tick that was asked for by hand in the last year of the calendar.
         run_id(&name, Timestamp::MAX)?;
@@ -213,7 +286,7 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
             return Err(ScheduleError::NoInput { name, workflow, input });
         };
         let input = input.map_err(|error| ScheduleError::Input { name: name.clone(), error })?;
-        if matches!((overlap, catch_up), (Overlap::Skip, CatchUp::All(_))) {
+        if matches!(catch_up, CatchUp::All(_)) && !matches!(overlap, Overlap::Wait | Overlap::Allow) {
             return Err(ScheduleError::SkippedCatchUp { name });
         }
         let labels = labels.map_err(|error| ScheduleError::Label { name: name.clone(), error })?;
@@ -233,7 +306,11 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
             zone,
             overlap,
             catch_up,
+            jitter_ms: millis(jitter),
+            gap,
+            repeat,
         };
+        let cron = cron_of(&spec)?;
         Ok((engine, name, spec, cron))
     }
 }
@@ -249,11 +326,12 @@ impl<'e, W: Workflow> IntoFuture for NewSchedule<'e, W> {
             inner.register(RegisteredWorkflow::of::<W>());
             let created_at = now(inner);
             let next = cron.due_after(created_at);
-            let first = ScheduleRecord {
+            let mut first = ScheduleRecord {
                 name: name.clone(),
                 spec: spec.clone(),
                 paused: false,
                 next,
+                delay_ms: 0,
                 starting: Vec::new(),
                 last: None,
                 recent: Vec::new(),
@@ -261,15 +339,15 @@ impl<'e, W: Workflow> IntoFuture for NewSchedule<'e, W> {
                 // Two schedules of one name, one after the other, share no revision.
                 revision: u64::try_from(created_at.as_microsecond()).unwrap_or(0).max(1),
             };
+            aim(&mut first, &cron, next);
             let store = &inner.shared.store;
             let is_new = store.schedule(&name).await?.is_none() && store.put_schedule(first, 0).await?;
             if !is_new {
                 change(inner, &name, |schedule| {
-                    let ticks_differ = (&schedule.spec.cron, &schedule.spec.zone) != (&spec.cron, &spec.zone);
+                    let ticks_differ = ticks(&schedule.spec) != ticks(&spec);
                     schedule.spec = spec.clone();
-                    if ticks_differ {
-                        schedule.next = next;
-                    }
+                    let next = if ticks_differ { next } else { schedule.next };
+                    aim(schedule, &cron, next);
                 })
                 .await?;
             }
@@ -277,4 +355,9 @@ impl<'e, W: Workflow> IntoFuture for NewSchedule<'e, W> {
             Ok(Schedule::new(inner.clone(), &name))
         })
     }
+}
+
+/// What says when a schedule ticks.
+fn ticks(spec: &ScheduleSpec) -> impl PartialEq + use<'_> {
+    (&spec.cron, &spec.zone, spec.gap, spec.repeat)
 }

@@ -36,9 +36,9 @@ pub enum ScheduleError {
         /// Type of its input.
         input: &'static str,
     },
-    /// All missed ticks are to be started, and a tick is to be skipped while an earlier run is open.
+    /// All missed ticks are to be started, and a tick is to be skipped, or ends the other, while an earlier run is open.
     #[error(
-        "schedule `{name}` has `CatchUp::All`, and `Overlap::Skip` would skip all but the first of them: say `.overlap(Overlap::Wait)` for one after the other, or `Overlap::Allow` for all at once"
+        "schedule `{name}` has `CatchUp::All`, and its `Overlap` would let only one of them run to its end: say `.overlap(Overlap::Wait)` for one after the other, or `Overlap::Allow` for all at once"
     )]
     SkippedCatchUp {
         /// Name of the schedule.

@@ -9,19 +9,20 @@ use jiff::{SignedDuration, Timestamp};
 use crate::engine::create::{NewRunOf, create_run};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Inner, now};
+use crate::engine::schedules::decision::{aim, cron_of};
 use crate::engine::schedules::error::ScheduleError;
 use crate::engine::start::StartError;
-use crate::policy::cron::Cron;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::records::Created;
 use crate::store::schedules::{ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick};
 use crate::vocabulary::id::RunId;
+use crate::vocabulary::queue::StartTerms;
 
 /// A schedule that is declared. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     name: Arc<str>,
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 impl Schedule {
@@ -62,7 +63,8 @@ impl Schedule {
             schedule.paused = true;
             let starting = std::mem::take(&mut schedule.starting);
             if let (Some(&at), Some(&until)) = (starting.first(), starting.last()) {
-                schedule.keep(Tick { at, until, outcome: TickOutcome::Missed });
+                let noted_at = Some(now(&self.inner));
+                schedule.keep(Tick { at, until, outcome: TickOutcome::Missed, noted_at });
             }
         })
         .await
@@ -75,11 +77,11 @@ impl Schedule {
     /// more, for example because the zone is missing from this machine's database.
     pub async fn resume(&self) -> Result<(), ScheduleError> {
         let spec = self.record().await?.spec;
-        let cron = Cron::parse(&spec.cron, &spec.zone)?;
+        let cron = cron_of(&spec)?;
         let next = cron.due_after(now(&self.inner));
         change(&self.inner, &self.name, |schedule| {
             if std::mem::take(&mut schedule.paused) {
-                schedule.next = next;
+                aim(schedule, &cron, next);
             }
         })
         .await?;
@@ -106,7 +108,7 @@ impl Schedule {
         loop {
             let (id, is_new) = start(&self.inner, &schedule, tick).await?;
             if is_new {
-                self.note_triggered(tick).await?;
+                self.note(tick, tick, TickOutcome::Triggered).await?;
                 return Ok(RunHandle::of(&self.inner, id));
             }
             // Another call was made at the same time by this clock.
@@ -114,18 +116,13 @@ impl Schedule {
         }
     }
 
-    /// Starts the run of the tick at `time`, unless it was started: for ticks that were missed, or that were before the
-    /// schedule.
+    /// Starts the run of the tick at `time`, unless it was started: for a tick that was missed, or that was before the
+    /// schedule. [`Schedule::backfill`] starts those of a whole time.
     ///
     /// ```
     /// # use aether_core::engine::{Schedule, ScheduleError};
-    /// # use aether_core::policy::Cron;
     /// # async fn example(schedule: &Schedule) -> Result<(), Box<dyn std::error::Error>> {
-    /// let spec = schedule.record().await?.spec;
-    /// let (from, until) = ("2026-11-01T00:00:00Z".parse()?, "2026-11-08T00:00:00Z".parse()?);
-    /// for tick in Cron::parse(&spec.cron, &spec.zone)?.after(from).take_while(|tick| *tick < until) {
-    ///     schedule.trigger_for(tick).await?;
-    /// }
+    /// schedule.trigger_for("2026-11-01T03:00:00Z".parse()?).await?;
     /// # Ok(()) }
     /// ```
     ///
@@ -135,14 +132,20 @@ impl Schedule {
         let schedule = self.record().await?;
         let (id, is_new) = start(&self.inner, &schedule, time).await?;
         if is_new {
-            self.note_triggered(time).await?;
+            self.note(time, time, TickOutcome::Triggered).await?;
         }
         Ok(RunHandle::of(&self.inner, id))
     }
 
-    async fn note_triggered(&self, at: Timestamp) -> Result<(), ScheduleError> {
-        let triggered = Tick { at, until: at, outcome: TickOutcome::Triggered };
-        match change(&self.inner, &self.name, |schedule| schedule.keep(triggered.clone())).await {
+    /// Keeps what became of ticks that an operator had started.
+    pub(super) async fn note(
+        &self,
+        at: Timestamp,
+        until: Timestamp,
+        outcome: TickOutcome,
+    ) -> Result<(), ScheduleError> {
+        let tick = Tick { at, until, outcome, noted_at: Some(now(&self.inner)) };
+        match change(&self.inner, &self.name, |schedule| schedule.keep(tick.clone())).await {
             // It was removed meanwhile; the run was started.
             Err(ScheduleError::Unknown { .. }) => Ok(()),
             noted => noted,
@@ -219,6 +222,7 @@ pub(super) async fn start(
         labels: labels.clone(),
         traceparent: None,
         parent_epoch: None,
+        terms: StartTerms::default(),
         unique: false,
     };
     let Created::Existing(existing) = create_run(inner, new, None).await? else { return Ok((id, true)) };

@@ -11,13 +11,15 @@ use futures_util::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 
 use crate::engine::inner::{Inner, now};
-use crate::engine::schedules::decision::decide;
+use crate::engine::operate::send_end_request;
+use crate::engine::schedules::decision::{cron_of, decide};
 use crate::engine::schedules::error::ScheduleError;
 use crate::engine::schedules::handle::{change, find, linked, run_id, start};
 use crate::engine::start::StartError;
-use crate::policy::cron::Cron;
+use crate::inbox::decisions::EndRequest;
+use crate::inbox::error::SendError;
 use crate::store::error::StoreError;
-use crate::store::schedules::{DueSchedules, ScheduleRecord, Tick, TickOutcome};
+use crate::store::schedules::{DueSchedules, Overlap, ScheduleRecord, Tick, TickOutcome};
 use crate::vocabulary::environment::{Environment, later};
 
 /// How often a worker looks, at most. An engine that polls less often looks when it polls.
@@ -33,7 +35,7 @@ pub(crate) async fn tick(inner: Weak<Inner>, environment: Arc<dyn Environment>, 
     loop {
         // Held for no longer than a look, so that an engine without users goes, and its store with it.
         let (wake, next) = {
-            let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
+            let Some(inner) = inner.upgrade().filter(|inner| inner.takes_runs()) else { return };
             let next = look(&inner, pause).await.unwrap_or_else(|error| {
                 tracing::warn!(target: "aether::engine", %error, "cannot look for schedules that are due");
                 None
@@ -65,7 +67,7 @@ async fn look(inner: &Arc<Inner>, pause: Duration) -> Result<Option<Timestamp>, 
             .collect()
             .await;
         next = looked.into_iter().flatten().chain(next).min();
-        if is_last || inner.is_stopping() {
+        if is_last || !inner.takes_runs() {
             return Ok(next);
         }
     }
@@ -98,8 +100,11 @@ async fn advance(inner: &Arc<Inner>, schedule: ScheduleRecord) -> Result<bool, S
     if !schedule.starting.is_empty() {
         return start_decided(inner, &schedule).await.map(|()| true);
     }
-    let cron = Cron::parse(&schedule.spec.cron, &schedule.spec.zone)?;
+    let cron = cron_of(&schedule.spec)?;
     let open = is_open(inner, &schedule).await?;
+    if open {
+        end_earlier(inner, &schedule).await?;
+    }
     let Some(mut decided) = decide(&schedule, &cron, now(inner), open) else { return Ok(false) };
     decided.revision = schedule.revision + 1;
     if inner.shared.store.put_schedule(decided.clone(), schedule.revision).await? {
@@ -114,6 +119,28 @@ async fn is_open(inner: &Inner, schedule: &ScheduleRecord) -> Result<bool, Sched
     let run = run_id(&schedule.name, last)?;
     // A run that was purged has ended.
     Ok(inner.shared.store.run(&run).await?.is_some_and(|run| !run.status.is_terminal()))
+}
+
+/// Asks the run of the newest tick to end, where the schedule says so. Asking again changes nothing.
+async fn end_earlier(inner: &Arc<Inner>, schedule: &ScheduleRecord) -> Result<(), ScheduleError> {
+    let at_once = match schedule.spec.overlap {
+        Overlap::Cancel => false,
+        Overlap::Terminate => true,
+        _ => return Ok(()),
+    };
+    let Some(last) = schedule.last.filter(|_| !schedule.paused) else { return Ok(()) };
+    let (reason, actor) =
+        (format!("the tick of {} is due", schedule.next), format!("schedule {}", schedule.name));
+    let run = run_id(&schedule.name, last)?;
+    match send_end_request(inner, &run, &EndRequest { reason, actor }, at_once).await {
+        // It was purged since it was found open.
+        Ok(_) | Err(SendError::Store(StoreError::UnknownRun { .. })) => Ok(()),
+        Err(SendError::Store(error)) => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(target: "aether::engine", %run, %error, "a schedule cannot end the run of its earlier tick");
+            Ok(())
+        }
+    }
 }
 
 async fn start_decided(inner: &Arc<Inner>, schedule: &ScheduleRecord) -> Result<(), ScheduleError> {
@@ -141,7 +168,7 @@ async fn start_decided(inner: &Arc<Inner>, schedule: &ScheduleRecord) -> Result<
             schedule.starting.retain(|starting| *starting != at);
             // Another worker has noted it, unless a pause came in between.
             if is_decided || schedule.paused {
-                schedule.keep(Tick { at, until: at, outcome: outcome.clone() });
+                schedule.keep(Tick { at, until: at, outcome: outcome.clone(), noted_at: Some(now(inner)) });
             }
         })
         .await?;

@@ -230,6 +230,7 @@ impl Stage {
             parent: None,
             labels: Default::default(),
             forked_from: None,
+            terms: Default::default(),
         };
         let new = NewRun {
             id: run_id(),
@@ -244,6 +245,7 @@ impl Stage {
             at: Timestamp::UNIX_EPOCH,
             owner: None,
             parent_epoch: None,
+            terms: Default::default(),
         };
         now(store.create(new)).unwrap();
         Self {
@@ -322,6 +324,7 @@ impl Stage {
         let events = self.events_from(0);
         let origin = Origin {
             adopts: None,
+            queued: false,
             generation: Default::default(),
             id: run_id(),
             def: &FLOW,

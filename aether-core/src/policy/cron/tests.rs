@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
 use super::{Cron, CronError};
+use crate::vocabulary::clock_change::{Gap, Repeat};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -44,7 +45,7 @@ fn every_hour_is_every_hour_that_passes() {
 }
 
 /// Two years of ticks in twelve zones, against a clock on the wall that is read every quarter of an hour, which is when
-/// clocks change.
+/// clocks change; with every rule for the days on which they do.
 #[test]
 fn two_years_in_twelve_zones_are_those_of_a_calendar() {
     let zones = [
@@ -71,13 +72,53 @@ fn two_years_in_twelve_zones_are_those_of_a_calendar() {
     for zone in zones {
         let clock = clock(zone, from, until);
         for (minutes, hours, expression) in times {
-            let expected = calendar(&clock, minutes, hours);
-            let cron = Cron::parse(expression, zone).unwrap();
-            let found: Vec<_> = cron.after(from).take_while(|tick| *tick < until).collect();
-            let wrong = found.iter().zip(&expected).find(|(found, expected)| found != expected);
-            assert_eq!(wrong, None, "{expression} {zone}");
-            assert_eq!(found.len(), expected.len(), "{expression} {zone}");
+            for (gap, repeat) in RULES {
+                let expected = calendar(&clock, minutes, hours, gap, repeat);
+                assert_ticks(expression, zone, (gap, repeat), (from, until), &expected);
+            }
         }
+        // With `*` every hour that passes, whatever the rules. The library steps through them slowly.
+        if ["Europe/Berlin", "Australia/Lord_Howe"].contains(&zone) {
+            let hourly: Vec<_> =
+                clock[1..].iter().filter(|(_, wall)| wall.minute() == 15).map(|(now, _)| *now).collect();
+            assert_ticks("15 * * * *", zone, RULES[3], (from, until), &hourly);
+        }
+    }
+}
+
+/// The four rules differ where clocks change, and nowhere else.
+#[test]
+fn each_rule_has_its_own_ticks() {
+    let found = RULES.map(|(gap, repeat)| {
+        let cron = Cron::parse("30 2 * * *", "Europe/Berlin").unwrap().gap(gap).repeat(repeat);
+        cron.after(at("2026-01-01T00:00:00Z")).take_while(|tick| *tick < at("2027-01-01T00:00:00Z")).count()
+    });
+    assert_eq!(found, [365, 364, 366, 365]);
+}
+
+const RULES: [(Gap, Repeat); 4] = [
+    (Gap::Shift, Repeat::Once),
+    (Gap::Skip, Repeat::Once),
+    (Gap::Shift, Repeat::Twice),
+    (Gap::Skip, Repeat::Twice),
+];
+
+fn assert_ticks(
+    expression: &str,
+    zone: &str,
+    (gap, repeat): (Gap, Repeat),
+    (from, until): (Timestamp, Timestamp),
+    expected: &[Timestamp],
+) {
+    let cron = Cron::parse(expression, zone).unwrap().gap(gap).repeat(repeat);
+    let found: Vec<_> = cron.after(from).take_while(|tick| *tick < until).collect();
+    let wrong = found.iter().zip(expected).find(|(found, expected)| found != expected);
+    assert_eq!(wrong, None, "{expression} {zone} {gap:?} {repeat:?}");
+    assert_eq!(found.len(), expected.len(), "{expression} {zone} {gap:?} {repeat:?}");
+    // From wherever one looks, the next tick is the same one.
+    for (no, tick) in found.iter().enumerate().skip(1).step_by(97) {
+        let between = found[no - 1] + tick.duration_since(found[no - 1]) / 2;
+        assert_eq!(cron.next_after(between), Some(*tick), "{expression} {zone} {gap:?} {repeat:?}");
     }
 }
 
@@ -88,17 +129,24 @@ fn clock(zone: &str, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, DateT
     quarters.take_while(|now| *now < until).map(|now| (now, zone.to_datetime(now))).collect()
 }
 
-/// The times at which a clock shows one of `hours` and `minutes`, each once a day: as soon as it has shown or skipped it.
-fn calendar(clock: &[(Timestamp, DateTime)], minutes: &[i8], hours: &[i8]) -> Vec<Timestamp> {
+/// The times at which a clock shows one of `hours` and `minutes`: each once a day, as soon as it has shown or skipped it, or
+/// as the rules say.
+fn calendar(
+    clock: &[(Timestamp, DateTime)],
+    minutes: &[i8],
+    hours: &[i8],
+    gap: Gap,
+    repeat: Repeat,
+) -> Vec<Timestamp> {
     let named = |wall: &DateTime| hours.contains(&wall.hour()) && minutes.contains(&wall.minute());
     let mut ticks = Vec::new();
     // The latest time that it has shown.
     let mut shown = clock[0].1;
     for (now, wall) in &clock[1..] {
-        let mut ticked = false;
+        let mut ticked = *wall <= shown && repeat == Repeat::Twice && named(wall);
         while shown < *wall {
             shown = shown.checked_add(15.minutes()).unwrap();
-            ticked |= named(&shown);
+            ticked |= named(&shown) && (gap == Gap::Shift || shown == *wall);
         }
         if ticked {
             ticks.push(*now);

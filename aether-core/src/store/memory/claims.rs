@@ -8,8 +8,20 @@ use jiff::Timestamp;
 
 use crate::store::memory::{Content, Run};
 use crate::store::records::{ClaimRequest, Lease};
-use crate::store::workers::{LostRun, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
 use crate::vocabulary::id::{RunId, WorkerId};
+
+/// How many of a claim's places are for runs of queues: what others leave, and half at least.
+fn half_at_least(limit: usize, others: usize) -> usize {
+    limit.saturating_sub(others).max(limit.div_ceil(2))
+}
+
+impl Run {
+    /// Whether only its queue can give it its next turn. A run of a silent worker has one.
+    fn waits_for_a_turn(&self) -> bool {
+        self.record.terms.queue.is_some() && self.record.owner.is_none()
+    }
+}
 
 impl Content {
     pub(super) fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
@@ -18,7 +30,7 @@ impl Content {
             let free =
                 request.adopt.iter().filter(|id| self.runs.get(*id).is_some_and(|run| run.is_free(&silent)));
             let free: BTreeSet<_> = free.cloned().collect();
-            return free.iter().filter_map(|id| self.lease(id, request)).collect();
+            return free.iter().filter_map(|id| self.lease_chosen(id, request)).collect();
         }
         let is_own = |run: &&Run| !run.record.parked && request.codes.contains(&run.record.code);
         let mut found: Vec<(Option<Timestamp>, RunId)> = self
@@ -27,6 +39,7 @@ impl Content {
             .filter_map(|id| self.runs.get(id))
             .filter(|run| run.is_free(&silent))
             .filter(is_own)
+            .filter(|run| request.only.is_some() || !run.waits_for_a_turn())
             .filter(|run| match &request.only {
                 Some(only) => run.record.id == *only,
                 None => run.is_due(request.now),
@@ -34,12 +47,35 @@ impl Content {
             .map(|run| (run.record.wake_at, run.record.id.clone()))
             .collect();
         found.sort_by_key(|(wake_at, _)| *wake_at);
-        found.truncate(if request.only.is_some() { 1 } else { request.limit });
-        found.into_iter().filter_map(|(_, id)| self.lease(&id, request)).collect()
+        if request.only.is_some() {
+            return found.iter().filter_map(|(_, id)| self.lease_chosen(id, request)).collect();
+        }
+        let room = half_at_least(request.limit, found.len());
+        let queued = self.take_queued(request, room);
+        found.truncate(request.limit.saturating_sub(queued.len()));
+        let due = found.iter().filter_map(|(_, id)| self.lease(id, request, true)).collect::<Vec<_>>();
+        let queued =
+            queued.iter().filter_map(|(id, slot)| self.lease(id, request, *slot)).collect::<Vec<_>>();
+        due.into_iter().chain(queued).collect()
     }
 
-    fn lease(&mut self, id: &RunId, request: &ClaimRequest) -> Option<Lease> {
+    fn lease_chosen(&mut self, id: &RunId, request: &ClaimRequest) -> Option<Lease> {
+        if !self.may_take(id, request) {
+            return None;
+        }
+        self.lease(id, request, true)
+    }
+
+    fn lease(&mut self, id: &RunId, request: &ClaimRequest, slot: bool) -> Option<Lease> {
         let run = self.runs.get_mut(id)?;
+        // A run of a silent worker keeps what its lease allowed.
+        if run.record.terms.queue.is_some() && run.record.owner.is_none() {
+            run.slot = slot;
+            if slot {
+                run.record.queue.started_at.get_or_insert(request.now);
+                run.lapses_at = None;
+            }
+        }
         // The new owner reads the store after this, so it sees what the notification was about.
         run.notified = false;
         // Raised together with the owner: from here on every append of the old owner is stale.
@@ -56,6 +92,13 @@ impl Content {
     pub(super) fn holders(&self) -> Vec<WorkerRecord> {
         let owners: BTreeSet<_> = self.runs.values().filter_map(|run| run.record.owner.as_ref()).collect();
         owners.into_iter().map(|owner| self.workers.record(owner)).collect()
+    }
+
+    pub(super) fn known_workers(&self) -> Vec<KnownWorker> {
+        let held = |worker: &WorkerId| {
+            self.runs.values().filter(|run| run.record.owner.as_ref() == Some(worker)).count() as u64
+        };
+        self.workers.known(held)
     }
 
     pub(super) fn retire(&mut self, worker: &WorkerId) {

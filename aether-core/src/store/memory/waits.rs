@@ -78,7 +78,7 @@ impl Waits {
         let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
         let rows = self.rows.range((after, Bound::Unbounded)).filter_map(|(place, (run, wait))| {
             let record = run_of(run)?;
-            filter.lets_through(&record.workflow, wait).then(|| ListedWait {
+            filter.lets_through(run, &record.workflow, wait).then(|| ListedWait {
                 place: WaitPlace::new(*place),
                 run: run.clone(),
                 workflow: record.workflow.clone(),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::sched::HashMap;
-use crate::store::workers::{LostRun, SilentWorker, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, SilentWorker, WorkerRecord};
 use crate::vocabulary::id::{CodeId, WorkerId};
 
 /// The workers that have registered or renewed.
@@ -64,6 +64,19 @@ impl Workers {
     pub(super) fn record(&self, id: &WorkerId) -> WorkerRecord {
         let lease = self.0.get(id).map(|worker| worker.lease);
         WorkerRecord { id: id.clone(), renewals: self.renewals(id), lease }
+    }
+
+    /// Every worker; `runs` counts those that one holds.
+    pub(super) fn known(&self, runs: impl Fn(&WorkerId) -> u64) -> Vec<KnownWorker> {
+        let known = self.0.iter().map(|(id, worker)| KnownWorker {
+            id: id.clone(),
+            renewals: worker.renewals,
+            lease: Some(worker.lease),
+            codes: worker.codes.clone(),
+            runs: runs(id),
+            is_dead: false,
+        });
+        known.collect()
     }
 
     pub(super) fn forget(&mut self, worker: &WorkerId) {

@@ -11,13 +11,14 @@ use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId,
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
+use aether_core::queue::LimitPattern;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules,
-    Durability, DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun,
-    OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread,
-    WaitFilter, WorkerRecord,
+    DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit,
+    ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord,
+    ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending};
 use jiff::Timestamp;
@@ -131,6 +132,10 @@ impl Store for PacedStore {
 
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
         self.read("codes of other workers", self.inner.codes_elsewhere(me))
+    }
+
+    fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
+        self.read("known workers", self.inner.known_workers())
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
@@ -387,6 +392,51 @@ impl Store for PacedStore {
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
         self.read("schedules", self.inner.schedule(name))
+    }
+
+    fn put_limit(&self, limit: Limit) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write("limit", move |inner| Box::pin(async move { inner.put_limit(limit).await }))
+    }
+
+    fn remove_limit(&self, pattern: &LimitPattern, kind: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let (pattern, kind) = (pattern.clone(), kind.to_owned());
+        self.write("remove limit", move |inner| {
+            Box::pin(async move { inner.remove_limit(&pattern, &kind).await })
+        })
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<Limit>, StoreError>> {
+        self.read("limits", self.inner.limits())
+    }
+
+    fn queue_position(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<QueuePosition>, StoreError>> {
+        self.read("queue position", self.inner.queue_position(run, now))
+    }
+
+    fn keyed_start(&self, name: &str) -> BoxFuture<'_, Result<Option<KeyedStart>, StoreError>> {
+        self.read("keyed start", self.inner.keyed_start(name))
+    }
+
+    fn put_keyed_start(&self, start: KeyedStart, replaces: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        self.write("keyed start", move |inner| {
+            Box::pin(async move { inner.put_keyed_start(start, replaces).await })
+        })
+    }
+
+    fn remove_keyed_start(&self, name: &str, revision: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let name = name.to_owned();
+        self.write("remove keyed start", move |inner| {
+            Box::pin(async move { inner.remove_keyed_start(&name, revision).await })
+        })
+    }
+
+    /// Not a point of the schedule: it is empty but where a test starts runs under keys.
+    fn due_starts(&self, query: DueStarts) -> BoxFuture<'_, Result<Vec<KeyedStart>, StoreError>> {
+        self.inner.due_starts(query)
     }
 
     fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {

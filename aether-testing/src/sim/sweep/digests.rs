@@ -112,5 +112,6 @@ fn copy(record: &RunRecord, events: &[Event]) -> Result<NewRun, StoreError> {
         // Its worker does not exist and its lease outlasts the replay, so that no engine claims it.
         owner: Some(WorkerId::from("copy".to_owned())),
         parent_epoch: None,
+        terms: Default::default(),
     })
 }

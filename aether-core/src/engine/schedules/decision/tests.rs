@@ -4,9 +4,10 @@
 
 use jiff::Timestamp;
 
-use super::decide;
+use super::{aim, decide};
 use crate::policy::cron::Cron;
 use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome};
+use crate::vocabulary::clock_change::{Gap, Repeat};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
 
@@ -26,12 +27,16 @@ fn hourly(overlap: Overlap, catch_up: CatchUp) -> ScheduleRecord {
         zone: "UTC".into(),
         overlap,
         catch_up,
+        jitter_ms: 0,
+        gap: Gap::default(),
+        repeat: Repeat::default(),
     };
     ScheduleRecord {
         name: "nightly".into(),
         spec,
         paused: false,
         next: at("01:00:00"),
+        delay_ms: 0,
         starting: Vec::new(),
         last: None,
         recent: Vec::new(),
@@ -81,7 +86,9 @@ fn missed_ticks_are_caught_up_with_as_the_policy_says() {
 fn an_open_run_skips_delays_or_allows_the_next() {
     let open = |overlap| decision(&hourly(overlap, CatchUp::Last), "01:00:00", true);
     assert_eq!(open(Overlap::Skip), Some((vec![], vec!["Overlapped 1-1".into()], 2)));
-    assert_eq!(open(Overlap::Wait), None);
+    for waits in [Overlap::Wait, Overlap::Cancel, Overlap::Terminate] {
+        assert_eq!(open(waits), None);
+    }
     assert_eq!(open(Overlap::Allow), Some((vec![1], vec![], 2)));
 }
 
@@ -94,9 +101,9 @@ fn what_was_skipped_in_a_row_is_kept_as_one_and_the_list_is_short() {
     }
     assert_eq!(schedule.recent.len(), 1);
     assert_eq!((schedule.recent[0].at, schedule.recent[0].until), (at("01:00:00"), at("01:58:00")));
-    for minute in 0..59 {
-        let at = at(&format!("02:{minute:02}:00"));
-        schedule.keep(Tick { at, until: at, outcome: TickOutcome::Started });
+    for minute in 0..120 {
+        let at = at("02:00:00") + jiff::SignedDuration::from_mins(minute);
+        schedule.keep(Tick { at, until: at, outcome: TickOutcome::Started, noted_at: None });
     }
     assert_eq!(schedule.recent.len(), ScheduleRecord::RECENT);
 }
@@ -122,4 +129,39 @@ fn a_paused_schedule_decides_nothing() {
     let mut schedule = hourly(Overlap::Allow, CatchUp::All(9));
     schedule.paused = true;
     assert_eq!(decision(&schedule, "09:00:00", false), None);
+}
+
+#[test]
+fn a_tick_with_a_jitter_starts_later_and_before_the_next() {
+    let cron = Cron::parse("0 * * * *", "UTC").unwrap();
+    let (mut delays, mut schedule) = (Vec::new(), hourly(Overlap::Allow, CatchUp::None));
+    // A day, which is cut to the time until the next tick.
+    schedule.spec.jitter_ms = 24 * 3_600_000;
+    for hour in 1..22 {
+        aim(&mut schedule, &cron, at(&format!("{hour:02}:00:00")));
+        let starts = schedule.starts_at();
+        assert!(starts < at(&format!("{:02}:00:00", hour + 1)));
+        delays.push(schedule.delay_ms);
+        let before = starts - jiff::SignedDuration::from_millis(1);
+        assert_eq!(decide(&schedule, &cron, before, false), None);
+        let decided = decide(&schedule, &cron, starts, false).unwrap();
+        assert_eq!((decided.starting, decided.recent), (vec![schedule.next], vec![]));
+    }
+    delays.sort_unstable();
+    delays.dedup();
+    assert_eq!(delays.len(), 21, "each tick has a delay of its own");
+    assert!(delays[0] < 600_000 && delays[20] > 3_000_000, "they are spread: {delays:?}");
+}
+
+/// The newest tick is not due while its delay lasts: those before it are decided, and it is the next.
+#[test]
+fn a_tick_whose_delay_is_not_over_is_left_for_later() {
+    let cron = Cron::parse("0 * * * *", "UTC").unwrap();
+    let mut schedule = hourly(Overlap::Allow, CatchUp::All(9));
+    schedule.spec.jitter_ms = 3_600_000;
+    aim(&mut schedule, &cron, at("01:00:00"));
+    let decided = decide(&schedule, &cron, at("05:00:00"), false).unwrap();
+    assert_eq!(decided.starting.last(), Some(&at("04:00:00")));
+    assert_eq!(decided.next, at("05:00:00"));
+    assert!(decided.starts_at() > at("05:00:00"));
 }

@@ -1,0 +1,138 @@
+//! Draining an engine: it takes no more runs, and releases those that it has.
+//!
+//! Promise: nothing is cancelled, and a run is released only after its appends are durable. A drained engine still
+//! starts runs for others, answers what waits, and reads.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, Either, join, join_all, select};
+
+use crate::engine::advance::launch::{release_run, remove_active};
+use crate::engine::drained::Drained;
+use crate::engine::inner::{Engine, Inner, whole};
+use crate::run::claim::Run;
+use crate::run::fault::Fault;
+use crate::sched::JoinHandle;
+use crate::store::error::StoreError;
+
+/// How long a drain waits for the appends of a run that it cut off.
+pub(super) const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// Takes no more runs, gives bodies in flight `patience` to finish, and releases every run: other workers resume them
+    /// at once. Unlike [`Engine::shutdown`] it leaves the engine open: like a [client](crate::engine::EngineBuilder::client)
+    /// it starts runs that others advance, answers what waits, and reads, so that a web service serves its last requests.
+    /// It starts no ticks of schedules, and [`Health::is_ready`](crate::engine::Health::is_ready) is false from the
+    /// first moment.
+    ///
+    /// There is one drain, which nothing takes back: of several calls the first one drains, and all return its result.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use std::time::Duration;
+    /// # async fn example(engine: Engine) -> Result<(), Box<dyn std::error::Error>> {
+    /// let drained = engine.drain(Duration::from_secs(20)).await?;
+    /// println!("{} runs released, {} cut off", drained.in_time, drained.cut_off);
+    /// engine.shutdown().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError`] when the runtime ends meanwhile.
+    pub async fn drain(&self, patience: Duration) -> Result<Drained, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        // A caller that is dropped leaves no half-drained engine behind.
+        whole(&self.inner, async move { Ok(drained(&inner, patience).await) }).await
+    }
+
+    /// Whether the engine is draining, was drained, or is shut down: it takes no more runs.
+    pub fn is_draining(&self) -> bool {
+        !self.inner.takes_runs()
+    }
+
+    /// Ends the patience of a drain or a shutdown that is under way, or of the next one: what is still in flight is cut
+    /// off. For a second signal of an operator who does not want to wait.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # async fn example(engine: Engine) -> Result<(), Box<dyn std::error::Error>> {
+    /// engine.end_patience();
+    /// engine.shutdown().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn end_patience(&self) {
+        self.inner.hurried.store(true, Ordering::Release);
+        self.inner.hurry.notify_waiters();
+    }
+}
+
+/// Drains once. The engine is draining as soon as this is polled.
+pub(super) async fn drained(inner: &Arc<Inner>, patience: Duration) -> Drained {
+    *inner.drained.get_or_init(|| release_all(inner, patience)).await
+}
+
+async fn release_all(inner: &Arc<Inner>, patience: Duration) -> Drained {
+    // 1. Nothing new: nothing is claimed and nothing is launched. Under the lock of the active runs, so that a run is
+    // either among them, with its task, or not launched.
+    let active: Vec<(Arc<Run>, _)> = {
+        let mut active = inner.active();
+        inner.draining.store(true, Ordering::Release);
+        active.values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect()
+    };
+    inner.wake_scheduler.notify_one();
+    inner.wake_ticking.notify_one();
+    let mut ends: Vec<BoxFuture<'_, bool>> = Vec::new();
+    for (run, task) in active {
+        // 2. Every run is asked to stop before the first one is waited for. Its task ends when nothing is in flight, and
+        // then releases the run itself.
+        run.begin_stopping();
+        ends.push(Box::pin(release(inner, run, task, patience)));
+    }
+    // 3. Runs that were just being claimed or created are released by whoever does that. A store that does not answer is
+    // not waited for longer than the bodies are.
+    let admitted = async {
+        let limit = inner.shared.environment.sleep(patience.saturating_add(FLUSH_PATIENCE));
+        let _released_or_stuck = select(Box::pin(inner.admission.write()), limit).await;
+    };
+    let (cut_off, ()) = join(join_all(ends), admitted).await;
+    let all = cut_off.len();
+    let cut_off = cut_off.into_iter().filter(|cut_off| *cut_off).count();
+    Drained { in_time: all - cut_off, cut_off }
+}
+
+/// Waits until a run has stopped, and cuts it off when the patience is over. Says whether it did.
+async fn release(
+    inner: &Arc<Inner>,
+    run: Arc<Run>,
+    task: Option<JoinHandle<()>>,
+    patience: Duration,
+) -> bool {
+    let Some(mut task) = task else { return false };
+    let limit = Box::pin(patience_over(inner, patience));
+    if let Either::Left(_) = select(&mut task, limit).await {
+        return false;
+    }
+    // The order matters: an aborted task may still be running until it is awaited, so only after that is the journal
+    // final; all of it must be durable before the release, or the next owner would read a journal that still grows; and a
+    // run that is not released yet is still active.
+    task.abort();
+    let _aborted = task.await;
+    // A store that cannot write for the moment keeps the appends; its `close` says what became of them.
+    let flushed = Box::pin(run.watermark().reached(run.next()));
+    if let Either::Left(_) = select(flushed, inner.shared.environment.sleep(FLUSH_PATIENCE)).await {
+        release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+    }
+    remove_active(inner, &run);
+    true
+}
+
+async fn patience_over(inner: &Inner, patience: Duration) {
+    // Before the look, so that a call in between is not missed.
+    let hurry = inner.hurry.notified();
+    if inner.hurried.load(Ordering::Acquire) {
+        return;
+    }
+    select(inner.shared.environment.sleep(patience), Box::pin(hurry)).await;
+}

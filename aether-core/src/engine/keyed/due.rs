@@ -1,0 +1,82 @@
+//! Looking for keyed starts whose time has come: what is gathered begins, what is decided is created, what is over goes.
+//!
+//! Promise: a start that was answered begins even if the process that answered it is gone.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::select;
+use jiff::Timestamp;
+
+use crate::engine::inner::{Inner, now};
+use crate::engine::keyed::complete::{HELD, complete, put};
+use crate::engine::keyed::record::{Stage, Standing, StartRecord};
+use crate::store::error::StoreError;
+use crate::store::queues::{DueStarts, KeyedStart};
+use crate::vocabulary::environment::{Environment, later};
+
+/// How many records are looked at in one go.
+const BATCH: usize = 256;
+
+/// Completes due keyed starts until the engine stops.
+pub(crate) async fn complete_starts(inner: Weak<Inner>, environment: Arc<dyn Environment>, poll: Duration) {
+    loop {
+        // Held for no longer than a look, so that an engine without users goes, and its store with it.
+        let (wake, next) = {
+            let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
+            let next = look(&inner, poll).await.unwrap_or_else(|error| {
+                if !matches!(error, StoreError::NoQueues { .. }) {
+                    tracing::warn!(target: "aether::engine", %error, "cannot look for keyed starts that are due");
+                }
+                None
+            });
+            (Arc::clone(&inner.wake_gathering), next)
+        };
+        let due = match next {
+            Some(next) => environment.sleep_until(next),
+            None => Box::pin(std::future::pending()),
+        };
+        select(Box::pin(wake.notified()), select(due, environment.sleep(poll))).await;
+    }
+}
+
+/// Completes what is due; returns when the next is, if that is within a poll interval.
+async fn look(inner: &Arc<Inner>, poll: Duration) -> Result<Option<Timestamp>, StoreError> {
+    let query = DueStarts { now: later(now(inner), poll), workflows: inner.workflow_names(), limit: BATCH };
+    let found = inner.shared.store.due_starts(query).await?;
+    let mut next = None;
+    for start in found {
+        if start.due_at > now(inner) {
+            next = Some(start.due_at);
+            break;
+        }
+        if let Err(error) = complete_due(inner, &start).await {
+            tracing::warn!(target: "aether::engine", name = start.name, %error, "cannot complete a keyed start yet");
+        }
+    }
+    Ok(next)
+}
+
+async fn complete_due(inner: &Arc<Inner>, start: &KeyedStart) -> Result<(), StoreError> {
+    let record = StartRecord::read(start)?;
+    match record.stage {
+        Stage::Gathering => {
+            let decided = StartRecord { stage: Stage::Decided, ..record };
+            // An input that came first makes it due again later.
+            if put(inner, start, &decided, now(inner)).await? {
+                let start = KeyedStart { revision: start.revision + 1, ..start.clone() };
+                complete(inner, &start, decided).await?;
+            }
+        }
+        Stage::Decided => {
+            complete(inner, start, record).await?;
+        }
+        Stage::Created if record.until.is_some() || record.standing(inner).await? == Standing::Over => {
+            inner.shared.store.remove_keyed_start(&start.name, start.revision).await?;
+        }
+        Stage::Created => {
+            put(inner, start, &record, later(now(inner), HELD)).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,355 @@
+//! Rules about queues: order, fairness, limits, expiry and keyed starts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_core::contract::Status;
+use aether_core::id::RunId;
+use aether_core::queue::{QueuePlace, StartTerms};
+use aether_core::store::{
+    ClaimRequest, Created, DueStarts, KeyedStart, Lease, Limit, LimitKind, Message, NewRun, RunFilter, Store,
+    StoreError,
+};
+
+use super::kit::{Hand, at, becomes, claim, code, json, message, names, new_run, run_id, takeover, worker};
+
+/// A run that was created at second `now` and waits in queue `q`.
+fn queued(name: &str, key: &str, now: u64) -> NewRun {
+    let place = QueuePlace { queue: "q".into(), key: key.into(), priority: 0 };
+    let terms = StartTerms { queue: Some(place), ..StartTerms::default() };
+    NewRun { terms, owner: None, at: at(now), ..new_run(name) }
+}
+
+async fn create(store: &Arc<dyn Store>, new: NewRun) {
+    assert_eq!(store.create(new).await, Ok(Created::New));
+}
+
+async fn set(store: &Arc<dyn Store>, pattern: &str, kind: LimitKind) {
+    store.put_limit(Limit::new(pattern, kind).unwrap()).await.unwrap();
+}
+
+async fn take(store: &Arc<dyn Store>, now: u64, limit: usize) -> Vec<Lease> {
+    store.claim(ClaimRequest { limit, ..claim("first", now) }).await.unwrap()
+}
+
+/// Ends the turn of a lease: the run waits for something until second `until`, if at all.
+async fn wait(store: &Arc<dyn Store>, lease: &Lease, until: Option<u64>) {
+    let mut hand = Hand::of(store, lease.run.id.as_str(), lease.run.epoch, lease.run.next);
+    hand.append(|a| a.status = Some(becomes(Status::Waiting, until.map(at), true))).await.unwrap();
+}
+
+async fn end(store: &Arc<dyn Store>, lease: &Lease) {
+    let mut hand = Hand::of(store, lease.run.id.as_str(), lease.run.epoch, lease.run.next);
+    hand.append(|a| a.status = Some(becomes(Status::Completed, None, true))).await.unwrap();
+}
+
+/// A run of a queue is pending and waits for its turn; its record says where. Its first turn is noted.
+pub async fn a_queued_run_waits_for_a_turn(store: &Arc<dyn Store>) {
+    let mut new = queued("a", "acme/ann", 0);
+    new.terms.inputs = 3;
+    create(store, new.clone()).await;
+    let found = store.run(&run_id("a")).await.unwrap().unwrap();
+    assert_eq!((found.status, found.epoch, &found.terms), (Status::Pending, 0, &new.terms));
+    assert_eq!((found.queue.started_at, found.queue.waits_since), (None, Some(at(0))));
+    let position = store.queue_position(&run_id("a"), at(1)).await.unwrap().unwrap();
+    assert_eq!((position.since, position.ahead, position.limit), (at(0), 0, None));
+    let leases = take(store, 5, 10).await;
+    assert_eq!(names(&leases), ["a"]);
+    assert_eq!(leases[0].run.queue.started_at, Some(at(5)));
+    assert_eq!(leases[0].run.queue.waits_since, None);
+    assert_eq!(store.queue_position(&run_id("a"), at(6)).await, Ok(None));
+    wait(store, &leases[0], Some(20)).await;
+    assert!(take(store, 19, 10).await.is_empty());
+    let again = take(store, 21, 10).await;
+    assert_eq!(names(&again), ["a"]);
+    assert_eq!(again[0].run.queue.started_at, Some(at(5)));
+    let unknown = store.queue_position(&run_id("b"), at(1)).await;
+    assert_eq!(unknown, Err(StoreError::UnknownRun { run: run_id("b") }));
+}
+
+/// Among the runs of a key, the older come first; a step of priority is worth a minute.
+pub async fn priority_ages(store: &Arc<dyn Store>) {
+    for (name, priority, now) in [("old", 0, 0), ("urgent", 2, 90), ("soon", 1, 91), ("late", 2, 200)] {
+        let mut new = queued(name, "k", now);
+        new.terms.queue.as_mut().unwrap().priority = priority;
+        create(store, new).await;
+    }
+    let mut order = Vec::new();
+    while let Some(lease) = take(store, 300, 1).await.pop() {
+        order.push(lease.run.id.to_string());
+    }
+    assert_eq!(order, ["urgent", "old", "soon", "late"]);
+}
+
+/// Keys take turns, however much one of them has queued; a key of weight 3 gets three of four turns.
+pub async fn keys_take_turns(store: &Arc<dyn Store>) {
+    for no in 0..40 {
+        create(store, queued(&format!("big{no:02}"), "big", 0)).await;
+    }
+    let first = take(store, 10, 6).await;
+    assert_eq!(names(&first), ["big00", "big01", "big02", "big03", "big04", "big05"]);
+    create(store, queued("small0", "small", 11)).await;
+    create(store, queued("small1", "small", 11)).await;
+    let next = take(store, 12, 4).await;
+    let small = next.iter().position(|lease| lease.run.id.as_str() == "small0");
+    assert!(small.is_some_and(|place| place <= 2), "{:?}", names(&next));
+    assert!(names(&next).contains(&"small1"), "{:?}", names(&next));
+    set(store, "q/heavy", LimitKind::Weight(3)).await;
+    for no in 0..20 {
+        create(store, queued(&format!("heavy{no:02}"), "heavy", 13)).await;
+    }
+    let shared = take(store, 14, 16).await;
+    let heavy = shared.iter().filter(|lease| lease.run.id.as_str().starts_with("heavy")).count();
+    assert!((11..=13).contains(&heavy), "{:?}", names(&shared));
+}
+
+/// A key that was idle begins at the present time of its queue: it cannot save turns up.
+pub async fn idle_keys_save_nothing_up(store: &Arc<dyn Store>) {
+    create(store, queued("seen", "idle", 0)).await;
+    end(store, &take(store, 1, 1).await[0]).await;
+    for no in 0..30 {
+        create(store, queued(&format!("busy{no:02}"), "busy", 2)).await;
+    }
+    assert_eq!(take(store, 3, 20).await.len(), 20);
+    for no in 0..10 {
+        create(store, queued(&format!("back{no}"), "idle", 4)).await;
+    }
+    let next = take(store, 5, 8).await;
+    let back = next.iter().filter(|lease| lease.run.id.as_str().starts_with("back")).count();
+    assert!((3..=5).contains(&back), "{:?}", names(&next));
+}
+
+/// No more runs than the strictest limit allows have a turn. A run that waits or has ended leaves its slot to another,
+/// and a later turn needs one again.
+pub async fn running_is_limited_by_pattern(store: &Arc<dyn Store>) {
+    set(store, "q", LimitKind::Running(4)).await;
+    set(store, "q/*", LimitKind::Running(3)).await;
+    set(store, "q/acme/*", LimitKind::Running(1)).await;
+    for (no, key) in
+        ["acme/ann", "acme/ann", "acme/bob", "acme/cy", "acme/dot", "bolt", "bolt", ""].iter().enumerate()
+    {
+        create(store, queued(&format!("r{no}"), key, 0)).await;
+    }
+    let leases = take(store, 1, 10).await;
+    assert_eq!(leases.len(), 4, "{:?}", names(&leases));
+    let of = |leases: &[Lease], key: &str| {
+        let key_of = |lease: &Lease| lease.run.terms.queue.clone().unwrap().key;
+        leases.iter().filter(|lease| key_of(lease).starts_with(key)).count()
+    };
+    assert!(of(&leases, "acme") <= 3 && of(&leases, "acme/ann") <= 1, "{:?}", names(&leases));
+    assert!(take(store, 2, 10).await.is_empty());
+    let held = run_id("r1");
+    let position = store.queue_position(&held, at(2)).await.unwrap().unwrap();
+    assert!(position.limit.is_some(), "{position:?}");
+    wait(store, &leases[0], Some(3)).await;
+    assert_eq!(take(store, 2, 10).await.len(), 1);
+    // Due again, and without a slot.
+    assert!(take(store, 4, 10).await.is_empty());
+    end(store, &leases[1]).await;
+    assert_eq!(take(store, 5, 10).await.len(), 1);
+    // By name, too.
+    let only = ClaimRequest { only: Some(held.clone()), ..claim("first", 6) };
+    assert!(store.claim(only).await.unwrap().is_empty());
+    let adopt = ClaimRequest { adopt: vec![held], ..claim("first", 6) };
+    assert!(store.claim(adopt).await.unwrap().is_empty());
+}
+
+/// A limit is changed while runs have turns: a higher one counts from the next claim on, 0 pauses, none is no limit.
+pub async fn limits_change_at_run_time(store: &Arc<dyn Store>) {
+    set(store, "q", LimitKind::Running(0)).await;
+    for no in 0..6 {
+        create(store, queued(&format!("r{no}"), "k", 0)).await;
+    }
+    assert!(take(store, 1, 10).await.is_empty());
+    set(store, "q", LimitKind::Running(2)).await;
+    set(store, "other/x/*", LimitKind::Weight(7)).await;
+    assert_eq!(take(store, 2, 10).await.len(), 2);
+    let limits = store.limits().await.unwrap();
+    let texts: Vec<_> = limits.iter().map(ToString::to_string).collect();
+    assert_eq!(texts, ["other/x/*: weight 7", "q: 2 running"]);
+    let pattern = limits[1].pattern.clone();
+    assert_eq!(store.remove_limit(&pattern, "open").await, Ok(false));
+    assert_eq!(store.remove_limit(&pattern, "running").await, Ok(true));
+    assert_eq!(take(store, 3, 10).await.len(), 4);
+}
+
+/// In any span of its length no more runs begin than a limit of starts allows. Later turns are no starts.
+pub async fn starts_are_limited_in_time(store: &Arc<dyn Store>) {
+    let per = Duration::from_secs(10);
+    set(store, "q", LimitKind::Starts { n: 3, per }).await;
+    set(store, "q/slow", LimitKind::Starts { n: 1, per: Duration::from_secs(100) }).await;
+    for (no, key) in ["a", "slow", "a", "slow", "a", "a", "a"].iter().enumerate() {
+        create(store, queued(&format!("r{no}"), key, 0)).await;
+    }
+    let first = take(store, 10, 10).await;
+    assert_eq!(first.len(), 3, "{:?}", names(&first));
+    assert!(take(store, 19, 10).await.is_empty());
+    wait(store, &first[0], Some(19)).await;
+    assert_eq!(names(&take(store, 19, 10).await), [first[0].run.id.as_str()]);
+    let second = take(store, 20, 10).await;
+    assert_eq!(second.len(), 3, "{:?}", names(&second));
+    assert!(take(store, 31, 10).await.is_empty(), "the other run of `slow` begins too early");
+    assert_eq!(names(&take(store, 111, 10).await), ["r3"]);
+}
+
+/// A start over a limit of open runs is refused with that limit; a run that ends makes room.
+pub async fn open_runs_are_limited_at_their_start(store: &Arc<dyn Store>) {
+    set(store, "q/*", LimitKind::Open(2)).await;
+    create(store, queued("a", "k/1", 0)).await;
+    create(store, queued("b", "k/2", 0)).await;
+    let refused = store.create(queued("c", "k", 0)).await.unwrap();
+    let Created::OverLimit { limit, open } = refused else { panic!("{refused:?}") };
+    assert_eq!((limit.to_string().as_str(), open), ("q/*: 2 open", 2));
+    assert_eq!(store.run(&run_id("c")).await, Ok(None));
+    assert!(matches!(store.create(queued("a", "k/1", 0)).await, Ok(Created::Existing(_))));
+    create(store, queued("other", "k2", 0)).await;
+    let leases = take(store, 1, 10).await;
+    end(store, leases.iter().find(|lease| lease.run.id.as_str() == "a").unwrap()).await;
+    create(store, queued("c", "k", 2)).await;
+}
+
+/// The slot of a worker that is silent is its run's: another worker gets the run with it, and nothing more.
+pub async fn a_silent_worker_keeps_its_slots(store: &Arc<dyn Store>) {
+    set(store, "q", LimitKind::Running(1)).await;
+    store.register(&worker("first"), Duration::from_secs(10), vec![code("flow")]).await.unwrap();
+    create(store, queued("a", "", 0)).await;
+    create(store, queued("b", "", 0)).await;
+    assert_eq!(names(&take(store, 1, 10).await), ["a"]);
+    let taken = store.claim(takeover("second", 2, "first", 0)).await.unwrap();
+    assert_eq!(names(&taken), ["a"]);
+    assert!(taken[0].run.queue.started_at.is_some());
+    // A worker that retires leaves its runs, and with them their slots.
+    store.retire(&worker("second")).await.unwrap();
+    assert_eq!(names(&take(store, 3, 10).await), ["a"]);
+    assert!(take(store, 4, 10).await.is_empty());
+}
+
+/// A run that has not begun when it expires, or when it is asked to end, is claimed without a slot, to be ended. Nothing
+/// else is.
+pub async fn what_lapses_needs_no_slot(store: &Arc<dyn Store>) {
+    set(store, "q", LimitKind::Running(1)).await;
+    create(store, queued("runs", "", 0)).await;
+    let running = take(store, 1, 10).await;
+    let mut new = queued("expires", "", 0);
+    new.terms.expires_at = Some(at(30));
+    create(store, new).await;
+    create(store, queued("asked", "", 0)).await;
+    create(store, queued("waits", "", 0)).await;
+    assert!(take(store, 2, 10).await.is_empty());
+    assert_eq!(store.next_wake().await, Ok(Some(at(30))));
+    store.send(&run_id("asked"), Message { topic: "cancel".into(), ..message("m", 3) }).await.unwrap();
+    let asked = take(store, 4, 10).await;
+    assert_eq!(names(&asked), ["asked"]);
+    assert_eq!(asked[0].run.queue.started_at, None);
+    let expired = take(store, 30, 10).await;
+    assert_eq!(names(&expired), ["expires"]);
+    assert_eq!(expired[0].run.queue.started_at, None);
+    end(store, &asked[0]).await;
+    // One that could not be ended yet is due again when its release says so.
+    store.release(&run_id("expires"), expired[0].run.epoch, at(40)).await.unwrap();
+    assert!(take(store, 35, 10).await.is_empty());
+    let again = take(store, 41, 10).await;
+    assert_eq!(names(&again), ["expires"]);
+    end(store, &again[0]).await;
+    end(store, &running[0]).await;
+    assert_eq!(names(&take(store, 42, 10).await), ["waits"]);
+    assert!(take(store, 43, 10).await.is_empty());
+}
+
+/// A run is not due before its time, in a queue or not.
+pub async fn a_run_can_begin_later(store: &Arc<dyn Store>) {
+    let mut free = NewRun { owner: None, ..new_run("free") };
+    free.terms.not_before = Some(at(10));
+    create(store, free).await;
+    let mut later = queued("later", "", 0);
+    later.terms.not_before = Some(at(20));
+    create(store, later).await;
+    assert_eq!(store.run(&run_id("later")).await.unwrap().unwrap().queue.waits_since, None);
+    assert!(take(store, 9, 10).await.is_empty());
+    assert_eq!(store.next_wake().await, Ok(Some(at(10))));
+    assert_eq!(names(&take(store, 10, 10).await), ["free"]);
+    assert_eq!(store.next_wake().await, Ok(Some(at(20))));
+    let begun = take(store, 25, 10).await;
+    assert_eq!(names(&begun), ["later"]);
+}
+
+/// A worker gets runs of its own code only, and one of other code holds up none behind it.
+pub async fn queues_go_by_code(store: &Arc<dyn Store>) {
+    create(store, NewRun { code: code("other"), ..queued("theirs", "k", 0) }).await;
+    create(store, queued("ours", "k", 1)).await;
+    assert_eq!(names(&take(store, 2, 10).await), ["ours"]);
+    let theirs = ClaimRequest { codes: vec![code("other")], ..claim("second", 3) };
+    assert_eq!(names(&store.claim(theirs).await.unwrap()), ["theirs"]);
+}
+
+/// Half of a claim at least is for queues, and half for others, while both have more.
+pub async fn queues_and_others_share_a_claim(store: &Arc<dyn Store>) {
+    for no in 0..8 {
+        create(store, queued(&format!("queued{no}"), "k", 0)).await;
+        create(store, NewRun { owner: None, ..new_run(&format!("free{no}")) }).await;
+    }
+    let both = take(store, 1, 6).await;
+    let free = both.iter().filter(|lease| lease.run.id.as_str().starts_with("free")).count();
+    assert_eq!((both.len(), free), (6, 3));
+    assert_eq!(take(store, 2, 10).await.len(), 10);
+}
+
+/// Runs are listed by queue and key.
+pub async fn runs_are_listed_by_queue(store: &Arc<dyn Store>) {
+    create(store, queued("a", "acme/ann", 0)).await;
+    create(store, queued("b", "acme", 0)).await;
+    create(store, queued("c", "acme2", 0)).await;
+    create(store, NewRun { owner: None, ..new_run("d") }).await;
+    let list = async |filter: RunFilter| {
+        let runs = store.runs(filter.clone()).await.unwrap();
+        assert_eq!(store.count(filter).await, Ok(runs.len() as u64));
+        runs.iter().map(|run| run.id.to_string()).collect::<Vec<_>>()
+    };
+    let all = RunFilter::new().queue("q");
+    assert_eq!(list(all.clone()).await, ["c", "b", "a"]);
+    assert_eq!(list(all.clone().queue_key("acme")).await, ["b", "a"]);
+    assert_eq!(list(RunFilter::new().queue_key("")).await, ["c", "b", "a"]);
+    assert_eq!(list(all.clone().status(Status::Pending)).await, ["c", "b", "a"]);
+    assert_eq!(list(all.status(Status::Failed)).await, Vec::<String>::new());
+    assert_eq!(list(RunFilter::new().queue("p")).await, Vec::<String>::new());
+}
+
+/// A keyed start is written by compare-and-swap, found when it is due, and deleted by its revision.
+pub async fn keyed_starts_are_swapped(store: &Arc<dyn Store>) {
+    let start = |name: &str, due: u64, revision: u64| KeyedStart {
+        name: name.into(),
+        workflow: "flow".into(),
+        due_at: at(due),
+        record: json("{\"b\": 1,\"a\":2}"),
+        revision,
+    };
+    assert_eq!(store.put_keyed_start(start("a", 5, 2), 1).await, Ok(false));
+    assert_eq!(store.put_keyed_start(start("a", 5, 1), 0).await, Ok(true));
+    assert_eq!(store.put_keyed_start(start("a", 6, 1), 0).await, Ok(false));
+    assert_eq!(store.put_keyed_start(start("b", 3, 1), 0).await, Ok(true));
+    assert_eq!(store.put_keyed_start(start("a", 4, 2), 1).await, Ok(true));
+    assert_eq!(store.keyed_start("a").await, Ok(Some(start("a", 4, 2))));
+    assert_eq!(store.keyed_start("c").await, Ok(None));
+    let due = async |now: u64, workflow: &str, limit| {
+        let query = DueStarts { now: at(now), workflows: vec![workflow.into()], limit };
+        store.due_starts(query).await.unwrap().into_iter().map(|start| start.name).collect::<Vec<_>>()
+    };
+    assert_eq!(due(4, "flow", 9).await, ["b", "a"]);
+    assert_eq!(due(4, "flow", 1).await, ["b"]);
+    assert_eq!(due(3, "flow", 9).await, ["b"]);
+    assert_eq!(due(4, "other", 9).await, Vec::<String>::new());
+    assert_eq!(store.remove_keyed_start("a", 1).await, Ok(false));
+    assert_eq!(store.remove_keyed_start("a", 2).await, Ok(true));
+    assert_eq!(store.keyed_start("a").await, Ok(None));
+}
+
+/// A purged run leaves no trace in its queue.
+pub async fn a_purged_run_leaves_its_queue(store: &Arc<dyn Store>) {
+    set(store, "q", LimitKind::Running(1)).await;
+    for name in ["a", "b"] {
+        create(store, queued(name, "k", 0)).await;
+    }
+    end(store, &take(store, 1, 1).await[0]).await;
+    store.purge(&RunId::new("a").unwrap()).await.unwrap();
+    assert_eq!(names(&take(store, 2, 10).await), ["b"]);
+}

@@ -1,0 +1,394 @@
+//! Queues: turns within limits, fair by key, expiry, and starts under keys, on the memory store and on SQLite.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aether::engine::{EngineBuilder, RunEnd};
+use aether::error::{RunError, StartError};
+use aether::prelude::*;
+use aether::queue::{DeadLetterCause, Limit, LimitKind, Singleton};
+use aether::sqlite::SqliteStore;
+use aether::store::memory::MemoryStore;
+use aether::store::{DueStarts, RunFilter, Store};
+use aether::view::Status;
+use tokio::time::sleep;
+
+use crate::seeds::kit::in_time;
+
+/// How many bodies run at the same time, by tenant and in all, and which ran.
+#[derive(Clone, Debug, Default)]
+struct Gauge(Arc<GaugeState>);
+
+#[derive(Debug, Default)]
+struct GaugeState {
+    now: AtomicUsize,
+    most: AtomicUsize,
+    order: Mutex<Vec<String>>,
+}
+
+impl Gauge {
+    async fn work(&self, name: &str, time: Duration) {
+        let now = self.0.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.most.fetch_max(now, Ordering::SeqCst);
+        self.0.order.lock().unwrap().push(name.to_owned());
+        sleep(time).await;
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn most(&self) -> usize {
+        self.0.most.load(Ordering::SeqCst)
+    }
+
+    fn order(&self) -> Vec<String> {
+        self.0.order.lock().unwrap().clone()
+    }
+}
+
+/// Work under a name.
+#[step(effect = "read")]
+async fn work(cx: &mut StepCx, name: String) -> Result<()> {
+    cx.dep::<Gauge>()?.work(&name, Duration::from_millis(15)).await;
+    Ok(())
+}
+
+/// Work, wait for a moment, and work again.
+#[workflow]
+async fn ticket(cx: &mut Cx, name: String) -> Result<String> {
+    work(cx, name.clone()).await?;
+    cx.sleep(Duration::from_millis(40)).await;
+    work(cx, name.clone()).await?;
+    Ok(name)
+}
+
+/// Wait for a signal.
+#[workflow]
+async fn patient(cx: &mut Cx) -> Result<u64> {
+    Ok(cx.signal::<u64>("go").await?)
+}
+
+/// Fail.
+#[workflow]
+async fn hopeless(_cx: &mut Cx, why: String) -> Result<()> {
+    Err(Failure::permanent(why))
+}
+
+/// Say what came.
+#[workflow]
+async fn last_word(_cx: &mut Cx, word: String) -> Result<String> {
+    Ok(word)
+}
+
+/// Add up what came.
+#[workflow]
+async fn total(_cx: &mut Cx, numbers: Vec<u64>) -> Result<u64> {
+    Ok(numbers.iter().sum())
+}
+
+fn builder(store: &Arc<dyn Store>, gauge: &Gauge) -> EngineBuilder {
+    Engine::builder().store(Arc::clone(store)).provide(gauge.clone()).poll_interval(Duration::from_millis(10))
+}
+
+/// Does the same on a store in memory and on a file.
+async fn on_both(test: impl AsyncFn(Arc<dyn Store>)) {
+    test(Arc::new(MemoryStore::new())).await;
+    let folder = tempfile::tempdir().unwrap();
+    test(file(folder.path())).await;
+}
+
+fn file(folder: &Path) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(folder.join("agent.db")).unwrap())
+}
+
+async fn limit(engine: &Engine, pattern: &str, kind: LimitKind) {
+    engine.limits().set(Limit::new(pattern, kind).unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_more_turns_run_at_once_than_a_limit_allows() {
+    on_both(async |store| {
+        let gauge = Gauge::default();
+        let engine = builder(&store, &gauge).start().await.unwrap();
+        let other = builder(&store, &gauge).start().await.unwrap();
+        limit(&engine, "tickets", LimitKind::Running(3)).await;
+        let mut runs = Vec::new();
+        for no in 0..12 {
+            let (engine, name) = (if no % 2 == 0 { &engine } else { &other }, format!("t{no}"));
+            runs.push(engine.start::<ticket>(name).queue("tickets").key("acme").await.unwrap());
+        }
+        for run in &runs {
+            in_time(run.result()).await.unwrap();
+        }
+        assert_eq!(gauge.order().len(), 24);
+        assert!((2..=3).contains(&gauge.most()), "{}", gauge.most());
+        assert!(engine.queue_position(runs[0].id()).await.unwrap().is_none());
+        other.shutdown().await.unwrap();
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_run_that_waits_leaves_its_slot() {
+    on_both(async |store| {
+        let gauge = Gauge::default();
+        let engine = builder(&store, &gauge).start().await.unwrap();
+        limit(&engine, "q", LimitKind::Running(1)).await;
+        let waits = engine.start::<patient>(()).queue("q").await.unwrap();
+        let works = engine.start::<ticket>("t".into()).queue("q").await.unwrap();
+        in_time(works.result()).await.unwrap();
+        assert_eq!(waits.status().await.unwrap(), Status::Waiting);
+        let record = store.run(waits.id()).await.unwrap().unwrap();
+        assert!(record.owner.is_none() && record.queue.started_at.is_some(), "{record:?}");
+        engine.signal(waits.id(), "go", "s", &7_u64).await.unwrap();
+        assert_eq!(in_time(waits.result()).await.unwrap(), 7);
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tenant_with_much_delays_another_by_two_turns_at_most() {
+    on_both(async |store| {
+        let gauge = Gauge::default();
+        let client = builder(&store, &gauge).client().start().await.unwrap();
+        limit(&client, "q", LimitKind::Running(1)).await;
+        for no in 0..30 {
+            client.start::<ticket>(format!("big{no}")).queue("q").key("big").await.unwrap();
+        }
+        let engine = builder(&store, &gauge).start().await.unwrap();
+        while gauge.order().len() < 3 {
+            sleep(Duration::from_millis(2)).await;
+        }
+        let before = gauge.order().len();
+        let small = engine.start::<ticket>("small".into()).queue("q").key("small").await.unwrap();
+        in_time(small.result()).await.unwrap();
+        let place = gauge.order().iter().position(|name| name == "small").unwrap();
+        assert!(place <= before + 2, "{:?}", gauge.order());
+        engine.shutdown().await.unwrap();
+        client.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_expires_is_not_executed() {
+    on_both(async |store| {
+        let gauge = Gauge::default();
+        let engine = builder(&store, &gauge).start().await.unwrap();
+        limit(&engine, "q", LimitKind::Running(0)).await;
+        let soon = Duration::from_millis(50);
+        let run = engine.start::<ticket>("t".into()).queue("q").expires(soon).await.unwrap();
+        let Err(RunError::Expired { at, .. }) = in_time(run.result()).await else { panic!() };
+        let record = store.run(run.id()).await.unwrap().unwrap();
+        assert_eq!((record.status, record.terms.expires_at), (Status::Cancelled, Some(at)));
+        assert!(matches!(in_time(run.end()).await.unwrap(), RunEnd::Expired { .. }));
+        assert_eq!(gauge.order(), Vec::<String>::new());
+        engine.verify(run.id()).await.unwrap();
+        // So is what is cancelled before its first turn.
+        let run = engine.start::<ticket>("t".into()).queue("q").await.unwrap();
+        run.cancel("enough", "ann").await.unwrap();
+        assert!(matches!(in_time(run.result()).await, Err(RunError::Cancelled { .. })));
+        assert_eq!(gauge.order(), Vec::<String>::new());
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn open_runs_push_back() {
+    on_both(async |store| {
+        let engine = builder(&store, &Gauge::default()).start().await.unwrap();
+        limit(&engine, "q/*", LimitKind::Open(1)).await;
+        let first = engine.start::<patient>(()).queue("q").key("a").await.unwrap();
+        let refused = engine.start::<patient>(()).queue("q").key("a").await;
+        let Err(StartError::OverLimit { limit, open: 1, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(limit.to_string(), "q/*: 1 open");
+        engine.signal(first.id(), "go", "s", &1_u64).await.unwrap();
+        in_time(first.result()).await.unwrap();
+        engine.start::<patient>(()).queue("q").key("a").await.unwrap();
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn options_without_a_queue_are_refused() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = builder(&store, &Gauge::default()).start().await.unwrap();
+    let refused = engine.start::<patient>(()).key("a").await;
+    assert!(matches!(refused, Err(StartError::Queue { .. })), "{refused:?}");
+    let refused = engine.start::<patient>(()).queue("a/b").await;
+    assert!(matches!(refused, Err(StartError::Queue { .. })), "{refused:?}");
+    let refused = engine.start::<patient>(()).once_per("", Singleton::Join).await;
+    assert!(matches!(refused, Err(StartError::Key { .. })), "{refused:?}");
+    let refused = engine.start::<patient>(()).dedup("k", Duration::ZERO).await;
+    assert!(matches!(refused, Err(StartError::Key { .. })), "{refused:?}");
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn one_run_per_key_is_open() {
+    on_both(async |store| {
+        let engine = builder(&store, &Gauge::default()).start().await.unwrap();
+        let other = builder(&store, &Gauge::default()).start().await.unwrap();
+        // Sixteen starts at once, in two engines, are one run.
+        let starts = (0..16).map(|no| {
+            let engine = if no % 2 == 0 { engine.clone() } else { other.clone() };
+            tokio::spawn(async move { engine.start::<patient>(()).once_per("k", Singleton::Join).await })
+        });
+        let starts: Vec<_> = starts.collect();
+        let mut ids = BTreeSet::new();
+        for start in starts {
+            ids.insert(start.await.unwrap().unwrap().id().clone());
+        }
+        assert_eq!(ids.len(), 1, "{ids:?}");
+        let first = ids.into_iter().next().unwrap();
+        let refused = other.start::<patient>(()).once_per("k", Singleton::Reject).await;
+        assert!(matches!(&refused, Err(StartError::Held { run, .. }) if *run == first), "{refused:?}");
+        engine.start::<patient>(()).once_per("other", Singleton::Reject).await.unwrap();
+        let second = engine.start::<patient>(()).once_per("k", Singleton::Replace).await.unwrap();
+        assert_ne!(*second.id(), first);
+        let first = engine.handle::<patient>(first.as_str()).await.unwrap();
+        assert!(matches!(in_time(first.result()).await, Err(RunError::Cancelled { .. })));
+        engine.signal(second.id(), "go", "s", &1_u64).await.unwrap();
+        in_time(second.result()).await.unwrap();
+        // The key is free again.
+        let third = engine.start::<patient>(()).once_per("k", Singleton::Reject).await.unwrap();
+        assert_ne!(third.id(), second.id());
+        other.shutdown().await.unwrap();
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_window_holds_one_run() {
+    on_both(async |store| {
+        let engine = builder(&store, &Gauge::default()).start().await.unwrap();
+        let window = Duration::from_millis(400);
+        let first = engine.start::<last_word>("a".into()).dedup("k", window).await.unwrap();
+        assert_eq!(in_time(first.result()).await.unwrap(), "a");
+        let again = engine.start::<last_word>("b".into()).dedup("k", window).await.unwrap();
+        assert_eq!((again.id(), in_time(again.result()).await.unwrap().as_str()), (first.id(), "a"));
+        sleep(window).await;
+        let later = engine.start::<last_word>("c".into()).dedup("k", window).await.unwrap();
+        assert_eq!(in_time(later.result()).await.unwrap(), "c");
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_last_of_several_inputs_wins() {
+    on_both(async |store| {
+        let engine = builder(&store, &Gauge::default()).start().await.unwrap();
+        let (quiet, max) = (Duration::from_millis(150), Duration::from_secs(60));
+        let mut runs = Vec::new();
+        for word in ["a", "b", "c"] {
+            let start = engine.start::<last_word>(word.into()).queue("q").debounce("k", quiet, max);
+            runs.push(start.await.unwrap());
+        }
+        assert_eq!(runs[0].status().await.unwrap(), Status::Pending);
+        for run in &runs {
+            assert_eq!((run.id(), in_time(run.result()).await.unwrap().as_str()), (runs[0].id(), "c"));
+        }
+        let record = store.run(runs[0].id()).await.unwrap().unwrap();
+        assert_eq!(record.terms.inputs, 3);
+        assert_eq!(record.terms.queue.unwrap().queue, "q");
+        let next = engine.start::<last_word>("d".into()).debounce("k", quiet, max).await.unwrap();
+        assert_ne!(next.id(), runs[0].id());
+        assert_eq!(in_time(next.result()).await.unwrap(), "d");
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_inputs_are_one_batch() {
+    on_both(async |store| {
+        let engine = builder(&store, &Gauge::default()).start().await.unwrap();
+        let starts = (1..=10_u64).map(|no| {
+            let engine = engine.clone();
+            let start =
+                async move { engine.start::<total>(vec![no]).collect("k", 5, Duration::from_secs(60)).await };
+            tokio::spawn(start)
+        });
+        let mut runs = BTreeSet::new();
+        for start in starts.collect::<Vec<_>>() {
+            runs.insert(start.await.unwrap().unwrap().id().clone());
+        }
+        assert_eq!(runs.len(), 2, "{runs:?}");
+        let mut sum = 0;
+        for run in runs {
+            sum += in_time(engine.handle::<total>(run.as_str()).await.unwrap().result()).await.unwrap();
+        }
+        assert_eq!(sum, 55);
+        let soon = Duration::from_millis(50);
+        let run = engine.start::<total>(vec![7]).collect("k", 5, soon).await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), 7);
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_gathered_survives_its_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let (quiet, max) = (Duration::from_millis(100), Duration::from_secs(60));
+    let id = {
+        let client = builder(&file(folder.path()), &Gauge::default()).client().start().await.unwrap();
+        let run = client.start::<last_word>("a".into()).debounce("k", quiet, max).await.unwrap();
+        run.id().clone()
+    };
+    let store = file(folder.path());
+    let engine = builder(&store, &Gauge::default()).register::<last_word>().start().await.unwrap();
+    let run = async {
+        loop {
+            match engine.handle::<last_word>(id.as_str()).await {
+                Ok(run) => break run,
+                Err(_) => sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    assert_eq!(in_time(async { run.await.result().await }).await.unwrap(), "a");
+    let query = DueStarts { now: jiff::Timestamp::MAX, workflows: vec!["last_word".into()], limit: 9 };
+    assert_eq!(store.due_starts(query).await.unwrap(), []);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn dead_letters_are_listed_and_retried_in_their_queue() {
+    on_both(async |store| {
+        let engine = builder(&store, &Gauge::default()).start().await.unwrap();
+        let run = engine.start::<hopeless>("no".into()).queue("q").key("a").await.unwrap();
+        assert!(in_time(run.result()).await.is_err());
+        engine.start::<hopeless>("no".into()).queue("p").await.unwrap();
+        let letters = engine.dead_letters("q", 10).await.unwrap();
+        assert_eq!(letters.len(), 1);
+        assert_eq!((&letters[0].run.id, letters[0].cause), (run.id(), DeadLetterCause::Failed));
+        let filter = RunFilter::new().queue("q").status(Status::Failed);
+        let reports = engine.retry_all(filter, "ann", |plan| plan).await.unwrap();
+        let fork = reports[0].fork.clone().unwrap();
+        let record = store.run(&fork).await.unwrap().unwrap();
+        assert_eq!(record.terms.queue.unwrap().key, "a");
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_run_can_be_started_for_later() {
+    on_both(async |store| {
+        let engine = builder(&store, &Gauge::default()).start().await.unwrap();
+        let at = jiff::Timestamp::now() + Duration::from_millis(150);
+        let run = engine.start::<last_word>("a".into()).at(at).await.unwrap();
+        assert_eq!(run.status().await.unwrap(), Status::Pending);
+        assert_eq!(in_time(run.result()).await.unwrap(), "a");
+        assert!(jiff::Timestamp::now() >= at);
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}
