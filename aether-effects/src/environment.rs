@@ -51,7 +51,7 @@ impl Environment for SystemEnvironment {
 
     /// A thread of its own. Where the system gives none, the caller's runtime does.
     fn spawn_keeper(&self, task: BoxFuture<'static, ()>) {
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().build() {
             Ok(runtime) => runtime,
             Err(error) => {
                 tracing::warn!(%error, "leases are renewed among other work: no runtime of their own");

@@ -8,9 +8,14 @@ use crate::built::built;
 
 /// Runs `name` in a folder of its own; returns what it said.
 fn run(name: &str) -> String {
+    run_with(name, &[])
+}
+
+fn run_with(name: &str, variables: &[(&str, String)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(built().example(name));
     command.current_dir(folder.path()).env("TMPDIR", folder.path()).stdin(Stdio::null());
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{name}: {said}\n{}", String::from_utf8_lossy(&output.stderr));
@@ -44,4 +49,13 @@ fn every_numbered_example_says_what_its_header_promises() {
             });
         }
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_on_postgres_moves_money_in_transactions() {
+    let database = aether_pg_tests::Cluster::shared().database().await;
+    let url = database.url();
+    let run = move || run_with("16_postgres", &[("DATABASE_URL", url)]);
+    let said = tokio::task::spawn_blocking(run).await.unwrap();
+    assert!(said.contains("99970 cents left"), "{said}");
 }

@@ -70,7 +70,6 @@ mod registry;
 mod same_input;
 mod traceparent;
 mod transactions;
-
 mod vitals;
 mod worker;
 

@@ -66,7 +66,7 @@ async fn a_number_is_not_used_again_after_its_message_was_consumed() {
 }
 
 /// Suspends a run until a message with a higher number than `seen` comes.
-async fn suspend(database: &Database, run: &str, next: u64, seen: u64) {
+async fn suspend(database: &Arc<Database>, run: &str, next: u64, seen: u64) {
     let (ack, reply) = Ack::awaited(run_id(run), next + 1, Arc::default());
     let append = Append {
         run: run_id(run),
