@@ -37,29 +37,31 @@ quiet AS MATERIALIZED (SELECT id FROM known UNION ALL SELECT s.id FROM unnest($3
 const DUE: &str = "
 peek AS MATERIALIZED (SELECT k.code FROM unnest($3::text[]) AS k(code)
     CROSS JOIN LATERAL (SELECT q.wake_at FROM due q
-        WHERE q.code = k.code AND q.wake_at <= $4::int8 AND q.wake_at > $5::int8 ORDER BY q.wake_at LIMIT $6::int8) p
+        WHERE q.code = k.code AND q.wake_at <= $4::int8 AND q.wake_at > $5::int8 AND q.queue IS NULL
+        ORDER BY q.wake_at LIMIT $6::int8) p
     ORDER BY p.wake_at LIMIT $6),
-c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner
+c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::int8 AS began
     FROM (SELECT code, count(*) AS share FROM peek GROUP BY code) AS k
     CROSS JOIN LATERAL (SELECT q.shard, q.run, q.wake_at FROM due q
         JOIN runs o ON o.shard = q.shard AND o.id = q.run
-        WHERE q.code = k.code AND q.wake_at <= $4 AND q.wake_at > $5
+        WHERE q.code = k.code AND q.wake_at <= $4 AND q.wake_at > $5 AND q.queue IS NULL
             AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code = k.code
         ORDER BY q.wake_at LIMIT k.share FOR UPDATE OF q SKIP LOCKED) d)";
 
 /// As [`DUE`], without a lock: of claims that find the same runs, one gets them, and the others look again.
 const DUE_UNLOCKED: &str = "
-c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner FROM unnest($3::text[]) AS k(code)
+c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::int8 AS began
+    FROM unnest($3::text[]) AS k(code)
     CROSS JOIN LATERAL (SELECT q.shard, q.run, q.wake_at FROM due q
         JOIN runs o ON o.shard = q.shard AND o.id = q.run
-        WHERE q.code = k.code AND q.wake_at <= $4::int8 AND q.wake_at > $5::int8
+        WHERE q.code = k.code AND q.wake_at <= $4::int8 AND q.wake_at > $5::int8 AND q.queue IS NULL
             AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code = k.code
         ORDER BY q.wake_at LIMIT $6::int8) d
     ORDER BY d.wake_at LIMIT $6)";
 
 /// Runs of silent workers: $5 codes, $6 now, $7 limit. One without a row in `due` is due.
 const TAKEN_OVER: &str = "
-c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner
+c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner, NULL::int8 AS began
     FROM quiet JOIN runs o ON o.owner = quiet.id LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id
     WHERE o.status < 3 AND NOT o.parked AND o.code = ANY($5::text[])
         AND (q.wake_at IS NULL OR q.wake_at <= $6::int8)
@@ -67,19 +69,19 @@ c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at
 
 /// Runs by their ids: $5 shards, $6 ids, $7 codes, $8 whether any code will do, and parked ones.
 const NAMED: &str = "
-c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner
+c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner, NULL::int8 AS began
     FROM unnest($5::int2[], $6::text[]) AS n(shard, id) JOIN runs o ON o.shard = n.shard AND o.id = n.id
     LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id
-    WHERE o.status < 3 AND (o.owner IS NULL OR o.owner IN (SELECT id FROM quiet))
+    WHERE o.status < 3 AND ((o.owner IS NULL AND o.queue IS NULL) OR o.owner IN (SELECT id FROM quiet))
         AND ($8::bool OR (NOT o.parked AND o.code = ANY($7::text[]))))";
 
 /// Claims the runs of `c`: $1 worker, $2 token. A run whose journal got another frame meanwhile is left alone. Who lost a run
 /// learns it at its next renewal.
-fn claim_sql(candidates: &[&str]) -> String {
+pub(crate) fn claim_sql(candidates: &[&str]) -> String {
     let candidates = candidates.join(",");
     format!(
         "WITH {candidates},
-        last AS MATERIALIZED (SELECT c.wake_at, c.owner, j.* FROM c CROSS JOIN LATERAL (SELECT l.* FROM journal l
+        last AS MATERIALIZED (SELECT c.wake_at, c.owner, c.began, j.* FROM c CROSS JOIN LATERAL (SELECT l.* FROM journal l
             WHERE l.shard = c.shard AND l.run = c.run ORDER BY l.frame DESC LIMIT 1) j WHERE NOT j.final),
         fenced AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
             SELECT shard, run, frame + 1, position + count, 0, at, epoch + 1, false, $2::text, chain FROM last
@@ -88,9 +90,12 @@ fn claim_sql(candidates: &[&str]) -> String {
         told AS (INSERT INTO lost(worker, shard, run, epoch) SELECT w.id, f.shard, f.run, l.epoch FROM fenced f
             JOIN last l ON l.shard = f.shard AND l.run = f.run JOIN workers w ON w.id = l.owner
             ON CONFLICT DO NOTHING),
-        owned AS (UPDATE runs r SET owner = $1::text, epoch = f.epoch FROM fenced f
+        owned AS (UPDATE runs r SET owner = $1::text, epoch = f.epoch,
+                slot = CASE WHEN r.queue IS NULL OR l.owner IS NOT NULL THEN r.slot ELSE l.began IS NOT NULL END,
+                begun = r.begun OR l.began IS NOT NULL, started_at = coalesce(r.started_at, l.began),
+                lapses_at = CASE WHEN l.began IS NULL THEN r.lapses_at END FROM fenced f
             JOIN last l ON l.shard = f.shard AND l.run = f.run WHERE r.shard = f.shard AND r.id = f.run
-            RETURNING {OWN}, l.at, l.position + l.count AS next, f.epoch, r.created_at AS wake, l.owner AS former,
+            RETURNING {OWN}, l.at, l.position + l.count AS next, f.epoch, r.created_at AS wake, NULL::int8 AS ready, l.owner AS former,
                 l.wake_at AS due, l.frame + 1 AS frame, l.chain)
         SELECT * FROM owned ORDER BY due, place"
     )
@@ -104,7 +109,7 @@ static CLAIM_NAMED: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, NAMED
 /// Runs of a worker whose newest frame is a fence with one of these tokens: what claims got whose answers were lost.
 static OF_TOKENS: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {OWN}, l.at, l.position + l.count, l.epoch, r.created_at, former.worker, l.events, l.frame, l.chain
+        "SELECT {OWN}, l.at, l.position + l.count, l.epoch, r.created_at, NULL::int8, former.worker, l.events, l.frame, l.chain
         FROM runs r CROSS JOIN LATERAL (SELECT j.* FROM journal j WHERE j.shard = r.shard AND j.run = r.id
             ORDER BY j.frame DESC LIMIT 1) l
         LEFT JOIN LATERAL (SELECT t.worker FROM lost t WHERE t.shard = r.shard AND t.run = r.id
@@ -117,7 +122,7 @@ static OF_TOKENS: LazyLock<String> = LazyLock::new(|| {
 const ANY_DUE: &str = "
 SELECT 1 FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL (SELECT q.run FROM due q
     JOIN runs o ON o.shard = q.shard AND o.id = q.run
-    WHERE q.code = k.code AND q.wake_at <= $2::int8 AND o.owner IS NULL AND o.status < 3 AND NOT o.parked
+    WHERE q.code = k.code AND q.wake_at <= $2::int8 AND q.queue IS NULL AND o.owner IS NULL AND o.status < 3 AND NOT o.parked
         AND o.code = k.code ORDER BY q.wake_at LIMIT 1) d LIMIT 1";
 
 impl Database {
@@ -127,11 +132,13 @@ impl Database {
         let mut leases = self.recover_claims(&request.worker).await?;
         if !request.adopt.is_empty() {
             for runs in request.adopt.chunks(MOST) {
+                leases.extend(self.claim_chosen(request, runs, true).await?);
                 leases.extend(self.claim_named(request, runs, true).await?);
             }
             return Ok(leases);
         }
         if let Some(only) = &request.only {
+            leases.extend(self.claim_chosen(request, std::slice::from_ref(only), false).await?);
             leases.extend(self.claim_named(request, std::slice::from_ref(only), false).await?);
             return Ok(leases);
         }
@@ -139,8 +146,19 @@ impl Database {
         if !request.silent.is_empty() && room(&leases) > 0 {
             leases.extend(self.take_over(request, room(&leases)).await?);
         }
+        if room(&leases) == 0 {
+            return Ok(leases);
+        }
+        // Half of what is left is for runs of queues, and what the others leave.
+        let share = room(&leases).div_ceil(2);
+        let queued = self.claim_queued(request, share).await?;
+        let may_have_more = queued.len() >= share;
+        leases.extend(queued);
         if room(&leases) > 0 {
             leases.extend(self.claim_due(request, room(&leases)).await?);
+        }
+        if may_have_more && room(&leases) > 0 {
+            leases.extend(self.claim_queued(request, room(&leases)).await?);
         }
         Ok(leases)
     }
@@ -217,7 +235,7 @@ impl Database {
 
     /// One claim, made again after an error only when it is known to have got nothing. Also gives when the last of its runs
     /// was due.
-    async fn claim_with(
+    pub(crate) async fn claim_with(
         &self,
         sql: &str,
         worker: &WorkerId,
@@ -256,7 +274,7 @@ impl Database {
     }
 
     /// What claims of `worker` with one of these tokens got, and their tokens.
-    async fn of_tokens(
+    pub(crate) async fn of_tokens(
         &self,
         conn: &Connection,
         worker: &WorkerId,
@@ -268,7 +286,7 @@ impl Database {
     }
 
     /// Reads what a claim gave. The writer learns where the journals end.
-    fn leases(&self, rows: &[Row]) -> Result<Vec<Lease>, OpError> {
+    pub(crate) fn leases(&self, rows: &[Row]) -> Result<Vec<Lease>, OpError> {
         let lease = |row: &Row| {
             let former: Option<String> = get(row, COLUMNS)?;
             let run = record(row)?;
@@ -287,13 +305,13 @@ impl Database {
 }
 
 /// Each code once.
-fn distinct(codes: &[CodeId]) -> Vec<&str> {
+pub(crate) fn distinct(codes: &[CodeId]) -> Vec<&str> {
     let mut codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
     codes.sort_unstable();
     codes.dedup();
     codes
 }
 
-fn number(rows: usize) -> i64 {
+pub(crate) fn number(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
 //! Creating runs.
 //!
-//! Promise: a run is queued before the call returns. A child whose parent ended while it was created is removed again, so
+//! Promise: a run without a queue is on its way to the writer before the call returns. A child whose parent ended while it was created is removed again, so
 //! that no child is left of a parent that never asked for it.
 
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::database::{Database, ask};
 use crate::error::gone;
+use crate::queues::limits::Admission;
 use crate::row::{self, get};
 use crate::shard::shard;
 use crate::writer::Op;
@@ -38,16 +39,33 @@ const REMOVE: [&str; 5] = [
 
 impl Database {
     /// See [`Store::create`](aether_core::store::Store::create) and
-    /// [`Store::create_fork`](aether_core::store::Store::create_fork). Queued before this returns.
+    /// [`Store::create_fork`](aether_core::store::Store::create_fork).
     pub(crate) fn create(
         self: Arc<Self>,
         new: NewRun,
         ledger: Vec<LedgerEntry>,
     ) -> impl Future<Output = Result<Created, StoreError>> + Send + 'static {
         let (id, checked) = (new.id.clone(), new.parent.clone().filter(|_| new.parent_epoch.is_some()));
-        let written = self.queue(new, ledger);
+        // A run without a queue is queued here at once: appends to it may follow.
+        let written = match new.terms.queue.clone() {
+            None => Ok(self.queue(new, ledger)),
+            Some(place) => Err((place, new, ledger)),
+        };
         async move {
-            let new = written.await.unwrap_or_else(|_| Err(gone(&self.name)))?;
+            let new = match written {
+                Ok(written) => written.await.unwrap_or_else(|_| Err(gone(&self.name)))?,
+                // One that is there already is no new one that a limit counts.
+                Err((_, new, ledger)) if self.run_record(&id).await?.is_some() => {
+                    self.queue(new, ledger).await.unwrap_or_else(|_| Err(gone(&self.name)))?
+                }
+                Err((place, new, ledger)) => {
+                    let create = async { self.queue(new, ledger).await };
+                    match self.admitted(&place, create).await? {
+                        Admission::Admitted(written) => written.unwrap_or_else(|_| Err(gone(&self.name)))?,
+                        Admission::Over { limit, open } => return Ok(Created::OverLimit { limit, open }),
+                    }
+                }
+            };
             match (new, checked) {
                 (true, Some(parent)) if self.has_ended(&parent).await? && self.remove(&id).await? => {
                     Ok(Created::ParentLost)

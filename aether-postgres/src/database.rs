@@ -43,6 +43,8 @@ pub(crate) struct Database {
     pub(crate) doors: Doors,
     pub(crate) options: PostgresOptions,
     pub(crate) writers: OnceLock<Writers>,
+    /// Starts of this process that are counted by a limit take turns here.
+    pub(crate) admission: tokio::sync::Mutex<()>,
     /// Woken when there may be a notice to deliver.
     pub(crate) notices: Notify,
     /// Runs whose appends wait for a transaction step.
@@ -112,6 +114,7 @@ impl Database {
             present: Present::default(),
             doors: Doors::default(),
             writers: OnceLock::new(),
+            admission: tokio::sync::Mutex::default(),
             notices: Notify::new(),
             lanes: Lanes::new(),
             steps: StepConnections::new(options.transactions),

@@ -11,42 +11,58 @@ use std::sync::LazyLock;
 
 use crate::database::{Database, ask};
 use crate::row::{self, get};
-use crate::runs::codes_in;
+use crate::runs::{codes_in, codes_of};
 use crate::shard::shard;
 
 /// The first row that a claim could take, of each code.
 static NEXT_WAKE: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "WITH RECURSIVE {}
-        SELECT min(w.wake_at) FROM codes k CROSS JOIN LATERAL (SELECT d.wake_at FROM due d
+        "WITH RECURSIVE {}, {}
+        SELECT least((SELECT min(w.wake_at) FROM codes k CROSS JOIN LATERAL (SELECT d.wake_at FROM due d
             JOIN runs r ON r.shard = d.shard AND r.id = d.run
-            WHERE d.code = k.code AND r.owner IS NULL AND r.status < 3 AND NOT r.parked ORDER BY d.wake_at LIMIT 1) w
-        WHERE k.code IS NOT NULL",
-        codes_in("due", "true")
+            WHERE d.code = k.code AND d.queue IS NULL AND r.owner IS NULL AND r.status < 3 AND NOT r.parked
+            ORDER BY d.wake_at LIMIT 1) w
+        WHERE k.code IS NOT NULL),
+        (SELECT min(w.wake_at) FROM queues k CROSS JOIN LATERAL (SELECT d.wake_at FROM due d
+            JOIN runs r ON r.shard = d.shard AND r.id = d.run
+            WHERE d.queue = k.queue AND d.ready IS NULL AND r.owner IS NULL AND r.status < 3 AND NOT r.parked
+            ORDER BY d.wake_at LIMIT 1) w),
+        (SELECT min(w.lapses_at) FROM lapsing k CROSS JOIN LATERAL (SELECT r.lapses_at FROM runs r
+            WHERE r.code = k.code AND r.lapses_at IS NOT NULL AND r.owner IS NULL AND NOT r.parked
+            ORDER BY r.lapses_at LIMIT 1) w WHERE k.code IS NOT NULL))",
+        codes_in("due", "f.queue IS NULL"),
+        codes_of("lapsing", "runs", "f.lapses_at IS NOT NULL AND f.owner IS NULL")
     )
 });
 
 /// Only the worker that holds the run at this epoch releases it; once, so that a second try moves no wake-up that came
 /// meanwhile.
 const RELEASE: &str = "
-WITH freed AS (UPDATE runs SET owner = NULL WHERE shard = $1::int2 AND id = $2::text AND epoch = $3::int8
-        AND owner IS NOT NULL AND status < 3 RETURNING shard, id, code),
-    woken AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
-        SELECT shard, id, $4::int8, code, 0, false FROM freed
+WITH freed AS (UPDATE runs SET owner = NULL, lapses_at = CASE WHEN lapses_at IS NOT NULL THEN greatest(lapses_at, $4::int8) END
+        WHERE shard = $1::int2 AND id = $2::text AND epoch = $3::int8
+        AND owner IS NOT NULL AND status < 3 RETURNING shard, id, code, queue),
+    woken AS (INSERT INTO due(shard, run, wake_at, code, seq, notified, queue)
+        SELECT shard, id, $4, code, 0, false, queue FROM freed
         ON CONFLICT (shard, run) DO UPDATE SET wake_at = excluded.wake_at, code = excluded.code)
 SELECT 1 FROM runs WHERE shard = $1 AND id = $2";
 
 /// Rows at the low end of the index, which every claim walks over, of runs that are gone, have ended or are parked. A parked
 /// run is claimed before it is parked no more, and that claim deletes its row: so the row that is deleted here is of no use
 /// whenever the deletion takes effect.
-const TIDY: &str = "
+fn tidy_sql(of: &str) -> String {
+    format!(
+        "
 DELETE FROM due d USING (
     SELECT q.shard, q.run FROM unnest($1::text[]) AS k(code)
-    CROSS JOIN LATERAL (SELECT f.shard, f.run FROM due f WHERE f.code = k.code AND f.wake_at <= $2::int8
-        ORDER BY f.wake_at LIMIT 1000) q
+    CROSS JOIN LATERAL (SELECT f.shard, f.run FROM due f
+        WHERE f.code = k.code AND f.wake_at <= $2::int8 AND f.queue {of} ORDER BY f.wake_at LIMIT 1000) q
     LEFT JOIN runs r ON r.shard = q.shard AND r.id = q.run
     WHERE r.id IS NULL OR r.status > 2 OR (r.parked AND r.owner IS NULL)) s
-WHERE d.shard = s.shard AND d.run = s.run";
+WHERE d.shard = s.shard AND d.run = s.run"
+    )
+}
+
+static TIDY: LazyLock<[String; 2]> = LazyLock::new(|| [tidy_sql("IS NULL"), tidy_sql("IS NOT NULL")]);
 
 impl Database {
     /// See [`Store::next_wake`](aether_core::store::Store::next_wake).
@@ -74,6 +90,11 @@ impl Database {
 
     /// Deletes rows that nothing needs, some at a time.
     pub(crate) async fn tidy(&self, codes: &[&str], now: i64) -> Result<(), StoreError> {
-        ask!(self, |conn| conn.execute(TIDY, &[&codes, &now]).await.map(drop))
+        ask!(self, |conn| {
+            for sql in &*TIDY {
+                conn.execute(sql, &[&codes, &now]).await?;
+            }
+            Ok(())
+        })
     }
 }

@@ -28,15 +28,15 @@ use crate::shard::shard;
 /// only counts once the run is free.
 fn send_sql(lock: &str, then: &str) -> String {
     format!(
-        "WITH r AS MATERIALIZED (SELECT shard, id, status, code FROM runs
+        "WITH r AS MATERIALIZED (SELECT shard, id, status, code, queue FROM runs
             WHERE shard = $1::int2 AND id = $2::text {lock}),
         known AS MATERIALIZED (SELECT topic, at FROM inbox WHERE shard = $1 AND run = $2 AND id = $3::text),
         put AS (INSERT INTO inbox(shard, run, seq, id, topic, payload, at)
             SELECT r.shard, r.id, 1 + coalesce((SELECT max(i.seq) FROM inbox i WHERE i.shard = $1 AND i.run = $2), 0),
                 $3, $4::text, $5::text, $6::int8
             FROM r WHERE r.status < 3 AND NOT EXISTS (SELECT FROM known) RETURNING seq),
-        woken AS (INSERT INTO due AS d (shard, run, wake_at, code, seq, notified)
-            SELECT r.shard, r.id, $6, r.code, put.seq, false FROM r CROSS JOIN put
+        woken AS (INSERT INTO due AS d (shard, run, wake_at, code, seq, notified, queue)
+            SELECT r.shard, r.id, $6, r.code, put.seq, false, r.queue FROM r CROSS JOIN put
             ON CONFLICT (shard, run) DO UPDATE
             SET wake_at = least(d.wake_at, excluded.wake_at), seq = greatest(d.seq, excluded.seq)){then}
         SELECT r.status, (SELECT topic FROM known), (SELECT at FROM known), (SELECT seq FROM put) FROM r"
@@ -46,9 +46,10 @@ fn send_sql(lock: &str, then: &str) -> String {
 pub(crate) static SEND: LazyLock<String> = LazyLock::new(|| send_sql("", ""));
 
 /// The lock comes first: where an append that ends the run is about to be committed, this waits for it. Where this is about
-/// to be committed, that append waits, and finds `ending`.
+/// to be committed, that append waits, and finds `ending`. Before its first turn a run of a queue needs no turn to end.
 static SEND_END_REQUEST: LazyLock<String> = LazyLock::new(|| {
-    let then = ", asked AS (UPDATE runs u SET ending = put.seq FROM put WHERE u.shard = $1 AND u.id = $2)";
+    let then = ", asked AS (UPDATE runs u SET ending = put.seq,
+            lapses_at = CASE WHEN u.queue IS NULL OR u.begun THEN u.lapses_at ELSE least(u.lapses_at, $6) END FROM put WHERE u.shard = $1 AND u.id = $2)";
     send_sql("FOR NO KEY UPDATE", then)
 });
 

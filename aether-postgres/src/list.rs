@@ -59,6 +59,7 @@ fn source(filter: &RunFilter) -> Source {
         }
         _ if filter.parent.is_some() => Source::Place { led_by: "parent" },
         _ if filter.parked == Some(true) => NEWEST,
+        _ if filter.queue.is_some() => Source::Place { led_by: "queue" },
         _ if by_code(filter) => Source::Place { led_by: "code" },
         _ if filter.workflow.is_some() || !filter.statuses.is_empty() => BY_STATUS,
         _ if filter.created_after.is_some() => Source::Created,
@@ -90,7 +91,7 @@ impl Query {
             if source == Source::Label { "n.shard, n.run AS id, n.place" } else { "r.shard, r.id, r.place" };
         let order = match source {
             Source::Label => "n.place DESC".to_owned(),
-            Source::Place { led_by: led_by @ ("parent" | "code" | "status") } => {
+            Source::Place { led_by: led_by @ ("parent" | "code" | "status" | "queue") } => {
                 format!("r.{led_by} DESC, r.place DESC")
             }
             _ => "r.place DESC".to_owned(),
@@ -181,9 +182,10 @@ fn conditions(filter: &RunFilter, values: &mut Values, is_paged: bool, source: S
             found.push(format!("r.id < {}", values.bind(end, "text")));
         }
     }
-    if let Source::Place { led_by: led_by @ ("parent" | "code") } = source {
+    if let Source::Place { led_by: led_by @ ("parent" | "code" | "queue") } = source {
         let value = match led_by {
             "parent" => filter.parent.as_ref().map(|parent| parent.as_str().to_owned()),
+            "queue" => filter.queue.clone(),
             _ => filter.code.as_ref().map(|code| code.as_str().to_owned()),
         };
         let (value, edge) = (values.bind(value, "text"), values.bind(edge(filter, is_paged), "int8"));
@@ -199,6 +201,9 @@ fn conditions(filter: &RunFilter, values: &mut Values, is_paged: bool, source: S
     let number = |number: i64| -> Box<dyn ToSql + Sync + Send> { Box::new(number) };
     all("strpos(r.id, ?) > 0", filter.id_contains.clone().map(text), "text");
     all("r.parent = ?", filter.parent.as_ref().map(|parent| text(parent.as_str().to_owned())), "text");
+    all("r.queue = ?", filter.queue.clone().map(text), "text");
+    let key = filter.queue_key.clone().filter(|key| !key.is_empty());
+    all("(r.queue_key = ? OR starts_with(r.queue_key, ? || '/'))", key.map(text), "text");
     all("r.workflow = ?", filter.workflow.clone().map(text), "text");
     all("r.version = ?", filter.version.map(|version| number(version.into())), "int8");
     all("r.code = ?", filter.code.as_ref().map(|code| text(code.as_str().to_owned())), "text");
@@ -209,6 +214,9 @@ fn conditions(filter: &RunFilter, values: &mut Values, is_paged: bool, source: S
     all(if source == Source::Label { "n.place < ?" } else { "r.place < ?" }, after, "int8");
     // Written out, and not bound: only so the planner sees that a partial index serves it.
     found.extend(filter.parked.map(|parked| if parked { "r.parked" } else { "NOT r.parked" }.to_owned()));
+    if filter.queue.is_some() || filter.queue_key.is_some() {
+        found.push("r.queue IS NOT NULL".to_owned());
+    }
     if by_code(filter) {
         found.push("r.status < 3".to_owned());
     }

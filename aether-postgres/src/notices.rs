@@ -23,8 +23,8 @@ const OLDEST: &str = "SELECT shard, child, parent, at FROM notices ORDER BY shar
 
 /// Makes runs due that have not ended. One that ends at this moment is left with a row that no claim takes.
 const WAKE: &str = "
-INSERT INTO due(shard, run, wake_at, code, seq, notified)
-SELECT q.shard, q.run, q.at, r.code, 0, true
+INSERT INTO due(shard, run, wake_at, code, seq, notified, queue)
+SELECT q.shard, q.run, q.at, r.code, 0, true, r.queue
 FROM unnest($1::int2[], $2::text[], $3::int8[]) AS q(shard, run, at)
     JOIN runs r ON r.shard = q.shard AND r.id = q.run AND r.status < 3
 ON CONFLICT (shard, run) DO UPDATE SET wake_at = least(due.wake_at, EXCLUDED.wake_at), notified = true";

@@ -8,6 +8,7 @@ use aether_core::id::{RunId, WorkerId};
 use aether_core::journal::{ChainHash, StoredFrame};
 use aether_core::labels::Labels;
 use aether_core::payload::{Digest, Payload};
+use aether_core::queue::StartTerms;
 use aether_core::store::ledger::LedgerStatus;
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -114,6 +115,11 @@ pub(crate) fn digest(text: String) -> Result<Digest, OpError> {
 /// Labels as they were stored.
 pub(crate) fn labels(text: &str) -> Result<Labels, OpError> {
     serde_json::from_str(text).map_err(|e| OpError::Row(format!("labels: {e}")))
+}
+
+/// What a run was given at its start, as it was stored.
+pub(crate) fn terms(text: String) -> Result<StartTerms, OpError> {
+    serde_json::from_str(&text).map_err(|e| OpError::Row(format!("terms: {e}")))
 }
 
 /// A payload as it was stored.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use aether_core::id::{CodeId, RunId};
-use aether_core::store::{Cursor, ForeignRuns, RunFilter, RunRecord, SilentWorker, StoreError};
+use aether_core::store::{Cursor, ForeignRuns, QueueState, RunFilter, RunRecord, SilentWorker, StoreError};
 
 use crate::database::{Database, ask};
 use crate::error::OpError;
@@ -18,13 +18,13 @@ use crate::shard::shard;
 /// The columns of `runs AS r`, in the order [`record`] reads them. Where the journal ends and when the run is due come
 /// next: [`BESIDE`].
 pub(crate) const OWN: &str = "r.id, r.workflow, r.version, r.code, r.parked, r.status, r.digest, r.parent, r.created_at, \
-     r.owner, r.labels, r.traceparent, r.place";
+     r.owner, r.labels, r.traceparent, r.place, r.terms, r.started_at";
 
 /// The rest of a [`RunRecord`], from [`BESIDE_FROM`]. A run that a worker holds needs no row in `due`: it is due from its
 /// creation on, unless its worker has suspended it and keeps it. A frame of no events is the fence of a claim.
 const BESIDE: &str = "j.at, j.next, j.epoch, CASE WHEN r.status > 2 THEN NULL WHEN r.owner IS NULL THEN d.wake_at \
      WHEN r.status < 2 THEN least(r.created_at, d.wake_at) WHEN d.wake_at IS NULL AND j.count = 0 THEN r.created_at \
-     ELSE d.wake_at END";
+     ELSE d.wake_at END, CASE WHEN r.owner IS NULL THEN d.ready END";
 
 const BESIDE_FROM: &str = "LEFT JOIN LATERAL (SELECT l.at, l.position + l.count AS next, l.epoch, l.count FROM journal l \
      WHERE l.shard = r.shard AND l.run = r.id ORDER BY l.frame DESC LIMIT 1) j ON true \
@@ -38,8 +38,8 @@ pub(crate) fn select(more: &str, from: &str) -> String {
 /// Reads the columns of [`select`].
 pub(crate) fn record(row: &Row) -> Result<RunRecord, OpError> {
     let id = row::run_id(get(row, 0)?)?;
-    let next: Option<i64> = get(row, 14)?;
-    let (Some(at), Some(next), Some(epoch)) = (get(row, 13)?, next, get(row, 15)?) else {
+    let next: Option<i64> = get(row, 16)?;
+    let (Some(at), Some(next), Some(epoch)) = (get(row, 15)?, next, get(row, 17)?) else {
         return Err(OpError::Row(format!("run `{id}` has no journal")));
     };
     Ok(RunRecord {
@@ -59,14 +59,17 @@ pub(crate) fn record(row: &Row) -> Result<RunRecord, OpError> {
         updated_at: row::time(at)?,
         next: row::nat(next, "position")?,
         epoch: row::nat(epoch, "epoch")?,
-        wake_at: get::<Option<i64>>(row, 16)?.map(row::time).transpose()?,
-        terms: Default::default(),
-        queue: Default::default(),
+        wake_at: get::<Option<i64>>(row, 18)?.map(row::time).transpose()?,
+        terms: get::<Option<String>>(row, 13)?.map(row::terms).transpose()?.unwrap_or_default(),
+        queue: QueueState {
+            started_at: get::<Option<i64>>(row, 14)?.map(row::time).transpose()?,
+            waits_since: get::<Option<i64>>(row, 19)?.map(row::time).transpose()?,
+        },
     })
 }
 
 /// How many columns [`record`] reads: others may follow.
-pub(crate) const COLUMNS: usize = 17;
+pub(crate) const COLUMNS: usize = 20;
 
 /// A number of rows as `LIMIT` takes it: all for 0.
 pub(crate) fn limit(rows: usize) -> Option<i64> {
@@ -152,10 +155,15 @@ impl Database {
 
 /// The codes that `table` has in an index that begins with the code, one step through the index for each.
 pub(crate) fn codes_in(table: &str, condition: &str) -> String {
+    codes_of("codes", table, condition)
+}
+
+/// As [`codes_in`], under another name.
+pub(crate) fn codes_of(codes: &str, table: &str, condition: &str) -> String {
     format!(
-        "codes(code) AS ((SELECT f.code FROM {table} f WHERE {condition} ORDER BY f.code LIMIT 1)
-         UNION ALL SELECT (SELECT f.code FROM {table} f WHERE f.code > codes.code AND {condition}
-             ORDER BY f.code LIMIT 1) FROM codes WHERE codes.code IS NOT NULL)"
+        "{codes}(code) AS ((SELECT f.code FROM {table} f WHERE {condition} ORDER BY f.code LIMIT 1)
+         UNION ALL SELECT (SELECT f.code FROM {table} f WHERE f.code > {codes}.code AND {condition}
+             ORDER BY f.code LIMIT 1) FROM {codes} WHERE {codes}.code IS NOT NULL)"
     )
 }
 
@@ -178,10 +186,17 @@ static FOREIGN_DUE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
     let found = "(SELECT c.* FROM (
             SELECT o.shard, o.id, o.place FROM codes k
             CROSS JOIN LATERAL (SELECT q.shard, q.run FROM due q
-                WHERE q.code = k.code AND q.wake_at <= $4::int8 ORDER BY q.wake_at) q
+                WHERE q.code = k.code AND q.wake_at <= $4::int8 AND q.queue IS NULL ORDER BY q.wake_at) q
             JOIN runs o ON o.shard = q.shard AND o.id = q.run
             WHERE k.code IS NOT NULL AND k.code <> ALL($1::text[])
                 AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code <> ALL($1) AND o.place > $2::int8
+            UNION ALL
+            SELECT o.shard, o.id, o.place FROM queued k
+            CROSS JOIN LATERAL (SELECT q.shard, q.run FROM due q
+                WHERE q.code = k.code AND q.wake_at <= $4 AND q.queue IS NOT NULL ORDER BY q.wake_at) q
+            JOIN runs o ON o.shard = q.shard AND o.id = q.run
+            WHERE k.code IS NOT NULL AND k.code <> ALL($1)
+                AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code <> ALL($1) AND o.place > $2
             UNION ALL
             SELECT o.shard, o.id, o.place FROM unnest($5::text[], $6::int8[]) AS s(id, renewals)
             LEFT JOIN workers w ON w.id = s.id
@@ -190,18 +205,20 @@ static FOREIGN_DUE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
             WHERE coalesce(w.renewals, 0) = s.renewals AND (q.wake_at IS NULL OR q.wake_at <= $4)
                 AND o.status < 3 AND NOT o.parked AND o.code <> ALL($1) AND o.place > $2) c
         ORDER BY c.place LIMIT $3::int8) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
-    let sql = format!("WITH RECURSIVE {} {} ORDER BY c.place", codes_in("due", "true"), select("", found));
+    let codes = codes_in("due", "f.queue IS NULL");
+    let queued = codes_of("queued", "due", "f.queue IS NOT NULL");
+    let sql = format!("WITH RECURSIVE {codes}, {queued} {} ORDER BY c.place", select("", found));
     // Whatever is listed here is due: a run that a dead worker had suspended and kept, too.
-    sql.replacen(BESIDE, "j.at, j.next, j.epoch, coalesce(d.wake_at, r.created_at)", 1)
+    sql.replacen(BESIDE, "j.at, j.next, j.epoch, coalesce(d.wake_at, r.created_at), d.ready", 1)
 });
 
 /// Rows of `due` under codes that are not known, of runs whose code is.
 const REPAIR: &str = "
-WITH RECURSIVE codes(code) AS ((SELECT f.code FROM due f ORDER BY f.code LIMIT 1)
-    UNION ALL SELECT (SELECT f.code FROM due f WHERE f.code > codes.code ORDER BY f.code LIMIT 1)
+WITH RECURSIVE codes(code) AS ((SELECT f.code FROM due f WHERE f.queue IS NULL ORDER BY f.code LIMIT 1)
+    UNION ALL SELECT (SELECT f.code FROM due f WHERE f.code > codes.code AND f.queue IS NULL ORDER BY f.code LIMIT 1)
     FROM codes WHERE codes.code IS NOT NULL),
 stray AS MATERIALIZED (SELECT q.shard, q.run, r.code FROM codes k
-    CROSS JOIN LATERAL (SELECT f.shard, f.run FROM due f WHERE f.code = k.code ORDER BY f.wake_at LIMIT 100) q
+    CROSS JOIN LATERAL (SELECT f.shard, f.run FROM due f WHERE f.code = k.code AND f.queue IS NULL ORDER BY f.wake_at LIMIT 100) q
     JOIN runs r ON r.shard = q.shard AND r.id = q.run
     WHERE k.code IS NOT NULL AND k.code <> ALL($1::text[]) AND r.code = ANY($1))
 UPDATE due d SET code = s.code FROM stray s WHERE d.shard = s.shard AND d.run = s.run";

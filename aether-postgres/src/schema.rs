@@ -36,6 +36,14 @@ CREATE TABLE runs(
     epoch       int8 NOT NULL,
     owner       text COLLATE "C",
     ending      int8,
+    terms       text,
+    queue       text COLLATE "C",
+    queue_key   text COLLATE "C",
+    rank        int8,
+    begun       bool NOT NULL,
+    slot        bool NOT NULL,
+    started_at  int8,
+    lapses_at   int8,
     PRIMARY KEY(shard, id)
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_place ON runs(place);
@@ -46,6 +54,10 @@ CREATE INDEX runs_parent ON runs(parent, place) WHERE parent IS NOT NULL;
 CREATE INDEX runs_created ON runs(created_at);
 CREATE INDEX runs_open ON runs(code, place) WHERE status < 3;
 CREATE INDEX runs_parked ON runs(place) WHERE parked;
+CREATE INDEX runs_queue ON runs(queue, place) WHERE queue IS NOT NULL;
+CREATE INDEX runs_queue_open ON runs(queue, queue_key) WHERE queue IS NOT NULL AND status < 3;
+CREATE INDEX runs_slots ON runs(queue, queue_key) WHERE slot AND owner IS NOT NULL;
+CREATE INDEX runs_lapses ON runs(code, lapses_at) WHERE lapses_at IS NOT NULL AND owner IS NULL;
 
 CREATE TABLE labels(
     key   text COLLATE "C" NOT NULL,
@@ -101,9 +113,18 @@ CREATE TABLE due(
     code     text COLLATE "C" NOT NULL,
     seq      int8 NOT NULL,
     notified bool NOT NULL,
+    queue    text COLLATE "C",
+    ready     int8,
+    queue_key text COLLATE "C",
+    begun     bool,
+    rank      int8,
+    place     int8,
     PRIMARY KEY(shard, run)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX due_next ON due(code, wake_at);
+CREATE INDEX due_next ON due(code, wake_at) WHERE queue IS NULL;
+CREATE INDEX due_queued ON due(code, wake_at) WHERE queue IS NOT NULL;
+CREATE INDEX due_unready ON due(queue, wake_at) WHERE queue IS NOT NULL AND ready IS NULL;
+CREATE INDEX due_ready ON due(queue, queue_key, begun, code, rank, place) WHERE ready IS NOT NULL;
 
 CREATE TABLE inbox(
     shard    int2 NOT NULL,
@@ -227,6 +248,55 @@ CREATE TABLE definitions(
     definition text NOT NULL,
     first_seen int8 NOT NULL
 );
+
+CREATE TABLE queues(
+    queue  text COLLATE "C" NOT NULL PRIMARY KEY,
+    time   int8 NOT NULL,
+    served int8 NOT NULL,
+    looked text COLLATE "C" NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX queues_served ON queues(served);
+
+CREATE TABLE lanes(
+    queue text COLLATE "C" NOT NULL,
+    key   text COLLATE "C" NOT NULL,
+    time  int8 NOT NULL,
+    state int2 NOT NULL,
+    begun bool NOT NULL,
+    until int8,
+    PRIMARY KEY(queue, key)
+) WITH (fillfactor = 70);
+CREATE INDEX lanes_active ON lanes(queue, time, key) WHERE state = 0;
+CREATE INDEX lanes_begun ON lanes(queue, time, key) WHERE state = 0 AND begun;
+CREATE INDEX lanes_idle ON lanes(queue, time) WHERE state = 1;
+CREATE INDEX lanes_aside ON lanes(queue, until) WHERE state = 2;
+
+CREATE TABLE limits(
+    pattern text COLLATE "C" NOT NULL,
+    kind    text COLLATE "C" NOT NULL,
+    queue   text COLLATE "C" NOT NULL,
+    n       int8 NOT NULL,
+    per     int8,
+    PRIMARY KEY(pattern, kind)
+);
+CREATE INDEX limits_queue ON limits(queue, kind);
+
+CREATE TABLE starts(
+    counter text COLLATE "C" NOT NULL,
+    seq     int8 NOT NULL,
+    at      int8 NOT NULL,
+    PRIMARY KEY(counter, seq)
+);
+CREATE INDEX starts_at ON starts(at);
+
+CREATE TABLE keyed_starts(
+    name     text COLLATE "C" NOT NULL PRIMARY KEY,
+    workflow text COLLATE "C" NOT NULL,
+    due_at   int8 NOT NULL,
+    record   text NOT NULL,
+    revision int8 NOT NULL
+);
+CREATE INDEX keyed_starts_due ON keyed_starts(workflow, due_at, name);
 "#;
 
 /// Brings the schema up to date; see [`MIGRATIONS`].

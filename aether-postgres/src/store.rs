@@ -9,12 +9,10 @@ use std::time::Duration;
 use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
+use aether_core::queue::LimitPattern;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
-    EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreClock, StoreError, StoredEffect,
-    Unread, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreClock, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -93,6 +91,15 @@ impl PostgresStore {
     /// The database of what belongs to no run: schedules and definitions.
     fn home(&self) -> &Arc<Database> {
         self.shared.of("")
+    }
+
+    /// The database of every queue. What limits count is counted in one transaction, so a store of several databases has no
+    /// queues.
+    fn queueing(&self) -> Result<&Arc<Database>, StoreError> {
+        match self.databases() {
+            [only] => Ok(only),
+            _ => Err(StoreError::NoQueues { store: self.describe() }),
+        }
     }
 }
 
@@ -194,6 +201,11 @@ impl Store for PostgresStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
+        if new.terms.queue.is_some()
+            && let Err(error) = self.queueing()
+        {
+            return Box::pin(std::future::ready(Err(error)));
+        }
         Box::pin(self.of(&new.id).clone().create(new, Vec::new()))
     }
 
@@ -457,6 +469,46 @@ impl Store for PostgresStore {
     fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
         let name = name.to_owned();
         Box::pin(async move { self.home().remove_schedule(&name).await })
+    }
+
+    fn put_limit(&self, limit: Limit) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.queueing()?.put_limit(&limit).await })
+    }
+
+    fn remove_limit(&self, pattern: &LimitPattern, kind: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let (pattern, kind) = (pattern.clone(), kind.to_owned());
+        Box::pin(async move { self.queueing()?.remove_limit(&pattern, &kind).await })
+    }
+
+    fn limits(&self) -> BoxFuture<'_, Result<Vec<Limit>, StoreError>> {
+        Box::pin(async move { self.queueing()?.limits().await })
+    }
+
+    fn queue_position(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<QueuePosition>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { self.of(&run).queue_position(&run, now).await })
+    }
+
+    fn keyed_start(&self, name: &str) -> BoxFuture<'_, Result<Option<KeyedStart>, StoreError>> {
+        let name = name.to_owned();
+        Box::pin(async move { self.home().keyed_start(&name).await })
+    }
+
+    fn put_keyed_start(&self, start: KeyedStart, replaces: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        Box::pin(async move { self.home().put_keyed_start(&start, replaces).await })
+    }
+
+    fn remove_keyed_start(&self, name: &str, revision: u64) -> BoxFuture<'_, Result<bool, StoreError>> {
+        let name = name.to_owned();
+        Box::pin(async move { self.home().remove_keyed_start(&name, revision).await })
+    }
+
+    fn due_starts(&self, query: DueStarts) -> BoxFuture<'_, Result<Vec<KeyedStart>, StoreError>> {
+        Box::pin(async move { self.home().due_starts(&query).await })
     }
 
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {

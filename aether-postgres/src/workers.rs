@@ -56,9 +56,9 @@ const FREE: &str = "
 WITH held AS MATERIALIZED (SELECT r.shard, r.id FROM runs r WHERE r.owner = $1::text LIMIT 500),
     freed AS (UPDATE runs r SET owner = NULL FROM held h
         WHERE r.shard = h.shard AND r.id = h.id AND r.owner IS NOT DISTINCT FROM $1
-        RETURNING r.shard, r.id, r.created_at, r.code, r.status),
-    woken AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
-        SELECT f.shard, f.id, f.created_at, f.code, 0, false FROM freed f WHERE f.status < 3
+        RETURNING r.shard, r.id, r.created_at, r.code, r.status, r.queue),
+    woken AS (INSERT INTO due(shard, run, wake_at, code, seq, notified, queue)
+        SELECT f.shard, f.id, f.created_at, f.code, 0, false, f.queue FROM freed f WHERE f.status < 3
         ORDER BY f.shard, f.id ON CONFLICT DO NOTHING)
 SELECT count(*) FROM held";
 

@@ -340,6 +340,6 @@ fn precision(limit: &Limit) -> (usize, bool) {
 }
 
 /// Under which name the starts of a limit are counted.
-fn counter(limit: &Limit, scope: &QueueScope) -> String {
+pub fn counter(limit: &Limit, scope: &QueueScope) -> String {
     format!("{}\n{}", limit.pattern, scope.prefix)
 }

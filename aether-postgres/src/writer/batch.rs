@@ -272,6 +272,12 @@ columns!(
         chain: Vec<u8> = "bytea",
         parent_shard: Option<i16> = "int2",
         parent_epoch: Option<i64> = "int8",
+        wake_at: i64 = "int8",
+        terms: Option<String> = "text",
+        queue: Option<&'a str> = "text",
+        queue_key: Option<&'a str> = "text",
+        rank: Option<i64> = "int8",
+        lapses_at: Option<i64> = "int8",
     }
 );
 
@@ -435,6 +441,7 @@ impl<'a> CreateArrays<'a> {
         let (shard, owned) = (shard(run), new.owner.is_some());
         let at = row::micros(new.at);
         let checked = new.parent.as_ref().zip(new.parent_epoch);
+        let queue = new.terms.queue.as_ref();
         self.runs.push(
             shard,
             run,
@@ -455,6 +462,12 @@ impl<'a> CreateArrays<'a> {
             first_head(new).chain.to_vec(),
             checked.map(|(parent, _)| crate::shard::shard(parent.as_str())),
             checked.map(|(_, epoch)| row::int(epoch)),
+            new.terms.not_before.map_or(at, |begins| row::micros(begins).max(at)),
+            (!new.terms.is_default()).then(|| serde_json::to_string(&new.terms).unwrap_or_default()),
+            queue.map(|queue| &*queue.queue),
+            queue.map(|queue| &*queue.key),
+            queue.map(|queue| queue.rank(new.at)),
+            queue.and(new.terms.expires_at).filter(|_| !owned).map(row::micros),
         );
         for (key, value) in new.labels.iter() {
             self.labels.push(key, value, place, shard, run);

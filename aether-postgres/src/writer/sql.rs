@@ -61,17 +61,24 @@ pub(crate) fn create(labelled: bool) -> String {
     format!(
         "WITH c AS MATERIALIZED (SELECT * FROM {runs}),
         made AS (INSERT INTO runs(shard, id, place, workflow, version, code, parked, status, digest, parent, created_at,
-                labels, traceparent, epoch, owner)
+                labels, traceparent, epoch, owner, terms, queue, queue_key, rank, begun, slot, started_at, lapses_at)
             SELECT shard, run, place, workflow, version, code, false, status, digest, parent, created_at, labels,
-                traceparent, epoch, owner FROM c
+                traceparent, epoch, owner, terms, queue, queue_key, rank, queue IS NOT NULL AND owner IS NOT NULL,
+                queue IS NOT NULL AND owner IS NOT NULL,
+                CASE WHEN queue IS NOT NULL AND owner IS NOT NULL THEN created_at END, lapses_at FROM c
             WHERE parent_epoch IS NULL OR (SELECT p.epoch = c.parent_epoch AND NOT p.final FROM journal p
                 WHERE p.shard = c.parent_shard AND p.run = c.parent ORDER BY p.frame DESC LIMIT 1)
             ON CONFLICT (shard, id) DO NOTHING RETURNING place),
         framed AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
             SELECT shard, run, 0, 0, count, created_at, epoch, false, events, chain FROM c
             WHERE (place IN (SELECT place FROM made)) IS TRUE),
-        waiting AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
-            SELECT shard, run, created_at, code, 0, false FROM c
+        known AS (INSERT INTO queues(queue, time, served, looked)
+            SELECT DISTINCT c.queue, 0, 0, '' FROM c WHERE c.queue IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.queue = c.queue)
+            ORDER BY c.queue ON CONFLICT DO NOTHING),
+        waiting AS (INSERT INTO due(shard, run, wake_at, code, seq, notified, queue, ready, queue_key, begun, rank, place)
+            SELECT shard, run, wake_at, code, 0, false, queue,
+                CASE WHEN queue IS NOT NULL AND wake_at <= created_at THEN wake_at END, queue_key, false, rank, place FROM c
             WHERE owner IS NULL AND (place IN (SELECT place FROM made)) IS TRUE){labels}
         SELECT place FROM made"
     )
@@ -204,7 +211,8 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
     );
     *conditions += " AND g.no NOT IN (SELECT no FROM asked)";
     *writes += &format!(
-        ", changed AS (UPDATE runs r SET status = coalesce(h.status, r.status), ended_at = coalesce(h.ended_at, r.ended_at),
+        ", changed AS (UPDATE runs r SET status = coalesce(h.status, r.status),
+                lapses_at = CASE WHEN h.ended_at IS NULL THEN r.lapses_at END, ended_at = coalesce(h.ended_at, r.ended_at),
                 owner = CASE WHEN h.release THEN NULL ELSE r.owner END, code = coalesce(h.code, r.code),
                 parked = coalesce(h.parked, r.parked)
             FROM h WHERE r.shard = h.shard AND r.id = h.run AND {OK}),
@@ -216,9 +224,9 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
         undue AS (DELETE FROM due d USING sleeps z WHERE d.shard = z.shard AND d.run = z.run
             AND (z.due = {ENDS} OR (z.due = {WAITS} AND z.wake_at IS NULL AND NOT z.unread
                 AND d.seq <= z.known AND NOT d.notified))),
-        wakes AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
+        wakes AS (INSERT INTO due(shard, run, wake_at, code, seq, notified, queue)
             SELECT z.shard, z.run, CASE WHEN z.unread THEN least(z.wake_at, z.at)
-                ELSE coalesce(z.wake_at, r.created_at) END, coalesce(z.code, r.code), z.known, false
+                ELSE coalesce(z.wake_at, r.created_at) END, coalesce(z.code, r.code), z.known, false, r.queue
             FROM sleeps z JOIN runs r ON r.shard = z.shard AND r.id = z.run
             WHERE z.due = {RUNS} OR (z.due = {WAITS} AND (z.wake_at IS NOT NULL OR z.unread))
             ON CONFLICT (shard, run) DO UPDATE SET wake_at = CASE WHEN due.notified OR due.seq > EXCLUDED.seq

@@ -1,0 +1,85 @@
+//! Keyed starts: what is gathered, and which run holds a key.
+//!
+//! Promise: a write replaces only the revision that it names. One whose answer was lost is found by what it wrote.
+
+use aether_core::store::{DueStarts, KeyedStart, StoreError};
+use tokio_postgres::Row;
+
+use crate::connection::Param;
+use crate::database::{Database, ask};
+use crate::error::{LostAnswer, OpError};
+use crate::row::{self, get};
+
+const NEW: &str = "
+INSERT INTO keyed_starts(name, workflow, due_at, record, revision)
+VALUES ($1::text, $2::text, $3::int8, $4::text, $5::int8) ON CONFLICT DO NOTHING";
+
+const REPLACE: &str = "
+UPDATE keyed_starts SET workflow = $2::text, due_at = $3::int8, record = $4::text, revision = $5::int8
+WHERE name = $1::text AND revision = $6::int8";
+
+/// One search for each workflow.
+const DUE: &str = "
+SELECT s.name, s.workflow, s.due_at, s.record, s.revision FROM unnest($2::text[]) AS k(workflow)
+    CROSS JOIN LATERAL (SELECT * FROM keyed_starts t WHERE t.workflow = k.workflow AND t.due_at <= $1::int8
+        ORDER BY t.due_at, t.name LIMIT $3::int8) s
+ORDER BY s.due_at, s.name LIMIT $3";
+
+fn read(found: &Row) -> Result<KeyedStart, OpError> {
+    Ok(KeyedStart {
+        name: get(found, 0)?,
+        workflow: get(found, 1)?,
+        due_at: row::time(get(found, 2)?)?,
+        record: row::payload(get(found, 3)?)?,
+        revision: row::nat(get(found, 4)?, "revision")?,
+    })
+}
+
+impl Database {
+    /// The keyed start of this name.
+    pub(crate) async fn keyed_start(&self, name: &str) -> Result<Option<KeyedStart>, StoreError> {
+        let sql = "SELECT name, workflow, due_at, record, revision FROM keyed_starts WHERE name = $1::text";
+        ask!(self, |conn| conn.query_opt(sql, &[&name]).await?.as_ref().map(read).transpose())
+    }
+
+    /// Writes a keyed start in place of the revision `replaces`; says whether that was there.
+    pub(crate) async fn put_keyed_start(
+        &self,
+        start: &KeyedStart,
+        replaces: u64,
+    ) -> Result<bool, StoreError> {
+        let (due_at, record) = (row::micros(start.due_at), start.record.as_str());
+        let (revision, former) = (row::int(start.revision), row::int(replaces));
+        let params: [Param<'_>; 6] = [&start.name, &start.workflow, &due_at, &record, &revision, &former];
+        let (sql, params) = if replaces == 0 { (NEW, &params[..5]) } else { (REPLACE, &params[..]) };
+        let lost = LostAnswer::default();
+        ask!(self, |conn| {
+            if lost.noting(conn.execute(sql, params).await)? > 0 {
+                return Ok(true);
+            }
+            if !lost.happened() {
+                return Ok(false);
+            }
+            let own = "SELECT 1 FROM keyed_starts WHERE name = $1::text AND record = $2::text AND revision = $3::int8";
+            Ok(conn.query_opt(own, &[&start.name, &record, &revision]).await?.is_some())
+        })
+    }
+
+    /// Deletes a keyed start of this revision; says whether it was there.
+    pub(crate) async fn remove_keyed_start(&self, name: &str, revision: u64) -> Result<bool, StoreError> {
+        let sql = "DELETE FROM keyed_starts WHERE name = $1::text AND revision = $2::int8";
+        let lost = LostAnswer::default();
+        ask!(self, |conn| {
+            let removed = conn.execute(sql, &[&name, &row::int(revision)]).await;
+            // The try before may have removed it.
+            Ok(lost.noting(removed)? > 0 || lost.happened())
+        })
+    }
+
+    /// Keyed starts whose time has come, by that time and their names.
+    pub(crate) async fn due_starts(&self, query: &DueStarts) -> Result<Vec<KeyedStart>, StoreError> {
+        let (now, limit) = (row::micros(query.now), crate::claims::number(query.limit));
+        let params: [Param<'_>; 3] = [&now, &query.workflows, &limit];
+        ask!(self, |conn| conn.query(DUE, &params).await?.iter().map(read).collect())
+    }
+}

@@ -1,0 +1,357 @@
+//! Runs of queues: claims within limits.
+//!
+//! Promise: a claim locks the rows of its queues, counts, picks and writes in one transaction, so that two claims never
+//! take the same slot. A slot is a row of a run with an owner and is counted, never stored apart, so none can leak. All
+//! runs of a queue are in one database.
+
+mod lanes;
+pub(crate) mod limits;
+mod sql;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use aether_core::id::{CodeId, RunId};
+use aether_core::queue::QueuePlace;
+use aether_core::store::queueing::{Picker, counter};
+use aether_core::store::{ClaimRequest, Lease, Limit, LimitKind, StoreError};
+
+use crate::claims::{distinct, number};
+use crate::connection::{Connection, Param, Transaction};
+use crate::database::{Database, ask};
+use crate::error::OpError;
+use crate::queues::lanes::{LaneState, Lanes, Run};
+use crate::row::{self, get};
+use crate::shard::shard;
+
+/// How many queues one claim serves.
+const QUEUES: usize = 16;
+/// How many runs of a queue become ready in one claim.
+const PROMOTED: i64 = 4_096;
+/// How many keys of a queue are looked at for new runs in one claim.
+const LOOKED_AT: i64 = 256;
+/// How many lanes a claim reads beyond those that it can serve: more than it passes over before it sets lanes aside.
+const SPARE: usize = 80;
+
+static LOCK: LazyLock<String> = LazyLock::new(|| sql::lock(true));
+static LOCK_WAITING: LazyLock<String> = LazyLock::new(|| sql::lock(false));
+static CLAIM_LAPSED: LazyLock<String> = LazyLock::new(|| sql::claim_lapsed(true));
+static CLAIM_LAPSED_UNLOCKED: LazyLock<String> = LazyLock::new(|| sql::claim_lapsed(false));
+
+impl Database {
+    /// Claims runs of queues, and runs of queues that have lapsed.
+    pub(crate) async fn claim_queued(
+        &self,
+        request: &ClaimRequest,
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let (codes, now) = (distinct(&request.codes), row::micros(request.now));
+        if codes.is_empty() || limit == 0 {
+            return Ok(Vec::new());
+        }
+        let (queued, lapsed) = ask!(self, |conn| {
+            let found = conn.query_opt(sql::WORK, &[&now, &codes]).await?;
+            found.map_or(Ok((false, false)), |row| Ok((get(&row, 0)?, get(&row, 1)?)))
+        })?;
+        let mut leases = Vec::new();
+        if lapsed {
+            let sql = if self.options.portable { &CLAIM_LAPSED_UNLOCKED } else { &CLAIM_LAPSED };
+            let params: [Param<'_>; 3] = [&codes, &now, &number(limit)];
+            leases.extend(self.claim_with(sql, &request.worker, &params).await?.0);
+        }
+        let room = limit.saturating_sub(leases.len());
+        if queued && room > 0 {
+            leases.extend(self.claim_ready(request, &codes, room).await?);
+        }
+        Ok(leases)
+    }
+
+    async fn claim_ready(
+        &self,
+        request: &ClaimRequest,
+        codes: &[&str],
+        limit: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let claim = self.claims.begin(&request.worker);
+        let token = claim.token();
+        let leases = ask!(self, |conn| {
+            if claim.was_tried() {
+                let (found, _) = self.of_tokens(conn, &request.worker, std::slice::from_ref(&token)).await?;
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+            }
+            self.pick(conn, request, codes, limit, &token).await
+        })?;
+        claim.answered();
+        Ok(leases)
+    }
+
+    /// One claim from queues, as one transaction.
+    async fn pick(
+        &self,
+        conn: &Connection,
+        request: &ClaimRequest,
+        codes: &[&str],
+        limit: usize,
+        token: &str,
+    ) -> Result<Vec<Lease>, OpError> {
+        let now = row::micros(request.now);
+        let transaction = conn.begin().await?;
+        let mut lanes = Lanes { now, ..Lanes::default() };
+        if !self.options.portable {
+            lanes.lock(transaction.query(&LOCK, &[&now, &number(QUEUES)]).await?)?;
+        }
+        if lanes.order.is_empty() {
+            // Others serve them all: the next one that is free.
+            lanes.lock(transaction.query(&LOCK_WAITING, &[&now, &1_i64]).await?)?;
+        }
+        if lanes.order.is_empty() {
+            transaction.rollback().await?;
+            return Ok(Vec::new());
+        }
+        let queues = lanes.order.clone();
+        transaction.execute(sql::PROMOTE, &[&queues, &now, &PROMOTED]).await?;
+        transaction.execute(sql::DISCOVER, &[&queues, &LOOKED_AT]).await?;
+        transaction.execute(sql::AGAIN, &[&queues, &now]).await?;
+        lanes.read(&transaction, codes, limit).await?;
+        let limits = limits::of(&transaction, &queues).await?;
+        lanes.count(&transaction, &limits, limit).await?;
+        let taken = Picker::new(&limits, request.now).take(&mut lanes, limit)?;
+        let runs: Vec<Run> = taken.into_iter().map(|taken| taken.run).collect();
+        let rows = lanes.write(&transaction, request, token, &runs).await?;
+        transaction.commit().await?;
+        self.leases(&rows)
+    }
+
+    /// Claims those of the named runs that are runs of queues and free, within the limits.
+    pub(crate) async fn claim_chosen(
+        &self,
+        request: &ClaimRequest,
+        runs: &[RunId],
+        any: bool,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let shards: Vec<i16> = runs.iter().map(|run| shard(run.as_str())).collect();
+        let ids: Vec<_> = runs.iter().map(RunId::as_str).collect();
+        let codes: Vec<_> = request.codes.iter().map(CodeId::as_str).collect();
+        let params: [Param<'_>; 4] = [&shards, &ids, &codes, &any];
+        if !ask!(self, |conn| Ok(conn.query_opt(sql::CHOSEN, &params).await?.is_some()))? {
+            return Ok(Vec::new());
+        }
+        let claim = self.claims.begin(&request.worker);
+        let token = claim.token();
+        let leases = ask!(self, |conn| {
+            if claim.was_tried() {
+                let (found, _) = self.of_tokens(conn, &request.worker, std::slice::from_ref(&token)).await?;
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+            }
+            self.pick_chosen(conn, request, &params, &token).await
+        })?;
+        claim.answered();
+        Ok(leases)
+    }
+
+    async fn pick_chosen(
+        &self,
+        conn: &Connection,
+        request: &ClaimRequest,
+        params: &[Param<'_>],
+        token: &str,
+    ) -> Result<Vec<Lease>, OpError> {
+        let transaction = conn.begin().await?;
+        let mut queues = BTreeSet::new();
+        for found in transaction.query(sql::CHOSEN, params).await? {
+            queues.insert(get::<String>(&found, 2)?);
+        }
+        let queues: Vec<_> = queues.into_iter().collect();
+        let mut lanes = Lanes { now: row::micros(request.now), ..Lanes::default() };
+        lanes.lock(transaction.query(sql::LOCK_NAMED, &[&queues]).await?)?;
+        // Looked at again, now that no other claim takes them.
+        let mut chosen = Vec::new();
+        for found in transaction.query(sql::CHOSEN, params).await? {
+            let place = QueuePlace { queue: get(&found, 2)?, key: get(&found, 3)?, priority: 0 };
+            if let Some(of) = lanes.queues.get_mut(&place.queue) {
+                of.lanes.entry(place.key.clone()).or_default();
+                chosen.push(((get(&found, 0)?, get(&found, 1)?), place, !get::<bool>(&found, 4)?));
+            }
+        }
+        lanes.read_times(&transaction).await?;
+        let limits = limits::of(&transaction, &queues).await?;
+        lanes.count(&transaction, &limits, chosen.len()).await?;
+        let mut picker = Picker::new(&limits, request.now);
+        let mut runs: Vec<Run> = Vec::new();
+        for (run, place, is_new) in chosen {
+            if picker.take_chosen(&mut lanes, &run, &place, is_new)? {
+                runs.push(run);
+            }
+        }
+        let rows = lanes.write(&transaction, request, token, &runs).await?;
+        transaction.commit().await?;
+        self.leases(&rows)
+    }
+}
+
+impl Lanes {
+    /// Notes queues that were locked.
+    fn lock(&mut self, rows: Vec<tokio_postgres::Row>) -> Result<(), OpError> {
+        for found in &rows {
+            let queue: String = get(found, 0)?;
+            self.queues.entry(queue.clone()).or_default().time = get(found, 1)?;
+            self.order.push(queue);
+        }
+        Ok(())
+    }
+
+    /// Reads the first lanes and their first runs.
+    async fn read(
+        &mut self,
+        transaction: &Transaction<'_>,
+        codes: &[&str],
+        limit: usize,
+    ) -> Result<(), OpError> {
+        let most = limit.saturating_add(SPARE);
+        let rows = transaction.query(&sql::LANES, &[&self.order, &codes, &number(most)]).await?;
+        let mut read: BTreeMap<(String, bool), usize> = BTreeMap::new();
+        for found in &rows {
+            let (queue, begun, key): (String, bool, String) =
+                (get(found, 0)?, get(found, 1)?, get(found, 2)?);
+            let time: i64 = get(found, 3)?;
+            let Some(of) = self.queues.get_mut(&queue) else { continue };
+            of.lanes.entry(key.clone()).or_default().time = time;
+            let read = read.entry((queue, begun)).or_default();
+            *read += 1;
+            if *read == most
+                && let Some(end) = of.ends.get_mut(usize::from(begun))
+            {
+                *end = Some((time, key));
+            }
+        }
+        let places = self.places();
+        let (queues, keys): (Vec<&str>, Vec<&str>) = places.into_iter().unzip();
+        let rows = transaction.query(sql::HEADS, &[&queues, &keys, &codes, &number(limit)]).await?;
+        for found in &rows {
+            let (queue, key): (String, String) = (get(found, 0)?, get(found, 1)?);
+            let Some(lane) = self.lane_mut(&queue, &key) else { continue };
+            let ready = if get(found, 2)? { &mut lane.ready.begun } else { &mut lane.ready.new };
+            ready.insert((get(found, 3)?, get(found, 4)?), (get(found, 5)?, get(found, 6)?));
+        }
+        Ok(())
+    }
+
+    async fn read_times(&mut self, transaction: &Transaction<'_>) -> Result<(), OpError> {
+        let places = self.places();
+        let (queues, keys): (Vec<&str>, Vec<&str>) = places.into_iter().unzip();
+        for found in &transaction.query(sql::TIMES, &[&queues, &keys]).await? {
+            let (queue, key): (String, String) = (get(found, 0)?, get(found, 1)?);
+            let time = get(found, 2)?;
+            if let Some(lane) = self.lane_mut(&queue, &key) {
+                lane.time = time;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what the limits count for the lanes.
+    async fn count(
+        &mut self,
+        transaction: &Transaction<'_>,
+        limits: &[Limit],
+        turns: usize,
+    ) -> Result<(), OpError> {
+        let (mut scopes, mut counters) = (BTreeMap::new(), BTreeMap::new());
+        for (queue, key) in self.places() {
+            let place = QueuePlace { queue: queue.into(), key: key.into(), priority: 0 };
+            for limit in limits {
+                let Some(scope) = limit.pattern.scope(&place) else { continue };
+                match limit.kind {
+                    LimitKind::Running(n) => {
+                        let most = scopes.entry(scope).or_insert(0);
+                        *most = u64::from(n).max(*most);
+                    }
+                    LimitKind::Starts { n, .. } => {
+                        counters.insert(counter(limit, &scope), i64::from(n));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.held = limits::counted(transaction, &sql::HELD, &scopes).await?;
+        if counters.is_empty() {
+            return Ok(());
+        }
+        let (names, numbers): (Vec<&str>, Vec<i64>) =
+            counters.iter().map(|(name, n)| (name.as_str(), *n)).unzip();
+        let rows = transaction.query(sql::STARTS, &[&names, &numbers, &number(turns)]).await?;
+        for found in &rows {
+            let starts = self.starts.entry(get(found, 0)?).or_default();
+            starts.newest = get(found, 1)?;
+            if let (Some(seq), Some(at)) = (get(found, 2)?, get(found, 3)?) {
+                starts.at.insert(seq, at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims the runs, and writes what became of lanes, queues and starts.
+    async fn write(
+        &self,
+        transaction: &Transaction<'_>,
+        request: &ClaimRequest,
+        token: &str,
+        runs: &[Run],
+    ) -> Result<Vec<tokio_postgres::Row>, OpError> {
+        let mut rows = Vec::new();
+        if !runs.is_empty() {
+            let (shards, ids): (Vec<i16>, Vec<&str>) =
+                runs.iter().map(|(shard, id)| (*shard, id.as_str())).unzip();
+            let params: [Param<'_>; 5] = [&request.worker.as_str(), &token, &shards, &ids, &self.now];
+            rows = transaction.query(&sql::CLAIM_PICKED, &params).await?;
+        }
+        self.write_lanes(transaction).await?;
+        self.write_starts(transaction).await?;
+        Ok(rows)
+    }
+
+    async fn write_lanes(&self, transaction: &Transaction<'_>) -> Result<(), OpError> {
+        let (mut queues, mut keys, mut times, mut untils) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut served, mut served_times) = (Vec::new(), Vec::new());
+        for (queue, of) in &self.queues {
+            if of.is_served {
+                served.push(queue.as_str());
+                served_times.push(of.time);
+            }
+            for (key, LaneState { time, until, .. }) in of.lanes.iter().filter(|(_, lane)| lane.is_changed) {
+                queues.push(queue.as_str());
+                keys.push(key.as_str());
+                times.push(*time);
+                untils.push(*until);
+            }
+        }
+        if !queues.is_empty() {
+            transaction.execute(&sql::SETTLE, &[&queues, &keys, &times, &untils]).await?;
+        }
+        if !served.is_empty() {
+            transaction.execute(sql::SERVED, &[&served, &served_times, &self.now]).await?;
+            transaction.execute(sql::FORGET_IDLE, &[&served]).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_starts(&self, transaction: &Transaction<'_>) -> Result<(), OpError> {
+        let added: Vec<_> = self.starts.iter().filter(|(_, starts)| starts.added > 0).collect();
+        if added.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = added.iter().map(|(name, _)| name.as_str()).collect();
+        let numbers: Vec<i64> = added.iter().map(|(_, starts)| starts.added).collect();
+        let keeps: Vec<i64> = added.iter().map(|(_, starts)| starts.keep).collect();
+        transaction.execute(sql::COUNT_STARTS, &[&names, &numbers, &self.now]).await?;
+        transaction.execute(sql::FORGET_STARTS, &[&names, &keeps]).await?;
+        // Two go for one that comes.
+        let old = numbers.iter().sum::<i64>().saturating_mul(2);
+        transaction.execute(sql::FORGET_OLD_STARTS, &[&self.now, &old]).await?;
+        Ok(())
+    }
+}
