@@ -249,8 +249,15 @@ impl Database {
         if tokens.is_empty() {
             return Ok(Vec::new());
         }
-        let (leases, found) =
+        let (mut leases, mut found) =
             ask!(self, Again::Harmless, |conn| self.of_tokens(conn, worker, &tokens).await)?;
+        // Their buckets may have moved meanwhile.
+        let shared = self.peers.get().and_then(|peers| peers.shared.upgrade());
+        for other in shared.iter().flat_map(|shared| shared.all()).filter(|other| !std::ptr::eq(other.as_ref(), self)) {
+            let there = ask!(other, Again::Harmless, |conn| other.of_tokens(conn, worker, &tokens).await)?;
+            leases.extend(there.0);
+            found.extend(there.1);
+        }
         self.claims.looked_for(&tokens, &found, self.late());
         Ok(leases)
     }

@@ -20,6 +20,8 @@ use crate::connection::Connection;
 use crate::error::{Failure, OpError, failure, gone, said, translate};
 use crate::inbox::Doors;
 use crate::options::PostgresOptions;
+use crate::placement::leases::Reach;
+use crate::placement::shared::Peers;
 use crate::workers::Present;
 use crate::writer::{Heads, Writers};
 use crate::{row, schema, tls};
@@ -51,6 +53,10 @@ pub(crate) struct Database {
     pub(crate) writers: OnceLock<Writers>,
     /// Woken when there may be a notice to deliver.
     pub(crate) notices: Notify,
+    /// The other databases of the store, where there are some.
+    pub(crate) peers: OnceLock<Peers>,
+    /// Whether it is worth asking while others can be asked as well.
+    pub(crate) reach: Reach,
     config: tokio_postgres::Config,
     tls: MakeRustlsConnect,
     pooler: AtomicBool,
@@ -110,6 +116,8 @@ impl Database {
             doors: Doors::default(),
             writers: OnceLock::new(),
             notices: Notify::new(),
+            peers: OnceLock::new(),
+            reach: Reach::default(),
             pooler: AtomicBool::new(options.pooler),
             fsync: AtomicBool::new(true),
             closed: AtomicBool::new(false),

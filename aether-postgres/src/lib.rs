@@ -27,8 +27,10 @@ mod inbox;
 mod journal;
 mod ledger;
 mod list;
+mod moves;
 mod notices;
 mod options;
+mod placement;
 mod purge;
 mod reservations;
 mod row;
@@ -43,6 +45,7 @@ mod waits;
 mod workers;
 mod writer;
 
+pub use crate::moves::Placed;
 pub use crate::options::PostgresOptions;
 pub use crate::store::PostgresStore;
 

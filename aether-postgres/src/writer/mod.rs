@@ -17,6 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::connection::Connection;
 use crate::database::{Database, Tries};
 use crate::error::{Failure, OpError, failure, gone, translate};
+use crate::placement::leaving::Leaving;
+use crate::placement::map::Spot;
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Creation, Group, Item, Write};
 
@@ -74,6 +76,10 @@ impl Heads {
 pub(crate) enum Op {
     Append(Box<Write>),
     Create(Box<Creation>),
+    /// An append that was in hand before.
+    Item(Box<Item>),
+    /// A bucket is in another database now: send on what is queued of it, then answer.
+    Moved(i16, Spot, oneshot::Sender<()>),
     /// Write what is queued, then end.
     Close(Option<oneshot::Sender<Result<(), StoreError>>>),
 }
@@ -98,6 +104,7 @@ impl Writers {
                 waiting: VecDeque::new(),
                 later: BTreeMap::new(),
                 stuck: None,
+                leaving: Leaving::default(),
                 closing: None,
                 closers: Vec::new(),
             };
@@ -108,14 +115,19 @@ impl Writers {
         Ok(())
     }
 
-    fn of(&self, run: &str) -> Option<&mpsc::UnboundedSender<Op>> {
-        let number = usize::try_from(shard(run)).unwrap_or(0);
+    fn of(&self, shard: i16) -> Option<&mpsc::UnboundedSender<Op>> {
+        let number = usize::try_from(shard).unwrap_or(0);
         self.queues.get(number % self.queues.len().max(1))
     }
 
     /// Queues an operation of a run; returns it when the writer has ended.
     pub(crate) fn send(&self, run: &str, op: Op) -> Result<(), Op> {
-        match self.of(run) {
+        self.send_of(shard(run), op)
+    }
+
+    /// Queues an operation of a bucket; returns it when the writer has ended.
+    pub(crate) fn send_of(&self, shard: i16, op: Op) -> Result<(), Op> {
+        match self.of(shard) {
             Some(queue) => queue.send(op).map_err(|error| error.0),
             None => Err(op),
         }
@@ -139,15 +151,17 @@ struct Stuck {
     tries: Tries,
 }
 
-struct Writer {
-    database: Arc<Database>,
-    conn: Connection,
-    ops: mpsc::UnboundedReceiver<Op>,
+pub(crate) struct Writer {
+    pub(crate) database: Arc<Database>,
+    pub(crate) conn: Connection,
+    pub(crate) ops: mpsc::UnboundedReceiver<Op>,
     /// Taken from the queue while nothing could be written.
-    waiting: VecDeque<Op>,
+    pub(crate) waiting: VecDeque<Op>,
     /// Appends that are held up by others' locks, with their runs' later ones, and when they are tried again.
-    later: BTreeMap<RunId, (Instant, Group)>,
+    pub(crate) later: BTreeMap<RunId, (Instant, Group)>,
     stuck: Option<Stuck>,
+    /// Buckets that have left the database.
+    pub(crate) leaving: Leaving,
     closing: Option<Instant>,
     closers: Vec<oneshot::Sender<Result<(), StoreError>>>,
 }
@@ -161,8 +175,13 @@ const HELD_UP: Duration = Duration::from_millis(100);
 
 impl Writer {
     async fn serve(mut self) {
-        while let Some(batch) = self.collect().await {
-            self.settle(batch).await;
+        loop {
+            let batch = self.collect().await;
+            if batch.is_none() && self.is_over() {
+                break;
+            }
+            self.settle(batch.unwrap_or_default()).await;
+            self.send_on();
             // The runs that were just answered queue their next appends now, and are in the next batch.
             tokio::task::yield_now().await;
         }
@@ -173,6 +192,17 @@ impl Writer {
         for closer in self.closers.drain(..) {
             let _asker_gone = closer.send(closed.clone());
         }
+    }
+
+    /// Whether the writer is to end: the store is closed or gone, and nothing is left.
+    fn is_over(&self) -> bool {
+        let is_empty = self.waiting.is_empty() && self.later.is_empty() && self.leaving.is_empty();
+        is_empty && (self.closing.is_some() || self.ops.is_closed())
+    }
+
+    /// Whether the store has been closing for so long that a bucket that does not come is not waited for.
+    pub(crate) fn gives_up_waiting(&self) -> bool {
+        self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE)
     }
 
     /// Whether the store closes and nothing could be written for too long.
@@ -206,13 +236,19 @@ impl Writer {
                     }
                     continue;
                 }
-                Op::Append(append) => append,
+                Op::Moved(shard, spot, told) => {
+                    // What is in the batch of it is taken out again before the batch is written.
+                    self.leaving.note(shard, spot, Some(told));
+                    break;
+                }
+                Op::Append(append) => Item::new(append),
+                Op::Item(item) => *item,
             };
-            (awaited, count) = (awaited || append.ack.is_awaited(), count + 1);
-            bytes += append.frame.text.len();
-            if let Some(append) = self.add(&mut batch, append) {
+            (awaited, count) = (awaited || append.append.ack.is_awaited(), count + 1);
+            bytes += append.append.frame.text.len();
+            if let Some(item) = self.add(&mut batch, append) {
                 // The next batch begins with it: appends of a run keep their order.
-                self.waiting.push_front(Op::Append(append));
+                self.waiting.push_front(Op::Item(Box::new(item)));
                 break;
             }
         }
@@ -220,8 +256,7 @@ impl Writer {
     }
 
     /// Puts an append into a batch; returns it if it must wait for the next one.
-    fn add(&mut self, batch: &mut Batch, append: Box<Write>) -> Option<Box<Write>> {
-        let item = Item::new(append);
+    fn add(&mut self, batch: &mut Batch, item: Item) -> Option<Item> {
         if let Some((_, group)) = self.later.get_mut(&item.append.run) {
             group.items.push(item);
             return None;
@@ -229,7 +264,7 @@ impl Writer {
         let key = (shard(item.append.run.as_str()), item.append.run.clone());
         match batch.groups.get_mut(&key) {
             Some(group) if group.takes(&item) => group.items.push(item),
-            Some(_) => return Some(item.append),
+            Some(_) => return Some(item),
             None => batch.insert(Group::new(item)),
         }
         None
@@ -274,7 +309,7 @@ impl Writer {
                 if let Some(first) = items.next() {
                     batch.insert(Group::new(first));
                 }
-                items.rev().for_each(|item| self.waiting.push_front(Op::Append(item.append)));
+                items.rev().for_each(|item| self.waiting.push_front(Op::Item(Box::new(item))));
             }
         }
         !ready.is_empty()
@@ -289,6 +324,8 @@ impl Writer {
     async fn settle(&mut self, batch: Batch) {
         let mut work = vec![batch];
         while let Some(mut batch) = work.pop() {
+            self.keep_order(&mut batch);
+            self.leaving.take(&mut batch);
             if batch.is_empty() {
                 continue;
             }
@@ -332,6 +369,19 @@ impl Writer {
                 }
                 self.wait_for_server(kind, told, &mut batch, work).await;
                 work.push(batch);
+            }
+        }
+    }
+
+    /// Appends of a run whose earlier ones wait in `later` wait behind them.
+    fn keep_order(&mut self, batch: &mut Batch) {
+        if self.later.is_empty() {
+            return;
+        }
+        let held_up: Vec<_> = batch.groups.keys().filter(|(_, run)| self.later.contains_key(run)).cloned().collect();
+        for key in held_up {
+            if let (Some(group), Some((_, earlier))) = (batch.groups.remove(&key), self.later.get_mut(&key.1)) {
+                earlier.items.extend(group.items);
             }
         }
     }
