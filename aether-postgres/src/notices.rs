@@ -114,7 +114,8 @@ async fn missing(shared: &Shared, spots: HashMap<i16, Spot>) -> Result<Vec<i16>,
     let mut missing = Vec::new();
     for (shard, spot) in spots.into_iter().filter(|_| shared.is_sharded()) {
         match shared.standing(spot, shard).await? {
-            Standing::Here => continue,
+            Standing::Here if spot.settled => continue,
+            Standing::Here => shared.follow(shard, Spot { settled: true, ..spot }).await?,
             Standing::Moved(to) => shared.follow(shard, to).await?,
             Standing::Coming => {}
         }

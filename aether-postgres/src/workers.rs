@@ -162,9 +162,18 @@ impl Database {
     }
 
     /// See [`Store::renew`](aether_core::store::Store::renew). A renewal that is made twice because its answer was lost
-    /// counts twice, which no one who watches minds. The number of renewals becomes at least `number`; it is given with the
-    /// runs that were lost.
+    /// counts twice, which no one who watches minds.
     pub(crate) async fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: &[LostRun],
+    ) -> Result<Vec<LostRun>, StoreError> {
+        Ok(self.renew_to(worker, lease, noticed, 0).await?.1)
+    }
+
+    /// As [`Database::renew`]. The number of renewals becomes at least `number`; it is given with the runs that were lost.
+    pub(crate) async fn renew_to(
         &self,
         worker: &WorkerId,
         lease: Duration,

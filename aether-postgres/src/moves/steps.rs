@@ -38,7 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAGE: usize = 500;
 
 const BEGIN: &str = "INSERT INTO placement AS p (shard, database, version, target)
-    SELECT $1::int2, $2::text, 0, $3::text WHERE $2 <> $3
+    SELECT $1::int2, $2::text, 0, $3::text
+    WHERE $2 <> $3 OR EXISTS (SELECT 1 FROM placement o WHERE o.shard = $1)
     ON CONFLICT (shard) DO UPDATE SET target = excluded.target, touched_at = clock_timestamp()
     WHERE p.target IS NULL AND p.database <> excluded.target";
 
@@ -122,7 +123,7 @@ pub(crate) async fn complete(shared: &Shared, one: &Move) -> Result<(), StoreErr
     ask!(shared.home(), Again::Harmless, |conn| {
         conn.execute(FINISH, &[&one.shard, &one.version, &one.to]).await
     })?;
-    shared.follow(one.shard, Spot { database: target, version: one.version }).await
+    shared.follow(one.shard, Spot { database: target, version: one.version, settled: true }).await
 }
 
 async fn pack(source: &Database, target: &Database, one: &Move) -> Result<(), StoreError> {

@@ -80,7 +80,7 @@ pub(crate) async fn spots(shared: &Shared) -> Result<Vec<(i16, Spot)>, StoreErro
         rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?))).collect::<Result<_, _>>()
     })?;
     let spot = |(shard, name, version): (i16, String, i64)| {
-        Ok((shard, Spot { database: shared.number(&name)?, version }))
+        Ok((shard, Spot { database: shared.number(&name)?, version, settled: true }))
     };
     rows.into_iter().map(spot).collect()
 }

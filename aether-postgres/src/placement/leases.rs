@@ -78,13 +78,13 @@ impl Shared {
         noticed: &[LostRun],
     ) -> Result<Vec<LostRun>, StoreError> {
         if !self.is_sharded() {
-            return Ok(self.home().renew(worker, lease, noticed, 0).await?.1);
+            return self.home().renew(worker, lease, noticed).await;
         }
         let number = self.renewals().numbers.get(worker).map_or(0, |number| number.saturating_add(1));
         let time = (lease / 8).min(REACH);
         let renew = |database: &std::sync::Arc<Database>| {
             let database = database.clone();
-            async move { in_time(&database, time, database.renew(worker, lease, noticed, number)).await }
+            async move { in_time(&database, time, database.renew_to(worker, lease, noticed, number)).await }
         };
         let answers = join_all(self.all().iter().map(renew)).await;
         let mut renewals = self.renewals();

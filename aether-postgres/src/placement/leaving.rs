@@ -7,18 +7,26 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use aether_core::id::RunId;
 use aether_core::store::AppendError;
 use tokio::sync::oneshot;
 
 use crate::error::{OpError, gone};
 use crate::placement::map::Spot;
-use crate::placement::shared::{BUCKETS, Bucket, Buckets, Shared, Standing};
+use crate::placement::shared::{Bucket, Shared, Standing};
+use crate::row::get;
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Group, Item};
 use crate::writer::{Op, Writer};
 
 /// After how long an append is tried again whose bucket is on its way to the database.
 const COMING: Duration = Duration::from_millis(20);
+
+/// What the database knows of buckets, whether it knows of them at all, and whether it has a run of each. One snapshot: a
+/// run that is not in it while its bucket is here is in no database.
+const STRAYS: &str = "SELECT q.shard, coalesce(b.version, 0), coalesce(b.away, false), b.elsewhere, b.shard IS NOT NULL,
+        EXISTS (SELECT 1 FROM runs r WHERE r.shard = q.shard AND r.id = q.run)
+    FROM unnest($1::int2[], $2::text[]) AS q(shard, run) LEFT JOIN buckets b ON b.shard = q.shard";
 
 /// Buckets that have left, and what a writer has in hand of them.
 #[derive(Debug, Default)]
@@ -55,27 +63,30 @@ impl Leaving {
 impl Writer {
     /// Of groups that were refused because there is no such run: those whose bucket is not here are kept to be sent on, or
     /// wait until it has come. The others stay in the batch.
-    pub(crate) async fn set_strays_aside(&mut self, batch: &mut Batch, strays: &[i16]) -> Result<(), OpError> {
+    pub(crate) async fn set_strays_aside(&mut self, batch: &mut Batch, strays: &[RunId]) -> Result<(), OpError> {
         let Some(peers) = self.database.peers.get() else { return Ok(()) };
         let (number, Some(shared)) = (peers.number, peers.shared.upgrade()) else { return Ok(()) };
         if strays.is_empty() {
             return Ok(());
         }
-        let rows = self.conn.query(BUCKETS, &[&strays]).await?;
-        let rows = rows.iter().map(Bucket::read).collect::<Result<Vec<_>, _>>()?;
-        let rows: Buckets = rows.into_iter().map(|row| (row.shard, row)).collect();
-        for shard in strays {
-            let spot = shared.map.spot(*shard);
-            let standing = match spot.database == number {
-                true => shared.judge(spot, rows.get(shard)),
-                false => Ok(Standing::Moved(spot)),
+        let names: Vec<&str> = strays.iter().map(RunId::as_str).collect();
+        let shards: Vec<i16> = names.iter().map(|name| shard(name)).collect();
+        for row in self.conn.query(STRAYS, &[&shards, &names]).await? {
+            let (of, is_there): (i16, bool) = (get(&row, 0)?, get(&row, 5)?);
+            let spot = shared.map.spot(of);
+            let standing = match (spot.database == number, get::<bool>(&row, 4)?) {
+                (true, true) => shared.judge(spot, Some(&Bucket::read(&row)?)),
+                (true, false) => shared.judge(spot, None),
+                (false, _) => Ok(Standing::Moved(spot)),
             };
             match standing {
+                // It was away when it was looked at, and is back.
+                Ok(Standing::Here) if is_there => self.wait_for_bucket(batch, of),
                 Ok(Standing::Here) => {}
-                Ok(Standing::Moved(spot)) => self.leaving.note(*shard, spot, None),
-                Ok(Standing::Coming) => self.wait_for_bucket(batch, *shard),
+                Ok(Standing::Moved(spot)) => self.leaving.note(of, spot, None),
+                Ok(Standing::Coming) => self.wait_for_bucket(batch, of),
                 Err(error) => {
-                    for (_, group) in batch.groups.extract_if(.., |(of, _), _| of == shard) {
+                    for (_, group) in batch.groups.extract_if(.., |(shard, _), _| *shard == of) {
                         group.items.into_iter().for_each(|item| item.append.ack.failed(error.clone().into()));
                     }
                 }

@@ -8,12 +8,21 @@ use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use crate::shard::SHARDS;
 
 /// Where a bucket is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
     /// The number of its database.
     pub(crate) database: usize,
     /// How often the bucket was moved: a later spot has a higher version.
     pub(crate) version: i64,
+    /// It is known to have arrived there: what is not there is nowhere. Else it may still be on its way.
+    pub(crate) settled: bool,
+}
+
+impl Default for Spot {
+    /// Where every bucket is that was never moved.
+    fn default() -> Self {
+        Self { database: 0, version: 0, settled: true }
+    }
 }
 
 /// The spots of all buckets.
@@ -60,8 +69,10 @@ impl Held<'_> {
     /// The bucket is there from now on, unless a later spot is known.
     pub(crate) fn set(&mut self, shard: i16, spot: Spot) {
         let known = usize::try_from(shard).ok().and_then(|shard| self.0.get_mut(shard));
-        if let Some(known) = known.filter(|known| known.version < spot.version) {
-            *known = spot;
+        match known {
+            Some(known) if known.version < spot.version => *known = spot,
+            Some(known) if known.version == spot.version => known.settled |= spot.settled,
+            _ => {}
         }
     }
 }
@@ -73,10 +84,12 @@ mod tests {
     #[test]
     fn an_earlier_spot_replaces_no_later_one() {
         let map = PlacementMap::first();
-        map.hold().set(7, Spot { database: 1, version: 2 });
-        map.hold().set(7, Spot { database: 0, version: 1 });
-        map.hold().set(-1, Spot { database: 3, version: 9 });
-        assert_eq!(map.spot(7), Spot { database: 1, version: 2 });
+        let spot = |database, version, settled| Spot { database, version, settled };
+        map.hold().set(7, spot(1, 2, true));
+        map.hold().set(7, spot(1, 2, false));
+        map.hold().set(7, spot(0, 1, false));
+        map.hold().set(-1, spot(3, 9, true));
+        assert_eq!(map.spot(7), spot(1, 2, true));
         assert_eq!(map.spot(8), Spot::default());
         assert_eq!(map.spot(-1), Spot::default());
     }

@@ -44,7 +44,9 @@ impl<'s> Search<'s> {
             return Ok(true);
         }
         match self.shared.standing(self.spot, self.shard).await? {
-            Standing::Here => return Ok(true),
+            Standing::Here if self.spot.settled => return Ok(true),
+            // It may have come between the answer and the look: it is asked again, now that it is there.
+            Standing::Here => self.shared.follow(self.shard, Spot { settled: true, ..self.spot }).await?,
             Standing::Moved(spot) => self.shared.follow(self.shard, spot).await?,
             Standing::Coming => {
                 let database = self.shared.database(self.spot.database);

@@ -3,7 +3,6 @@
 //! Promise: there is at least one, and the first is the home of what belongs to no run. A database that cannot be reached
 //! is left out of what workers ask all the time, so that it does not hold up the work in the others.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -146,12 +145,12 @@ impl Shared {
             None => Standing::Here,
             Some(row) if row.version < spot.version => Standing::Coming,
             Some(Bucket { away: true, elsewhere: Some(name), version, .. }) => {
-                Standing::Moved(Spot { database: self.number(name)?, version: *version })
+                Standing::Moved(Spot { database: self.number(name)?, version: *version, settled: false })
             }
             Some(Bucket { away: true, elsewhere: None, .. }) => Standing::Coming,
             // It was away meanwhile, and has come back.
             Some(row) if row.version > spot.version => {
-                Standing::Moved(Spot { database: spot.database, version: row.version })
+                Standing::Moved(Spot { database: spot.database, version: row.version, settled: true })
             }
             Some(_) => Standing::Here,
         })
@@ -162,7 +161,7 @@ impl Shared {
     pub(crate) async fn follow(&self, shard: i16, spot: Spot) -> Result<(), StoreError> {
         loop {
             let known = self.map.spot(shard);
-            if known.version >= spot.version {
+            if known.version >= spot.version && (known.settled || !spot.settled || known.version > spot.version) {
                 return Ok(());
             }
             if known.database == spot.database {
@@ -180,23 +179,19 @@ impl Shared {
 }
 
 /// Rows of `buckets`, by their shards.
-pub(crate) const BUCKETS: &str = "SELECT shard, version, away, elsewhere FROM buckets WHERE shard = ANY($1::int2[])";
+const BUCKETS: &str = "SELECT shard, version, away, elsewhere FROM buckets WHERE shard = ANY($1::int2[])";
 
 /// A row of `buckets`.
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    pub(crate) shard: i16,
     version: i64,
     away: bool,
     elsewhere: Option<String>,
 }
 
 impl Bucket {
-    /// Reads a row of [`BUCKETS`].
+    /// Reads a row that begins as those of [`BUCKETS`].
     pub(crate) fn read(row: &tokio_postgres::Row) -> Result<Self, crate::error::OpError> {
-        Ok(Self { shard: get(row, 0)?, version: get(row, 1)?, away: get(row, 2)?, elsewhere: get(row, 3)? })
+        Ok(Self { version: get(row, 1)?, away: get(row, 2)?, elsewhere: get(row, 3)? })
     }
 }
-
-/// Rows of `buckets`, by their shards.
-pub(crate) type Buckets = HashMap<i16, Bucket>;

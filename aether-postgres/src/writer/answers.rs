@@ -86,12 +86,8 @@ impl Writer {
             Ok(looked) => looked,
             Err(error) => return Err((error, refused)),
         };
-        let strays: Vec<i16> = refused
-            .groups
-            .values()
-            .filter(|group| !facts.contains_key(&group.run))
-            .map(|group| group.shard)
-            .collect();
+        let runs = refused.groups.values().map(|group| group.run.clone());
+        let strays: Vec<RunId> = runs.filter(|run| !facts.contains_key(run)).collect();
         if let Err(error) = self.set_strays_aside(&mut refused, &strays).await {
             return Err((error, refused));
         }
