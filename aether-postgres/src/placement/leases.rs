@@ -112,31 +112,63 @@ impl Shared {
         }
     }
 
-    /// See [`Store::claim`](aether_core::store::Store::claim). The databases are asked in turn. What one of them gave is given
-    /// although another one fails.
+    /// See [`Store::claim`](aether_core::store::Store::claim). Of the due runs of all databases those are claimed that have
+    /// been due for longest; then, from each database in turn, what is named or held by silent workers. What one database
+    /// gave is given although another one fails.
     pub(crate) async fn claim(&self, request: ClaimRequest) -> Result<Vec<Lease>, StoreError> {
         if !self.is_sharded() {
             return self.home().claim(&request).await;
         }
-        let (mut leases, mut failure, mut answered) = (Vec::new(), None, false);
-        let reachable: Vec<usize> = self.reachable().into_iter().map(|(number, _)| number).collect();
-        for (number, database) in self.in_turn() {
+        let reachable: HashSet<usize> = self.reachable().into_iter().map(|(number, _)| number).collect();
+        let mut asked: Vec<_> = self.in_turn().filter(|(number, _)| reachable.contains(number)).collect();
+        let (mut claimed, mut failures, databases) = (Vec::new(), Vec::new(), asked.len());
+        let mut is_short = false;
+        if request.adopt.is_empty() && request.only.is_none() {
+            let mut due = BTreeMap::new();
+            let mut failed = Vec::new();
+            for (number, database) in &asked {
+                match in_time(database, REACH, database.first_due(&request)).await {
+                    Ok(times) => drop(due.insert(*number, times)),
+                    Err(error) => {
+                        failed.push(*number);
+                        failures.push(error);
+                    }
+                }
+            }
+            asked.retain(|(number, _)| !failed.contains(number));
+            let shares = shares(&due, request.limit);
+            for (number, database) in &asked {
+                let times = due.remove(number).unwrap_or_default();
+                let limit = shares.get(number).copied().unwrap_or(0);
+                let request = ClaimRequest { limit, silent: Vec::new(), ..request.clone() };
+                // A claim that is dropped counts as one whose answer was lost: the next one looks for its runs.
+                match in_time(database, REACH, database.claim(&request)).await {
+                    // Another worker has been quicker: there may be more elsewhere.
+                    Ok(leases) if leases.len() < limit => {
+                        is_short = true;
+                        claimed.extend(leases.into_iter().map(|lease| (i64::MAX, lease)));
+                    }
+                    Ok(leases) => claimed.extend(times.into_iter().chain(std::iter::repeat(i64::MAX)).zip(leases)),
+                    Err(error) => failures.push(error),
+                }
+            }
+            claimed.sort_by_key(|(due, _)| *due);
+        }
+        let mut leases: Vec<Lease> = claimed.into_iter().map(|(_, lease)| lease).collect();
+        let is_special = is_short || !request.adopt.is_empty() || request.only.is_some() || !request.silent.is_empty();
+        for (_, database) in asked.into_iter().filter(|_| is_special) {
             let limit = request.limit.saturating_sub(leases.len());
-            if !reachable.contains(&number) || (limit == 0 && request.adopt.is_empty()) {
-                continue;
+            if limit == 0 && request.adopt.is_empty() {
+                break;
             }
             let request = ClaimRequest { limit, ..request.clone() };
-            // A claim that is dropped counts as one whose answer was lost: the next one looks for its runs.
             match in_time(database, REACH, database.claim(&request)).await {
-                Ok(more) => {
-                    answered = true;
-                    leases.extend(more);
-                }
-                Err(error) => failure = Some(error),
+                Ok(more) => leases.extend(more),
+                Err(error) => failures.push(error),
             }
         }
-        match failure {
-            Some(error) if !answered => Err(error),
+        match failures.pop() {
+            Some(error) if leases.is_empty() && failures.len() + 1 >= databases => Err(error),
             _ => Ok(leases),
         }
     }
@@ -186,6 +218,16 @@ impl Shared {
     }
 }
 
+/// How many of the first due runs each database has.
+fn shares(due: &BTreeMap<usize, Vec<i64>>, limit: usize) -> HashMap<usize, usize> {
+    let mut all: Vec<(i64, usize)> =
+        due.iter().flat_map(|(number, times)| times.iter().map(|time| (*time, *number))).collect();
+    all.sort_unstable();
+    let mut shares = HashMap::new();
+    all.into_iter().take(limit).for_each(|(_, number)| *shares.entry(number).or_default() += 1);
+    shares
+}
+
 fn merge(workers: &mut BTreeMap<String, WorkerRecord>, worker: WorkerRecord) {
     let id = worker.id.as_str().to_owned();
     match workers.get_mut(&id) {
@@ -221,3 +263,23 @@ macro_rules! reached {
     }};
 }
 pub(crate) use reached;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_due_runs_of_all_databases_are_claimed() {
+        let due = BTreeMap::from([(0, vec![1, 4, 5]), (1, vec![2, 3, 9]), (2, Vec::new())]);
+        assert_eq!(shares(&due, 3), HashMap::from([(0, 1), (1, 2)]));
+        assert_eq!(shares(&due, 100), HashMap::from([(0, 3), (1, 3)]));
+    }
+
+    #[test]
+    fn the_lowest_number_of_renewals_is_seen() {
+        let worker = |renewals| WorkerRecord { id: "w".to_owned().into(), renewals, lease: None };
+        let mut workers = BTreeMap::new();
+        [7, 3, 9].into_iter().for_each(|renewals| merge(&mut workers, worker(renewals)));
+        assert_eq!(workers.into_values().collect::<Vec<_>>(), [worker(3)]);
+    }
+}

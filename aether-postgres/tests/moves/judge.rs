@@ -54,6 +54,7 @@ pub(crate) async fn judge(store: &PostgresStore, clients: &[Client; 2], logs: &[
     }
     assert!(appends > 1000 && consumed.len() > 50, "{appends} appends, {} messages", consumed.len());
     let moves = moves(&clients[0]).await;
+    assert!(moves >= 2 * i64::from(crate::BUCKETS), "only {moves} moves");
     format!("{moves} moves, {} runs, {appends} appends, {} messages", journals.len(), sent.len())
 }
 

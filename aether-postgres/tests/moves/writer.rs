@@ -26,7 +26,7 @@ use crate::names::moving;
 
 const LEASE: Duration = Duration::from_secs(60);
 /// Runs that one process works on at a time.
-const TASKS: usize = 6;
+const TASKS: usize = 3;
 /// Appends to each of them.
 const APPENDS: u64 = 10;
 
