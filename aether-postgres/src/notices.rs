@@ -10,10 +10,10 @@ use std::time::Duration;
 use aether_core::store::StoreError;
 
 use crate::database::{Again, Database, ask};
-use crate::row::get;
-use crate::shard::shard;
 use crate::placement::map::Spot;
 use crate::placement::shared::{Shared, Standing};
+use crate::row::get;
+use crate::shard::shard;
 
 /// How often notices are looked for that another process has left.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -81,10 +81,12 @@ async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> 
         let at = parents.entry((shard(&notice.parent), &notice.parent)).or_insert(notice.at);
         *at = notice.at.min(*at);
     }
-    let spots: HashMap<i16, Spot> = parents.keys().map(|(shard, _)| (*shard, shared.map.spot(*shard))).collect();
+    let spots: HashMap<i16, Spot> =
+        parents.keys().map(|(shard, _)| (*shard, shared.map.spot(*shard))).collect();
     let mut missed = HashSet::new();
     for (number, other) in shared.all().iter().enumerate() {
-        let (mut shards, mut runs, mut times, mut asked) = (Vec::new(), Vec::new(), Vec::new(), HashMap::new());
+        let (mut shards, mut runs, mut times, mut asked) =
+            (Vec::new(), Vec::new(), Vec::new(), HashMap::new());
         for ((shard, parent), at) in &parents {
             let spot = spots.get(shard).copied().unwrap_or_default();
             if spot.database == number {
@@ -95,8 +97,17 @@ async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> 
             }
         }
         if !runs.is_empty() {
-            ask!(other, Again::Harmless, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await)?;
-            missed.extend(missing(shared, asked).await?);
+            let woken =
+                ask!(other, Again::Harmless, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await);
+            match woken {
+                Ok(_) => missed.extend(missing(shared, asked).await?),
+                // The parents in other databases do not wait for it.
+                Err(error) if shared.is_sharded() => {
+                    tracing::debug!(%error, "notices are delivered later");
+                    missed.extend(asked.into_keys());
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
     // The parents of the others are found by the next look.

@@ -12,11 +12,11 @@ use crate::connection::Param;
 use crate::database::{Again, Database, ask};
 use crate::error::LostAnswer;
 use crate::ledger::{ENTRY, entry};
+use crate::placement::search::at;
+use crate::placement::shared::Shared;
 use crate::row::{self, get};
 use crate::runs::{record, select};
 use crate::shard::shard;
-use crate::placement::search::at;
-use crate::placement::shared::Shared;
 
 /// Of each status ($1) the runs that ended before a time ($2), behind a place ($3). A run is created before it ends, so that
 /// runs that were created long after the time need no look: neither do those whose place is a day behind that of the newest

@@ -106,7 +106,11 @@ impl PostgresStore {
         self.shared.home()
     }
 
-    fn create_run(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> BoxFuture<'_, Result<Created, StoreError>> {
+    fn create_run(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
         if self.shared.is_sharded() {
             return Box::pin(family::create(&self.shared, new, ledger));
         }
@@ -156,7 +160,11 @@ fn merged<T, K: Ord>(lists: Vec<Vec<T>>, limit: usize, place: impl Fn(&T) -> K) 
 
 impl Store for PostgresStore {
     fn describe(&self) -> String {
-        self.home().name.to_string()
+        let name = &self.home().name;
+        match self.shared.all().len() {
+            ..=1 => name.to_string(),
+            several => format!("{name} and {} more", several - 1),
+        }
     }
 
     fn durability(&self) -> Durability {
@@ -250,9 +258,7 @@ impl Store for PostgresStore {
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
-        Box::pin(async move {
-            self.shared.claim(request).await
-        })
+        Box::pin(async move { self.shared.claim(request).await })
     }
 
     fn is_renewed(&self, worker: &WorkerId, run: &RunId) -> bool {
@@ -316,10 +322,13 @@ impl Store for PostgresStore {
         replaces: Option<Reservation>,
     ) -> BoxFuture<'_, Result<Reservation, StoreError>> {
         Box::pin(async move {
-            let reserved = at!(self.shared, &wanted.business_key, |db| db.reserve(&wanted, replaces.as_ref()))?;
+            let reserved =
+                at!(self.shared, &wanted.business_key, |db| db.reserve(&wanted, replaces.as_ref()))?;
             reserved.ok_or_else(|| StoreError::Unavailable {
                 store: self.describe(),
-                reason: "the key is in another database of the store: open it with PostgresStore::connect_all".into(),
+                reason:
+                    "the key is in another database of the store: open it with PostgresStore::connect_all"
+                        .into(),
             })
         })
     }
@@ -390,7 +399,9 @@ impl Store for PostgresStore {
         progress: Payload,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let (run, command) = (run.clone(), command.clone());
-        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.save_progress(&run, epoch, &command, &progress)) })
+        Box::pin(async move {
+            at!(self.shared, run.as_str(), |db| db.save_progress(&run, epoch, &command, &progress))
+        })
     }
 
     fn progress(
@@ -404,7 +415,9 @@ impl Store for PostgresStore {
 
     fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         let (run, hash) = (run.clone(), hash.to_owned());
-        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.put_blob(run.as_str(), &hash, &bytes)).map(drop) })
+        Box::pin(async move {
+            at!(self.shared, run.as_str(), |db| db.put_blob(run.as_str(), &hash, &bytes)).map(drop)
+        })
     }
 
     fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
@@ -418,7 +431,9 @@ impl Store for PostgresStore {
         epoch: Epoch,
         values: Vec<LargeValue>,
     ) -> BoxFuture<'_, Result<(), AppendError>> {
-        Box::pin(async move { at!(self.shared, effect.run.as_str(), |db| db.put_effect(&effect, epoch, &values)) })
+        Box::pin(
+            async move { at!(self.shared, effect.run.as_str(), |db| db.put_effect(&effect, epoch, &values)) },
+        )
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {

@@ -25,8 +25,20 @@ use crate::row::get;
 
 /// The tables whose rows belong to a bucket. Every one of them begins with `shard`, or has an index that does.
 const PARTS: [&str; 14] = [
-    "journal", "runs", "ledger", "due", "inbox", "waits", "effects", "blobs", "snapshots", "progress", "labels",
-    "lost", "notices", "reservations",
+    "journal",
+    "runs",
+    "ledger",
+    "due",
+    "inbox",
+    "waits",
+    "effects",
+    "blobs",
+    "snapshots",
+    "progress",
+    "labels",
+    "lost",
+    "notices",
+    "reservations",
 ];
 
 /// How long a lock is waited for at first: writers wait behind it. Longer than a second makes the server end a vacuum
@@ -43,15 +55,19 @@ const BEGIN: &str = "INSERT INTO placement AS p (shard, database, version, targe
     ON CONFLICT (shard) DO UPDATE SET target = excluded.target, touched_at = clock_timestamp()
     WHERE p.target IS NULL AND p.database <> excluded.target";
 
-const CURRENT: &str = "SELECT shard, database, target, version FROM placement WHERE shard = $1::int2 AND target IS NOT NULL";
+const CURRENT: &str =
+    "SELECT shard, database, target, version FROM placement WHERE shard = $1::int2 AND target IS NOT NULL";
 
-const TOUCH: &str = "UPDATE placement SET touched_at = clock_timestamp() WHERE shard = $1::int2 AND version = $2::int8";
+const TOUCH: &str =
+    "UPDATE placement SET touched_at = clock_timestamp() WHERE shard = $1::int2 AND version = $2::int8";
 
-const LEAVE: &str = "INSERT INTO buckets AS b (shard, version, away, elsewhere) VALUES ($1::int2, $2::int8, true, $3::text)
+const LEAVE: &str =
+    "INSERT INTO buckets AS b (shard, version, away, elsewhere) VALUES ($1::int2, $2::int8, true, $3::text)
     ON CONFLICT (shard) DO UPDATE SET version = excluded.version, away = true, elsewhere = excluded.elsewhere
     WHERE b.version < excluded.version";
 
-const ARRIVE: &str = "INSERT INTO buckets AS b (shard, version, away, elsewhere) VALUES ($1::int2, $2::int8, false, NULL)
+const ARRIVE: &str =
+    "INSERT INTO buckets AS b (shard, version, away, elsewhere) VALUES ($1::int2, $2::int8, false, NULL)
     ON CONFLICT (shard) DO UPDATE SET version = excluded.version, away = false, elsewhere = NULL
     WHERE b.version < excluded.version";
 
@@ -85,7 +101,12 @@ impl Move {
     /// Reads shard, source, target, and the number of the move before.
     pub(crate) fn read(row: &Row) -> Result<Self, OpError> {
         let before: i64 = get(row, 3)?;
-        Ok(Self { shard: get(row, 0)?, from: get(row, 1)?, to: get(row, 2)?, version: before.saturating_add(1) })
+        Ok(Self {
+            shard: get(row, 0)?,
+            from: get(row, 1)?,
+            to: get(row, 2)?,
+            version: before.saturating_add(1),
+        })
     }
 }
 
@@ -132,7 +153,9 @@ async fn pack(source: &Database, target: &Database, one: &Move) -> Result<(), St
     loop {
         let wait = waits.next().copied().unwrap_or(1500);
         let reason = match absent(source, target, one).await? {
-            Some(worker) => format!("worker `{worker}` holds runs of it and does not renew its leases in the new database"),
+            Some(worker) => format!(
+                "worker `{worker}` holds runs of it and does not renew its leases in the new database"
+            ),
             None => {
                 let packed = ask!(source, Again::Harmless, |conn| match try_pack(conn, one, wait).await {
                     // Another transaction is in the way: the writers that wait behind this one go first.

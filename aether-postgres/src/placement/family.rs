@@ -14,10 +14,15 @@ use crate::placement::shared::Shared;
 use crate::row::{self, get};
 use crate::shard::shard;
 
-const END: &str = "SELECT epoch, final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
+const END: &str =
+    "SELECT epoch, final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
 
 /// Creates a run in whichever database has its bucket.
-pub(crate) async fn create(shared: &Shared, new: NewRun, ledger: Vec<LedgerEntry>) -> Result<Created, StoreError> {
+pub(crate) async fn create(
+    shared: &Shared,
+    new: NewRun,
+    ledger: Vec<LedgerEntry>,
+) -> Result<Created, StoreError> {
     let (Some(parent), Some(epoch)) = (new.parent.clone(), new.parent_epoch) else {
         return placed(shared, new, ledger).await;
     };

@@ -16,7 +16,8 @@ use crate::row::get;
 /// Name of a database and of the first one of its store.
 const IDENTITY: &str = "SELECT name, home FROM identity WHERE one = 1";
 
-const JOIN: &str = "INSERT INTO identity(one, name, home) VALUES (1, $1::text, $2::text) ON CONFLICT DO NOTHING";
+const JOIN: &str =
+    "INSERT INTO identity(one, name, home) VALUES (1, $1::text, $2::text) ON CONFLICT DO NOTHING";
 
 /// A further database has no bucket before one is moved there.
 const EMPTY: &str = "INSERT INTO buckets(shard, version, away)
@@ -29,7 +30,10 @@ pub(crate) async fn several(databases: Vec<(String, Arc<Database>)>) -> Result<A
     };
     for (at, (name, database)) in databases.iter().enumerate() {
         if name.is_empty() || databases.iter().take(at).any(|(other, _)| other == name) {
-            return Err(refused(&database.name, format!("the name `{name}` is empty, or is that of another database")));
+            return Err(refused(
+                &database.name,
+                format!("the name `{name}` is empty, or is that of another database"),
+            ));
         }
         join(database, name, &home).await?;
     }
@@ -47,14 +51,17 @@ pub(crate) async fn alone(database: &Database) -> Result<(), StoreError> {
     let is_first = found.as_ref().is_some_and(|(name, home)| name == home);
     let moved = "SELECT 1 FROM placement WHERE version > 0 OR target IS NOT NULL LIMIT 1";
     if found.is_none()
-        || (is_first && ask!(database, Again::Harmless, |conn| Ok(conn.query_opt(moved, &[]).await?.is_none()))?)
+        || (is_first
+            && ask!(database, Again::Harmless, |conn| Ok(conn.query_opt(moved, &[]).await?.is_none()))?)
     {
         return Ok(());
     }
     let name = found.map(|(name, _)| name).unwrap_or_default();
     Err(refused(
         &database.name,
-        format!("it is the database `{name}` of a store of several: open them with PostgresStore::connect_all"),
+        format!(
+            "it is the database `{name}` of a store of several: open them with PostgresStore::connect_all"
+        ),
     ))
 }
 

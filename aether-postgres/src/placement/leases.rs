@@ -148,14 +148,17 @@ impl Shared {
                         is_short = true;
                         claimed.extend(leases.into_iter().map(|lease| (i64::MAX, lease)));
                     }
-                    Ok(leases) => claimed.extend(times.into_iter().chain(std::iter::repeat(i64::MAX)).zip(leases)),
+                    Ok(leases) => {
+                        claimed.extend(times.into_iter().chain(std::iter::repeat(i64::MAX)).zip(leases))
+                    }
                     Err(error) => failures.push(error),
                 }
             }
             claimed.sort_by_key(|(due, _)| *due);
         }
         let mut leases: Vec<Lease> = claimed.into_iter().map(|(_, lease)| lease).collect();
-        let is_special = is_short || !request.adopt.is_empty() || request.only.is_some() || !request.silent.is_empty();
+        let is_special =
+            is_short || !request.adopt.is_empty() || request.only.is_some() || !request.silent.is_empty();
         for (_, database) in asked.into_iter().filter(|_| is_special) {
             let limit = request.limit.saturating_sub(leases.len());
             if limit == 0 && request.adopt.is_empty() {
@@ -247,7 +250,8 @@ macro_rules! reached {
         for (_, $database) in $shared.reachable() {
             let answer = match several {
                 true => {
-                    $crate::placement::leases::in_time($database, $crate::placement::shared::REACH, $ask).await
+                    $crate::placement::leases::in_time($database, $crate::placement::shared::REACH, $ask)
+                        .await
                 }
                 false => $ask.await,
             };

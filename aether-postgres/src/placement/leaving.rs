@@ -24,7 +24,8 @@ const COMING: Duration = Duration::from_millis(20);
 
 /// What the database knows of buckets, whether it knows of them at all, and whether it has a run of each. One snapshot: a
 /// run that is not in it while its bucket is here is in no database.
-const STRAYS: &str = "SELECT q.shard, coalesce(b.version, 0), coalesce(b.away, false), b.elsewhere, b.shard IS NOT NULL,
+const STRAYS: &str =
+    "SELECT q.shard, coalesce(b.version, 0), coalesce(b.away, false), b.elsewhere, b.shard IS NOT NULL,
         EXISTS (SELECT 1 FROM runs r WHERE r.shard = q.shard AND r.id = q.run)
     FROM unnest($1::int2[], $2::text[]) AS q(shard, run) LEFT JOIN buckets b ON b.shard = q.shard";
 
@@ -63,7 +64,11 @@ impl Leaving {
 impl Writer {
     /// Of groups that were refused because there is no such run: those whose bucket is not here are kept to be sent on, or
     /// wait until it has come. The others stay in the batch.
-    pub(crate) async fn set_strays_aside(&mut self, batch: &mut Batch, strays: &[RunId]) -> Result<(), OpError> {
+    pub(crate) async fn set_strays_aside(
+        &mut self,
+        batch: &mut Batch,
+        strays: &[RunId],
+    ) -> Result<(), OpError> {
         let Some(peers) = self.database.peers.get() else { return Ok(()) };
         let (number, Some(shared)) = (peers.number, peers.shared.upgrade()) else { return Ok(()) };
         if strays.is_empty() {
@@ -116,7 +121,8 @@ impl Writer {
         if self.leaving.is_empty() {
             return;
         }
-        let shared = self.database.peers.get().and_then(|peers| Some((peers.number, peers.shared.upgrade()?)));
+        let shared =
+            self.database.peers.get().and_then(|peers| Some((peers.number, peers.shared.upgrade()?)));
         let leaving = std::mem::take(&mut self.leaving);
         let Some((number, shared)) = shared else {
             let error: AppendError = gone(&self.database.name).into();

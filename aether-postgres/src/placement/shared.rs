@@ -161,7 +161,9 @@ impl Shared {
     pub(crate) async fn follow(&self, shard: i16, spot: Spot) -> Result<(), StoreError> {
         loop {
             let known = self.map.spot(shard);
-            if known.version >= spot.version && (known.settled || !spot.settled || known.version > spot.version) {
+            if known.version >= spot.version
+                && (known.settled || !spot.settled || known.version > spot.version)
+            {
                 return Ok(());
             }
             if known.database == spot.database {
@@ -170,7 +172,10 @@ impl Shared {
             }
             let (reply, done) = oneshot::channel();
             let former = self.database(known.database);
-            let queued = former.writers.get().is_some_and(|writers| writers.send_of(shard, Op::Moved(shard, spot, reply)).is_ok());
+            let queued = former
+                .writers
+                .get()
+                .is_some_and(|writers| writers.send_of(shard, Op::Moved(shard, spot, reply)).is_ok());
             if !queued || done.await.is_err() {
                 return Err(crate::error::gone(&former.name));
             }

@@ -48,13 +48,14 @@ pub(crate) async fn judge(store: &PostgresStore, clients: &[Client; 2], logs: &[
     }
     let there = messages(clients).await;
     for message @ (run, id) in &sent {
-        let is_consumed = there.get(&(run.to_string(), id.to_string())).unwrap_or_else(|| panic!("{id} is lost"));
+        let is_consumed =
+            there.get(&(run.to_string(), id.to_string())).unwrap_or_else(|| panic!("{id} is lost"));
         // Consumed by an append whose answer the writer has had, or about to be claimed.
         assert_eq!(*is_consumed, consumed.contains(message), "{id} to {run}");
     }
     assert!(appends > 1000 && consumed.len() > 50, "{appends} appends, {} messages", consumed.len());
     let moves = moves(&clients[0]).await;
-    assert!(moves >= 2 * i64::from(crate::BUCKETS), "only {moves} moves");
+    assert!(moves > i64::from(crate::BUCKETS), "only {moves} moves: none came back");
     format!("{moves} moves, {} runs, {appends} appends, {} messages", journals.len(), sent.len())
 }
 

@@ -175,13 +175,8 @@ impl Writer {
     }
 
     async fn send(&self, name: &str, id: &str) {
-        let message = Message {
-            seq: 0,
-            id: id.into(),
-            topic: "signal:x".into(),
-            payload: Payload::null(),
-            at: at(7),
-        };
+        let message =
+            Message { seq: 0, id: id.into(), topic: "signal:x".into(), payload: Payload::null(), at: at(7) };
         match self.store.send(&RunId::new(name).unwrap(), message).await {
             Ok(Sent::Delivered) => self.log(&format!("sent {name} {id}")),
             Err(StoreError::UnknownRun { .. }) if !name.starts_with(&format!("w{}-", self.number)) => {}
