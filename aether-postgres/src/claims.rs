@@ -14,7 +14,7 @@ use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::store::{ClaimRequest, Lease, StoreError};
 
 use crate::connection::{Connection, Param};
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::runs::{COLUMNS, OWN, record, silent};
@@ -132,7 +132,7 @@ impl Database {
     pub(crate) async fn first_due(&self, request: &ClaimRequest) -> Result<Vec<i64>, StoreError> {
         let (codes, now) = (distinct(&request.codes), row::micros(request.now));
         let limit = number(request.limit.min(MOST));
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(FIRST_DUE, &[&codes, &now, &limit]).await?;
             rows.iter().map(|row| get(row, 0)).collect()
         })
@@ -203,7 +203,7 @@ impl Database {
             if got.len() >= limit {
                 break;
             }
-            let more = ask!(self, Again::Harmless, |conn| Ok(conn.query_opt(ANY_DUE, &[&codes, &now]).await?.is_some()))?;
+            let more = ask!(self, |conn| Ok(conn.query_opt(ANY_DUE, &[&codes, &now]).await?.is_some()))?;
             if !more {
                 break;
             }
@@ -243,7 +243,7 @@ impl Database {
         // Kept as lost until the answer is here: the caller may stop waiting for it at any moment.
         let claim = self.claims.begin(worker);
         let token = claim.token();
-        let answer = ask!(self, Again::Harmless, |conn| {
+        let answer = ask!(self, |conn| {
                 if claim.was_tried() {
                     let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
                     if !found.is_empty() {
@@ -267,11 +267,11 @@ impl Database {
             return Ok(Vec::new());
         }
         let (mut leases, mut found) =
-            ask!(self, Again::Harmless, |conn| self.of_tokens(conn, worker, &tokens).await)?;
+            ask!(self, |conn| self.of_tokens(conn, worker, &tokens).await)?;
         // Their buckets may have moved meanwhile.
         let shared = self.peers.get().and_then(|peers| peers.shared.upgrade());
         for other in shared.iter().flat_map(|shared| shared.all()).filter(|other| !std::ptr::eq(other.as_ref(), self)) {
-            let there = ask!(other, Again::Harmless, |conn| other.of_tokens(conn, worker, &tokens).await)?;
+            let there = ask!(other, |conn| other.of_tokens(conn, worker, &tokens).await)?;
             leases.extend(there.0);
             found.extend(there.1);
         }

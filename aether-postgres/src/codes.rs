@@ -8,7 +8,7 @@ use aether_core::store::{DefinitionRecord, StoreError};
 use tokio_postgres::Row;
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::workers::GONE;
@@ -37,7 +37,7 @@ impl Database {
             "SELECT DISTINCT c.code FROM worker_codes c JOIN workers w ON w.id = c.worker
              WHERE c.worker <> $1::text AND w.seen_at > clock_timestamp() - {GONE}"
         );
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(&sql, &[&me.as_str()]).await?;
             rows.iter().map(|row| Ok(CodeId::from(get::<String>(row, 0)?))).collect()
         })
@@ -49,11 +49,11 @@ impl Database {
         let (version, seen) = (i64::from(*version), row::micros(*first_seen));
         let (code, text) = (code.as_str(), definition.as_str());
         let params: [Param<'_>; 5] = [&code, workflow, &version, &text, &seen];
-        ask!(self, Again::Harmless, |conn| conn.execute(PUT, &params).await.map(drop))
+        ask!(self, |conn| conn.execute(PUT, &params).await.map(drop))
     }
 
     /// See [`Store::definitions`](aether_core::store::Store::definitions).
     pub(crate) async fn definitions(&self) -> Result<Vec<DefinitionRecord>, StoreError> {
-        ask!(self, Again::Harmless, |conn| conn.query(ALL, &[]).await?.iter().map(definition).collect())
+        ask!(self, |conn| conn.query(ALL, &[]).await?.iter().map(definition).collect())
     }
 }

@@ -11,7 +11,7 @@ use aether_core::store::ledger::{LedgerEntry, STORE_WIDE};
 use aether_core::store::{Created, NewRun, StoreError};
 use tokio::sync::oneshot;
 
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::gone;
 use crate::row::{self, get};
 use crate::shard::shard;
@@ -73,7 +73,7 @@ impl Database {
     }
 
     async fn has_ended(&self, run: &RunId) -> Result<bool, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(ENDED, &[&shard(run.as_str()), &run.as_str()]).await?;
             found.map_or(Ok(true), |row| get(&row, 0))
         })
@@ -82,7 +82,7 @@ impl Database {
     /// Removes a run that was just created; `false` where something was appended to it.
     pub(crate) async fn remove(&self, run: &RunId) -> Result<bool, StoreError> {
         let (shard, run) = (shard(run.as_str()), run.as_str());
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let transaction = conn.begin().await?;
             let untouched = transaction.query(UNTOUCHED, &[&shard, &run]).await?;
             if untouched.is_empty() {

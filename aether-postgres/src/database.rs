@@ -135,9 +135,9 @@ impl Database {
     }
 
     async fn prepare(self: &Arc<Self>) -> Result<(), StoreError> {
-        ask!(self, Again::Harmless, |conn| self.look_at_server(conn).await)?;
-        ask!(self, Again::Harmless, |conn| schema::migrate(conn, &self.name, &self.options).await)?;
-        ask!(self, Again::Harmless, |conn| self.set_clock(conn).await)?;
+        ask!(self, |conn| self.look_at_server(conn).await)?;
+        ask!(self, |conn| schema::migrate(conn, &self.name, &self.options).await)?;
+        ask!(self, |conn| self.set_clock(conn).await)?;
         Writers::start(self).await
     }
 
@@ -272,7 +272,7 @@ impl<'d> Asking<'d> {
         let failure = failure(&error);
         let again = match failure {
             Failure::Conflict | Failure::Slow | Failure::Moment => true,
-            Failure::Lost => !self.sent || self.again == Again::Harmless,
+            Failure::Lost => !self.sent || self.again == 
             Failure::Pooler => {
                 self.database.expect_pooler(&error);
                 true
@@ -284,7 +284,7 @@ impl<'d> Asking<'d> {
 }
 
 /// Makes a request on a connection of a database's pool, again and again while the error passes, for as long as the options
-/// say: `ask!(database, Again::Harmless, |conn| { .. Ok(answer) })`. The block may use `?` on an [`OpError`]; it gives
+/// say: `ask!(database, |conn| { .. Ok(answer) })`. The block may use `?` on an [`OpError`]; it gives
 /// `Result<T, StoreError>`.
 macro_rules! ask {
     ($database:expr, $again:expr, |$conn:ident| $body:expr) => {{

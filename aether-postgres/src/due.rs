@@ -9,7 +9,7 @@ use aether_core::store::StoreError;
 use jiff::Timestamp;
 use std::sync::LazyLock;
 
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::row::{self, get};
 use crate::runs::codes_in;
 use crate::shard::shard;
@@ -51,7 +51,7 @@ WHERE d.shard = s.shard AND d.run = s.run";
 impl Database {
     /// See [`Store::next_wake`](aether_core::store::Store::next_wake).
     pub(crate) async fn next_wake(&self) -> Result<Option<Timestamp>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(NEXT_WAKE.as_str(), &[]).await?;
             let at: Option<i64> = found.map_or(Ok(None), |row| get(&row, 0))?;
             at.map(row::time).transpose()
@@ -66,7 +66,7 @@ impl Database {
         wake_at: Timestamp,
     ) -> Result<(), StoreError> {
         let (of, wake_at) = (shard(run.as_str()), row::micros(wake_at));
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let known = conn.query_opt(RELEASE, &[&of, &run.as_str(), &row::int(epoch), &wake_at]).await?;
             known.map(drop).ok_or_else(|| StoreError::UnknownRun { run: run.clone() }.into())
         })
@@ -74,6 +74,6 @@ impl Database {
 
     /// Deletes rows that nothing needs, some at a time.
     pub(crate) async fn tidy(&self, codes: &[&str], now: i64) -> Result<(), StoreError> {
-        ask!(self, Again::Harmless, |conn| conn.execute(TIDY, &[&codes, &now]).await.map(drop))
+        ask!(self, |conn| conn.execute(TIDY, &[&codes, &now]).await.map(drop))
     }
 }

@@ -10,7 +10,7 @@ use aether_core::journal::{Frame, LargeValue};
 use aether_core::store::{AppendError, StoreError, StoredEffect};
 
 use crate::connection::Connection;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
@@ -39,14 +39,14 @@ impl Database {
     /// See [`Store::put_blob`](aether_core::store::Store::put_blob). Gives whether it was written: it was not where it is
     /// there already, or the run in another database.
     pub(crate) async fn put_blob(&self, run: &str, hash: &str, bytes: &[u8]) -> Result<bool, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             conn.execute(PUT_BLOB, &[&shard(run), &run, &hash, &bytes]).await.map(|rows| rows > 0)
         })
     }
 
     /// See [`Store::blob`](aether_core::store::Store::blob).
     pub(crate) async fn blob(&self, run: &str, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(BLOB, &[&shard(run), &run, &hash]).await?;
             found.map(|row| get(&row, 0)).transpose()
         })
@@ -62,7 +62,7 @@ impl Database {
         loop {
             // Drawn anew for each try: outcomes are listed in the order in which they were stored.
             let n = self.clock.next(shard(effect.run.as_str()));
-            let put = ask!(self, Again::Harmless, |conn| put_effect(conn, effect, epoch, values, n).await);
+            let put = ask!(self, |conn| put_effect(conn, effect, epoch, values, n).await);
             return match put {
                 Ok(Some(found)) if found == epoch => Ok(()),
                 Ok(Some(found)) => {
@@ -82,7 +82,7 @@ impl Database {
 
     /// See [`Store::effects`](aether_core::store::Store::effects).
     pub(crate) async fn effects(&self, run: &RunId) -> Result<Vec<StoredEffect>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(EFFECTS, &[&shard(run.as_str()), &run.as_str()]).await?;
             rows.iter().map(|row| read(row, run)).collect()
         })

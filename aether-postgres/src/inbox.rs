@@ -17,7 +17,7 @@ use aether_core::id::{RunId, WorkerId};
 use aether_core::store::{Cursor, END_REQUESTS, Message, RunRecord, Sent, StoreError, Unread};
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::{LostAnswer, OpError};
 use crate::row::{self, get};
 use crate::runs::{COLUMNS, limit, record, select};
@@ -105,7 +105,7 @@ impl Database {
         let sql = if is_request { &SEND_END_REQUEST } else { &SEND };
         let lost = LostAnswer::default();
         let _alone = self.doors.enter(of).await;
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let params: [Param<'_>; 6] = [
                 &of,
                 &run.as_str(),
@@ -126,7 +126,7 @@ impl Database {
     /// See [`Store::inbox`](aether_core::store::Store::inbox).
     pub(crate) async fn inbox(&self, run: &RunId, after: u64) -> Result<Vec<Message>, StoreError> {
         let of = shard(run.as_str());
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(INBOX, &[&of, &run.as_str(), &row::int(after)]).await?;
             rows.iter().map(message).collect()
         })
@@ -136,7 +136,7 @@ impl Database {
     pub(crate) async fn unread(&self, run: &RunId) -> Result<Unread, StoreError> {
         let of = shard(run.as_str());
         let size = |size: i64| usize::try_from(size).unwrap_or(0);
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let Some(found) = conn.query_opt(UNREAD, &[&of, &run.as_str()]).await? else {
                 return Ok(Unread::default());
             };
@@ -151,7 +151,7 @@ impl Database {
         runs: usize,
     ) -> Result<Vec<(RunRecord, u64)>, StoreError> {
         let after = after.map_or(i64::MAX, |place| row::int(place.number()));
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(UNREAD_WAITING.as_str(), &[&after, &limit(runs)]).await?;
             let newest = |row: &Row| Ok((record(row)?, row::nat(get(row, COLUMNS)?, "message number")?));
             rows.iter().map(newest).collect()
@@ -161,7 +161,7 @@ impl Database {
     /// See [`Store::unread_held`](aether_core::store::Store::unread_held).
     pub(crate) async fn unread_held(&self, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, StoreError> {
         self.say_present(worker).await;
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(UNREAD_HELD, &[&worker.as_str()]).await?;
             let newest =
                 |row: &Row| Ok((row::run_id(get(row, 0)?)?, row::nat(get(row, 1)?, "message number")?));

@@ -7,7 +7,7 @@ use aether_core::journal::StoredFrame;
 use aether_core::store::StoreError;
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row;
 use crate::shard::shard;
@@ -52,7 +52,7 @@ impl Database {
     }
 
     async fn frames(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<StoredFrame>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(sql, params).await?;
             rows.iter().map(row::frame).collect::<Result<Vec<_>, OpError>>()
         })

@@ -7,7 +7,7 @@ use aether_core::store::StoreError;
 use aether_core::store::ledger::LedgerEntry;
 use tokio_postgres::Row;
 
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
@@ -46,7 +46,7 @@ impl Database {
         let sql = format!(
             "SELECT {ENTRY} FROM ledger WHERE shard = $1::int2 AND run = $2::text AND key = $3::text"
         );
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(&sql, &[&shard(run.as_str()), &run.as_str(), &key.as_str()]).await?;
             found.map(|row| entry(&row, run)).transpose()
         })
@@ -56,7 +56,7 @@ impl Database {
     pub(crate) async fn entries(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError> {
         let sql =
             format!("SELECT {ENTRY} FROM ledger WHERE shard = $1::int2 AND run = $2::text ORDER BY seq, key");
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(&sql, &[&shard(run.as_str()), &run.as_str()]).await?;
             rows.iter().map(|row| entry(row, run)).collect()
         })

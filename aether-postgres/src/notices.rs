@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aether_core::store::StoreError;
 
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::placement::map::Spot;
 use crate::placement::shared::{Shared, Standing};
 use crate::row::get;
@@ -98,7 +98,7 @@ async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> 
         }
         if !runs.is_empty() {
             let woken =
-                ask!(other, Again::Harmless, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await);
+                ask!(other, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await);
             match woken {
                 Ok(_) => missed.extend(missing(shared, asked).await?),
                 // The parents in other databases do not wait for it.
@@ -115,7 +115,7 @@ async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> 
     if told().next().is_some() {
         let shards: Vec<i16> = told().map(|notice| notice.shard).collect();
         let children: Vec<&str> = told().map(|notice| notice.child.as_str()).collect();
-        ask!(database, Again::Harmless, |conn| conn.execute(DELIVERED, &[&shards, &children]).await)?;
+        ask!(database, |conn| conn.execute(DELIVERED, &[&shards, &children]).await)?;
     }
     Ok(notices.len() == PAGE && missed.is_empty())
 }
@@ -137,7 +137,7 @@ async fn missing(shared: &Shared, spots: HashMap<i16, Spot>) -> Result<Vec<i16>,
 
 async fn oldest(database: &Database) -> Result<Vec<Notice>, StoreError> {
     let page = i64::try_from(PAGE).unwrap_or(i64::MAX);
-    ask!(database, Again::Harmless, |conn| {
+    ask!(database, |conn| {
         let rows = conn.query(OLDEST, &[&page]).await?;
         rows.iter()
             .map(|row| {

@@ -9,7 +9,7 @@ use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{EndedRuns, Purged, RunRecord, StoreError};
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::LostAnswer;
 use crate::ledger::{ENTRY, entry};
 use crate::placement::search::at;
@@ -90,7 +90,7 @@ impl Database {
         let (after, rows) = (row::int(query.after), row::int(query.limit as u64));
         let sql = select("", ENDED) + " ORDER BY r.place";
         let params: [Param<'_>; 4] = [&statuses, &times, &after, &rows];
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query(&sql, &params).await?;
             found.iter().map(|row| record(row).map(|run| (run.place.number(), run))).collect()
         })
@@ -98,7 +98,7 @@ impl Database {
 
     async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
         let sql = "SELECT status, place, parent FROM runs WHERE shard = $1::int2 AND id = $2::text";
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(sql, &[&shard(run.as_str()), &run.as_str()]).await?;
             let Some(row) = found else { return Ok(None) };
             let parent = get::<Option<String>>(&row, 2)?.map(row::run_id).transpose()?;
@@ -108,7 +108,7 @@ impl Database {
 
     async fn store_wide_rows(&self, run: &RunId) -> Result<Vec<LedgerEntry>, StoreError> {
         let sql = format!("SELECT {ENTRY} {HELD}");
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(&sql, &[&shard(run.as_str()), &run.as_str()]).await?;
             rows.iter().map(|row| entry(row, run)).collect()
         })
@@ -117,7 +117,7 @@ impl Database {
     pub(crate) async fn delete(&self, run: &RunId, place: i64) -> Result<Purged, StoreError> {
         let lost = LostAnswer::default();
         let of = shard(run.as_str());
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let deleted = lost.noting(conn.query_opt(DELETE, &[&of, &run.as_str(), &place]).await)?.is_some();
             // Where the answer to the try before was lost, that one may have deleted it.
             Ok(if deleted || lost.happened() { Purged::Deleted } else { Purged::Unknown })

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 
 use crate::connection::{Connection, Param};
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
@@ -48,7 +48,7 @@ impl Database {
         let of = shard(&wanted.business_key);
         let (epoch, at) = (row::int(wanted.epoch), row::micros(wanted.at));
         let (run, key) = (wanted.run.as_str(), wanted.key.as_str());
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let mine: [Param<'_>; 6] = [&of, &wanted.business_key, &run, &key, &epoch, &at];
             loop {
                 let mut written = conn.execute(RESERVE, &mine).await?;
@@ -76,7 +76,7 @@ impl Database {
 
     /// See [`Store::reservation`](aether_core::store::Store::reservation).
     pub(crate) async fn reservation(&self, business_key: &str) -> Result<Option<Reservation>, StoreError> {
-        ask!(self, Again::Harmless, |conn| look(conn, business_key).await)
+        ask!(self, |conn| look(conn, business_key).await)
     }
 
     /// The run of `row` is about to be deleted: the key that the row holds stays taken.
@@ -89,7 +89,7 @@ impl Database {
         let (epoch, at) = (row::int(wanted.epoch), row::micros(wanted.at));
         let (of, run, key) = (shard(&wanted.business_key), wanted.run.as_str(), wanted.key.as_str());
         let params: [Param<'_>; 7] = [&of, &wanted.business_key, &run, &key, &epoch, &at, &sealed];
-        ask!(self, Again::Harmless, |conn| conn.execute(SEAL, &params).await.map(|rows| rows > 0))
+        ask!(self, |conn| conn.execute(SEAL, &params).await.map(|rows| rows > 0))
     }
 }
 

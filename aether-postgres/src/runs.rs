@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use aether_core::id::{CodeId, RunId};
 use aether_core::store::{Cursor, ForeignRuns, RunFilter, RunRecord, SilentWorker, StoreError};
 
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::list::Query;
 use crate::row::{self, get};
@@ -88,7 +88,7 @@ impl Database {
     /// One run.
     pub(crate) async fn run_record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
         let sql = select("", "runs r") + " WHERE r.shard = $1::int2 AND r.id = $2::text";
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(&sql, &[&shard(run.as_str()), &run.as_str()]).await?;
             found.as_ref().map(record).transpose()
         })
@@ -99,7 +99,7 @@ impl Database {
         let query = Query::list(filter);
         let from = format!("({}) c JOIN runs r ON r.shard = c.shard AND r.id = c.id", query.sql);
         let sql = format!("{} ORDER BY r.place DESC", select("", &from));
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             conn.query(&sql, &query.values.params()).await?.iter().map(record).collect()
         })
     }
@@ -107,7 +107,7 @@ impl Database {
     /// How many runs a filter lets through.
     pub(crate) async fn count(&self, filter: &RunFilter) -> Result<u64, StoreError> {
         let query = Query::count(filter);
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(&query.sql, &query.values.params()).await?;
             row::nat(found.map_or(Ok(0), |row| get(&row, 0))?, "number of runs")
         })
@@ -124,7 +124,7 @@ impl Database {
     async fn foreign_open(&self, query: &ForeignRuns) -> Result<Vec<RunRecord>, StoreError> {
         let codes: Vec<_> = query.codes.iter().map(CodeId::as_str).collect();
         let after = query.after.map_or(-1, |place| row::int(place.number()));
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let rows = conn.query(FOREIGN_OPEN.as_str(), &[&codes, &after, &limit(query.limit)]).await?;
             Ok(readable(&rows))
         })
@@ -140,7 +140,7 @@ impl Database {
         let after = query.after.map_or(-1, |place| row::int(place.number()));
         let (silent, renewals) = silent(watched);
         let now = row::micros(now);
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             // A message that was sent while its run got other code may have left its row under the former one.
             conn.execute(REPAIR, &[&codes]).await?;
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =

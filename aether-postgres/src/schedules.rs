@@ -7,7 +7,7 @@ use aether_core::store::{DueSchedules, ScheduleRecord, StoreError};
 use tokio_postgres::Row;
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::{LostAnswer, OpError};
 use crate::row::{self, get};
 use crate::runs::limit;
@@ -45,7 +45,7 @@ impl Database {
         let params: [Param<'_>; 6] = [&schedule.name, workflow, &revision, &due, &record, &former];
         let (sql, params) = if replaces == 0 { (NEW, &params[..5]) } else { (REPLACE, &params[..]) };
         let lost = LostAnswer::default();
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             if lost.noting(conn.execute(sql, params).await)? > 0 {
                 return Ok(true);
             }
@@ -65,14 +65,14 @@ impl Database {
     ) -> Result<Vec<ScheduleRecord>, StoreError> {
         let sql =
             "SELECT record FROM schedules WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2::int8";
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             conn.query(sql, &[&after, &limit(schedules)]).await?.iter().map(schedule).collect()
         })
     }
 
     /// See [`Store::schedule`](aether_core::store::Store::schedule).
     pub(crate) async fn schedule(&self, name: &str) -> Result<Option<ScheduleRecord>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found =
                 conn.query_opt("SELECT record FROM schedules WHERE name = $1::text", &[&name]).await?;
             found.as_ref().map(schedule).transpose()
@@ -90,13 +90,13 @@ impl Database {
         };
         let (now, rows) = (row::micros(query.now), limit(query.limit));
         let params: [Param<'_>; 5] = [&now, &query.workflows, &at, &name, &rows];
-        ask!(self, Again::Harmless, |conn| conn.query(DUE, &params).await?.iter().map(schedule).collect())
+        ask!(self, |conn| conn.query(DUE, &params).await?.iter().map(schedule).collect())
     }
 
     /// See [`Store::remove_schedule`](aether_core::store::Store::remove_schedule).
     pub(crate) async fn remove_schedule(&self, name: &str) -> Result<bool, StoreError> {
         let lost = LostAnswer::default();
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let removed = conn.execute("DELETE FROM schedules WHERE name = $1::text", &[&name]).await;
             // The try before may have removed it.
             Ok(lost.noting(removed)? > 0 || lost.happened())

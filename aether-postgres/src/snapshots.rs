@@ -8,7 +8,7 @@ use aether_core::payload::Payload;
 use aether_core::store::{Snapshot, StoreError};
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::row::{self, get};
 use crate::shard::shard;
 
@@ -47,7 +47,7 @@ impl Database {
 
     /// See [`Store::snapshot`](aether_core::store::Store::snapshot).
     pub(crate) async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(SNAPSHOT, &[&shard(run.as_str()), &run.as_str()]).await?;
             let Some(row) = found else { return Ok(None) };
             let (position, state) = (row::nat(get(&row, 0)?, "position")?, row::payload(get(&row, 1)?)?);
@@ -57,7 +57,7 @@ impl Database {
 
     /// See [`Store::delete_snapshots`](aether_core::store::Store::delete_snapshots).
     pub(crate) async fn delete_snapshots(&self) -> Result<(), StoreError> {
-        while ask!(self, Again::Harmless, |conn| conn.execute(DELETE, &[]).await)? > 0 {}
+        while ask!(self, |conn| conn.execute(DELETE, &[]).await)? > 0 {}
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl Database {
         command: &CommandId,
     ) -> Result<Option<Payload>, StoreError> {
         let of = shard(run.as_str());
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let found = conn.query_opt(PROGRESS, &[&of, &run.as_str(), &command.as_str()]).await?;
             found.map(|row| row::payload(get(&row, 0)?)).transpose()
         })
@@ -89,7 +89,7 @@ impl Database {
 
     /// A write about a run; a row says that there is such a run.
     async fn of_known(&self, run: &RunId, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let known = conn.query_opt(sql, params).await?;
             known.map(drop).ok_or_else(|| StoreError::UnknownRun { run: run.clone() }.into())
         })

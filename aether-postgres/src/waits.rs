@@ -8,7 +8,7 @@ use aether_core::waiting::Waiting;
 use tokio_postgres::Row;
 
 use crate::connection::Param;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::runs::limit;
@@ -76,7 +76,7 @@ impl Database {
         let after = filter.after.map_or(-1, |place| row::int(place.number()));
         let rows = limit(filter.limit);
         let params: [Param<'_>; 5] = [&kinds, &after, &filter.name, &filter.workflow, &rows];
-        ask!(self, Again::Harmless, |conn| conn.query(&sql, &params).await?.iter().map(listed).collect())
+        ask!(self, |conn| conn.query(&sql, &params).await?.iter().map(listed).collect())
     }
 
     /// See [`Store::list_waits`](aether_core::store::Store::list_waits). No engine needs it here: every append lists its waits.
@@ -98,7 +98,7 @@ impl Database {
         let (id, next) = (run.as_str(), row::int(next));
         let params: [Param<'_>; 11] =
             [&of, &id, &next, &commands, &places, &kinds, &names, &since, &until, &sites, &details];
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let fits = conn.query_opt(LIST, &params).await?;
             match fits {
                 Some(row) => get(&row, 0),

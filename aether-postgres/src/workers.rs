@@ -12,7 +12,7 @@ use aether_core::id::{CodeId, WorkerId};
 use aether_core::store::{LostRun, StoreError, WorkerRecord};
 
 use crate::connection::Connection;
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
@@ -109,7 +109,7 @@ impl Database {
         codes: &[CodeId],
     ) -> Result<bool, StoreError> {
         let codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             conn.execute(FORGET, &[]).await?;
             let new = conn.query_opt(REGISTER, &[&worker.as_str(), &lease_micros(lease), &codes]).await?;
             Ok(new.is_some())
@@ -123,7 +123,7 @@ impl Database {
         }
         let sql = "UPDATE workers SET seen_at = clock_timestamp() WHERE id = $1::text";
         let said: Result<u64, StoreError> =
-            ask!(self, Again::Harmless, |conn| conn.execute(sql, &[&worker.as_str()]).await);
+            ask!(self, |conn| conn.execute(sql, &[&worker.as_str()]).await);
         if let Err(error) = said {
             tracing::debug!(%worker, %error, "the database could not be told that a worker is there");
         }
@@ -131,7 +131,7 @@ impl Database {
 
     /// See [`Store::workers`](aether_core::store::Store::workers).
     pub(crate) async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let mut workers = Vec::new();
             for found in conn.query(WORKERS, &[]).await? {
                 let lease: Option<i64> = get(&found, 2)?;
@@ -150,7 +150,7 @@ impl Database {
     /// See [`Store::retire`](aether_core::store::Store::retire).
     pub(crate) async fn retire(&self, worker: &WorkerId) -> Result<(), StoreError> {
         self.present.forget(worker);
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             loop {
                 let freed = conn.query_opt(FREE, &[&worker.as_str()]).await?;
                 if freed.map_or(Ok(0), |row| get::<i64>(&row, 0))? == 0 {
@@ -180,7 +180,7 @@ impl Database {
         noticed: &[LostRun],
         number: i64,
     ) -> Result<(i64, Vec<LostRun>), StoreError> {
-        ask!(self, Again::Harmless, |conn| {
+        ask!(self, |conn| {
             let renewed = conn.query_opt(RENEW, &[&worker.as_str(), &lease_micros(lease), &number]).await?;
             let count = renewed.map_or(Ok(number), |row| get(&row, 0))?;
             if !noticed.is_empty() {

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use aether_core::store::StoreError;
 
-use crate::database::{Again, ask};
+use crate::database::ask;
 use crate::row::get;
 use crate::shard::SHARDS;
 use crate::store::PostgresStore;
@@ -99,7 +99,7 @@ impl PostgresStore {
     /// Of each bucket the number of its database, and whether it is about to be moved.
     async fn buckets(&self) -> Result<Vec<(usize, bool)>, StoreError> {
         let mut buckets = vec![(0, false); SHARDS];
-        let rows: Vec<(i16, String, bool)> = ask!(self.shared.home(), Again::Harmless, |conn| {
+        let rows: Vec<(i16, String, bool)> = ask!(self.shared.home(), |conn| {
             let rows = conn.query(ALL, &[]).await?;
             rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?))).collect::<Result<_, _>>()
         })?;

@@ -17,7 +17,7 @@ use aether_core::store::StoreError;
 use tokio_postgres::Row;
 
 use crate::connection::{Connection, Transaction};
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::placement::map::Spot;
 use crate::placement::shared::Shared;
@@ -115,7 +115,7 @@ pub(crate) async fn move_one(shared: &Shared, shard: i16, to: &str) -> Result<bo
     loop {
         // Nothing is packed for a database that cannot be reached.
         let target = shared.database(shared.number(to)?);
-        ask!(target, Again::Harmless, |conn| conn.query_opt("SELECT 1", &[]).await)?;
+        ask!(target, |conn| conn.query_opt("SELECT 1", &[]).await)?;
         let Some(one) = begin(shared, shard, to).await? else { return Ok(false) };
         complete(shared, &one).await?;
         if one.to == to {
@@ -127,7 +127,7 @@ pub(crate) async fn move_one(shared: &Shared, shard: i16, to: &str) -> Result<bo
 /// Notes a move, unless another one of the bucket has begun: that one is given. `None` where the bucket is there.
 async fn begin(shared: &Shared, shard: i16, to: &str) -> Result<Option<Move>, StoreError> {
     let home = shared.name(0);
-    ask!(shared.home(), Again::Harmless, |conn| {
+    ask!(shared.home(), |conn| {
         conn.execute(BEGIN, &[&shard, &home, &to]).await?;
         conn.query_opt(CURRENT, &[&shard]).await?.as_ref().map(Move::read).transpose()
     })
@@ -137,11 +137,11 @@ async fn begin(shared: &Shared, shard: i16, to: &str) -> Result<Option<Move>, St
 pub(crate) async fn complete(shared: &Shared, one: &Move) -> Result<(), StoreError> {
     let (source, target) = (shared.database(shared.number(&one.from)?), shared.number(&one.to)?);
     let before = one.version.saturating_sub(1);
-    ask!(shared.home(), Again::Harmless, |conn| conn.execute(TOUCH, &[&one.shard, &before]).await)?;
+    ask!(shared.home(), |conn| conn.execute(TOUCH, &[&one.shard, &before]).await)?;
     pack(source, shared.database(target), one).await?;
     unpack(source, shared.database(target), one).await?;
-    ask!(source, Again::Harmless, |conn| conn.execute(CLEAR, &[&one.shard, &one.version]).await)?;
-    ask!(shared.home(), Again::Harmless, |conn| {
+    ask!(source, |conn| conn.execute(CLEAR, &[&one.shard, &one.version]).await)?;
+    ask!(shared.home(), |conn| {
         conn.execute(FINISH, &[&one.shard, &one.version, &one.to]).await
     })?;
     shared.follow(one.shard, Spot { database: target, version: one.version, settled: true }).await
@@ -157,7 +157,7 @@ async fn pack(source: &Database, target: &Database, one: &Move) -> Result<(), St
                 "worker `{worker}` holds runs of it and does not renew its leases in the new database"
             ),
             None => {
-                let packed = ask!(source, Again::Harmless, |conn| match try_pack(conn, one, wait).await {
+                let packed = ask!(source, |conn| match try_pack(conn, one, wait).await {
                     // Another transaction is in the way: the writers that wait behind this one go first.
                     Err(OpError::Driver(error)) if is_in_the_way(&error) => Ok(false),
                     packed => packed.map(|()| true),
@@ -182,7 +182,7 @@ fn is_in_the_way(error: &tokio_postgres::Error) -> bool {
 
 /// A worker that holds runs of the bucket and does not renew in the target: it would lose them there.
 async fn absent(source: &Database, target: &Database, one: &Move) -> Result<Option<String>, StoreError> {
-    let holders: Vec<(String, i64)> = ask!(source, Again::Harmless, |conn| {
+    let holders: Vec<(String, i64)> = ask!(source, |conn| {
         let rows = conn.query(HOLDERS, &[&one.shard]).await?;
         rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, _>>()
     })?;
@@ -190,7 +190,7 @@ async fn absent(source: &Database, target: &Database, one: &Move) -> Result<Opti
         return Ok(None);
     }
     let (ids, renewals): (Vec<String>, Vec<i64>) = holders.into_iter().unzip();
-    ask!(target, Again::Harmless, |conn| {
+    ask!(target, |conn| {
         conn.query_opt(ABSENT, &[&ids, &renewals]).await?.map(|row| get(&row, 0)).transpose()
     })
 }
@@ -226,7 +226,7 @@ async fn pack_in(transaction: &Transaction<'_>, one: &Move, wait: u64) -> Result
 }
 
 async fn unpack(source: &Database, target: &Database, one: &Move) -> Result<(), StoreError> {
-    ask!(target, Again::Harmless, |conn| {
+    ask!(target, |conn| {
         let transaction = conn.begin().await?;
         // Of two that unpack, one waits here until the other is done, and then finds it done. The parcel is there until
         // this is committed.
@@ -252,7 +252,7 @@ async fn unpack_part(
     let page = i64::try_from(PAGE).unwrap_or(i64::MAX);
     let mut last = 0_i64;
     loop {
-        let rows: Vec<(i64, String)> = ask!(source, Again::Harmless, |conn| {
+        let rows: Vec<(i64, String)> = ask!(source, |conn| {
             let rows = conn.query(LINES, &[&one.shard, &one.version, &part, &last, &page]).await?;
             rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, _>>()
         })?;

@@ -8,7 +8,7 @@ use aether_core::id::RunId;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{Created, NewRun, StoreError};
 
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::placement::search::at;
 use crate::placement::shared::Shared;
 use crate::row::{self, get};
@@ -62,7 +62,7 @@ async fn parent_now(shared: &Shared, run: &RunId) -> Result<(Option<u64>, bool),
 }
 
 async fn end(database: &Database, run: &RunId) -> Result<Option<(u64, bool)>, StoreError> {
-    ask!(database, Again::Harmless, |conn| {
+    ask!(database, |conn| {
         let found = conn.query_opt(END, &[&shard(run.as_str()), &run.as_str()]).await?;
         found.map(|row| Ok((row::nat(get(&row, 0)?, "epoch")?, get(&row, 1)?))).transpose()
     })

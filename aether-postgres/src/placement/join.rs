@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use aether_core::store::StoreError;
 
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::placement::keeper::{Keeper, spots};
 use crate::placement::shared::Shared;
 use crate::row::get;
@@ -52,7 +52,7 @@ pub(crate) async fn alone(database: &Database) -> Result<(), StoreError> {
     let moved = "SELECT 1 FROM placement WHERE version > 0 OR target IS NOT NULL LIMIT 1";
     if found.is_none()
         || (is_first
-            && ask!(database, Again::Harmless, |conn| Ok(conn.query_opt(moved, &[]).await?.is_none()))?)
+            && ask!(database, |conn| Ok(conn.query_opt(moved, &[]).await?.is_none()))?)
     {
         return Ok(());
     }
@@ -88,7 +88,7 @@ async fn join(database: &Database, name: &str, home: &str) -> Result<(), StoreEr
 
 async fn become_part(database: &Database, name: &str, home: &str) -> Result<(), StoreError> {
     let is_first = name == home;
-    let joined = ask!(database, Again::Harmless, |conn| {
+    let joined = ask!(database, |conn| {
         let transaction = conn.begin().await?;
         if !is_first {
             transaction.batch("LOCK TABLE runs, reservations IN SHARE MODE").await?;
@@ -108,7 +108,7 @@ async fn become_part(database: &Database, name: &str, home: &str) -> Result<(), 
 }
 
 async fn identity(database: &Database) -> Result<Option<(String, String)>, StoreError> {
-    ask!(database, Again::Harmless, |conn| {
+    ask!(database, |conn| {
         let found = conn.query_opt(IDENTITY, &[]).await?;
         found.map(|row| Ok((get(&row, 0)?, get(&row, 1)?))).transpose()
     })

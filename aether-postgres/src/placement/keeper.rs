@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aether_core::store::StoreError;
 
-use crate::database::{Again, ask};
+use crate::database::ask;
 use crate::moves::steps::{self, Move};
 use crate::placement::map::Spot;
 use crate::placement::shared::Shared;
@@ -53,7 +53,7 @@ async fn keep(store: Weak<Shared>) {
 
 async fn look(shared: &Shared, sum: &mut i64) -> Result<(), StoreError> {
     let home = shared.home();
-    let found = ask!(home, Again::Harmless, |conn| {
+    let found = ask!(home, |conn| {
         conn.query_opt(CHANGED, &[]).await?.map_or(Ok(0), |row| get(&row, 0))
     })?;
     if found != *sum {
@@ -62,7 +62,7 @@ async fn look(shared: &Shared, sum: &mut i64) -> Result<(), StoreError> {
         }
         *sum = found;
     }
-    let left = ask!(home, Again::Harmless, |conn| {
+    let left = ask!(home, |conn| {
         conn.query(LEFT, &[]).await?.iter().map(Move::read).collect::<Result<Vec<_>, _>>()
     })?;
     for one in left {
@@ -75,7 +75,7 @@ async fn look(shared: &Shared, sum: &mut i64) -> Result<(), StoreError> {
 /// Where the buckets are that were ever moved.
 pub(crate) async fn spots(shared: &Shared) -> Result<Vec<(i16, Spot)>, StoreError> {
     let home = shared.home();
-    let rows: Vec<(i16, String, i64)> = ask!(home, Again::Harmless, |conn| {
+    let rows: Vec<(i16, String, i64)> = ask!(home, |conn| {
         let rows = conn.query(SPOTS, &[]).await?;
         rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?))).collect::<Result<_, _>>()
     })?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use aether_core::store::{Append, StoreError};
 use tokio::sync::oneshot;
 
-use crate::database::{Again, Database, ask};
+use crate::database::{Database, ask};
 use crate::placement::leases::Renewals;
 use crate::placement::map::{PlacementMap, Spot};
 use crate::row::get;
@@ -132,7 +132,7 @@ impl Shared {
     /// What the database of `spot` knows of some buckets that the map says are there.
     pub(crate) async fn standing(&self, spot: Spot, shard: i16) -> Result<Standing, StoreError> {
         let database = self.database(spot.database);
-        let found = ask!(database, Again::Harmless, |conn| {
+        let found = ask!(database, |conn| {
             let rows = conn.query(BUCKETS, &[&[shard].as_slice()]).await?;
             rows.iter().map(Bucket::read).collect::<Result<Vec<_>, _>>()
         })?;
