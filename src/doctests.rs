@@ -53,6 +53,7 @@ pages! {
     long_lives = "long-lives"
     operating = "operating"
     people = "people"
+    postgres = "postgres"
     sql = "sql"
     schedules = "schedules"
     sweeps = "sweeps"

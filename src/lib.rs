@@ -39,6 +39,8 @@ pub mod effect;
 pub mod engine;
 pub mod error;
 pub mod people;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod prelude;
 pub mod resource;
 pub mod retention;

@@ -133,7 +133,8 @@ fn root() -> PathBuf {
 
 /// The sources of the facade and of all crates.
 fn source_files(root: &Path) -> Vec<PathBuf> {
-    let crates = ["core", "effects", "macros", "sqlite", "testing"].map(|name| format!("aether-{name}/src"));
+    let crates = ["core", "effects", "macros", "postgres", "sqlite", "testing"]
+        .map(|name| format!("aether-{name}/src"));
     let mut folders = vec![root.join("src")];
     folders.extend(crates.iter().map(|folder| root.join(folder)));
     let mut files = Vec::new();

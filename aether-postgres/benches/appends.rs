@@ -125,13 +125,21 @@ impl Drive<'_> {
             if tool {
                 let entry = self.entry(step);
                 let (status, result) = (LedgerStatus::Succeeded, Some(Payload::null()));
-                ledger.push(LedgerUpdate { key: entry.key.clone(), status, result, error: None, committed: true });
+                ledger.push(LedgerUpdate {
+                    key: entry.key.clone(),
+                    status,
+                    result,
+                    error: None,
+                    committed: true,
+                });
                 let otherwise = frame("refused", self.next, 300);
-                self.awaited("intent", 300, |append| append.acquire = Some(Acquire { entry, otherwise })).await;
+                self.awaited("intent", 300, |append| append.acquire = Some(Acquire { entry, otherwise }))
+                    .await;
             }
             self.silent("outcome", 500, |append| append.ledger = ledger);
         }
-        let status = StatusChange { status: Status::Completed, wake_at: None, release: true, seen: 0, notify: None };
+        let status =
+            StatusChange { status: Status::Completed, wake_at: None, release: true, seen: 0, notify: None };
         self.awaited("completed", 200, |append| append.status = Some(status)).await;
         self.times
     }

@@ -128,7 +128,8 @@ impl Claims {
     pub(crate) fn looked_for(&self, tokens: &[String], found: &[String], late: Duration) {
         self.open().retain(|claim| {
             let is_late = claim.lost.is_some_and(|lost| lost.elapsed() > late);
-            !found.contains(&claim.token) && !(is_late && tokens.contains(&claim.token))
+            let is_over = found.contains(&claim.token) || (is_late && tokens.contains(&claim.token));
+            !is_over
         });
     }
 
@@ -139,7 +140,8 @@ impl Claims {
         if mark.codes != codes {
             *mark = Mark { codes, tidied: mark.tidied, ..Mark::default() };
         }
-        let is_full = mark.slow < IN_A_ROW || mark.full.is_none_or(|full| now.duration_since(full) >= FULL_LOOK);
+        let is_full =
+            mark.slow < IN_A_ROW || mark.full.is_none_or(|full| now.duration_since(full) >= FULL_LOOK);
         match mark.low {
             Some(low) if !is_full => (low, false),
             _ => (i64::MIN, true),
@@ -188,7 +190,7 @@ mod tests {
         dropped.was_tried();
         drop(dropped);
         assert_eq!(claims.lost_of(&WorkerId::from("v".to_owned()), now), [""; 0]);
-        assert_eq!(claims.lost_of(&worker, now), [token.clone()]);
+        assert_eq!(claims.lost_of(&worker, now), std::slice::from_ref(&token));
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "looked for a moment ago");
         let tokens = [token];
         claims.looked_for(&tokens, &[], LOOK);

@@ -244,18 +244,19 @@ impl Database {
         let claim = self.claims.begin(worker);
         let token = claim.token();
         let answer = ask!(self, |conn| {
-                if claim.was_tried() {
-                    let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
-                    if !found.is_empty() {
-                        return Ok((found, None));
-                    }
+            if claim.was_tried() {
+                let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
+                if !found.is_empty() {
+                    return Ok((found, None));
                 }
-                let name = worker.as_str();
-                let params: Vec<Param<'_>> = [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
-                let rows = conn.query(sql, &params).await?;
-                let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
-                Ok((self.leases(&rows)?, due))
-            })?;
+            }
+            let name = worker.as_str();
+            let params: Vec<Param<'_>> =
+                [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
+            let rows = conn.query(sql, &params).await?;
+            let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
+            Ok((self.leases(&rows)?, due))
+        })?;
         claim.answered();
         Ok(answer)
     }
@@ -266,11 +267,12 @@ impl Database {
         if tokens.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut leases, mut found) =
-            ask!(self, |conn| self.of_tokens(conn, worker, &tokens).await)?;
+        let (mut leases, mut found) = ask!(self, |conn| self.of_tokens(conn, worker, &tokens).await)?;
         // Their buckets may have moved meanwhile.
         let shared = self.peers.get().and_then(|peers| peers.shared.upgrade());
-        for other in shared.iter().flat_map(|shared| shared.all()).filter(|other| !std::ptr::eq(other.as_ref(), self)) {
+        for other in
+            shared.iter().flat_map(|shared| shared.all()).filter(|other| !std::ptr::eq(other.as_ref(), self))
+        {
             let there = ask!(other, |conn| other.of_tokens(conn, worker, &tokens).await)?;
             leases.extend(there.0);
             found.extend(there.1);

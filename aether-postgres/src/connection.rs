@@ -28,7 +28,8 @@ const PLANNER: [(&str, &str); 8] = [
     ("enable_seqscan", "off"),
     // The first rows in the order of an index are wanted, and not all of them, sorted.
     ("enable_bitmapscan", "off"),
-    ("enable_sort", "off"),
+    // A page of a list is read sooner than a second process is started.
+    ("max_parallel_workers_per_gather", "0"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
     ("enable_material", "off"),

@@ -84,8 +84,10 @@ impl Database {
         let (shard, run) = (shard(run.as_str()), run.as_str());
         ask!(self, |conn| {
             let transaction = conn.begin().await?;
-            let untouched = transaction.query(UNTOUCHED, &[&shard, &run]).await?;
-            if untouched.is_empty() {
+            let found = transaction.query(UNTOUCHED, &[&shard, &run]).await?;
+            // A run that is not there was removed by a try whose answer was lost.
+            let untouched = found.first().map_or(Ok(true), |row| get(row, 0))?;
+            if !untouched {
                 transaction.rollback().await?;
                 return Ok(false);
             }

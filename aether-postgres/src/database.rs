@@ -1,8 +1,8 @@
 //! One Postgres database: its connections, and how a request is tried again.
 //!
-//! Promise: a request that the server refused for the moment, or lost to another transaction, is tried again for as long as
-//! the options say; one that may have been carried out is tried again only where the caller says that this changes
-//! nothing. A connection that broke is replaced.
+//! Promise: a request that the server refused for the moment, that lost to another transaction, or whose answer was lost with
+//! its connection, is made again for as long as the options say. So every request is one that may be carried out twice, or
+//! that finds what it wrote before (`LostAnswer`). A connection that broke is replaced.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,15 +25,6 @@ use crate::placement::shared::Peers;
 use crate::workers::Present;
 use crate::writer::{Heads, Writers};
 use crate::{row, schema, tls};
-
-/// Whether a request may be made again although it may have been carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// A second time changes nothing: a read, or a write that finds what it wrote.
-    Harmless,
-    /// Only while it surely changed nothing.
-    IfNothingHappened,
-}
 
 /// One database of a store.
 pub(crate) struct Database {
@@ -208,8 +199,8 @@ impl Database {
     }
 
     /// A request that is about to be made; see [`ask!`].
-    pub(crate) fn asking(&self, again: Again) -> Asking<'_> {
-        Asking { database: self, again, tries: Tries::new(self.options.patience), sent: false }
+    pub(crate) fn asking(&self) -> Asking<'_> {
+        Asking { database: self, tries: Tries::new(self.options.patience) }
     }
 
     async fn pooled(&self) -> Result<Pooled<'_>, OpError> {
@@ -245,21 +236,16 @@ impl Database {
 #[derive(Debug)]
 pub(crate) struct Asking<'d> {
     database: &'d Database,
-    again: Again,
     tries: Tries,
-    sent: bool,
 }
 
 impl<'d> Asking<'d> {
     /// A connection for the next try.
     pub(crate) async fn connection(&mut self) -> Result<Pooled<'d>, OpError> {
-        self.sent = false;
         if self.database.is_closed() {
             return Err(gone(&self.database.name).into());
         }
-        let pooled = self.database.pooled().await?;
-        self.sent = true;
-        Ok(pooled)
+        self.database.pooled().await
     }
 
     /// The last try failed: waits for the next one.
@@ -271,8 +257,7 @@ impl<'d> Asking<'d> {
         let OpError::Driver(error) = error else { return Err(error.into_store_error(store)) };
         let failure = failure(&error);
         let again = match failure {
-            Failure::Conflict | Failure::Slow | Failure::Moment => true,
-            Failure::Lost => !self.sent || self.again == 
+            Failure::Conflict | Failure::Slow | Failure::Moment | Failure::Lost => true,
             Failure::Pooler => {
                 self.database.expect_pooler(&error);
                 true
@@ -287,8 +272,8 @@ impl<'d> Asking<'d> {
 /// say: `ask!(database, |conn| { .. Ok(answer) })`. The block may use `?` on an [`OpError`]; it gives
 /// `Result<T, StoreError>`.
 macro_rules! ask {
-    ($database:expr, $again:expr, |$conn:ident| $body:expr) => {{
-        let mut asking = $database.asking($again);
+    ($database:expr, |$conn:ident| $body:expr) => {{
+        let mut asking = $database.asking();
         loop {
             let answer: Result<_, $crate::error::OpError> = match asking.connection().await {
                 Ok(pooled) => {

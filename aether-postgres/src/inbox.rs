@@ -43,7 +43,7 @@ fn send_sql(lock: &str, then: &str) -> String {
     )
 }
 
-static SEND: LazyLock<String> = LazyLock::new(|| send_sql("", ""));
+pub(crate) static SEND: LazyLock<String> = LazyLock::new(|| send_sql("", ""));
 
 /// The lock comes first: where an append that ends the run is about to be committed, this waits for it. Where this is about
 /// to be committed, that append waits, and finds `ending`.
@@ -65,16 +65,19 @@ const UNREAD_HELD: &str = "SELECT r.id, m.seq FROM runs r
 
 /// One step through the index of unread messages for each run that has some; runs without cost nothing.
 static UNREAD_WAITING: LazyLock<String> = LazyLock::new(|| {
-    let from = "u JOIN runs r ON r.shard = u.shard AND r.id = u.run
-        CROSS JOIN LATERAL (SELECT i.seq FROM inbox i WHERE i.shard = u.shard AND i.run = u.run
+    let from = "found c JOIN runs r ON r.shard = c.shard AND r.id = c.run
+        CROSS JOIN LATERAL (SELECT i.seq FROM inbox i WHERE i.shard = c.shard AND i.run = c.run
             AND i.consumed IS NULL ORDER BY i.shard DESC, i.run DESC, i.seq DESC LIMIT 1) m";
     format!(
         "WITH RECURSIVE u(shard, run) AS (
             (SELECT i.shard, i.run FROM inbox i WHERE i.consumed IS NULL ORDER BY i.shard, i.run, i.seq LIMIT 1)
             UNION ALL SELECT n.shard, n.run FROM u CROSS JOIN LATERAL (SELECT i.shard, i.run FROM inbox i
                 WHERE i.consumed IS NULL AND (i.shard, i.run) > (u.shard, u.run)
-                ORDER BY i.shard, i.run, i.seq LIMIT 1) n)
-        {} WHERE r.status = 2 AND r.owner IS NULL AND r.place < $1::int8 ORDER BY r.place DESC LIMIT $2::int8",
+                ORDER BY i.shard, i.run, i.seq LIMIT 1) n),
+        found AS MATERIALIZED (SELECT u.shard, u.run, r.place FROM u
+            CROSS JOIN LATERAL (SELECT o.* FROM runs o WHERE o.shard = u.shard AND o.id = u.run OFFSET 0) r
+            WHERE r.status = 2 AND r.owner IS NULL AND r.place < $1::int8 ORDER BY r.place DESC LIMIT $2::int8)
+        {} ORDER BY c.place DESC",
         select(", m.seq", from)
     )
 });

@@ -97,8 +97,7 @@ async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> 
             }
         }
         if !runs.is_empty() {
-            let woken =
-                ask!(other, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await);
+            let woken = ask!(other, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await);
             match woken {
                 Ok(_) => missed.extend(missing(shared, asked).await?),
                 // The parents in other databases do not wait for it.

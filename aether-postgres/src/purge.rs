@@ -21,12 +21,13 @@ use crate::shard::shard;
 /// Of each status ($1) the runs that ended before a time ($2), behind a place ($3). A run is created before it ends, so that
 /// runs that were created long after the time need no look: neither do those whose place is a day behind that of the newest
 /// run that was created within a day of it.
-const ENDED: &str = "(SELECT f.shard, f.id FROM unnest($1::int2[], $2::int8[]) AS b(status, before)
+const ENDED: &str = "(SELECT f.* FROM unnest($1::int2[], $2::int8[]) AS b(status, before)
         CROSS JOIN LATERAL (SELECT n.place + (86400000000::int8 << 12) AS last FROM runs n
             WHERE n.created_at < b.before + 86400000000 ORDER BY n.created_at DESC LIMIT 1) n
         CROSS JOIN LATERAL (SELECT e.shard, e.id, e.place FROM runs e
-            WHERE e.status = b.status AND e.place > $3::int8 AND e.place <= n.last AND e.ended_at < b.before
-            ORDER BY e.place LIMIT $4::int8) f
+            WHERE (e.status, e.place) > (b.status, $3::int8) AND (e.status, e.place) <= (b.status, n.last)
+                AND e.ended_at < b.before
+            ORDER BY e.status, e.place LIMIT $4::int8) f
         ORDER BY f.place LIMIT $4) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
 
 /// The rows that hold store-wide keys.
@@ -88,7 +89,7 @@ impl Database {
         before.dedup_by_key(|(status, _)| *status);
         let (statuses, times): (Vec<i16>, Vec<i64>) = before.into_iter().unzip();
         let (after, rows) = (row::int(query.after), row::int(query.limit as u64));
-        let sql = select("", ENDED) + " ORDER BY r.place";
+        let sql = select("", ENDED) + " ORDER BY c.place";
         let params: [Param<'_>; 4] = [&statuses, &times, &after, &rows];
         ask!(self, |conn| {
             let found = conn.query(&sql, &params).await?;

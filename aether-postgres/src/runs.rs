@@ -98,10 +98,8 @@ impl Database {
     pub(crate) async fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
         let query = Query::list(filter);
         let from = format!("({}) c JOIN runs r ON r.shard = c.shard AND r.id = c.id", query.sql);
-        let sql = format!("{} ORDER BY r.place DESC", select("", &from));
-        ask!(self, |conn| {
-            conn.query(&sql, &query.values.params()).await?.iter().map(record).collect()
-        })
+        let sql = format!("{} ORDER BY c.place DESC", select("", &from));
+        ask!(self, |conn| conn.query(&sql, &query.values.params()).await?.iter().map(record).collect())
     }
 
     /// How many runs a filter lets through.
@@ -161,20 +159,21 @@ pub(crate) fn codes_in(table: &str, condition: &str) -> String {
 
 /// One step through the index for each code of open runs, then one search for each of them that is not known.
 static FOREIGN_OPEN: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
-    let found = "(SELECT c.shard, c.id FROM (
+    let found = "(SELECT c.* FROM (
             SELECT f.* FROM codes k CROSS JOIN LATERAL (SELECT o.shard, o.id, o.place FROM runs o
-                WHERE o.code = k.code AND o.status < 3 AND o.place > $2::int8 ORDER BY o.place LIMIT $3::int8) f
+                WHERE o.code <= k.code AND (o.code, o.place) > (k.code, $2::int8) AND o.status < 3
+                ORDER BY o.code, o.place LIMIT $3::int8) f
             WHERE k.code IS NOT NULL AND k.code <> ALL($1::text[])
             UNION ALL
             (SELECT p.shard, p.id, p.place FROM runs p
                 WHERE p.parked AND p.code = ANY($1) AND p.status < 3 AND p.place > $2 ORDER BY p.place LIMIT $3)) c
         ORDER BY c.place LIMIT $3) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
-    format!("WITH RECURSIVE {} {} ORDER BY r.place", codes_in("runs", "f.status < 3"), select("", found))
+    format!("WITH RECURSIVE {} {} ORDER BY c.place", codes_in("runs", "f.status < 3"), select("", found))
 });
 
 /// As [`FOREIGN_OPEN`], by what is due, and by what silent workers hold.
 static FOREIGN_DUE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
-    let found = "(SELECT c.shard, c.id FROM (
+    let found = "(SELECT c.* FROM (
             SELECT o.shard, o.id, o.place FROM codes k
             CROSS JOIN LATERAL (SELECT q.shard, q.run FROM due q
                 WHERE q.code = k.code AND q.wake_at <= $4::int8 ORDER BY q.wake_at) q
@@ -189,7 +188,7 @@ static FOREIGN_DUE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
             WHERE coalesce(w.renewals, 0) = s.renewals AND (q.wake_at IS NULL OR q.wake_at <= $4)
                 AND o.status < 3 AND NOT o.parked AND o.code <> ALL($1) AND o.place > $2) c
         ORDER BY c.place LIMIT $3::int8) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
-    let sql = format!("WITH RECURSIVE {} {} ORDER BY r.place", codes_in("due", "true"), select("", found));
+    let sql = format!("WITH RECURSIVE {} {} ORDER BY c.place", codes_in("due", "true"), select("", found));
     // Whatever is listed here is due: a run that a dead worker had suspended and kept, too.
     sql.replacen(BESIDE, "j.at, j.next, j.epoch, coalesce(d.wake_at, r.created_at)", 1)
 });

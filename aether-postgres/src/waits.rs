@@ -21,8 +21,8 @@ const COLUMNS: &str =
 /// $1 kinds, $2 place, $3 name, $4 workflow, $5 limit.
 const OF_KINDS: &str = "unnest($1::text[]) AS k(kind) CROSS JOIN LATERAL (SELECT o.* FROM waits o
     JOIN runs p ON p.shard = o.shard AND p.id = o.run
-    WHERE o.kind = k.kind AND o.place > $2::int8 AND ($3::text IS NULL OR o.name = $3)
-        AND ($4::text IS NULL OR p.workflow = $4) ORDER BY o.place LIMIT $5::int8) w
+    WHERE o.kind <= k.kind AND (o.kind, o.place) > (k.kind, $2::int8) AND ($3::text IS NULL OR o.name = $3)
+        AND ($4::text IS NULL OR p.workflow = $4) ORDER BY o.kind, o.place LIMIT $5::int8) w
     JOIN runs r ON r.shard = w.shard AND r.id = w.run";
 
 const OF_ANY: &str = "waits w JOIN runs r ON r.shard = w.shard AND r.id = w.run

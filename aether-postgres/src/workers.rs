@@ -51,11 +51,12 @@ WHERE l.worker = $1::text AND l.shard = n.shard AND l.run = n.run AND l.epoch = 
 
 const LOST: &str = "SELECT run, epoch FROM lost WHERE worker = $1::text ORDER BY run, epoch";
 
-/// Frees some of the runs that a worker holds. They are due at once: whoever claims them reads what there is to do.
+/// Frees some of the runs that a worker holds. They are due at once: whoever claims them reads what there is to do. The
+/// second comparison of the owner is written so that the key, and not the index of owners, finds the run.
 const FREE: &str = "
-WITH held AS MATERIALIZED (SELECT r.shard, r.id FROM runs r WHERE r.owner = $1::text ORDER BY r.shard, r.id LIMIT 500),
+WITH held AS MATERIALIZED (SELECT r.shard, r.id FROM runs r WHERE r.owner = $1::text LIMIT 500),
     freed AS (UPDATE runs r SET owner = NULL FROM held h
-        WHERE r.shard = h.shard AND r.id = h.id AND r.owner = $1
+        WHERE r.shard = h.shard AND r.id = h.id AND r.owner IS NOT DISTINCT FROM $1
         RETURNING r.shard, r.id, r.created_at, r.code, r.status),
     woken AS (INSERT INTO due(shard, run, wake_at, code, seq, notified)
         SELECT f.shard, f.id, f.created_at, f.code, 0, false FROM freed f WHERE f.status < 3
@@ -122,8 +123,7 @@ impl Database {
             return;
         }
         let sql = "UPDATE workers SET seen_at = clock_timestamp() WHERE id = $1::text";
-        let said: Result<u64, StoreError> =
-            ask!(self, |conn| conn.execute(sql, &[&worker.as_str()]).await);
+        let said: Result<u64, StoreError> = ask!(self, |conn| conn.execute(sql, &[&worker.as_str()]).await);
         if let Err(error) = said {
             tracing::debug!(%worker, %error, "the database could not be told that a worker is there");
         }
@@ -187,7 +187,8 @@ impl Database {
                 forget_lost(conn, worker, noticed).await?;
             }
             // A statement of its own: it sees what a claim wrote that the renewal had to wait for.
-            let lost = conn.query(LOST, &[&worker.as_str()]).await?.iter().map(lost).collect::<Result<_, _>>()?;
+            let lost =
+                conn.query(LOST, &[&worker.as_str()]).await?.iter().map(lost).collect::<Result<_, _>>()?;
             Ok((count, lost))
         })
     }

@@ -23,7 +23,18 @@ use tokio_postgres::NoTls;
 
 /// The tables that have rows for each run.
 const OF_RUNS: [&str; 12] = [
-    "runs", "labels", "journal", "ledger", "due", "inbox", "waits", "effects", "blobs", "snapshots", "progress", "lost",
+    "runs",
+    "labels",
+    "journal",
+    "ledger",
+    "due",
+    "inbox",
+    "waits",
+    "effects",
+    "blobs",
+    "snapshots",
+    "progress",
+    "lost",
 ];
 
 /// No part of a plan may give or drop more rows: a page, or one look into each of 4,096 shards.
@@ -33,7 +44,7 @@ const MOST: u64 = 4_200;
 /// one that was never analyzed. They are of three workflows, and their codes are no rule's.
 const FILL: &str = "
 SET search_path = aether;
-INSERT INTO runs SELECT (n * 7 % 4096)::int2, 'fill-' || n, n::int8 << 12, 'filling-' || n % 3, 1, 'filling-' || n % 3, n % 2000 = 13000,
+INSERT INTO runs SELECT (n * 7 % 4096)::int2, 'fill-' || n, n::int8 << 12, 'filling-' || n % 3, 1, 'filling-' || n % 3, n % 2000 = 0 AND n > 12000,
     CASE WHEN n <= 12000 THEN 3 + n % 4 WHEN n <= 18000 THEN 2 WHEN n <= 18100 THEN 1 ELSE 0 END, repeat('d', 64), CASE WHEN n % 1000 = 0 THEN 'fill-1' END,
     1600000000000000 + n, CASE WHEN n <= 12000 THEN 1600000000000001 + n END, '{}', NULL, 1,
     CASE WHEN n BETWEEN 18001 AND 18100 THEN 'filler' END, NULL FROM generate_series(1, 18200) n;
@@ -121,7 +132,8 @@ fn is_offending(line: &str) -> bool {
         let digits = line.split_once(after)?.1.split(|c: char| !c.is_ascii_digit()).next()?;
         digits.parse::<u64>().ok()
     };
-    let given = line.split_once("(actual rows=").and_then(|_| Some(number("(actual rows=")? * number("loops=")?));
+    let given =
+        line.split_once("(actual rows=").and_then(|_| Some(number("(actual rows=")? * number("loops=")?));
     given.or_else(|| number("Rows Removed by Filter: ")).is_some_and(|rows| rows > MOST)
 }
 
@@ -147,7 +159,7 @@ async fn read_pages(store: &Arc<dyn Store>) {
         all().created_after(at(18_100)),
         all().created_after(at(900)).created_before(at(950)),
     ] {
-        let page = store.runs(filter.clone()).await.unwrap();
+        let page = store.runs(filter.clone()).await.unwrap_or_else(|error| panic!("{filter:?}: {error}"));
         assert!(page.len() <= 50 && page.is_sorted_by(|a, b| a.place > b.place), "{filter:?}");
     }
     for filter in [
@@ -161,7 +173,11 @@ async fn read_pages(store: &Arc<dyn Store>) {
     let waits = WaitFilter::default().limit(20);
     assert_eq!(store.waits(waits.clone()).await.unwrap().len(), 20);
     assert_eq!(store.waits(waits.kind(Waiting::Approval)).await.unwrap().len(), 20);
-    let ended = EndedRuns { before: vec![(Status::Failed, at(900)), (Status::Completed, at(20))], after: 0, limit: 40 };
+    let ended = EndedRuns {
+        before: vec![(Status::Failed, at(900)), (Status::Completed, at(20))],
+        after: 0,
+        limit: 40,
+    };
     assert_eq!(store.ended(ended).await.unwrap().len(), 40);
     assert_eq!(store.unread_waiting(None, 30).await.unwrap().len(), 0);
     assert_eq!(store.unread_held(&worker("filler")).await.unwrap().len(), 50);
@@ -170,7 +186,10 @@ async fn read_pages(store: &Arc<dyn Store>) {
 
 /// Claims, and everything that looks for work.
 async fn look_for_work(store: &Arc<dyn Store>) {
-    assert_eq!(store.next_wake().await.unwrap().map(|at| at.as_microsecond() < 1_700_000_000_000_000), Some(true));
+    assert_eq!(
+        store.next_wake().await.unwrap().map(|at| at.as_microsecond() < 1_700_000_000_000_000),
+        Some(true)
+    );
     let silent = vec![SilentWorker { id: worker("filler"), renewals: 5 }];
     for due in [None, Some((at(90_000), silent.clone()))] {
         let query = ForeignRuns { codes: vec![code(0), code(1)], due, after: None, limit: 25 };
@@ -203,7 +222,10 @@ async fn look_for_work(store: &Arc<dyn Store>) {
     };
     store.create(new_run("own")).await.unwrap();
     store.send(&RunId::new("own").unwrap(), signal.clone()).await.unwrap();
-    store.send(&RunId::new("own").unwrap(), Message { topic: "cancel".into(), id: "c".into(), ..signal }).await.unwrap();
+    store
+        .send(&RunId::new("own").unwrap(), Message { topic: "cancel".into(), id: "c".into(), ..signal })
+        .await
+        .unwrap();
     store.retire(&worker("w")).await.unwrap();
 }
 
@@ -236,7 +258,7 @@ async fn write(store: &Arc<dyn Store>, number: usize) {
         6 => rules::inbox::a_request_to_end_is_not_overtaken(store).await,
         7 => rules::leases::a_taken_over_worker_is_fenced(store).await,
         8 => rules::leases::released_runs_are_free(store).await,
-        9 => rules::codes::a_parked_run_can_be_suspended_and_ended(store).await,
+        9 => rules::codes::an_append_changes_the_code_of_its_run(store).await,
         10 => rules::renewal::a_generation_begins_a_journal(store).await,
         11 => rules::purge::a_store_wide_key_outlives_its_run(store).await,
         12 => rules::kept::effects_are_kept(store).await,
@@ -265,7 +287,8 @@ fn what_is_too_much_is_seen() {
 async fn no_statement_reads_more_than_it_is_about() {
     let cluster = cluster();
     for analyzed in [false, true] {
-        for number in 0..RULES + 2 {
+        // What the planner knows of the tables matters to lists; writes find their rows by keys.
+        for number in (if analyzed { RULES } else { 0 })..RULES + 2 {
             let database = full(&cluster, analyzed).await;
             let from = cluster.log().len();
             let store: Arc<dyn Store> = Arc::new(PostgresStore::connect(&database.url()).await.unwrap());

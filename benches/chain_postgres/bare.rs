@@ -108,9 +108,9 @@ impl Append {
 
 /// The bucket of a run, first in every key.
 fn shard(run: &str) -> i16 {
-    let hash = run.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
+    let hash = run
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     ((hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd) >> 52) as i16
 }
 
@@ -135,8 +135,30 @@ impl Arrays {
     fn params(&self) -> [&(dyn ToSql + Sync); 24] {
         let (g, f, a, s) = (&self.groups, &self.frames, &self.acquire, &self.settle);
         [
-            &g.0, &g.1, &g.2, &g.3, &g.4, &f.0, &f.1, &f.2, &f.3, &f.4, &f.5, &f.6, &f.7, &a.0, &a.1, &a.2,
-            &a.3, &a.4, &s.0, &s.1, &s.2, &s.3, &s.4, &self.chains,
+            &g.0,
+            &g.1,
+            &g.2,
+            &g.3,
+            &g.4,
+            &f.0,
+            &f.1,
+            &f.2,
+            &f.3,
+            &f.4,
+            &f.5,
+            &f.6,
+            &f.7,
+            &a.0,
+            &a.1,
+            &a.2,
+            &a.3,
+            &a.4,
+            &s.0,
+            &s.1,
+            &s.2,
+            &s.3,
+            &s.4,
+            &self.chains,
         ]
     }
 }
@@ -188,11 +210,16 @@ impl Writer {
         let both = !new.is_empty() && !groups.is_empty();
         let around = async |sql| if both { self.client.batch_execute(sql).await } else { Ok(()) };
         let create = async {
-            let params: [&(dyn ToSql + Sync); 5] = [&created.0, &created.1, &created.2, &created.3, &created.4];
+            let params: [&(dyn ToSql + Sync); 5] =
+                [&created.0, &created.1, &created.2, &created.3, &created.4];
             if new.is_empty() { Ok(Vec::new()) } else { self.client.query(&self.create, &params).await }
         };
         let append = async {
-            if groups.is_empty() { Ok(Vec::new()) } else { self.client.query(&self.append, &arrays.params()).await }
+            if groups.is_empty() {
+                Ok(Vec::new())
+            } else {
+                self.client.query(&self.append, &arrays.params()).await
+            }
         };
         let (begun, made, appended, ended) = tokio::join!(around("BEGIN"), create, append, around("COMMIT"));
         let passed = (made.map_err(text)?.len(), appended.map_err(text)?.len());

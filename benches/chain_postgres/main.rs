@@ -54,10 +54,12 @@ impl Options {
             let number = |text: &str| text.parse::<u32>().map_err(|e| format!("{text}: {e}"));
             match arg.as_str() {
                 "--class" => {
-                    options.classes = value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
+                    options.classes =
+                        value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
                 }
                 "--inflight" => {
-                    options.inflight = value()?.split(',').map(number).collect::<std::result::Result<_, _>>()?;
+                    options.inflight =
+                        value()?.split(',').map(number).collect::<std::result::Result<_, _>>()?;
                 }
                 "--runs" => options.runs = number(&value()?)?,
                 "--steps" => options.steps = number(&value()?)?.max(1),
@@ -228,7 +230,11 @@ async fn measure(options: Options) -> std::result::Result<(), String> {
     };
     let bench = Bench { admin: bare::connect(&url).await?, url, options };
     let version = bench.admin.query_one("SELECT version()", &[]).await.map_err(|e| e.to_string())?;
-    println!("{}\nsteps/s; ms/step is the median run divided by its {} steps", version.get::<_, &str>(0), bench.options.steps);
+    println!(
+        "{}\nsteps/s; ms/step is the median run divided by its {} steps",
+        version.get::<_, &str>(0),
+        bench.options.steps
+    );
     bench.lines().await?;
     if bench.options.reader {
         let reader = bare::connect(&bench.url).await?;

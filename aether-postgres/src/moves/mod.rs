@@ -69,7 +69,9 @@ impl PostgresStore {
     pub async fn rebalance(&self) -> Result<usize, StoreError> {
         let names: Vec<String> = self.names();
         let mut moved = 0;
-        for (shard, to) in balanced(self.buckets().await?.into_iter().map(|(at, _)| at).collect(), names.len()) {
+        for (shard, to) in
+            balanced(self.buckets().await?.into_iter().map(|(at, _)| at).collect(), names.len())
+        {
             let Some(name) = names.get(to) else { break };
             moved += usize::from(steps::move_one(&self.shared, shard, name).await?);
         }

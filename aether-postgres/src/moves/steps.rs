@@ -141,9 +141,7 @@ pub(crate) async fn complete(shared: &Shared, one: &Move) -> Result<(), StoreErr
     pack(source, shared.database(target), one).await?;
     unpack(source, shared.database(target), one).await?;
     ask!(source, |conn| conn.execute(CLEAR, &[&one.shard, &one.version]).await)?;
-    ask!(shared.home(), |conn| {
-        conn.execute(FINISH, &[&one.shard, &one.version, &one.to]).await
-    })?;
+    ask!(shared.home(), |conn| { conn.execute(FINISH, &[&one.shard, &one.version, &one.to]).await })?;
     shared.follow(one.shard, Spot { database: target, version: one.version, settled: true }).await
 }
 

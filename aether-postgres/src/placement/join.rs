@@ -51,8 +51,7 @@ pub(crate) async fn alone(database: &Database) -> Result<(), StoreError> {
     let is_first = found.as_ref().is_some_and(|(name, home)| name == home);
     let moved = "SELECT 1 FROM placement WHERE version > 0 OR target IS NOT NULL LIMIT 1";
     if found.is_none()
-        || (is_first
-            && ask!(database, |conn| Ok(conn.query_opt(moved, &[]).await?.is_none()))?)
+        || (is_first && ask!(database, |conn| Ok(conn.query_opt(moved, &[]).await?.is_none()))?)
     {
         return Ok(());
     }

@@ -53,9 +53,7 @@ async fn keep(store: Weak<Shared>) {
 
 async fn look(shared: &Shared, sum: &mut i64) -> Result<(), StoreError> {
     let home = shared.home();
-    let found = ask!(home, |conn| {
-        conn.query_opt(CHANGED, &[]).await?.map_or(Ok(0), |row| get(&row, 0))
-    })?;
+    let found = ask!(home, |conn| { conn.query_opt(CHANGED, &[]).await?.map_or(Ok(0), |row| get(&row, 0)) })?;
     if found != *sum {
         for (shard, spot) in spots(shared).await? {
             shared.follow(shard, spot).await?;

@@ -136,7 +136,7 @@ impl Writer {
         let mut stays = VecDeque::new();
         let mut pass = |item: Item| {
             let of = map.spot(shard(item.append.run.as_str())).database;
-            if of == number { stays.push_back(Op::Item(Box::new(item))) } else { forward(&shared, of, item) }
+            if of == number { stays.push_back(Op::Append(item)) } else { forward(&shared, of, item) }
         };
         leaving.items.into_iter().for_each(&mut pass);
         let is_leaving = |group: &Group| leaving.spots.contains_key(&group.shard);
@@ -148,8 +148,7 @@ impl Writer {
         for op in std::mem::take(&mut self.waiting) {
             let of_leaving = |run: &str| leaving.spots.contains_key(&shard(run));
             match op {
-                Op::Append(append) if of_leaving(append.run.as_str()) => pass(Item::new(append)),
-                Op::Item(item) if of_leaving(item.append.run.as_str()) => pass(*item),
+                Op::Append(item) if of_leaving(item.append.run.as_str()) => pass(item),
                 op => self.waiting.push_back(op),
             }
         }
@@ -166,10 +165,10 @@ fn forward(shared: &Shared, number: usize, item: Item) {
     let database = shared.database(number);
     let run = item.append.run.clone();
     let sent = match database.writers.get() {
-        Some(writers) => writers.send(run.as_str(), Op::Item(Box::new(item))),
-        None => Err(Op::Item(Box::new(item))),
+        Some(writers) => writers.send(run.as_str(), Op::Append(item)),
+        None => Err(Op::Append(item)),
     };
-    if let Err(Op::Item(item)) = sent {
+    if let Err(Op::Append(item)) = sent {
         item.append.ack.failed(gone(&database.name).into());
     }
 }

@@ -165,7 +165,8 @@ async fn rows_that_nothing_needs_are_deleted_and_no_others() {
     for name in ["ended", "parked", "held", "gone"] {
         table.run(name, None, 1).await;
     }
-    let changes = "UPDATE runs SET status = 3 WHERE id = 'ended'; UPDATE runs SET parked = true WHERE id = 'parked';
+    let changes =
+        "UPDATE runs SET status = 3 WHERE id = 'ended'; UPDATE runs SET parked = true WHERE id = 'parked';
         UPDATE runs SET owner = 'v' WHERE id = 'held'; DELETE FROM runs WHERE id = 'gone'";
     table.client.batch_execute(changes).await.unwrap();
     assert_eq!(table.database.next_wake().await.unwrap(), None);

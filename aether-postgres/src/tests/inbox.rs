@@ -1,10 +1,14 @@
 //! Messages beside messages, and beside the end of their run.
 
+use std::sync::Arc;
+
 use aether_core::contract::Status;
-use aether_core::store::Sent;
+use aether_core::journal::Frame;
+use aether_core::store::{Ack, Append, Sent, StatusChange};
 use futures_util::future::join_all;
 
 use super::{Table, message, run_id};
+use crate::database::Database;
 
 #[tokio::test]
 async fn a_request_to_end_waits_for_the_end_and_learns_of_it() {
@@ -55,5 +59,75 @@ async fn a_number_is_not_used_again_after_its_message_was_consumed() {
     table.database.send(&run_id("run"), &message("b", "signal:x")).await.unwrap();
     let inbox = table.database.inbox(&run_id("run"), 0).await.unwrap();
     assert_eq!(inbox.iter().map(|message| message.seq).collect::<Vec<_>>(), [2]);
-    assert_eq!(table.database.send(&run_id("run"), &message("a", "signal:x")).await.unwrap(), Sent::Duplicate);
+    assert_eq!(
+        table.database.send(&run_id("run"), &message("a", "signal:x")).await.unwrap(),
+        Sent::Duplicate
+    );
+}
+
+/// Suspends a run until a message with a higher number than `seen` comes.
+async fn suspend(database: &Database, run: &str, next: u64, seen: u64) {
+    let (ack, reply) = Ack::awaited(run_id(run), next + 1, Arc::default());
+    database.append(Append {
+        run: run_id(run),
+        epoch: 1,
+        expected: next,
+        at: super::at(9),
+        frame: Frame { count: 1, text: "[]".into() },
+        work: None,
+        acquire: None,
+        ledger: Vec::new(),
+        status: Some(StatusChange {
+            status: Status::Waiting,
+            wake_at: None,
+            release: true,
+            seen,
+            notify: None,
+        }),
+        consumed: Vec::new(),
+        waits: Vec::new(),
+        code: None,
+        unless_asked_to_end: false,
+        renews: None,
+        ack,
+    });
+    reply.await.unwrap().unwrap();
+}
+
+/// Sends in a transaction that is still open.
+async fn send_in(client: &tokio_postgres::Client, run: &str, id: &str) {
+    let params: [crate::connection::Param<'_>; 6] =
+        [&crate::shard::shard(run), &run, &id, &"signal:x", &"null", &super::micros(7)];
+    client.query(crate::inbox::SEND.as_str(), &params).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_does_not_sleep_through_a_message_that_is_being_sent() {
+    let table = Table::lay().await;
+    for (name, end, expected) in [("a", "COMMIT", Some(super::at(7))), ("b", "ROLLBACK", None)] {
+        // No row of `due` yet: neither waits for the other.
+        table.run(name, Some("first"), 0).await;
+        let sending = table.begin().await;
+        send_in(&sending, name, "m").await;
+        suspend(&table.database, name, 1, 0).await;
+        sending.batch_execute(end).await.unwrap();
+        let record = table.database.run_record(&run_id(name)).await.unwrap().unwrap();
+        assert_eq!((record.owner, record.wake_at), (None, expected), "{name}");
+    }
+    for (name, end, is_due) in [("c", "COMMIT", true), ("d", "ROLLBACK", false)] {
+        // The row of a message that was seen: the suspension waits for the one that is being sent.
+        table.run(name, Some("first"), 0).await;
+        table.database.send(&run_id(name), &message("seen", "signal:x")).await.unwrap();
+        let sending = table.begin().await;
+        send_in(&sending, name, "m").await;
+        let suspended = {
+            let database = table.database.clone();
+            tokio::spawn(async move { suspend(&database, name, 1, 1).await })
+        };
+        table.until_blocked(1).await;
+        sending.batch_execute(end).await.unwrap();
+        suspended.await.unwrap();
+        let record = table.database.run_record(&run_id(name)).await.unwrap().unwrap();
+        assert_eq!((record.owner, record.wake_at.is_some()), (None, is_due), "{name}");
+    }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::payload::Payload;
-use aether_core::store::{CatchUp, Overlap, Purged, ScheduleRecord, ScheduleSpec, Sent};
 use aether_core::store::ledger::Reservation;
+use aether_core::store::{CatchUp, Overlap, Purged, ScheduleRecord, ScheduleSpec, Sent};
 use aether_pg_tests::Cluster;
 
 use super::proxy::Proxy;
@@ -49,7 +49,11 @@ async fn the_next_claim_finds_what_a_failed_one_got() {
     far.claim(&request("w", 0)).await.unwrap();
     proxy.lose(1);
     far.claim(&request("w", 5)).await.unwrap_err();
-    assert_eq!(table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await, 1, "it holds a run unknowingly");
+    assert_eq!(
+        table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await,
+        1,
+        "it holds a run unknowingly"
+    );
     assert_eq!(names(&far.claim(&request("v", 5)).await.unwrap()), [""; 0], "which is no other worker's");
     let leases = far.claim(&request("w", 5)).await.unwrap();
     assert_eq!((names(&leases), leases[0].run.epoch), (vec!["run"], 1));

@@ -21,8 +21,10 @@ use crate::shard::shard;
 mod claims;
 mod inbox;
 mod lost_answers;
+mod opening;
 mod proxy;
 mod workers;
+mod writer;
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -92,7 +94,9 @@ impl Table {
                 repeat('0', 64), $5::int8, '{}', $6::int8, $7::text FROM runs";
         let epoch = i64::from(owner.is_some());
         let digest = "UPDATE runs SET digest = $1::text WHERE id = $2::text";
-        let text = serde_json::to_value(aether_core::payload::Digest::of(&aether_core::payload::Payload::null()).unwrap());
+        let text = serde_json::to_value(
+            aether_core::payload::Digest::of(&aether_core::payload::Payload::null()).unwrap(),
+        );
         let text = text.unwrap().as_str().unwrap().to_owned();
         let (of, code) = (shard(name), code("flow"));
         let client = &self.client;

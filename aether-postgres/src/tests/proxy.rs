@@ -58,7 +58,9 @@ async fn pipe(client: TcpStream, server: TcpStream, losing: Arc<AtomicI64>) {
         let reply = &buffer[..read];
         // A reply with a command's tag: what parses and describes a statement changes nothing, and is let through.
         let is_done = reply.windows(READY.len()).any(|end| end == READY) && has_command_tag(reply);
-        if is_done && losing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n > 0).then_some(n - 1)).is_ok() {
+        if is_done
+            && losing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n > 0).then_some(n - 1)).is_ok()
+        {
             break;
         }
         if to_client.write_all(reply).await.is_err() {

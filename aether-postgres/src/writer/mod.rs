@@ -20,7 +20,7 @@ use crate::error::{Failure, OpError, failure, gone, translate};
 use crate::placement::leaving::Leaving;
 use crate::placement::map::Spot;
 use crate::shard::shard;
-use crate::writer::batch::{Batch, Creation, Group, Item, Write};
+use crate::writer::batch::{Batch, Creation, Group, Item};
 
 mod answers;
 pub(crate) mod batch;
@@ -74,10 +74,8 @@ impl Heads {
 /// What is queued for a writer.
 #[derive(Debug)]
 pub(crate) enum Op {
-    Append(Box<Write>),
+    Append(Item),
     Create(Box<Creation>),
-    /// An append that was in hand before.
-    Item(Box<Item>),
     /// A bucket is in another database now: send on what is queued of it, then answer.
     Moved(i16, Spot, oneshot::Sender<()>),
     /// Write what is queued, then end.
@@ -175,12 +173,8 @@ const HELD_UP: Duration = Duration::from_millis(100);
 
 impl Writer {
     async fn serve(mut self) {
-        loop {
-            let batch = self.collect().await;
-            if batch.is_none() && self.is_over() {
-                break;
-            }
-            self.settle(batch.unwrap_or_default()).await;
+        while let Some(batch) = self.collect().await {
+            self.settle(batch).await;
             self.send_on();
             // The runs that were just answered queue their next appends now, and are in the next batch.
             tokio::task::yield_now().await;
@@ -194,12 +188,6 @@ impl Writer {
         }
     }
 
-    /// Whether the writer is to end: the store is closed or gone, and nothing is left.
-    fn is_over(&self) -> bool {
-        let is_empty = self.waiting.is_empty() && self.later.is_empty() && self.leaving.is_empty();
-        is_empty && (self.closing.is_some() || self.ops.is_closed())
-    }
-
     /// Whether the store has been closing for so long that a bucket that does not come is not waited for.
     pub(crate) fn gives_up_waiting(&self) -> bool {
         self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE)
@@ -210,58 +198,65 @@ impl Writer {
         self.closing.is_some_and(|since| self.stuck.is_some() && since.elapsed() >= CLOSE_PATIENCE)
     }
 
-    /// The next batch: all that is queued. While nobody waits for it, it stays open for a moment, because what somebody
-    /// waits for is about to come and shares the commit. `None` when the writer is to end.
+    /// The next batch, which is empty where a bucket has left; `None` when the writer is to end.
     async fn collect(&mut self) -> Option<Batch> {
+        loop {
+            let batch = self.fill().await;
+            if !batch.is_empty() || !self.leaving.is_empty() {
+                return Some(batch);
+            }
+            if self.closing.is_some() && self.waiting.is_empty() && self.later.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// All that is queued. While nobody waits for it, it stays open for a moment, because what somebody waits for is about
+    /// to come and shares the commit. Empty when the time of something that was held up has come, or at the end.
+    async fn fill(&mut self) -> Batch {
         let mut batch = Batch::default();
         let (mut awaited, mut count, mut bytes) = (self.take_later(&mut batch), 0, 0);
         while count < self.database.options.batch && bytes < BATCH_BYTES {
             let Some(op) = self.next(batch.is_empty(), awaited).await else { break };
-            let append = match op {
+            count += 1;
+            let turned_away = match op {
                 Op::Close(reply) => {
                     self.close(reply);
                     continue;
                 }
                 Op::Create(creation) => {
-                    (awaited, count) = (true, count + 1);
+                    awaited = true;
                     bytes += creation.new.frame.text.len();
-                    let alone = !creation.ledger.is_empty();
-                    if alone && !batch.is_empty() {
-                        self.waiting.push_front(Op::Create(creation));
-                        break;
-                    }
                     batch.creations.push(*creation);
-                    if alone {
-                        break;
-                    }
-                    continue;
+                    None
+                }
+                Op::Append(item) => {
+                    awaited |= item.append.ack.is_awaited();
+                    bytes += item.append.frame.text.len();
+                    self.add(&mut batch, item)
                 }
                 Op::Moved(shard, spot, told) => {
                     // What is in the batch of it is taken out again before the batch is written.
                     self.leaving.note(shard, spot, Some(told));
                     break;
                 }
-                Op::Append(append) => Item::new(append),
-                Op::Item(item) => *item,
             };
-            (awaited, count) = (awaited || append.append.ack.is_awaited(), count + 1);
-            bytes += append.append.frame.text.len();
-            if let Some(item) = self.add(&mut batch, append) {
+            if let Some(item) = turned_away {
                 // The next batch begins with it: appends of a run keep their order.
-                self.waiting.push_front(Op::Item(Box::new(item)));
+                self.waiting.push_front(Op::Append(item));
                 break;
             }
         }
-        (!batch.is_empty()).then_some(batch)
+        batch
     }
 
     /// Puts an append into a batch; returns it if it must wait for the next one.
     fn add(&mut self, batch: &mut Batch, item: Item) -> Option<Item> {
+        let key = (shard(item.append.run.as_str()), item.append.run.clone());
         if let Some((_, group)) = self.later.get_mut(&item.append.run) {
             group.items.push(item);
             return None;
         }
-        let key = (shard(item.append.run.as_str()), item.append.run.clone());
         match batch.groups.get_mut(&key) {
             Some(group) if group.takes(&item) => group.items.push(item),
             Some(_) => return Some(item),
@@ -287,10 +282,15 @@ impl Writer {
             let open = !awaited && !linger.is_zero();
             return if open { tokio::time::timeout(linger, self.ops.recv()).await.ok()? } else { None };
         }
-        match self.later.values().map(|(at, _)| *at).min() {
+        let op = match self.later.values().map(|(at, _)| *at).min() {
             Some(at) => tokio::time::timeout_at(at.into(), self.ops.recv()).await.ok()?,
             None => self.ops.recv().await,
+        };
+        // Nobody can queue anything any more.
+        if op.is_none() {
+            self.close(None);
         }
+        op
     }
 
     /// Begins a batch with what was held up, when its time has come. Gives whether somebody waits for it.
@@ -309,7 +309,7 @@ impl Writer {
                 if let Some(first) = items.next() {
                     batch.insert(Group::new(first));
                 }
-                items.rev().for_each(|item| self.waiting.push_front(Op::Item(Box::new(item))));
+                items.rev().for_each(|item| self.waiting.push_front(Op::Append(item)));
             }
         }
         !ready.is_empty()
@@ -388,6 +388,10 @@ impl Writer {
 
     /// What others' locks hold up waits, and does not hold up the rest.
     fn hold_up(&mut self, batch: Batch, error: &StoreError) {
+        if self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE) {
+            tracing::error!(%error, "the store closes with writes that others hold up");
+            return fail(batch, error);
+        }
         tracing::warn!(%error, "a write is held up by another transaction; it is tried again");
         let at = Instant::now() + HELD_UP;
         for (_, group) in batch.groups {
@@ -427,8 +431,10 @@ impl Database {
         }
         let run = append.run.clone();
         let Some(writers) = self.writers.get() else { return append.ack.failed(gone(&store).into()) };
-        if let Err(Op::Append(append)) = writers.send(run.as_str(), Op::Append(Box::new(append.into()))) {
-            append.ack.failed(gone(&store).into());
+        if let Err(Op::Append(item)) =
+            writers.send(run.as_str(), Op::Append(Item::new(Box::new(append.into()))))
+        {
+            item.append.ack.failed(gone(&store).into());
         }
     }
 

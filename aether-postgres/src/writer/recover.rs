@@ -98,8 +98,7 @@ impl Writer {
         fail(rest, &error);
         for op in std::mem::take(&mut self.waiting) {
             match op {
-                Op::Append(append) => append.ack.failed(error.clone().into()),
-                Op::Item(item) => item.append.ack.failed(error.clone().into()),
+                Op::Append(item) => item.append.ack.failed(error.clone().into()),
                 Op::Create(creation) => drop(creation.reply.send(Err(error.clone()))),
                 Op::Close(_) | Op::Moved(..) => {}
             }

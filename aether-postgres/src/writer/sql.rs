@@ -8,12 +8,15 @@
 //! the planner's guess of the arrays' length is. All parts see the rows as they were before the statement: a row inserted
 //! here cannot be changed here.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use crate::writer::batch::{
     Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Labels, Opens, Settles,
 };
 
 /// What the appends of a batch ask for beside their frames. Most batches ask for little, and their statement is short.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Parts {
     /// Ledger rows are acquired.
     pub(crate) acquires: bool,
@@ -75,8 +78,14 @@ pub(crate) fn create(labelled: bool) -> String {
     )
 }
 
-/// Gives the numbers of the groups that passed.
-pub(crate) fn append(parts: Parts) -> String {
+/// Gives the numbers of the groups that passed. Each text is made once.
+pub(crate) fn append(parts: Parts) -> Arc<str> {
+    static KNOWN: Mutex<BTreeMap<Parts, Arc<str>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(parts).or_insert_with(|| append_text(parts).into()).clone()
+}
+
+fn append_text(parts: Parts) -> String {
     let mut next = 1;
     let groups = arrays("g", Groups::COLUMNS, &mut next);
     let frames = arrays("f", Frames::COLUMNS, &mut next);

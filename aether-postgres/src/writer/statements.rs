@@ -5,14 +5,15 @@
 
 use std::collections::HashSet;
 
+use aether_core::store::Renewal;
 use futures_util::future::join_all;
 use tokio_postgres::Error;
 
-use crate::connection::Param;
+use crate::connection::{Param, Transaction};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
-use crate::writer::batch::{Arrays, Batch, CreateArrays, first_head};
+use crate::writer::batch::{Arrays, Batch, CreateArrays, Creation, Group, first_head};
 use crate::writer::{Head, Writer, sql};
 
 /// What of a batch was written.
@@ -34,10 +35,9 @@ impl Writer {
         }
         let heads = self.heads_of(batch).await?;
         note(batch, &heads);
-        let written = match () {
-            () if is_fork(batch) => self.fork(batch).await,
-            () if is_renewal(batch) => self.renew(batch, &heads).await,
-            () => self.send(batch, &heads).await,
+        let written = match needs_steps(batch) {
+            true => self.send_in_steps(batch, &heads).await,
+            false => self.send(batch, &heads).await,
         };
         // Whatever was answered decides: only a lost connection leaves it open.
         if !matches!(&written, Err(OpError::Driver(error)) if is_open(error)) {
@@ -107,47 +107,55 @@ impl Writer {
         Ok(rows)
     }
 
-    /// A fork, alone: run and ledger rows in one transaction.
-    async fn fork(&self, batch: &Batch) -> Result<Passed, OpError> {
-        let creates = CreateArrays::of(&batch.creations);
+    /// A batch with a fork or a new generation: what belongs to them goes in the same transaction, one after the other.
+    async fn send_in_steps(&self, batch: &Batch, heads: &[Head]) -> Result<Passed, OpError> {
+        let arrays = Arrays::of(batch.groups.values().zip(heads.iter().copied()), &self.database.clock);
         let transaction = self.conn.begin().await?;
-        let rows = transaction.query(&sql::create(creates.labelled()), &creates.params()).await?;
-        let places: HashSet<i64> = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
-        for creation in batch.creations.iter().filter(|creation| places.contains(&creation.place)) {
+        let (mut places, mut groups) = (HashSet::new(), HashSet::new());
+        if !batch.creations.is_empty() {
+            let creates = CreateArrays::of(&batch.creations);
+            let rows = transaction.query(&sql::create(creates.labelled()), &creates.params()).await?;
+            places = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        }
+        let copies = |creation: &&Creation| places.contains(&creation.place) && !creation.ledger.is_empty();
+        for creation in batch.creations.iter().filter(copies) {
             let rows = crate::create::ledger_rows(creation);
             let mut params = Vec::new();
             rows.params(&mut params);
             transaction.execute(&sql::copy_ledger(), &params).await?;
         }
-        transaction.commit().await?;
-        Ok(Passed { places, ..Passed::default() })
-    }
-
-    /// The first append of a new generation, alone: what belongs to the one before goes in the same transaction.
-    async fn renew(&self, batch: &Batch, heads: &[Head]) -> Result<Passed, OpError> {
-        let groups = batch.groups.values().zip(heads.iter().copied());
-        let arrays = Arrays::of(groups, &self.database.clock);
-        let transaction = self.conn.begin().await?;
-        let rows = transaction.query(&sql::append(arrays.parts()), &arrays.params()).await?;
-        let passed: HashSet<i64> = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
-        let renewed = batch.groups.values().zip(&arrays.after).filter(|_| !passed.is_empty());
-        for (group, after) in renewed {
-            for renewal in group.items.iter().filter_map(|item| item.append.renews.as_ref()) {
-                let (shard, run) = (group.shard, group.run.as_str());
-                transaction.execute(sql::RENEW_JOURNAL, &[&shard, &run, &after.frame]).await?;
-                for sql in sql::RENEW_REST {
-                    transaction.execute(sql, &[&shard, &run]).await?;
-                }
-                for sql in sql::RENEW_INBOX {
-                    transaction.execute(sql, &[&shard, &run, &row::int(renewal.began)]).await?;
-                }
-                let version = i64::from(renewal.version);
-                transaction.execute(sql::RENEW_RUN, &[&shard, &run, &renewal.workflow, &version]).await?;
+        if !batch.groups.is_empty() {
+            let rows = transaction.query(&sql::append(arrays.parts()), &arrays.params()).await?;
+            groups = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        }
+        for ((no, group), after) in (0..).zip(batch.groups.values()).zip(&arrays.after) {
+            let renewals = group.items.iter().filter_map(|item| item.append.renews.as_ref());
+            for renewal in renewals.filter(|_| groups.contains(&no)) {
+                renew(&transaction, group, *after, renewal).await?;
             }
         }
         transaction.commit().await?;
-        Ok(Passed { groups: passed, after: arrays.after, ..Passed::default() })
+        Ok(Passed { places, groups, after: arrays.after })
     }
+}
+
+/// Deletes what belongs to the generation of a run that ends with the frame before `head`.
+async fn renew(
+    transaction: &Transaction<'_>,
+    group: &Group,
+    head: Head,
+    renewal: &Renewal,
+) -> Result<(), OpError> {
+    let (shard, run) = (group.shard, group.run.as_str());
+    transaction.execute(sql::RENEW_JOURNAL, &[&shard, &run, &head.frame]).await?;
+    for sql in sql::RENEW_REST {
+        transaction.execute(sql, &[&shard, &run]).await?;
+    }
+    for sql in sql::RENEW_INBOX {
+        transaction.execute(sql, &[&shard, &run, &row::int(renewal.began)]).await?;
+    }
+    let version = i64::from(renewal.version);
+    transaction.execute(sql::RENEW_RUN, &[&shard, &run, &renewal.workflow, &version]).await.map(drop)
 }
 
 /// Whether the answer of a statement is unknown.
@@ -155,12 +163,10 @@ fn is_open(error: &Error) -> bool {
     crate::error::failure(error) == crate::error::Failure::Lost
 }
 
-fn is_fork(batch: &Batch) -> bool {
+/// Whether more than two statements are needed.
+fn needs_steps(batch: &Batch) -> bool {
     batch.creations.iter().any(|creation| !creation.ledger.is_empty())
-}
-
-fn is_renewal(batch: &Batch) -> bool {
-    batch.groups.values().any(|group| group.items.iter().any(|item| item.append.renews.is_some()))
+        || batch.groups.values().any(|group| group.items.iter().any(|item| item.append.renews.is_some()))
 }
 
 /// Notes under which numbers and places the batch may be found, should its answer be lost.

@@ -200,13 +200,16 @@ async fn kill_at(field: &Field<'_>, point: Point) {
         Point::BeforeThePacking => (hold(source, "runs", "ROW EXCLUSIVE").await, source),
         Point::Packing => (hold(source, "parcels", "EXCLUSIVE").await, source),
         Point::Unpacking => (hold(target, "journal", "EXCLUSIVE").await, target),
-        Point::Packed | Point::Unpacked | Point::Cleared => (hold(target, "buckets", "EXCLUSIVE").await, target),
+        Point::Packed | Point::Unpacked | Point::Cleared => {
+            (hold(target, "buckets", "EXCLUSIVE").await, target)
+        }
     };
     let mut mover = field.child("mover", &[&bucket.to_string(), to]);
     field.until_stopped(stops_at, &mut mover, point).await;
     match point {
         Point::Unpacked | Point::Cleared => {
-            let (at, table) = if matches!(point, Point::Unpacked) { (source, "parcels") } else { (0, "placement") };
+            let (at, table) =
+                if matches!(point, Point::Unpacked) { (source, "parcels") } else { (0, "placement") };
             let second = hold(at, table, "EXCLUSIVE").await;
             drop(first);
             // It comes to the second lock in another database, or later in the same.

@@ -46,7 +46,8 @@ impl Fixture {
 /// # Panics
 /// When the store breaks the rule.
 pub fn check(factory: impl AsyncFnOnce() -> Fixture, rule: impl AsyncFnOnce(&Arc<dyn Store>)) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
     runtime.block_on(async {
         let fixture = factory().await;
         rule(&fixture.store).await;

@@ -1,0 +1,74 @@
+//! Opening databases: new ones, by many at once, and ones that cannot be used.
+
+use aether_core::store::{Store as _, StoreError};
+use aether_pg_tests::Cluster;
+use futures_util::future::join_all;
+
+use super::{Table, connect, options};
+use crate::database::Database;
+use crate::store::PostgresStore;
+
+#[tokio::test]
+async fn ten_stores_may_open_a_new_database_at_once() {
+    let own = Cluster::shared().database().await;
+    let url = own.url();
+    let stores = join_all((0..10).map(|_| Database::open(&url, options().connections(1)))).await;
+    for store in &stores {
+        assert!(store.is_ok(), "{store:?}");
+    }
+    let client = connect(&url).await;
+    let rows = client.query_typed("SELECT version FROM schema_version", &[]).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_build_is_refused() {
+    let table = Table::lay().await;
+    table.client.batch_execute("UPDATE schema_version SET version = 99").await.unwrap();
+    let refused = Database::open(&table.url, options()).await.unwrap_err();
+    assert!(matches!(refused, StoreError::NewerSchema { found: 99, supported: 1, .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_database_is_said_with_what_to_do() {
+    let cluster = Cluster::shared();
+    let latin = "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0";
+    cluster.sql(&[latin.into(), "CREATE ROLE nobody LOGIN".into()]).await;
+    let table = Table::lay().await;
+    let impatient = || options().patience(std::time::Duration::ZERO);
+    let said = async |url: &str| Database::open(url, impatient()).await.unwrap_err().to_string();
+    let latin = said(&cluster.url("latin")).await;
+    assert!(latin.contains("ENCODING 'UTF8'"), "{latin}");
+    let missing = said(&cluster.url("not-there")).await;
+    assert!(missing.contains("create the database first"), "{missing}");
+    let powerless = said(&table.url.replace("aether@", "nobody@")).await;
+    assert!(powerless.contains("GRANT USAGE ON SCHEMA"), "{powerless}");
+    let url = said("postgres://aether@127.0.0.1:1/db?sslmode=strange").await;
+    assert!(url.contains("verify-full"), "{url}");
+}
+
+#[tokio::test]
+async fn an_account_that_may_only_use_the_tables_is_enough() {
+    let table = Table::lay().await;
+    let name = format!("user_{}", table.url.rsplit('/').next().unwrap());
+    let grants = format!(
+        "CREATE ROLE {name} LOGIN; GRANT USAGE ON SCHEMA aether TO {name};
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA aether TO {name}"
+    );
+    table.client.batch_execute(&grants).await.unwrap();
+    Database::open(&table.url.replace("aether@", &format!("{name}@")), options()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_notice_that_a_crash_left_is_delivered() {
+    let table = Table::lay().await;
+    table.run("parent", Some("first"), 0).await;
+    table.client.batch_execute("UPDATE runs SET owner = NULL, status = 2").await.unwrap();
+    table.client.batch_execute("INSERT INTO notices VALUES (1, 'child', 'parent', 7)").await.unwrap();
+    let store = PostgresStore::connect(&table.url).await.unwrap();
+    while table.number("SELECT count(*) FROM notices").await > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    assert_eq!(table.number("SELECT wake_at FROM due WHERE run = 'parent' AND notified").await, 7);
+    store.close().await.unwrap();
+}
