@@ -36,6 +36,7 @@ pages! {
     changes = "changes"
     data_changes = "data-changes"
     acceptance = "acceptance"
+    scaling = "scaling"
     backup = "backup"
     deploying = "deploying"
     dependencies = "dependencies"

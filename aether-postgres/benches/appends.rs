@@ -1,6 +1,6 @@
 //! What the store itself writes per second, without an engine: runs of some steps, as an engine appends them.
 //!
-//! `cargo bench -p aether-postgres --bench appends -- URL tool|read RUNS STEPS INFLIGHT [WRITERS]`
+//! `cargo bench -p aether-postgres --bench appends -- URL[,URL..] tool|read RUNS STEPS INFLIGHT [WRITERS]`
 //!
 //! A tool step is one awaited append (300 bytes, which acquires a ledger row) and one that rides with the next (500 bytes,
 //! which settles it); a read step is only the latter. Start and end of a run are awaited. Prints steps per second and how
@@ -152,7 +152,15 @@ async fn main() {
     let [url, kind, numbers @ ..] = &args[..] else { return println!("see the top of the source") };
     let number = |at: usize, other| numbers.get(at).and_then(|arg| arg.parse().ok()).unwrap_or(other);
     let (runs, steps, inflight, writers) = (number(0, 100), number(1, 10), number(2, 1), number(3, 1));
-    let store = PostgresStore::connect_with(url, PostgresOptions::new().writers(writers)).await.unwrap();
+    let options = PostgresOptions::new().writers(writers);
+    let urls: Vec<_> = url.split(',').enumerate().map(|(at, url)| (at.to_string(), url)).collect();
+    let store = match urls.as_slice() {
+        [_one] => PostgresStore::connect_with(url, options).await.unwrap(),
+        _ => PostgresStore::connect_all_with(urls, options).await.unwrap(),
+    };
+    if url.contains(',') {
+        store.rebalance().await.unwrap();
+    }
     let tag = Timestamp::now().as_microsecond();
     let digest = Digest::of(&Payload::null()).unwrap();
     let (since, next) = (Instant::now(), AtomicUsize::new(0));

@@ -125,7 +125,24 @@ SELECT 1 FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL (SELECT q.run FRO
     WHERE q.code = k.code AND q.wake_at <= $2::int8 AND q.queue IS NULL AND o.owner IS NULL AND o.status < 3 AND NOT o.parked
         AND o.code = k.code ORDER BY q.wake_at LIMIT 1) d LIMIT 1";
 
+/// When the first runs are due that a claim would get: $1 codes, $2 now, $3 limit.
+const FIRST_DUE: &str = "
+SELECT d.wake_at FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL (SELECT q.wake_at FROM due q
+    JOIN runs o ON o.shard = q.shard AND o.id = q.run
+    WHERE q.code = k.code AND q.wake_at <= $2::int8 AND o.owner IS NULL AND o.status < 3 AND NOT o.parked
+        AND o.code = k.code ORDER BY q.wake_at LIMIT $3::int8) d ORDER BY d.wake_at LIMIT $3";
+
 impl Database {
+    /// When the runs are due, in order, that a claim would get now.
+    pub(crate) async fn first_due(&self, request: &ClaimRequest) -> Result<Vec<i64>, StoreError> {
+        let (codes, now) = (distinct(&request.codes), row::micros(request.now));
+        let limit = number(request.limit.min(MOST));
+        ask!(self, |conn| {
+            let rows = conn.query(FIRST_DUE, &[&codes, &now, &limit]).await?;
+            rows.iter().map(|row| get(row, 0)).collect()
+        })
+    }
+
     /// Claims runs for a worker. Runs of an earlier claim of the worker whose answer was lost come first.
     pub(crate) async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, StoreError> {
         self.say_present(&request.worker).await;
@@ -268,7 +285,16 @@ impl Database {
         if tokens.is_empty() {
             return Ok(Vec::new());
         }
-        let (leases, found) = ask!(self, |conn| self.of_tokens(conn, worker, &tokens).await)?;
+        let (mut leases, mut found) = ask!(self, |conn| self.of_tokens(conn, worker, &tokens).await)?;
+        // Their buckets may have moved meanwhile.
+        let shared = self.peers.get().and_then(|peers| peers.shared.upgrade());
+        for other in
+            shared.iter().flat_map(|shared| shared.all()).filter(|other| !std::ptr::eq(other.as_ref(), self))
+        {
+            let there = ask!(other, |conn| other.of_tokens(conn, worker, &tokens).await)?;
+            leases.extend(there.0);
+            found.extend(there.1);
+        }
         self.claims.looked_for(&tokens, &found, self.late());
         Ok(leases)
     }

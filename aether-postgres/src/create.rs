@@ -39,12 +39,13 @@ const REMOVE: [&str; 5] = [
 
 impl Database {
     /// See [`Store::create`](aether_core::store::Store::create) and
-    /// [`Store::create_fork`](aether_core::store::Store::create_fork).
+    /// [`Store::create_fork`](aether_core::store::Store::create_fork). Queued before this returns. `None`: it was not
+    /// created, and is not there.
     pub(crate) fn create(
         self: Arc<Self>,
         new: NewRun,
         ledger: Vec<LedgerEntry>,
-    ) -> impl Future<Output = Result<Created, StoreError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Option<Created>, StoreError>> + Send + 'static {
         let (id, checked) = (new.id.clone(), new.parent.clone().filter(|_| new.parent_epoch.is_some()));
         // A run without a queue is queued here at once: appends to it may follow.
         let written = match new.terms.queue.clone() {
@@ -62,23 +63,20 @@ impl Database {
                     let create = async { self.queue(new, ledger).await };
                     match self.admitted(&place, create).await? {
                         Admission::Admitted(written) => written.unwrap_or_else(|_| Err(gone(&self.name)))?,
-                        Admission::Over { limit, open } => return Ok(Created::OverLimit { limit, open }),
+                        Admission::Over { limit, open } => {
+                            return Ok(Some(Created::OverLimit { limit, open }));
+                        }
                     }
                 }
             };
             match (new, checked) {
                 (true, Some(parent)) if self.has_ended(&parent).await? && self.remove(&id).await? => {
-                    Ok(Created::ParentLost)
+                    Ok(Some(Created::ParentLost))
                 }
-                (true, _) => Ok(Created::New),
-                (false, checked) => match self.run_record(&id).await? {
-                    Some(record) => Ok(Created::Existing(Box::new(record))),
-                    None if checked.is_some() => Ok(Created::ParentLost),
-                    None => Err(StoreError::Unavailable {
-                        store: self.name.to_string(),
-                        reason: format!("run `{id}` was there and was purged meanwhile"),
-                    }),
-                },
+                (true, _) => Ok(Some(Created::New)),
+                (false, _) => {
+                    Ok(self.run_record(&id).await?.map(|record| Created::Existing(Box::new(record))))
+                }
             }
         }
     }
@@ -102,7 +100,7 @@ impl Database {
     }
 
     /// Removes a run that was just created; `false` where something was appended to it.
-    async fn remove(&self, run: &RunId) -> Result<bool, StoreError> {
+    pub(crate) async fn remove(&self, run: &RunId) -> Result<bool, StoreError> {
         let (shard, run) = (shard(run.as_str()), run.as_str());
         ask!(self, |conn| {
             let transaction = conn.begin().await?;

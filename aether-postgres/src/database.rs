@@ -21,6 +21,8 @@ use crate::error::{Failure, OpError, failure, gone, said, translate};
 use crate::inbox::Doors;
 use crate::network;
 use crate::options::PostgresOptions;
+use crate::placement::leases::Reach;
+use crate::placement::shared::Peers;
 use crate::work::connection::StepConnections;
 use crate::work::lanes::Lanes;
 use crate::workers::Present;
@@ -51,6 +53,10 @@ pub(crate) struct Database {
     pub(crate) lanes: Lanes,
     /// Connections of transaction steps.
     pub(crate) steps: StepConnections,
+    /// The other databases of the store, where there are some.
+    pub(crate) peers: OnceLock<Peers>,
+    /// Whether it is worth asking while others can be asked as well.
+    pub(crate) reach: Reach,
     config: tokio_postgres::Config,
     tls: MakeRustlsConnect,
     pooler: AtomicBool,
@@ -118,6 +124,8 @@ impl Database {
             notices: Notify::new(),
             lanes: Lanes::new(),
             steps: StepConnections::new(options.transactions),
+            peers: OnceLock::new(),
+            reach: Reach::default(),
             pooler: AtomicBool::new(options.pooler),
             fsync: AtomicBool::new(true),
             closed: AtomicBool::new(false),

@@ -16,7 +16,8 @@ use crate::row::{self, get};
 use crate::shard::shard;
 
 const PUT_BLOB: &str = "INSERT INTO blobs(shard, run, hash, bytes)
-    VALUES ($1::int2, $2::text, $3::text, $4::bytea) ON CONFLICT DO NOTHING";
+    SELECT $1::int2, $2::text, $3::text, $4::bytea
+    WHERE NOT EXISTS (SELECT 1 FROM buckets b WHERE b.shard = $1 AND b.away) ON CONFLICT DO NOTHING";
 
 const BLOB: &str = "SELECT bytes FROM blobs WHERE shard = $1::int2 AND run = $2::text AND hash = $3::text";
 
@@ -35,9 +36,12 @@ const EFFECTS: &str = "SELECT key, count, events, status FROM effects
     WHERE shard = $1::int2 AND run = $2::text ORDER BY n";
 
 impl Database {
-    /// See [`Store::put_blob`](aether_core::store::Store::put_blob).
-    pub(crate) async fn put_blob(&self, run: &str, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        ask!(self, |conn| conn.execute(PUT_BLOB, &[&shard(run), &run, &hash, &bytes]).await.map(drop))
+    /// See [`Store::put_blob`](aether_core::store::Store::put_blob). Gives whether it was written: it was not where it is
+    /// there already, or the run in another database.
+    pub(crate) async fn put_blob(&self, run: &str, hash: &str, bytes: &[u8]) -> Result<bool, StoreError> {
+        ask!(self, |conn| {
+            conn.execute(PUT_BLOB, &[&shard(run), &run, &hash, &bytes]).await.map(|rows| rows > 0)
+        })
     }
 
     /// See [`Store::blob`](aether_core::store::Store::blob).

@@ -3,16 +3,17 @@
 //! Promise: a notice is written with the child's end, and deleted only after the parent was made due, which may happen more
 //! than once. So nothing crosses shards in one transaction, and a crash in between delays a notice by about a second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use aether_core::store::StoreError;
 
 use crate::database::{Database, ask};
+use crate::placement::map::Spot;
+use crate::placement::shared::{Shared, Standing};
 use crate::row::get;
 use crate::shard::shard;
-use crate::store::Shared;
 
 /// How often notices are looked for that another process has left.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -80,24 +81,57 @@ async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> 
         let at = parents.entry((shard(&notice.parent), &notice.parent)).or_insert(notice.at);
         *at = notice.at.min(*at);
     }
-    for other in shared.all() {
-        let here = parents.iter().filter(|((_, parent), _)| Arc::ptr_eq(shared.of(parent), other));
-        let (mut shards, mut runs, mut times) = (Vec::new(), Vec::new(), Vec::new());
-        for ((shard, parent), at) in here {
-            shards.push(*shard);
-            runs.push(*parent);
-            times.push(*at);
+    let spots: HashMap<i16, Spot> =
+        parents.keys().map(|(shard, _)| (*shard, shared.map.spot(*shard))).collect();
+    let mut missed = HashSet::new();
+    for (number, other) in shared.all().iter().enumerate() {
+        let (mut shards, mut runs, mut times, mut asked) =
+            (Vec::new(), Vec::new(), Vec::new(), HashMap::new());
+        for ((shard, parent), at) in &parents {
+            let spot = spots.get(shard).copied().unwrap_or_default();
+            if spot.database == number {
+                shards.push(*shard);
+                runs.push(*parent);
+                times.push(*at);
+                asked.insert(*shard, spot);
+            }
         }
         if !runs.is_empty() {
-            ask!(other, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await)?;
+            let woken = ask!(other, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await);
+            match woken {
+                Ok(_) => missed.extend(missing(shared, asked).await?),
+                // The parents in other databases do not wait for it.
+                Err(error) if shared.is_sharded() => {
+                    tracing::debug!(%error, "notices are delivered later");
+                    missed.extend(asked.into_keys());
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
-    if !notices.is_empty() {
-        let shards: Vec<i16> = notices.iter().map(|notice| notice.shard).collect();
-        let children: Vec<&str> = notices.iter().map(|notice| notice.child.as_str()).collect();
+    // The parents of the others are found by the next look.
+    let told = || notices.iter().filter(|notice| !missed.contains(&shard(&notice.parent)));
+    if told().next().is_some() {
+        let shards: Vec<i16> = told().map(|notice| notice.shard).collect();
+        let children: Vec<&str> = told().map(|notice| notice.child.as_str()).collect();
         ask!(database, |conn| conn.execute(DELIVERED, &[&shards, &children]).await)?;
     }
-    Ok(notices.len() == PAGE)
+    Ok(notices.len() == PAGE && missed.is_empty())
+}
+
+/// Of buckets that were asked for those that were not there: they have moved, or are on their way.
+async fn missing(shared: &Shared, spots: HashMap<i16, Spot>) -> Result<Vec<i16>, StoreError> {
+    let mut missing = Vec::new();
+    for (shard, spot) in spots.into_iter().filter(|_| shared.is_sharded()) {
+        match shared.standing(spot, shard).await? {
+            Standing::Here if spot.settled => continue,
+            Standing::Here => shared.follow(shard, Spot { settled: true, ..spot }).await?,
+            Standing::Moved(to) => shared.follow(shard, to).await?,
+            Standing::Coming => {}
+        }
+        missing.push(shard);
+    }
+    Ok(missing)
 }
 
 async fn oldest(database: &Database) -> Result<Vec<Notice>, StoreError> {

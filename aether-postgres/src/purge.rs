@@ -12,10 +12,11 @@ use crate::connection::Param;
 use crate::database::{Database, ask};
 use crate::error::LostAnswer;
 use crate::ledger::{ENTRY, entry};
+use crate::placement::search::at;
+use crate::placement::shared::Shared;
 use crate::row::{self, get};
 use crate::runs::{record, select};
 use crate::shard::shard;
-use crate::store::Shared;
 
 /// Of each status ($1) the runs that ended before a time ($2), behind a place ($3). A run is created before it ends, so that
 /// runs that were created long after the time need no look: neither do those whose place is a day behind that of the newest
@@ -60,22 +61,21 @@ struct Head {
 
 /// See [`Store::purge`](aether_core::store::Store::purge). Parent and keys may be in other databases than the run.
 pub(crate) async fn purge(shared: &Shared, run: &RunId) -> Result<Purged, StoreError> {
-    let database = shared.of(run.as_str());
-    let Some(head) = database.head(run).await? else { return Ok(Purged::Unknown) };
+    let Some(head) = at!(shared, run.as_str(), |db| db.head(run))? else { return Ok(Purged::Unknown) };
     if !head.status.is_terminal() {
         return Ok(Purged::Open(head.status));
     }
     if let Some(parent) = &head.parent {
-        let status = shared.of(parent.as_str()).head(parent).await?.map(|parent| parent.status);
+        let status = at!(shared, parent.as_str(), |db| db.head(parent))?.map(|parent| parent.status);
         if status.is_some_and(|status| !status.is_terminal()) {
             return Ok(Purged::ParentOpen(parent.clone()));
         }
     }
-    for row in database.store_wide_rows(run).await? {
+    for row in at!(shared, run.as_str(), |db| db.store_wide_rows(run))? {
         let Some(key) = &row.business_key else { continue };
-        shared.of(key).seal(&row).await?;
+        at!(shared, key, |db| db.seal(&row))?;
     }
-    database.delete(run, head.place).await
+    at!(shared, run.as_str(), |db| db.delete(run, head.place))
 }
 
 impl Database {

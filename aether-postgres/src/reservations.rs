@@ -17,7 +17,10 @@ use crate::row::{self, get};
 use crate::shard::shard;
 
 const RESERVE: &str = "INSERT INTO reservations(shard, business_key, run, key, epoch, at)
-    VALUES ($1::int2, $2::text, $3::text, $4::text, $5::int8, $6::int8) ON CONFLICT DO NOTHING";
+    SELECT $1::int2, $2::text, $3::text, $4::text, $5::int8, $6::int8
+    WHERE NOT EXISTS (SELECT 1 FROM buckets b WHERE b.shard = $1 AND b.away) ON CONFLICT DO NOTHING";
+
+const AWAY: &str = "SELECT 1 FROM buckets WHERE shard = $1::int2 AND away";
 
 /// Replaces exactly the reservation of $7 to $10.
 const REPLACE: &str =
@@ -30,17 +33,18 @@ const RESERVATION: &str = "SELECT business_key, run, key, epoch, at, sealed FROM
 
 /// Seals the reservation that names the row; where there is none, the row alone held the key.
 const SEAL: &str = "INSERT INTO reservations AS o (shard, business_key, run, key, epoch, at, sealed)
-    VALUES ($1::int2, $2::text, $3::text, $4::text, $5::int8, $6::int8, $7::text)
+    SELECT $1::int2, $2::text, $3::text, $4::text, $5::int8, $6::int8, $7::text
+    WHERE NOT EXISTS (SELECT 1 FROM buckets b WHERE b.shard = $1 AND b.away)
     ON CONFLICT (shard, business_key) DO UPDATE SET sealed = excluded.sealed
     WHERE o.sealed IS NULL AND o.run = excluded.run AND o.key = excluded.key";
 
 impl Database {
-    /// See [`Store::reserve`](aether_core::store::Store::reserve).
+    /// See [`Store::reserve`](aether_core::store::Store::reserve). `None`: the key's bucket is in another database.
     pub(crate) async fn reserve(
         &self,
         wanted: &Reservation,
         replaces: Option<&Reservation>,
-    ) -> Result<Reservation, StoreError> {
+    ) -> Result<Option<Reservation>, StoreError> {
         let of = shard(&wanted.business_key);
         let (epoch, at) = (row::int(wanted.epoch), row::micros(wanted.at));
         let (run, key) = (wanted.run.as_str(), wanted.key.as_str());
@@ -56,11 +60,15 @@ impl Database {
                     written = conn.execute(REPLACE, &params).await?;
                 }
                 if written > 0 {
-                    return Ok(wanted.clone());
+                    return Ok(Some(wanted.clone()));
                 }
-                // Nobody deletes a reservation, so that there is one; should it be gone, this begins again.
+                // Nobody deletes a reservation, so that there is one, or its bucket has moved; should it be gone, this
+                // begins again.
                 if let Some(found) = look(conn, &wanted.business_key).await? {
-                    return Ok(found);
+                    return Ok(Some(found));
+                }
+                if conn.query_opt(AWAY, &[&of]).await?.is_some() {
+                    return Ok(None);
                 }
             }
         })
@@ -72,15 +80,16 @@ impl Database {
     }
 
     /// The run of `row` is about to be deleted: the key that the row holds stays taken.
-    pub(crate) async fn seal(&self, row: &LedgerEntry) -> Result<(), StoreError> {
+    /// Gives whether anything was written: it was not where the key is sealed already, or in another database.
+    pub(crate) async fn seal(&self, row: &LedgerEntry) -> Result<bool, StoreError> {
         let (Some(wanted), Some(tombstone)) = (Reservation::of_row(row), row.clone().tombstone()) else {
-            return Ok(());
+            return Ok(true);
         };
         let sealed = written(&tombstone);
         let (epoch, at) = (row::int(wanted.epoch), row::micros(wanted.at));
         let (of, run, key) = (shard(&wanted.business_key), wanted.run.as_str(), wanted.key.as_str());
         let params: [Param<'_>; 7] = [&of, &wanted.business_key, &run, &key, &epoch, &at, &sealed];
-        ask!(self, |conn| conn.execute(SEAL, &params).await.map(drop))
+        ask!(self, |conn| conn.execute(SEAL, &params).await.map(|rows| rows > 0))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The shard of a run: which of 4096 buckets its rows are in, and which database has that bucket.
+//! The shard of a run: which of 4096 buckets its rows are in.
 //!
 //! Promise: the function is frozen for ever. Rows are found by it, so that another result for one id would lose the run.
 
@@ -13,27 +13,6 @@ pub(crate) fn shard(name: &str) -> i16 {
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     ((hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd) >> 52) as i16
-}
-
-/// Which database has which shard.
-#[derive(Clone, Debug)]
-pub(crate) struct ShardMap {
-    of: Vec<u16>,
-}
-
-impl ShardMap {
-    /// One database has them all.
-    pub(crate) fn one() -> Self {
-        Self { of: vec![0; SHARDS] }
-    }
-
-    /// The number of the database that has `shard`.
-    pub(crate) fn database(&self, shard: i16) -> usize {
-        usize::try_from(shard)
-            .ok()
-            .and_then(|shard| self.of.get(shard))
-            .map_or(0, |number| usize::from(*number))
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ use aether_core::payload::Payload;
 use aether_core::queue::LimitPattern;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreClock, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
+    Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message,
+    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    StoreClock, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -20,33 +23,15 @@ use jiff::Timestamp;
 use crate::database::Database;
 use crate::notices::Notices;
 use crate::options::PostgresOptions;
-use crate::shard::{ShardMap, shard};
+use crate::placement::leases::reached;
+use crate::placement::search::at;
+use crate::placement::shared::Shared;
+use crate::placement::{family, join};
 
-/// A store in a Postgres database. Needs a tokio runtime; [`Store::close`] writes what is queued.
+/// A store in one or several Postgres databases. Needs a tokio runtime; [`Store::close`] writes what is queued.
 #[derive(Debug)]
 pub struct PostgresStore {
-    shared: Arc<Shared>,
-}
-
-/// Which database has which run.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    map: ShardMap,
-    databases: Vec<Arc<Database>>,
-}
-
-impl Shared {
-    /// The database that has what is placed by `name`.
-    pub(crate) fn of(&self, name: &str) -> &Arc<Database> {
-        // There is at least one database, and the map names none that is not there.
-        let number = self.map.database(shard(name)).min(self.databases.len().saturating_sub(1));
-        &self.databases[number]
-    }
-
-    /// Every database.
-    pub(crate) fn all(&self) -> &[Arc<Database>] {
-        &self.databases
-    }
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl PostgresStore {
@@ -73,8 +58,47 @@ impl PostgresStore {
     /// # Ok(()) }
     /// ```
     pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
-        let databases = vec![Database::open(url, options).await?];
-        let shared = Arc::new(Shared { map: ShardMap::one(), databases });
+        let database = Database::open(url, options).await?;
+        join::alone(&database).await?;
+        let shared = Shared::one(database);
+        Notices::start(&shared);
+        Ok(Self { shared })
+    }
+
+    /// Connects to several databases that are one store, each by a name that it keeps for good. The first is the home of
+    /// what belongs to no run, such as schedules. It may hold runs already; the others begin empty, and get runs when
+    /// buckets are moved to them: [`PostgresStore::rebalance`].
+    ///
+    /// Every process of the store names the same databases, the first one first.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::connect`], for each of them; and [`StoreError::Open`] for a database that has another name, is
+    /// part of another store, or has runs of its own.
+    pub async fn connect_all<N, U>(databases: impl IntoIterator<Item = (N, U)>) -> Result<Self, StoreError>
+    where
+        N: Into<String>,
+        U: AsRef<str>,
+    {
+        Self::connect_all_with(databases, PostgresOptions::default()).await
+    }
+
+    /// As [`PostgresStore::connect_all`], with other than the default options, which are those of each database.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::connect_all`].
+    pub async fn connect_all_with<N, U>(
+        databases: impl IntoIterator<Item = (N, U)>,
+        options: PostgresOptions,
+    ) -> Result<Self, StoreError>
+    where
+        N: Into<String>,
+        U: AsRef<str>,
+    {
+        let mut opened = Vec::new();
+        for (name, url) in databases {
+            opened.push((name.into(), Database::open(url.as_ref(), options.clone()).await?));
+        }
+        let shared = join::several(opened).await?;
         Notices::start(&shared);
         Ok(Self { shared })
     }
@@ -88,9 +112,27 @@ impl PostgresStore {
         self.shared.of(run.as_str())
     }
 
-    /// The database of what belongs to no run: schedules and definitions.
     fn home(&self) -> &Arc<Database> {
-        self.shared.of("")
+        self.shared.home()
+    }
+
+    fn create_run(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        if self.shared.is_sharded() {
+            return Box::pin(family::create(&self.shared, new, ledger));
+        }
+        let (id, checked) = (new.id.clone(), new.parent_epoch.is_some());
+        let created = self.home().clone().create(new, ledger);
+        Box::pin(async move {
+            match created.await? {
+                Some(created) => Ok(created),
+                None if checked => Ok(Created::ParentLost),
+                None => Err(family::purged(self.home(), &id)),
+            }
+        })
     }
 
     /// The database of every queue. What limits count is counted in one transaction, so a store of several databases has no
@@ -142,7 +184,11 @@ impl Store for PostgresStore {
     }
 
     fn describe(&self) -> String {
-        self.home().name.to_string()
+        let name = &self.home().name;
+        match self.shared.all().len() {
+            ..=1 => name.to_string(),
+            several => format!("{name} and {} more", several - 1),
+        }
     }
 
     fn durability(&self) -> Durability {
@@ -165,13 +211,13 @@ impl Store for PostgresStore {
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
         let me = me.clone();
         Box::pin(async move {
-            let codes = each!(self, |db| db.codes_elsewhere(&me));
+            let codes = reached!(self.shared, |db| db.codes_elsewhere(&me));
             Ok(codes.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect())
         })
     }
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {
-        Box::pin(async move { Ok(each!(self, |db| db.workers()).concat()) })
+        Box::pin(async move { self.shared.workers().await })
     }
 
     fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
@@ -191,6 +237,7 @@ impl Store for PostgresStore {
     fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
         let worker = worker.clone();
         Box::pin(async move {
+            self.shared.forget_worker(&worker);
             let _: Vec<()> = each!(self, |db| db.retire(&worker));
             Ok(())
         })
@@ -206,7 +253,7 @@ impl Store for PostgresStore {
         {
             return Box::pin(std::future::ready(Err(error)));
         }
-        Box::pin(self.of(&new.id).clone().create(new, Vec::new()))
+        self.create_run(new, Vec::new())
     }
 
     fn create_fork(
@@ -214,16 +261,16 @@ impl Store for PostgresStore {
         new: NewRun,
         ledger: Vec<LedgerEntry>,
     ) -> BoxFuture<'_, Result<Created, StoreError>> {
-        Box::pin(self.of(&new.id).clone().create(new, ledger))
+        self.create_run(new, ledger)
     }
 
     fn append(&self, append: Append) {
-        self.of(&append.run).append(append);
+        self.shared.append(append);
     }
 
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).load(&run, from).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.load(&run, from)) })
     }
 
     fn load_page<'s>(
@@ -233,17 +280,17 @@ impl Store for PostgresStore {
         events: u64,
     ) -> BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).load_page(&run, from, events).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.load_page(&run, from, events)) })
     }
 
     fn last_frame(&self, run: &RunId) -> BoxFuture<'_, Result<Option<StoredFrame>, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).last_frame(&run).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.last_frame(&run)) })
     }
 
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).run_record(&run).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.run_record(&run)) })
     }
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
@@ -258,21 +305,19 @@ impl Store for PostgresStore {
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
-        Box::pin(async move {
-            let mut leases = Vec::new();
-            for database in self.shared.all() {
-                let limit = request.limit.saturating_sub(leases.len());
-                if limit > 0 || !request.adopt.is_empty() {
-                    leases.extend(database.claim(&ClaimRequest { limit, ..request.clone() }).await?);
-                }
-            }
-            Ok(leases)
-        })
+        Box::pin(async move { self.shared.claim(request).await })
+    }
+
+    fn is_renewed(&self, worker: &WorkerId, run: &RunId) -> bool {
+        self.shared.is_renewed(worker, run.as_str())
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         Box::pin(async move {
-            let lists = each!(self, |db| db.foreign(&query));
+            let lists = match query.due.is_some() {
+                true => reached!(self.shared, |db| db.foreign(&query)),
+                false => each!(self, |db| db.foreign(&query)),
+            };
             Ok(merged(lists, query.limit, |run| run.place))
         })
     }
@@ -292,7 +337,7 @@ impl Store for PostgresStore {
         noticed: Vec<LostRun>,
     ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
         let worker = worker.clone();
-        Box::pin(async move { Ok(each!(self, |db| db.renew(&worker, lease, &noticed)).concat()) })
+        Box::pin(async move { self.shared.renew(&worker, lease, &noticed).await })
     }
 
     fn release(
@@ -302,11 +347,11 @@ impl Store for PostgresStore {
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).release(&run, epoch, wake_at).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.release(&run, epoch, wake_at)) })
     }
 
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
-        Box::pin(async move { Ok(each!(self, |db| db.next_wake()).into_iter().flatten().min()) })
+        Box::pin(async move { Ok(reached!(self.shared, |db| db.next_wake()).into_iter().flatten().min()) })
     }
 
     fn entry(
@@ -315,7 +360,7 @@ impl Store for PostgresStore {
         key: &IdempotencyKey,
     ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
         let (run, key) = (run.clone(), key.clone());
-        Box::pin(async move { self.of(&run).entry(&run, &key).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.entry(&run, &key)) })
     }
 
     fn reserve(
@@ -323,34 +368,41 @@ impl Store for PostgresStore {
         wanted: Reservation,
         replaces: Option<Reservation>,
     ) -> BoxFuture<'_, Result<Reservation, StoreError>> {
-        Box::pin(
-            async move { self.shared.of(&wanted.business_key).reserve(&wanted, replaces.as_ref()).await },
-        )
+        Box::pin(async move {
+            let reserved =
+                at!(self.shared, &wanted.business_key, |db| db.reserve(&wanted, replaces.as_ref()))?;
+            reserved.ok_or_else(|| StoreError::Unavailable {
+                store: self.describe(),
+                reason:
+                    "the key is in another database of the store: open it with PostgresStore::connect_all"
+                        .into(),
+            })
+        })
     }
 
     fn reservation(&self, business_key: &str) -> BoxFuture<'_, Result<Option<Reservation>, StoreError>> {
         let key = business_key.to_owned();
-        Box::pin(async move { self.shared.of(&key).reservation(&key).await })
+        Box::pin(async move { at!(self.shared, &key, |db| db.reservation(&key)) })
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).entries(&run).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.entries(&run)) })
     }
 
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).send(&run, &message).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.send(&run, &message)) })
     }
 
     fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).inbox(&run, after).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.inbox(&run, after)) })
     }
 
     fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).unread(&run).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.unread(&run)) })
     }
 
     fn unread_waiting(
@@ -359,7 +411,7 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<(RunRecord, u64)>, StoreError>> {
         Box::pin(async move {
-            let lists = each!(self, |db| db.unread_waiting(after, limit));
+            let lists = reached!(self.shared, |db| db.unread_waiting(after, limit));
             Ok(merged(lists, limit, |(run, _)| std::cmp::Reverse(run.place)))
         })
     }
@@ -378,12 +430,12 @@ impl Store for PostgresStore {
         waits: Vec<OpenWait>,
     ) -> BoxFuture<'s, Result<bool, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).list_waits(&run, next, &waits).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.list_waits(&run, next, &waits)) })
     }
 
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
         let worker = worker.clone();
-        Box::pin(async move { Ok(each!(self, |db| db.unread_held(&worker)).concat()) })
+        Box::pin(async move { Ok(reached!(self.shared, |db| db.unread_held(&worker)).concat()) })
     }
 
     fn save_progress(
@@ -394,7 +446,9 @@ impl Store for PostgresStore {
         progress: Payload,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let (run, command) = (run.clone(), command.clone());
-        Box::pin(async move { self.of(&run).save_progress(&run, epoch, &command, &progress).await })
+        Box::pin(async move {
+            at!(self.shared, run.as_str(), |db| db.save_progress(&run, epoch, &command, &progress))
+        })
     }
 
     fn progress(
@@ -403,17 +457,19 @@ impl Store for PostgresStore {
         command: &CommandId,
     ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
         let (run, command) = (run.clone(), command.clone());
-        Box::pin(async move { self.of(&run).progress(&run, &command).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.progress(&run, &command)) })
     }
 
     fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         let (run, hash) = (run.clone(), hash.to_owned());
-        Box::pin(async move { self.of(&run).put_blob(run.as_str(), &hash, &bytes).await })
+        Box::pin(async move {
+            at!(self.shared, run.as_str(), |db| db.put_blob(run.as_str(), &hash, &bytes)).map(drop)
+        })
     }
 
     fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let (run, hash) = (run.clone(), hash.to_owned());
-        Box::pin(async move { self.of(&run).blob(run.as_str(), &hash).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.blob(run.as_str(), &hash)) })
     }
 
     fn put_effect(
@@ -422,22 +478,24 @@ impl Store for PostgresStore {
         epoch: Epoch,
         values: Vec<LargeValue>,
     ) -> BoxFuture<'_, Result<(), AppendError>> {
-        Box::pin(async move { self.of(&effect.run).put_effect(&effect, epoch, &values).await })
+        Box::pin(
+            async move { at!(self.shared, effect.run.as_str(), |db| db.put_effect(&effect, epoch, &values)) },
+        )
     }
 
     fn effects(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<StoredEffect>, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).effects(&run).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.effects(&run)) })
     }
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).save_snapshot(&run, &snapshot).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.save_snapshot(&run, &snapshot)) })
     }
 
     fn snapshot(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Snapshot>, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { self.of(&run).snapshot(&run).await })
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.snapshot(&run)) })
     }
 
     fn put_schedule(

@@ -41,8 +41,10 @@ WITH gone AS (DELETE FROM workers w WHERE w.seen_at < clock_timestamp() - interv
 DELETE FROM lost l USING gone WHERE l.worker = gone.id";
 
 const RENEW: &str = "
-INSERT INTO workers AS w (id, renewals, lease) VALUES ($1::text, 1, $2::int8)
-ON CONFLICT (id) DO UPDATE SET renewals = w.renewals + 1, lease = excluded.lease, seen_at = clock_timestamp()";
+INSERT INTO workers AS w (id, renewals, lease) VALUES ($1::text, greatest(1, $3::int8), $2::int8)
+ON CONFLICT (id) DO UPDATE SET renewals = greatest(w.renewals + 1, $3), lease = excluded.lease,
+    seen_at = clock_timestamp()
+RETURNING renewals";
 
 const NOTICED: &str = "
 DELETE FROM lost l USING unnest($2::int2[], $3::text[], $4::int8[]) AS n(shard, run, epoch)
@@ -189,14 +191,28 @@ impl Database {
         lease: Duration,
         noticed: &[LostRun],
     ) -> Result<Vec<LostRun>, StoreError> {
+        Ok(self.renew_to(worker, lease, noticed, 0).await?.1)
+    }
+
+    /// As [`Database::renew`]. The number of renewals becomes at least `number`; it is given with the runs that were lost.
+    pub(crate) async fn renew_to(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: &[LostRun],
+        number: i64,
+    ) -> Result<(i64, Vec<LostRun>), StoreError> {
         ask!(self, |conn| {
-            conn.execute(RENEW, &[&worker.as_str(), &lease_micros(lease)]).await?;
+            let renewed = conn.query_opt(RENEW, &[&worker.as_str(), &lease_micros(lease), &number]).await?;
+            let count = renewed.map_or(Ok(number), |row| get(&row, 0))?;
             self.follow_clock(conn).await?;
             if !noticed.is_empty() {
                 forget_lost(conn, worker, noticed).await?;
             }
             // A statement of its own: it sees what a claim wrote that the renewal had to wait for.
-            conn.query(LOST, &[&worker.as_str()]).await?.iter().map(lost).collect()
+            let lost =
+                conn.query(LOST, &[&worker.as_str()]).await?.iter().map(lost).collect::<Result<_, _>>()?;
+            Ok((count, lost))
         })
     }
 }

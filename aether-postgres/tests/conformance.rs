@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use aether_core::store::Store as _;
 use aether_pg_tests::Cluster;
 use aether_postgres::{PostgresOptions, PostgresStore};
 use aether_testing::conformance::Fixture;
@@ -18,6 +19,28 @@ async fn store(options: PostgresOptions) -> Fixture {
     Fixture::new(Arc::new(store)).keeping(database)
 }
 
+/// A store of two databases, each of which has half of the buckets.
+async fn two_databases() -> Fixture {
+    let cluster = Cluster::shared();
+    // Both are made at once, and copied for each test.
+    let prepare = async |first: String| {
+        cluster.sql(&["CREATE DATABASE halved_b".into()]).await;
+        let store = PostgresStore::connect_all([("a", first), ("b", cluster.url("halved_b"))]).await.unwrap();
+        store.rebalance().await.unwrap();
+        store.close().await.unwrap();
+    };
+    let first = cluster.database_from("halved_a", prepare).await;
+    let copy = async |_empty: String| {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'halved_%'";
+        let statements = [end, "DROP DATABASE half_b", "ALTER DATABASE halved_b RENAME TO half_b"];
+        cluster.sql(&statements.map(str::to_owned)).await;
+    };
+    let second = cluster.database_from("half_b", copy).await;
+    let store = PostgresStore::connect_all([("a", first.url()), ("b", second.url())]).await.unwrap();
+    Fixture::new(Arc::new(store)).keeping((first, second))
+}
+
 aether_testing::store_suite!(postgres, async || store(PostgresOptions::new()).await);
 aether_testing::store_suite!(unprepared, async || store(PostgresOptions::new().pooler(true)).await);
 aether_testing::store_suite!(two_writers, async || store(PostgresOptions::new().writers(2)).await);
+aether_testing::store_suite!(databases, two_databases);

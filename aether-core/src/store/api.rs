@@ -398,6 +398,14 @@ pub trait Store: Any + Send + Sync + Debug {
         noticed: Vec<LostRun>,
     ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>>;
 
+    /// Whether the last [`Store::renew`] of `worker` that succeeded has also renewed its lease on `run`. A store of several
+    /// databases renews where it can: the lease on a run whose database could not be reached may be over, and no body of it
+    /// begins until a renewal has reached that database again. For every other store a renewal is a renewal.
+    fn is_renewed(&self, worker: &WorkerId, run: &RunId) -> bool {
+        let _no_run_is_elsewhere = (worker, run);
+        true
+    }
+
     /// Releases the lease on a run without changing its journal; the run is due again at `wake_at`. Does nothing with
     /// a stale `epoch` and for a run that has ended: a worker that lost a run must not release it from the new owner.
     ///

@@ -166,10 +166,10 @@ async fn a_schedule_and_a_reservation_are_found_by_their_writers() {
         sealed: None,
     };
     proxy.lose(1);
-    assert_eq!(far.reserve(&wanted, None).await, Ok(wanted.clone()));
+    assert_eq!(far.reserve(&wanted, None).await, Ok(Some(wanted.clone())));
     assert_eq!(proxy.left(), 0);
     let next = Reservation { epoch: 2, ..wanted.clone() };
     proxy.lose(2);
-    assert_eq!(far.reserve(&next, Some(&wanted)).await, Ok(next.clone()));
-    assert_eq!(far.reserve(&wanted, Some(&wanted)).await, Ok(next));
+    assert_eq!(far.reserve(&next, Some(&wanted)).await, Ok(Some(next.clone())));
+    assert_eq!(far.reserve(&wanted, Some(&wanted)).await, Ok(Some(next)));
 }

@@ -41,7 +41,7 @@ fn new_run(name: &str) -> NewRun {
 }
 
 async fn create(database: &Arc<Database>, name: &str) {
-    assert_eq!(database.clone().create(new_run(name), Vec::new()).await.unwrap(), Created::New);
+    assert_eq!(database.clone().create(new_run(name), Vec::new()).await.unwrap(), Some(Created::New));
 }
 
 fn append(run: &RunId, epoch: Epoch, expected: Position, text: &str) -> (Append, AppendReply) {
@@ -133,7 +133,7 @@ async fn a_creation_whose_answer_was_lost_is_answered_as_new() {
     assert_eq!(proxy.left(), 0);
     assert_eq!(table.number("SELECT count(*) FROM runs").await, 2);
     let again = far.clone().create(new_run("second"), Vec::new()).await.unwrap();
-    assert!(matches!(again, Created::Existing(_)));
+    assert!(matches!(again, Some(Created::Existing(_))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -81,7 +81,7 @@ impl Writer {
     }
 
     /// Looks at why groups were refused.
-    async fn sort_out(&mut self, refused: Batch) -> Result<Vec<Batch>, (OpError, Batch)> {
+    async fn sort_out(&mut self, mut refused: Batch) -> Result<Vec<Batch>, (OpError, Batch)> {
         let looked = match self.look(refused.groups.values()).await {
             Ok(facts) => self.find(refused.groups.values()).await.map(|found| (facts, found)),
             Err(error) => Err(error),
@@ -90,6 +90,11 @@ impl Writer {
             Ok(looked) => looked,
             Err(error) => return Err((error, refused)),
         };
+        let runs = refused.groups.values().map(|group| group.run.clone());
+        let strays: Vec<RunId> = runs.filter(|run| !facts.contains_key(run)).collect();
+        if let Err(error) = self.set_strays_aside(&mut refused, &strays).await {
+            return Err((error, refused));
+        }
         let (mut firsts, mut rests) = (Batch::default(), Batch::default());
         for (_, group) in refused.groups {
             let (run, shard) = (group.run.clone(), group.shard);

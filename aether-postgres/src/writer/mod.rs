@@ -17,6 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::connection::Connection;
 use crate::database::{Database, Tries};
 use crate::error::{Failure, OpError, failure, gone, translate};
+use crate::placement::leaving::Leaving;
+use crate::placement::map::Spot;
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Creation, Group, Item, Write};
 
@@ -76,6 +78,8 @@ pub(crate) enum Op {
     Create(Box<Creation>),
     /// Answer once everything that was queued for the run before is answered.
     Barrier(RunId, oneshot::Sender<()>),
+    /// A bucket is in another database now: send on what is queued of it, then answer.
+    Moved(i16, Spot, oneshot::Sender<()>),
     /// Write what is queued, then end.
     Close(Option<oneshot::Sender<Result<(), StoreError>>>),
 }
@@ -101,6 +105,7 @@ impl Writers {
                 later: BTreeMap::new(),
                 barriers: Vec::new(),
                 stuck: None,
+                leaving: Leaving::default(),
                 closing: None,
                 closers: Vec::new(),
             };
@@ -111,14 +116,19 @@ impl Writers {
         Ok(())
     }
 
-    fn of(&self, run: &str) -> Option<&mpsc::UnboundedSender<Op>> {
-        let number = usize::try_from(shard(run)).unwrap_or(0);
+    fn of(&self, shard: i16) -> Option<&mpsc::UnboundedSender<Op>> {
+        let number = usize::try_from(shard).unwrap_or(0);
         self.queues.get(number % self.queues.len().max(1))
     }
 
     /// Queues an operation of a run; returns it when the writer has ended.
     pub(crate) fn send(&self, run: &str, op: Op) -> Result<(), Op> {
-        match self.of(run) {
+        self.send_of(shard(run), op)
+    }
+
+    /// Queues an operation of a bucket; returns it when the writer has ended.
+    pub(crate) fn send_of(&self, shard: i16, op: Op) -> Result<(), Op> {
+        match self.of(shard) {
             Some(queue) => queue.send(op).map_err(|error| error.0),
             None => Err(op),
         }
@@ -142,17 +152,19 @@ struct Stuck {
     tries: Tries,
 }
 
-struct Writer {
-    database: Arc<Database>,
-    conn: Connection,
-    ops: mpsc::UnboundedReceiver<Op>,
+pub(crate) struct Writer {
+    pub(crate) database: Arc<Database>,
+    pub(crate) conn: Connection,
+    pub(crate) ops: mpsc::UnboundedReceiver<Op>,
     /// Taken from the queue while nothing could be written.
-    waiting: VecDeque<Op>,
+    pub(crate) waiting: VecDeque<Op>,
     /// Appends that are held up by others' locks, with their runs' later ones, and when they are tried again.
-    later: BTreeMap<RunId, (Instant, Group)>,
+    pub(crate) later: BTreeMap<RunId, (Instant, Group)>,
     /// Transaction steps that wait until what their runs queued before is answered.
     barriers: Vec<(RunId, oneshot::Sender<()>)>,
     stuck: Option<Stuck>,
+    /// Buckets that have left the database.
+    pub(crate) leaving: Leaving,
     closing: Option<Instant>,
     closers: Vec<oneshot::Sender<Result<(), StoreError>>>,
 }
@@ -168,6 +180,7 @@ impl Writer {
     async fn serve(mut self) {
         while let Some(batch) = self.collect().await {
             self.settle(batch).await;
+            self.send_on();
             self.lower_barriers(&Batch::default());
             // The runs that were just answered queue their next appends now, and are in the next batch.
             tokio::task::yield_now().await;
@@ -181,16 +194,21 @@ impl Writer {
         }
     }
 
+    /// Whether the store has been closing for so long that a bucket that does not come is not waited for.
+    pub(crate) fn gives_up_waiting(&self) -> bool {
+        self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE)
+    }
+
     /// Whether the store closes and nothing could be written for too long.
     fn gives_up(&self) -> bool {
         self.closing.is_some_and(|since| self.stuck.is_some() && since.elapsed() >= CLOSE_PATIENCE)
     }
 
-    /// The next batch; `None` when the writer is to end.
+    /// The next batch, which is empty where a bucket has left; `None` when the writer is to end.
     async fn collect(&mut self) -> Option<Batch> {
         loop {
             let batch = self.fill().await;
-            if !batch.is_empty() {
+            if !batch.is_empty() || !self.leaving.is_empty() {
                 return Some(batch);
             }
             if self.closing.is_some() && self.waiting.is_empty() && self.later.is_empty() {
@@ -228,6 +246,11 @@ impl Writer {
                     self.barriers.push((run, reply));
                     self.lower_barriers(&batch);
                     None
+                }
+                Op::Moved(shard, spot, told) => {
+                    // What is in the batch of it is taken out again before the batch is written.
+                    self.leaving.note(shard, spot, Some(told));
+                    break;
                 }
             };
             if let Some(item) = turned_away {
@@ -324,6 +347,8 @@ impl Writer {
     async fn settle(&mut self, batch: Batch) {
         let mut work = vec![batch];
         while let Some(mut batch) = work.pop() {
+            self.keep_order(&mut batch);
+            self.leaving.take(&mut batch);
             if batch.is_empty() {
                 continue;
             }
@@ -367,6 +392,21 @@ impl Writer {
                 }
                 self.wait_for_server(kind, told, &mut batch, work).await;
                 work.push(batch);
+            }
+        }
+    }
+
+    /// Appends of a run whose earlier ones wait in `later` wait behind them.
+    fn keep_order(&mut self, batch: &mut Batch) {
+        if self.later.is_empty() {
+            return;
+        }
+        let held_up: Vec<_> =
+            batch.groups.keys().filter(|(_, run)| self.later.contains_key(run)).cloned().collect();
+        for key in held_up {
+            if let (Some(group), Some((_, earlier))) = (batch.groups.remove(&key), self.later.get_mut(&key.1))
+            {
+                earlier.items.extend(group.items);
             }
         }
     }

@@ -100,7 +100,7 @@ impl Writer {
             match op {
                 Op::Append(item) => item.append.ack.failed(error.clone().into()),
                 Op::Create(creation) => drop(creation.reply.send(Err(error.clone()))),
-                Op::Close(_) | Op::Barrier(..) => {}
+                Op::Close(_) | Op::Barrier(..) | Op::Moved(..) => {}
             }
         }
     }

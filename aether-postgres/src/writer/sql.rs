@@ -66,8 +66,9 @@ pub(crate) fn create(labelled: bool) -> String {
                 traceparent, epoch, owner, terms, queue, queue_key, rank, queue IS NOT NULL AND owner IS NOT NULL,
                 queue IS NOT NULL AND owner IS NOT NULL,
                 CASE WHEN queue IS NOT NULL AND owner IS NOT NULL THEN created_at END, lapses_at FROM c
-            WHERE parent_epoch IS NULL OR (SELECT p.epoch = c.parent_epoch AND NOT p.final FROM journal p
-                WHERE p.shard = c.parent_shard AND p.run = c.parent ORDER BY p.frame DESC LIMIT 1)
+            WHERE (parent_epoch IS NULL OR (SELECT p.epoch = c.parent_epoch AND NOT p.final FROM journal p
+                WHERE p.shard = c.parent_shard AND p.run = c.parent ORDER BY p.frame DESC LIMIT 1))
+                AND NOT EXISTS (SELECT 1 FROM buckets b WHERE b.shard = c.shard AND b.away)
             ON CONFLICT (shard, id) DO NOTHING RETURNING place),
         framed AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
             SELECT shard, run, 0, 0, count, created_at, epoch, false, events, chain FROM c

@@ -1,0 +1,265 @@
+//! The steps of a move, each a transaction in one database.
+//!
+//! Promise: each step may be made any number of times, by any number of processes at the same time, and takes effect once.
+//!
+//! 1. `begin`: the first database notes where the bucket is to go.
+//! 2. `pack`: the source, under a lock that no writer holds meanwhile, moves the bucket's rows into `parcels` and notes that
+//!    it does not have the bucket any more. From here on nobody has it, until
+//! 3. `unpack`: the target takes the rows and notes that it has the bucket, unless it had it since a later move.
+//! 4. `clear`: the source forgets the parcel.
+//! 5. `finish`: the first database notes where the bucket is.
+//!
+//! A writer waits for the lock before its statement takes its snapshot, so that it sees the bucket as a whole or not at all.
+
+use std::time::{Duration, Instant};
+
+use aether_core::store::StoreError;
+use tokio_postgres::Row;
+
+use crate::connection::{Connection, Transaction};
+use crate::database::{Database, ask};
+use crate::error::OpError;
+use crate::placement::map::Spot;
+use crate::placement::shared::Shared;
+use crate::row::get;
+
+/// The tables whose rows belong to a bucket. Every one of them begins with `shard`, or has an index that does.
+const PARTS: [&str; 14] = [
+    "journal",
+    "runs",
+    "ledger",
+    "due",
+    "inbox",
+    "waits",
+    "effects",
+    "blobs",
+    "snapshots",
+    "progress",
+    "labels",
+    "lost",
+    "notices",
+    "reservations",
+];
+
+/// How long a lock is waited for at first: writers wait behind it. Longer than a second makes the server end a vacuum
+/// that is in the way.
+const LOCK_WAITS: [u64; 5] = [100, 200, 200, 400, 1500];
+/// How long a bucket is tried to be locked.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many rows are carried at once.
+const PAGE: usize = 500;
+
+const BEGIN: &str = "INSERT INTO placement AS p (shard, database, version, target)
+    SELECT $1::int2, $2::text, 0, $3::text
+    WHERE $2 <> $3 OR EXISTS (SELECT 1 FROM placement o WHERE o.shard = $1)
+    ON CONFLICT (shard) DO UPDATE SET target = excluded.target, touched_at = clock_timestamp()
+    WHERE p.target IS NULL AND p.database <> excluded.target";
+
+const CURRENT: &str =
+    "SELECT shard, database, target, version FROM placement WHERE shard = $1::int2 AND target IS NOT NULL";
+
+const TOUCH: &str =
+    "UPDATE placement SET touched_at = clock_timestamp() WHERE shard = $1::int2 AND version = $2::int8";
+
+const LEAVE: &str =
+    "INSERT INTO buckets AS b (shard, version, away, elsewhere) VALUES ($1::int2, $2::int8, true, $3::text)
+    ON CONFLICT (shard) DO UPDATE SET version = excluded.version, away = true, elsewhere = excluded.elsewhere
+    WHERE b.version < excluded.version";
+
+const ARRIVE: &str =
+    "INSERT INTO buckets AS b (shard, version, away, elsewhere) VALUES ($1::int2, $2::int8, false, NULL)
+    ON CONFLICT (shard) DO UPDATE SET version = excluded.version, away = false, elsewhere = NULL
+    WHERE b.version < excluded.version";
+
+const LINES: &str = "SELECT n, line FROM parcels
+    WHERE shard = $1::int2 AND version = $2::int8 AND part = $3::text AND n > $4::int8 ORDER BY n LIMIT $5::int8";
+
+const CLEAR: &str = "DELETE FROM parcels WHERE shard = $1::int2 AND version = $2::int8";
+
+const FINISH: &str = "UPDATE placement SET database = target, version = $2::int8, target = NULL
+    WHERE shard = $1::int2 AND version = $2 - 1 AND target = $3::text";
+
+/// Workers that hold runs of the bucket, with the numbers of their renewals.
+const HOLDERS: &str = "SELECT w.id, w.renewals FROM (SELECT DISTINCT r.owner FROM runs r
+        WHERE r.shard = $1::int2 AND r.owner IS NOT NULL) o JOIN workers w ON w.id = o.owner";
+
+/// Those of them that do not renew there as well.
+const ABSENT: &str = "SELECT h.id FROM unnest($1::text[], $2::int8[]) AS h(id, renewals)
+    LEFT JOIN workers w ON w.id = h.id WHERE w.id IS NULL OR w.renewals < h.renewals - 1 LIMIT 1";
+
+/// A move that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub(crate) shard: i16,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// Its number among the moves of the bucket.
+    pub(crate) version: i64,
+}
+
+impl Move {
+    /// Reads shard, source, target, and the number of the move before.
+    pub(crate) fn read(row: &Row) -> Result<Self, OpError> {
+        let before: i64 = get(row, 3)?;
+        Ok(Self {
+            shard: get(row, 0)?,
+            from: get(row, 1)?,
+            to: get(row, 2)?,
+            version: before.saturating_add(1),
+        })
+    }
+}
+
+/// Moves one bucket; `false` where it is there already.
+pub(crate) async fn move_one(shared: &Shared, shard: i16, to: &str) -> Result<bool, StoreError> {
+    loop {
+        // Nothing is packed for a database that cannot be reached.
+        let target = shared.database(shared.number(to)?);
+        ask!(target, |conn| conn.query_opt("SELECT 1", &[]).await)?;
+        let Some(one) = begin(shared, shard, to).await? else { return Ok(false) };
+        complete(shared, &one).await?;
+        if one.to == to {
+            return Ok(true);
+        }
+    }
+}
+
+/// Notes a move, unless another one of the bucket has begun: that one is given. `None` where the bucket is there.
+async fn begin(shared: &Shared, shard: i16, to: &str) -> Result<Option<Move>, StoreError> {
+    let home = shared.name(0);
+    ask!(shared.home(), |conn| {
+        conn.execute(BEGIN, &[&shard, &home, &to]).await?;
+        conn.query_opt(CURRENT, &[&shard]).await?.as_ref().map(Move::read).transpose()
+    })
+}
+
+/// Makes all steps of a move that are not made yet.
+pub(crate) async fn complete(shared: &Shared, one: &Move) -> Result<(), StoreError> {
+    let (source, target) = (shared.database(shared.number(&one.from)?), shared.number(&one.to)?);
+    let before = one.version.saturating_sub(1);
+    ask!(shared.home(), |conn| conn.execute(TOUCH, &[&one.shard, &before]).await)?;
+    pack(source, shared.database(target), one).await?;
+    unpack(source, shared.database(target), one).await?;
+    ask!(source, |conn| conn.execute(CLEAR, &[&one.shard, &one.version]).await)?;
+    ask!(shared.home(), |conn| conn.execute(FINISH, &[&one.shard, &one.version, &one.to]).await)?;
+    shared.follow(one.shard, Spot { database: target, version: one.version, settled: true }).await
+}
+
+async fn pack(source: &Database, target: &Database, one: &Move) -> Result<(), StoreError> {
+    let since = Instant::now();
+    let mut waits = LOCK_WAITS.iter().chain(std::iter::repeat(&LOCK_WAITS[4]));
+    loop {
+        let wait = waits.next().copied().unwrap_or(1500);
+        let reason = match absent(source, target, one).await? {
+            Some(worker) => format!(
+                "worker `{worker}` holds runs of it and does not renew its leases in the new database"
+            ),
+            None => {
+                let packed = ask!(source, |conn| match try_pack(conn, one, wait).await {
+                    // Another transaction is in the way: the writers that wait behind this one go first.
+                    Err(OpError::Driver(error)) if is_in_the_way(&error) => Ok(false),
+                    packed => packed.map(|()| true),
+                })?;
+                if packed {
+                    return Ok(());
+                }
+                "a transaction has held a lock on its tables for long".into()
+            }
+        };
+        if since.elapsed() >= PATIENCE {
+            let reason = format!("bucket {} cannot be moved to `{}` now: {reason}", one.shard, one.to);
+            return Err(StoreError::Unavailable { store: source.name.to_string(), reason });
+        }
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+    }
+}
+
+fn is_in_the_way(error: &tokio_postgres::Error) -> bool {
+    matches!(error.code().map(|code| code.code()), Some("55P03" | "40P01"))
+}
+
+/// A worker that holds runs of the bucket and does not renew in the target: it would lose them there.
+async fn absent(source: &Database, target: &Database, one: &Move) -> Result<Option<String>, StoreError> {
+    let holders: Vec<(String, i64)> = ask!(source, |conn| {
+        let rows = conn.query(HOLDERS, &[&one.shard]).await?;
+        rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, _>>()
+    })?;
+    if holders.is_empty() {
+        return Ok(None);
+    }
+    let (ids, renewals): (Vec<String>, Vec<i64>) = holders.into_iter().unzip();
+    ask!(target, |conn| {
+        conn.query_opt(ABSENT, &[&ids, &renewals]).await?.map(|row| get(&row, 0)).transpose()
+    })
+}
+
+async fn try_pack(conn: &Connection, one: &Move, wait: u64) -> Result<(), OpError> {
+    let transaction = conn.begin().await?;
+    let packed = pack_in(&transaction, one, wait).await;
+    match packed {
+        Ok(()) => transaction.commit().await,
+        Err(error) => {
+            transaction.rollback().await?;
+            Err(error)
+        }
+    }
+}
+
+async fn pack_in(transaction: &Transaction<'_>, one: &Move, wait: u64) -> Result<(), OpError> {
+    transaction.batch(&format!("SET LOCAL lock_timeout = {wait}")).await?;
+    // Whoever writes a bucket's rows waits here, or is waited for.
+    transaction.batch(&format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", PARTS.join(", "))).await?;
+    if transaction.execute(LEAVE, &[&one.shard, &one.version, &one.to]).await? == 0 {
+        return Ok(());
+    }
+    for part in PARTS {
+        let sql = format!(
+            "WITH gone AS (DELETE FROM {part} WHERE shard = $1::int2 RETURNING *)
+            INSERT INTO parcels(shard, version, part, n, line)
+            SELECT $1, $2::int8, '{part}', row_number() OVER (), row_to_json(gone)::text FROM gone"
+        );
+        transaction.execute(&sql, &[&one.shard, &one.version]).await?;
+    }
+    Ok(())
+}
+
+async fn unpack(source: &Database, target: &Database, one: &Move) -> Result<(), StoreError> {
+    ask!(target, |conn| {
+        let transaction = conn.begin().await?;
+        // Of two that unpack, one waits here until the other is done, and then finds it done. The parcel is there until
+        // this is committed.
+        if transaction.execute(ARRIVE, &[&one.shard, &one.version]).await? > 0 {
+            for part in PARTS {
+                unpack_part(source, &transaction, one, part).await?;
+            }
+        }
+        transaction.commit().await
+    })
+}
+
+async fn unpack_part(
+    source: &Database,
+    transaction: &Transaction<'_>,
+    one: &Move,
+    part: &str,
+) -> Result<(), OpError> {
+    let sql = format!(
+        "INSERT INTO {part} SELECT r.* FROM unnest($1::text[]) AS p(line)
+        CROSS JOIN LATERAL json_populate_record(NULL::{part}, p.line::json) AS r"
+    );
+    let page = i64::try_from(PAGE).unwrap_or(i64::MAX);
+    let mut last = 0_i64;
+    loop {
+        let rows: Vec<(i64, String)> = ask!(source, |conn| {
+            let rows = conn.query(LINES, &[&one.shard, &one.version, &part, &last, &page]).await?;
+            rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, _>>()
+        })?;
+        let (numbers, lines): (Vec<i64>, Vec<String>) = rows.into_iter().unzip();
+        let Some(highest) = numbers.last() else { return Ok(()) };
+        last = *highest;
+        transaction.execute(&sql, &[&lines]).await?;
+        if lines.len() < PAGE {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Workers in several databases: each database has a lease of its own.
+//!
+//! Promise: a worker renews in every database, by the same number. One that cannot reach a database loses, after its
+//! lease, the runs that it holds there and no other; until it has renewed there again, no body of those runs begins. Who
+//! watches a worker sees the lowest of its numbers, so that a lease which is not renewed in one database is seen there.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use aether_core::id::WorkerId;
+use aether_core::store::{ClaimRequest, Lease, LostRun, StoreError, WorkerRecord};
+use futures_util::future::join_all;
+
+use crate::database::Database;
+use crate::placement::shared::{REACH, Shared};
+
+/// For how long a database that did not answer is not asked where it can be done without.
+const REST: Duration = Duration::from_secs(1);
+
+/// The renewals that this process has made.
+#[derive(Debug, Default)]
+pub(crate) struct Renewals {
+    /// The highest number of each worker.
+    numbers: HashMap<WorkerId, i64>,
+    /// Where the last renewal of a worker failed.
+    failed: HashSet<(WorkerId, usize)>,
+}
+
+/// Whether a database answers.
+#[derive(Debug, Default)]
+pub(crate) struct Reach {
+    silent_since: Mutex<Option<Instant>>,
+}
+
+impl Reach {
+    fn is_open(&self) -> bool {
+        let since = *self.silent_since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_none_or(|since| since.elapsed() >= REST)
+    }
+
+    fn note(&self, answers: bool) {
+        let since = (!answers).then(Instant::now);
+        *self.silent_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+}
+
+/// An answer of one of several databases, within the time that the others can wait.
+pub(crate) async fn in_time<T>(
+    database: &Database,
+    time: Duration,
+    answer: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let answer = match tokio::time::timeout(time, answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let reason = format!("it has not answered for {time:?}");
+            Err(StoreError::Unavailable { store: database.name.to_string(), reason })
+        }
+    };
+    database.reach.note(!matches!(answer, Err(StoreError::Unavailable { .. })));
+    answer
+}
+
+impl Shared {
+    /// The databases to be asked for what workers do all the time: all that answer, or else all.
+    pub(crate) fn reachable(&self) -> Vec<(usize, &std::sync::Arc<Database>)> {
+        let all = || self.all().iter().enumerate();
+        let open: Vec<_> = all().filter(|(_, database)| database.reach.is_open()).collect();
+        if open.is_empty() { all().collect() } else { open }
+    }
+
+    /// See [`Store::renew`](aether_core::store::Store::renew). Fails where no database could be reached.
+    pub(crate) async fn renew(
+        &self,
+        worker: &WorkerId,
+        lease: Duration,
+        noticed: &[LostRun],
+    ) -> Result<Vec<LostRun>, StoreError> {
+        if !self.is_sharded() {
+            return self.home().renew(worker, lease, noticed).await;
+        }
+        let number = self.renewals().numbers.get(worker).map_or(0, |number| number.saturating_add(1));
+        let time = (lease / 8).min(REACH);
+        let renew = |database: &std::sync::Arc<Database>| {
+            let database = database.clone();
+            async move { in_time(&database, time, database.renew_to(worker, lease, noticed, number)).await }
+        };
+        let answers = join_all(self.all().iter().map(renew)).await;
+        let mut renewals = self.renewals();
+        let (mut lost, mut failure, mut reached) = (Vec::new(), None, false);
+        for (number, answer) in answers.into_iter().enumerate() {
+            let place = (worker.clone(), number);
+            match answer {
+                Ok((count, runs)) => {
+                    reached = true;
+                    renewals.failed.remove(&place);
+                    let highest = renewals.numbers.entry(worker.clone()).or_default();
+                    *highest = count.max(*highest);
+                    lost.extend(runs);
+                }
+                Err(error) => {
+                    tracing::warn!(%worker, %error, "a worker could not renew its leases in one database");
+                    renewals.failed.insert(place);
+                    failure = Some(error);
+                }
+            }
+        }
+        match failure {
+            Some(error) if !reached => Err(error),
+            _ => Ok(lost),
+        }
+    }
+
+    /// See [`Store::claim`](aether_core::store::Store::claim). Of the due runs of all databases those are claimed that have
+    /// been due for longest; then, from each database in turn, what is named or held by silent workers. What one database
+    /// gave is given although another one fails.
+    pub(crate) async fn claim(&self, request: ClaimRequest) -> Result<Vec<Lease>, StoreError> {
+        if !self.is_sharded() {
+            return self.home().claim(&request).await;
+        }
+        let reachable: HashSet<usize> = self.reachable().into_iter().map(|(number, _)| number).collect();
+        let mut asked: Vec<_> = self.in_turn().filter(|(number, _)| reachable.contains(number)).collect();
+        let (mut claimed, mut failures, databases) = (Vec::new(), Vec::new(), asked.len());
+        let mut is_short = false;
+        if request.adopt.is_empty() && request.only.is_none() {
+            let mut due = BTreeMap::new();
+            let mut failed = Vec::new();
+            for (number, database) in &asked {
+                match in_time(database, REACH, database.first_due(&request)).await {
+                    Ok(times) => drop(due.insert(*number, times)),
+                    Err(error) => {
+                        failed.push(*number);
+                        failures.push(error);
+                    }
+                }
+            }
+            asked.retain(|(number, _)| !failed.contains(number));
+            let shares = shares(&due, request.limit);
+            for (number, database) in &asked {
+                let times = due.remove(number).unwrap_or_default();
+                let limit = shares.get(number).copied().unwrap_or(0);
+                let request = ClaimRequest { limit, silent: Vec::new(), ..request.clone() };
+                // A claim that is dropped counts as one whose answer was lost: the next one looks for its runs.
+                match in_time(database, REACH, database.claim(&request)).await {
+                    // Another worker has been quicker: there may be more elsewhere.
+                    Ok(leases) if leases.len() < limit => {
+                        is_short = true;
+                        claimed.extend(leases.into_iter().map(|lease| (i64::MAX, lease)));
+                    }
+                    Ok(leases) => {
+                        claimed.extend(times.into_iter().chain(std::iter::repeat(i64::MAX)).zip(leases))
+                    }
+                    Err(error) => failures.push(error),
+                }
+            }
+            claimed.sort_by_key(|(due, _)| *due);
+        }
+        let mut leases: Vec<Lease> = claimed.into_iter().map(|(_, lease)| lease).collect();
+        let is_special =
+            is_short || !request.adopt.is_empty() || request.only.is_some() || !request.silent.is_empty();
+        for (_, database) in asked.into_iter().filter(|_| is_special) {
+            let limit = request.limit.saturating_sub(leases.len());
+            if limit == 0 && request.adopt.is_empty() {
+                break;
+            }
+            let request = ClaimRequest { limit, ..request.clone() };
+            match in_time(database, REACH, database.claim(&request)).await {
+                Ok(more) => leases.extend(more),
+                Err(error) => failures.push(error),
+            }
+        }
+        match failures.pop() {
+            Some(error) if leases.is_empty() && failures.len() + 1 >= databases => Err(error),
+            _ => Ok(leases),
+        }
+    }
+
+    fn renewals(&self) -> std::sync::MutexGuard<'_, Renewals> {
+        self.renewals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// See [`Store::is_renewed`](aether_core::store::Store::is_renewed).
+    pub(crate) fn is_renewed(&self, worker: &WorkerId, run: &str) -> bool {
+        if !self.is_sharded() {
+            return true;
+        }
+        let number = self.map.spot(crate::shard::shard(run)).database;
+        !self.renewals().failed.contains(&(worker.clone(), number))
+    }
+
+    /// The worker has retired.
+    pub(crate) fn forget_worker(&self, worker: &WorkerId) {
+        let mut renewals = self.renewals();
+        renewals.numbers.remove(worker);
+        renewals.failed.retain(|(known, _)| known != worker);
+    }
+
+    /// Workers that hold runs. A database where no worker of this process could renew is left out: in the same time the
+    /// others may not have been able to, either.
+    pub(crate) async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
+        if !self.is_sharded() {
+            return self.home().workers().await;
+        }
+        let failed: HashSet<usize> = self.renewals().failed.iter().map(|(_, number)| *number).collect();
+        let (mut workers, mut failure): (BTreeMap<String, WorkerRecord>, _) = (BTreeMap::new(), None);
+        let mut answered = false;
+        for (_, database) in self.reachable().into_iter().filter(|(number, _)| !failed.contains(number)) {
+            match in_time(database, REACH, database.workers()).await {
+                Ok(there) => {
+                    answered = true;
+                    there.into_iter().for_each(|worker| merge(&mut workers, worker));
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if !answered => Err(error),
+            _ => Ok(workers.into_values().collect()),
+        }
+    }
+}
+
+/// How many of the first due runs each database has.
+fn shares(due: &BTreeMap<usize, Vec<i64>>, limit: usize) -> HashMap<usize, usize> {
+    let mut all: Vec<(i64, usize)> =
+        due.iter().flat_map(|(number, times)| times.iter().map(|time| (*time, *number))).collect();
+    all.sort_unstable();
+    let mut shares = HashMap::new();
+    all.into_iter().take(limit).for_each(|(_, number)| *shares.entry(number).or_default() += 1);
+    shares
+}
+
+fn merge(workers: &mut BTreeMap<String, WorkerRecord>, worker: WorkerRecord) {
+    let id = worker.id.as_str().to_owned();
+    match workers.get_mut(&id) {
+        Some(known) => {
+            known.renewals = known.renewals.min(worker.renewals);
+            known.lease = known.lease.max(worker.lease);
+        }
+        None => drop(workers.insert(id, worker)),
+    }
+}
+
+/// What those databases answer that can be reached; fails where none does.
+macro_rules! reached {
+    ($shared:expr, |$database:ident| $ask:expr) => {{
+        let (mut answers, mut failure) = (Vec::new(), None);
+        let several = $shared.is_sharded();
+        for (_, $database) in $shared.reachable() {
+            let answer = match several {
+                true => {
+                    $crate::placement::leases::in_time($database, $crate::placement::shared::REACH, $ask)
+                        .await
+                }
+                false => $ask.await,
+            };
+            match answer {
+                Ok(answer) => answers.push(answer),
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if answers.is_empty() => return Err(error),
+            _ => answers,
+        }
+    }};
+}
+pub(crate) use reached;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_due_runs_of_all_databases_are_claimed() {
+        let due = BTreeMap::from([(0, vec![1, 4, 5]), (1, vec![2, 3, 9]), (2, Vec::new())]);
+        assert_eq!(shares(&due, 3), HashMap::from([(0, 1), (1, 2)]));
+        assert_eq!(shares(&due, 100), HashMap::from([(0, 3), (1, 3)]));
+    }
+
+    #[test]
+    fn the_lowest_number_of_renewals_is_seen() {
+        let worker = |renewals| WorkerRecord { id: "w".to_owned().into(), renewals, lease: None };
+        let mut workers = BTreeMap::new();
+        [7, 3, 9].into_iter().for_each(|renewals| merge(&mut workers, worker(renewals)));
+        assert_eq!(workers.into_values().collect::<Vec<_>>(), [worker(3)]);
+    }
+}

@@ -1,0 +1,242 @@
+//! Buckets are moved to and fro between two databases while three processes write, and the process that moves them is
+//! killed with `kill -9`, at random and at each point of a move.
+//!
+//! Promise: real Postgres, real processes. What a writer was told is durable is there once, in one of the databases, when
+//! all is over. The program is its own child: `moves writer ..` and `moves mover ..` are what the test starts and kills.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use aether_core::store::Store;
+use aether_pg_tests::{Cluster, Database};
+use aether_postgres::{PostgresOptions, PostgresStore};
+use tokio_postgres::{Client, NoTls};
+
+mod judge;
+mod names;
+mod writer;
+
+/// Runs are made in these buckets, so that each is moved often and is full when it is.
+const BUCKETS: u16 = 12;
+/// How long the mover is killed at random.
+const CHAOS: Duration = Duration::from_secs(10);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    match arguments.as_slice() {
+        ["writer", number, first, second, log] => {
+            runtime.block_on(writer::write(number.parse().unwrap(), [first, second], Path::new(log)));
+        }
+        ["mover", first, second] => runtime.block_on(to_and_fro([first, second])),
+        ["mover", first, second, bucket, to] => {
+            runtime.block_on(async {
+                let bucket = bucket.parse::<u16>().unwrap();
+                let moved = open([first, second], "mover").await.move_buckets(bucket..bucket + 1, to).await;
+                assert_eq!(moved.unwrap(), 1);
+            });
+        }
+        // As the test harness of Rust is asked for its tests.
+        ["--list", ..] => println!("nothing_is_lost_while_buckets_move: test"),
+        _ => runtime.block_on(nothing_is_lost_while_buckets_move()),
+    }
+}
+
+async fn open(urls: [&str; 2], who: &str) -> PostgresStore {
+    let options = PostgresOptions::new().application_name(who);
+    PostgresStore::connect_all_with([("a", urls[0]), ("b", urls[1])], options).await.unwrap()
+}
+
+async fn to_and_fro(urls: [&str; 2]) {
+    let store = open(urls, "mover").await;
+    loop {
+        for to in ["b", "a"] {
+            store.move_buckets(0..BUCKETS, to).await.unwrap();
+        }
+    }
+}
+
+/// Both databases, and what the test does to them.
+struct Field<'c> {
+    databases: [Database<'c>; 2],
+    store: PostgresStore,
+    clients: [Client; 2],
+}
+
+impl<'c> Field<'c> {
+    async fn lay(cluster: &'c Cluster) -> Self {
+        let databases = [cluster.database().await, cluster.database().await];
+        let urls = databases.each_ref().map(Database::url);
+        let store = open(urls.each_ref().map(String::as_str), "test").await;
+        let clients = [connect(&urls[0]).await, connect(&urls[1]).await];
+        Self { databases, store, clients }
+    }
+
+    fn child(&self, role: &str, more: &[&str]) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(role);
+        let urls = self.databases.each_ref().map(Database::url);
+        if role == "writer" {
+            command.arg(more[0]).args(&urls).args(&more[1..]);
+        } else {
+            command.args(&urls).args(more);
+        }
+        command.stdin(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Which database has a bucket: 0 or 1.
+    async fn holder(&self, bucket: i16) -> usize {
+        let sql = "SELECT coalesce((SELECT database FROM placement WHERE shard = $1), 'a')";
+        let name: String = self.clients[0].query_one(sql, &[&bucket]).await.unwrap().get(0);
+        usize::from(name == "b")
+    }
+
+    /// Waits until the process that moves waits for a lock in a database.
+    async fn until_stopped(&self, database: usize, mover: &mut Child, point: Point) {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mover' AND wait_event_type = 'Lock'
+            AND datname = current_database()";
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let stopped: i64 = self.clients[database].query_one(sql, &[]).await.unwrap().get(0);
+            if stopped > 0 {
+                return;
+            }
+            let ended = mover.try_wait().unwrap();
+            assert!(ended.is_none(), "the mover has ended before it was stopped: {point:?}, {ended:?}");
+            assert!(Instant::now() < until, "the mover does not come to the lock");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("SET search_path = aether").await.unwrap();
+    client
+}
+
+async fn nothing_is_lost_while_buckets_move() {
+    let cluster = Cluster::begin(Cluster::options());
+    let field = Field::lay(&cluster).await;
+    let logs = tempfile::tempdir().unwrap();
+    let log = |number: usize| logs.path().join(number.to_string());
+    let mut writers: Vec<Child> = (0..3)
+        .map(|number| field.child("writer", &[&number.to_string(), log(number).to_str().unwrap()]))
+        .collect();
+    let kills = kill_at_random(&field).await;
+    for point in POINTS {
+        kill_at(&field, point).await;
+    }
+    for writer in &mut writers {
+        drop(writer.stdin.take());
+    }
+    for writer in &mut writers {
+        assert!(writer.wait().unwrap().success(), "a writer was told something wrong");
+    }
+    all_moves_are_complete(&field).await;
+    let logs: Vec<String> = (0..3).map(|number| std::fs::read_to_string(log(number)).unwrap()).collect();
+    let judged = judge::judge(&field.store, &field.clients, &logs).await;
+    field.store.close().await.unwrap();
+    println!("test nothing_is_lost_while_buckets_move ... ok ({kills} movers killed at random, {judged})");
+}
+
+async fn kill_at_random(field: &Field<'_>) -> usize {
+    let (until, mut kills) = (Instant::now() + CHAOS, 0);
+    while Instant::now() < until {
+        let mut mover = field.child("mover", &[]);
+        // 0.2 to 1.2 seconds, never the same.
+        let pause = 200 + u64::from(Instant::now().duration_since(until - CHAOS).subsec_micros()) % 1000;
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        assert!(mover.try_wait().unwrap().is_none(), "the mover has failed");
+        mover.kill().unwrap();
+        mover.wait().unwrap();
+        kills += 1;
+    }
+    kills
+}
+
+/// Where the mover is when it is killed.
+#[derive(Clone, Copy, Debug)]
+enum Point {
+    /// It waits for a writer.
+    BeforeThePacking,
+    /// It holds the lock.
+    Packing,
+    /// Nobody has the bucket.
+    Packed,
+    /// The rows are in the target, and not committed.
+    Unpacking,
+    /// The parcel is there still.
+    Unpacked,
+    /// Only the map is wrong.
+    Cleared,
+}
+
+const POINTS: [Point; 6] = [
+    Point::BeforeThePacking,
+    Point::Packing,
+    Point::Packed,
+    Point::Unpacking,
+    Point::Unpacked,
+    Point::Cleared,
+];
+
+async fn kill_at(field: &Field<'_>, point: Point) {
+    let bucket = 3_i16;
+    all_moves_are_complete(field).await;
+    let source = field.holder(bucket).await;
+    let (target, to) = (1 - source, ["b", "a"][source]);
+    let hold = async |at: usize, table: &str, mode: &str| {
+        let client = connect(&field.databases[at].url()).await;
+        client.batch_execute(&format!("BEGIN; LOCK TABLE {table} IN {mode} MODE")).await.unwrap();
+        client
+    };
+    let (first, stops_at) = match point {
+        Point::BeforeThePacking => (hold(source, "runs", "ROW EXCLUSIVE").await, source),
+        Point::Packing => (hold(source, "parcels", "EXCLUSIVE").await, source),
+        Point::Unpacking => (hold(target, "journal", "EXCLUSIVE").await, target),
+        Point::Packed | Point::Unpacked | Point::Cleared => {
+            (hold(target, "buckets", "EXCLUSIVE").await, target)
+        }
+    };
+    let mut mover = field.child("mover", &[&bucket.to_string(), to]);
+    field.until_stopped(stops_at, &mut mover, point).await;
+    match point {
+        Point::Unpacked | Point::Cleared => {
+            let (at, table) =
+                if matches!(point, Point::Unpacked) { (source, "parcels") } else { (0, "placement") };
+            let second = hold(at, table, "EXCLUSIVE").await;
+            drop(first);
+            // It comes to the second lock in another database, or later in the same.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            field.until_stopped(at, &mut mover, point).await;
+            mover.kill().unwrap();
+            mover.wait().unwrap();
+            drop(second);
+        }
+        _ => {
+            mover.kill().unwrap();
+            mover.wait().unwrap();
+            drop(first);
+        }
+    }
+    // Some are completed by whoever asks for the move again, and some by the writers.
+    if matches!(point, Point::Packed | Point::Unpacked) {
+        all_moves_are_complete(field).await;
+    }
+    field.store.move_buckets(3..4, to).await.unwrap();
+    assert_eq!(field.holder(bucket).await, target, "{point:?}");
+}
+
+async fn all_moves_are_complete(field: &Field<'_>) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while field.store.placement().await.unwrap().iter().any(|database| database.leaving > 0) {
+        assert!(Instant::now() < until, "a move that was left is not completed");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
