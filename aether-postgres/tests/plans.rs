@@ -163,7 +163,6 @@ async fn read_pages(store: &Arc<dyn Store>) {
         all().label("customer", "c-0").label("tier", "gold"),
         all().id_prefix("fill-77"),
         all().queue("filled"),
-        all().queue("filled").queue_key("k-1"),
         all().created_after(at(18_100)),
         all().created_after(at(900)).created_before(at(950)),
     ] {
