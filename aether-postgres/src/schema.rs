@@ -40,8 +40,8 @@ CREATE TABLE runs(
     queue       text COLLATE "C",
     queue_key   text COLLATE "C",
     rank        int8,
-    begun       bool NOT NULL,
-    slot        bool NOT NULL,
+    begun       bool NOT NULL DEFAULT false,
+    slot        bool NOT NULL DEFAULT false,
     started_at  int8,
     lapses_at   int8,
     PRIMARY KEY(shard, id)

@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::id::{CodeId, RunId, WorkerId};
+use aether_core::queue::QueuePlace;
 use aether_core::store::{
-    ClaimRequest, Cursor, EndedRuns, ForeignRuns, Message, RunFilter, SilentWorker, Store, WaitFilter,
+    ClaimRequest, Cursor, EndedRuns, ForeignRuns, Limit, LimitKind, Message, RunFilter, SilentWorker, Store,
+    WaitFilter,
 };
 use aether_core::waiting::Waiting;
 use aether_pg_tests::{Cluster, Database};
@@ -64,6 +66,10 @@ INSERT INTO blobs SELECT shard, id, 'hash', '' FROM runs;
 INSERT INTO snapshots SELECT shard, id, 1, '{}' FROM runs;
 INSERT INTO progress SELECT shard, id, '1:x', '{}' FROM runs WHERE status < 3;
 INSERT INTO lost SELECT 'filler', shard, id, 1 FROM runs;
+INSERT INTO queues VALUES ('filled', 0, 0, '');
+UPDATE runs SET queue = 'filled', queue_key = 'k-' || place % 20, rank = place, begun = true, slot = status = 1
+    WHERE status IN (1, 2) AND NOT parked;
+UPDATE due d SET queue = r.queue FROM runs r WHERE r.shard = d.shard AND r.id = d.run AND r.queue IS NOT NULL AND r.place % 2 = 0;
 INSERT INTO workers VALUES ('filler', 5, 60000000);
 DROP TABLE given;
 ";
@@ -156,6 +162,7 @@ async fn read_pages(store: &Arc<dyn Store>) {
         all().label("customer", "c-0"),
         all().label("customer", "c-0").label("tier", "gold"),
         all().id_prefix("fill-77"),
+        all().queue("filled"),
         all().created_after(at(18_100)),
         all().created_after(at(900)).created_before(at(950)),
     ] {
@@ -210,7 +217,9 @@ async fn look_for_work(store: &Arc<dyn Store>) {
     assert_eq!(store.claim(ClaimRequest { silent, ..claim.clone() }).await.unwrap().len(), 10);
     let named = (17_000..17_009).map(|n| RunId::new(format!("fill-{n}")).unwrap()).collect();
     store.claim(ClaimRequest { adopt: named, ..claim.clone() }).await.unwrap();
-    store.claim(ClaimRequest { only: RunId::new("fill-17777").ok(), ..claim }).await.unwrap();
+    store.claim(ClaimRequest { only: RunId::new("fill-17777").ok(), ..claim.clone() }).await.unwrap();
+    let claim_in_queues = ClaimRequest { now: at(7_500_000_000_000_000), ..claim };
+    look_into_queues(store, claim_in_queues).await;
     store.renew(&worker("w"), Duration::from_secs(60), Vec::new()).await.unwrap();
     store.codes_elsewhere(&worker("v")).await.unwrap();
     let signal = Message {
@@ -227,6 +236,28 @@ async fn look_for_work(store: &Arc<dyn Store>) {
         .await
         .unwrap();
     store.retire(&worker("w")).await.unwrap();
+}
+
+/// Everything about queues: 6,000 runs have begun, and become ready at once.
+async fn look_into_queues(store: &Arc<dyn Store>, claim: ClaimRequest) {
+    for (pattern, kind) in [
+        ("filled", LimitKind::Running(150)),
+        ("filled/*", LimitKind::Starts { n: 3, per: Duration::from_secs(1) }),
+        ("filled/*", LimitKind::Open(500)),
+    ] {
+        store.put_limit(Limit::new(pattern, kind).unwrap()).await.unwrap();
+    }
+    let mut new = new_run("queued");
+    let place = QueuePlace::new("filled").unwrap();
+    (new.owner, new.terms.queue, new.code) = (None, Some(place), code(0));
+    store.create(new).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(store.claim(claim.clone()).await.unwrap().len(), 10);
+    }
+    let queued = RunId::new("queued").unwrap();
+    store.queue_position(&queued, claim.now).await.unwrap();
+    store.claim(ClaimRequest { only: Some(queued), ..claim }).await.unwrap();
+    assert_eq!(store.limits().await.unwrap().len(), 3);
 }
 
 fn new_run(name: &str) -> aether_core::store::NewRun {

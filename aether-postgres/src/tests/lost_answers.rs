@@ -29,9 +29,9 @@ async fn a_claim_finds_what_it_got() {
     table.database.register(&worker("first"), LEASE, &[]).await.unwrap();
     table.run("free", None, 1).await;
     table.run("held", Some("first"), 0).await;
-    // The worker says that it is there; what follows is the claim.
+    // The worker says that it is there; what follows is a look into the queues, and the claim.
     far.claim(&request("w", 0)).await.unwrap();
-    proxy.lose(1);
+    proxy.lose_after(1, 1);
     let leases = far.claim(&request("w", 5)).await.unwrap();
     assert_eq!((names(&leases), leases[0].run.epoch, proxy.left()), (vec!["free"], 1, 0));
     proxy.lose(1);
@@ -47,7 +47,7 @@ async fn the_next_claim_finds_what_a_failed_one_got() {
     let (table, proxy, far) = apart(Duration::ZERO).await;
     table.run("run", None, 1).await;
     far.claim(&request("w", 0)).await.unwrap();
-    proxy.lose(1);
+    proxy.lose_after(1, 1);
     far.claim(&request("w", 5)).await.unwrap_err();
     assert_eq!(
         table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await,

@@ -23,6 +23,7 @@ mod inbox;
 mod lost_answers;
 mod opening;
 mod proxy;
+mod queues;
 mod steps;
 mod workers;
 mod writer;

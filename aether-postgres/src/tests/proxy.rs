@@ -12,6 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 pub(super) struct Proxy {
     port: u16,
     losing: Arc<AtomicI64>,
+    /// Replies that are let through before.
+    passing: Arc<AtomicI64>,
 }
 
 impl Proxy {
@@ -19,15 +21,15 @@ impl Proxy {
     pub(super) async fn before(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let own = listener.local_addr().unwrap().port();
-        let losing = Arc::new(AtomicI64::new(0));
-        let shared = losing.clone();
+        let (losing, passing) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
+        let shared = (losing.clone(), passing.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
                 tokio::spawn(pipe(client, server, shared.clone()));
             }
         });
-        Self { port: own, losing }
+        Self { port: own, losing, passing }
     }
 
     /// The URL of a database through this proxy.
@@ -40,6 +42,12 @@ impl Proxy {
         self.losing.store(replies, Ordering::SeqCst);
     }
 
+    /// As [`Proxy::lose`], after some replies that are let through.
+    pub(super) fn lose_after(&self, passed: i64, replies: i64) {
+        self.passing.store(passed, Ordering::SeqCst);
+        self.lose(replies);
+    }
+
     /// How many it will still lose.
     pub(super) fn left(&self) -> i64 {
         self.losing.load(Ordering::SeqCst)
@@ -49,7 +57,7 @@ impl Proxy {
 /// The end of a reply to a statement that was carried out: `ReadyForQuery`, outside of a transaction.
 const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
 
-async fn pipe(client: TcpStream, server: TcpStream, losing: Arc<AtomicI64>) {
+async fn pipe(client: TcpStream, server: TcpStream, (losing, passing): (Arc<AtomicI64>, Arc<AtomicI64>)) {
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
         (client.into_split(), server.into_split());
     let up = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
@@ -58,8 +66,12 @@ async fn pipe(client: TcpStream, server: TcpStream, losing: Arc<AtomicI64>) {
         let reply = &buffer[..read];
         // A reply with a command's tag: what parses and describes a statement changes nothing, and is let through.
         let is_done = reply.windows(READY.len()).any(|end| end == READY) && has_command_tag(reply);
+        let less = |n: i64| (n > 0).then_some(n - 1);
+        let is_losing = losing.load(Ordering::SeqCst) > 0;
         if is_done
-            && losing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n > 0).then_some(n - 1)).is_ok()
+            && is_losing
+            && passing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_err()
+            && losing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
         {
             break;
         }

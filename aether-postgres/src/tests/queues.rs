@@ -1,0 +1,166 @@
+//! Queues under several processes: no claim goes over a limit, no slot is lost, and a long queue delays nobody.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use aether_core::contract::Status;
+use aether_core::journal::Frame;
+use aether_core::payload::{Digest, Payload};
+use aether_core::queue::{QueuePlace, StartTerms};
+use aether_core::store::{Created, Limit, LimitKind, NewRun};
+
+use super::*;
+
+fn queued(name: &str, key: &str) -> NewRun {
+    let place = QueuePlace { queue: "q".into(), key: key.into(), priority: 0 };
+    NewRun {
+        id: run_id(name),
+        workflow: "flow".into(),
+        version: 3,
+        code: code("flow"),
+        digest: Digest::of(&Payload::null()).unwrap(),
+        parent: None,
+        labels: Default::default(),
+        traceparent: None,
+        frame: Frame { count: 1, text: "[]".into() },
+        at: at(0),
+        owner: None,
+        parent_epoch: None,
+        terms: StartTerms { queue: Some(place), ..StartTerms::default() },
+    }
+}
+
+async fn create(database: &Arc<Database>, new: NewRun) -> Created {
+    Arc::clone(database).create(new, Vec::new()).await.unwrap()
+}
+
+async fn set(database: &Database, pattern: &str, kind: LimitKind) {
+    database.put_limit(&Limit::new(pattern, kind).unwrap()).await.unwrap();
+}
+
+/// Processes claim and release at the same time, while a watcher counts slots: never over the limits, and
+/// at the end every slot is free again and every run has had its turns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_at_the_same_time_stay_within_the_limits() {
+    let table = Table::lay().await;
+    set(&table.database, "q", LimitKind::Running(5)).await;
+    set(&table.database, "q/*", LimitKind::Running(2)).await;
+    for no in 0..60 {
+        let new = queued(&format!("r{no}"), ["a", "b", "b/1", "c", "c/2"][no % 5]);
+        assert_eq!(create(&table.database, new).await, Created::New);
+    }
+    let (turns, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut tasks = Vec::new();
+    for no in 0..3 {
+        let (database, turns) = (table.another().await, Arc::clone(&turns));
+        tasks.push(tokio::spawn(async move {
+            let name = format!("w{no}");
+            while turns.load(Ordering::Relaxed) < 150 {
+                let now = i64::try_from(turns.load(Ordering::Relaxed)).unwrap();
+                let asked = request(&name, now);
+                let claim = database.claim(&asked);
+                for lease in claim.await.unwrap() {
+                    assert_eq!(lease.run.status, Status::Pending);
+                    assert!(lease.run.queue.started_at.is_some());
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    database.release(&lease.run.id, lease.run.epoch, at(now)).await.unwrap();
+                }
+            }
+        }));
+    }
+    let watcher = tokio::spawn({
+        let (done, client) = (Arc::clone(&done), connect(&table.url).await);
+        async move {
+            let sql = "SELECT count(*), coalesce(max(n), 0)::int8 FROM (SELECT count(*) OVER
+                (PARTITION BY split_part(queue_key, '/', 1)) AS n FROM runs WHERE owner IS NOT NULL) held";
+            let mut seen = 0;
+            while !done.load(Ordering::Relaxed) {
+                let row = client.query_one(sql, &[]).await.unwrap();
+                let (all, of_a_key): (i64, i64) = (row.get(0), row.get(1));
+                assert!(all <= 5 && of_a_key <= 2, "{all} have a turn, {of_a_key} of one key");
+                seen = seen.max(all);
+            }
+            seen
+        }
+    });
+    for task in tasks {
+        task.await.unwrap();
+    }
+    done.store(true, Ordering::Relaxed);
+    assert!(watcher.await.unwrap() > 1, "no two runs had a turn at the same time");
+    let held = table.number("SELECT count(*) FROM runs WHERE owner IS NOT NULL").await;
+    assert_eq!(held, 0);
+    assert_eq!(table.database.claim(&request("last", 1_000)).await.unwrap().len(), 5);
+}
+
+/// Starts at the same time from two processes stay within a limit of open runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn starts_at_the_same_time_stay_within_a_limit_of_open_runs() {
+    let table = Table::lay().await;
+    let other = table.another().await;
+    set(&table.database, "q/*", LimitKind::Open(7)).await;
+    let start = |no: usize| {
+        let database = Arc::clone(if no % 2 == 0 { &table.database } else { &other });
+        tokio::spawn(async move { create(&database, queued(&format!("r{no}"), "k")).await })
+    };
+    let starts: Vec<_> = (0..30).map(start).collect();
+    let mut made = 0;
+    for start in starts {
+        match start.await.unwrap() {
+            Created::New => made += 1,
+            Created::OverLimit { open, .. } => assert_eq!(open, 7),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((made, table.number("SELECT count(*) FROM runs").await), (7, 7));
+}
+
+/// A hundred thousand queued runs of one key: the first run of another has its turn after at most two of theirs, and a claim
+/// costs no more than one from a short queue does.
+#[tokio::test]
+async fn a_long_queue_delays_nobody() {
+    let table = Table::lay().await;
+    assert_eq!(create(&table.database, queued("first", "big")).await, Created::New);
+    let many = "
+        INSERT INTO runs SELECT r.shard, 'big-' || n, r.place + n * 4096, r.workflow, r.version, r.code, r.parked, r.status,
+            r.digest, r.parent, r.created_at, r.ended_at, r.labels, r.traceparent, r.epoch, r.owner, r.ending, r.terms, r.queue,
+            r.queue_key, r.rank + n, r.begun, r.slot, r.started_at, r.lapses_at FROM runs r, generate_series(1, 100000) n;
+        INSERT INTO due SELECT d.shard, 'big-' || n, d.wake_at, d.code, 0, false, d.queue, d.ready, d.queue_key, d.begun,
+            d.rank + n, d.place + n * 4096 FROM due d, generate_series(1, 100000) n;
+        INSERT INTO journal SELECT j.shard, 'big-' || n, 0, 0, 1, j.at, 0, false, j.events, j.chain
+            FROM journal j, generate_series(1, 100000) n;
+        ANALYZE;";
+    table.client.batch_execute(many).await.unwrap();
+    let one = |now| ClaimRequest { limit: 1, ..request("w", now) };
+    let mut times = Vec::new();
+    for now in 0..100 {
+        let since = Instant::now();
+        let leases = table.database.claim(&one(now)).await.unwrap();
+        times.push(since.elapsed());
+        assert_eq!(leases.len(), 1);
+        assert!(leases[0].run.queue.started_at.is_some());
+    }
+    times.sort_unstable();
+    println!("a claim from 100,000: {:?} in the middle, {:?} of 99 in 100", times[50], times[98]);
+    assert!(times[50] < Duration::from_millis(250), "{times:?}");
+    assert_eq!(create(&table.database, queued("small", "small")).await, Created::New);
+    let mut before = 0;
+    while !names(&table.database.claim(&one(200)).await.unwrap()).contains(&"small") {
+        before += 1;
+        assert!(before <= 2, "{before} turns of the long queue came first");
+    }
+}
+
+/// More keys than one claim looks at: each gets its turn.
+#[tokio::test]
+async fn every_key_gets_its_turn() {
+    let table = Table::lay().await;
+    for no in 0..700 {
+        assert_eq!(create(&table.database, queued(&format!("r{no}"), &format!("k{no}"))).await, Created::New);
+    }
+    let mut got = 0;
+    for now in 0..80 {
+        got += table.database.claim(&request("w", now)).await.unwrap().len();
+    }
+    assert_eq!(got, 700);
+}
