@@ -46,7 +46,7 @@ c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::
         JOIN runs o ON o.shard = q.shard AND o.id = q.run
         WHERE q.code = k.code AND q.wake_at <= $4 AND q.wake_at > $5 AND q.queue IS NULL
             AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code = k.code
-        ORDER BY q.wake_at LIMIT k.share FOR UPDATE OF q SKIP LOCKED) d)";
+        ORDER BY q.wake_at LIMIT k.share FOR NO KEY UPDATE OF q, o SKIP LOCKED) d)";
 
 /// As [`DUE`], without a lock: of claims that find the same runs, one gets them, and the others look again.
 const DUE_UNLOCKED: &str = "

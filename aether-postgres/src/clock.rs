@@ -47,6 +47,11 @@ impl PlaceClock {
         (offset != 0).then(|| offset.saturating_add(self.elapsed()))
     }
 
+    /// How far this clock was off in microseconds, when the server's said `server` and this one `elapsed`.
+    pub(crate) fn error_at(&self, server: i64, elapsed: i64) -> i64 {
+        server.saturating_sub(self.offset.load(Ordering::Relaxed).saturating_add(elapsed)).saturating_abs()
+    }
+
     /// From now on places are behind `place`, which a run of the database has.
     pub(crate) fn pass(&self, place: u64) {
         self.last.fetch_max(place >> SHARD_BITS, Ordering::Relaxed);

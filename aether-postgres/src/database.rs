@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use aether_core::store::{Durability, StoreError};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_postgres::config::Host;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::claimed::Claims;
@@ -63,6 +64,8 @@ pub(crate) struct Database {
     fsync: AtomicBool,
     closed: AtomicBool,
     permits: Semaphore,
+    /// For renewals alone: what waits for locks must not let a lease expire.
+    urgent: Semaphore,
     idle: Mutex<Vec<Arc<Connection>>>,
 }
 
@@ -130,6 +133,7 @@ impl Database {
             fsync: AtomicBool::new(true),
             closed: AtomicBool::new(false),
             permits: Semaphore::new(options.connections),
+            urgent: Semaphore::new(2),
             idle: Mutex::default(),
             config,
             tls,
@@ -194,15 +198,14 @@ impl Database {
     }
 
     /// Follows the server's clock, which drifts apart from this machine's and may be set; called about four times in each
-    /// lease. A slow round trip says too little.
+    /// lease. A slow round trip says little.
     pub(crate) async fn follow_clock(&self, conn: &Connection) -> Result<(), OpError> {
-        match self.sample_clock(conn).await? {
-            Some((trip, server, elapsed)) if trip <= QUICK => {
-                self.clock.set(server, elapsed);
-                Ok(())
-            }
-            _ => Ok(()),
+        let Some((trip, server, elapsed)) = self.sample_clock(conn).await? else { return Ok(()) };
+        // A slow one still says so where the clocks differ by more than it may be wrong: the machine was suspended.
+        if trip <= QUICK || self.clock.error_at(server, elapsed) > trip {
+            self.clock.set(server, elapsed);
         }
+        Ok(())
     }
 
     /// What an acknowledged append survives.
@@ -247,11 +250,16 @@ impl Database {
 
     /// A request that is about to be made; see [`ask!`].
     pub(crate) fn asking(&self) -> Asking<'_> {
-        Asking { database: self, tries: Tries::new(self.options.patience) }
+        Asking { database: self, permits: &self.permits, tries: Tries::new(self.options.patience) }
     }
 
-    async fn pooled(&self) -> Result<Pooled<'_>, OpError> {
-        let permit = self.permits.acquire().await.map_err(|_| gone(&self.name))?;
+    /// As [`Database::asking`], for what a lease depends on: beside the limit of connections.
+    pub(crate) fn asking_at_once(&self) -> Asking<'_> {
+        Asking { permits: &self.urgent, ..self.asking() }
+    }
+
+    async fn pooled<'d>(&'d self, permits: &'d Semaphore) -> Result<Pooled<'d>, OpError> {
+        let permit = permits.acquire().await.map_err(|_| gone(&self.name))?;
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let known = std::iter::from_fn(idle).find(|conn| conn.is_sound());
         let conn = match known {
@@ -270,6 +278,7 @@ impl Database {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.permits.close();
+        self.urgent.close();
         self.steps.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -284,6 +293,7 @@ impl Database {
 #[derive(Debug)]
 pub(crate) struct Asking<'d> {
     database: &'d Database,
+    permits: &'d Semaphore,
     tries: Tries,
 }
 
@@ -293,7 +303,7 @@ impl<'d> Asking<'d> {
         if self.database.is_closed() {
             return Err(gone(&self.database.name).into());
         }
-        self.database.pooled().await
+        self.database.pooled(self.permits).await
     }
 
     /// The last try failed: waits for the next one.
@@ -320,8 +330,11 @@ impl<'d> Asking<'d> {
 /// say: `ask!(database, |conn| { .. Ok(answer) })`. The block may use `?` on an [`OpError`]; it gives
 /// `Result<T, StoreError>`.
 macro_rules! ask {
-    ($database:expr, |$conn:ident| $body:expr) => {{
-        let mut asking = $database.asking();
+    ($database:expr, |$conn:ident| $body:expr) => {
+        $crate::database::ask!(at $database.asking(), |$conn| $body)
+    };
+    (at $asking:expr, |$conn:ident| $body:expr) => {{
+        let mut asking = $asking;
         loop {
             let answer: Result<_, $crate::error::OpError> = match asking.connection().await {
                 Ok(pooled) => {
@@ -398,6 +411,11 @@ fn complete(config: &mut tokio_postgres::Config, options: &PostgresOptions) {
         config.tcp_user_timeout(Duration::from_secs(20));
     }
     config.keepalives_idle(Duration::from_secs(20));
+    // Of several hosts one may be a standby, which can be read but lags behind.
+    let several = config.get_hosts().len() > 1;
+    if several && config.get_target_session_attrs() == TargetSessionAttrs::Any {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
 }
 
 /// Kind and place of a database; never its password.

@@ -19,12 +19,14 @@ static NEXT_WAKE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "WITH RECURSIVE {}, {}
         SELECT least((SELECT min(w.wake_at) FROM codes k CROSS JOIN LATERAL (SELECT d.wake_at FROM due d
-            JOIN runs r ON r.shard = d.shard AND r.id = d.run
+            CROSS JOIN LATERAL (SELECT o.owner, o.status, o.parked FROM runs o
+                WHERE o.shard = d.shard AND o.id = d.run OFFSET 0) r
             WHERE d.code = k.code AND d.queue IS NULL AND r.owner IS NULL AND r.status < 3 AND NOT r.parked
             ORDER BY d.wake_at LIMIT 1) w
         WHERE k.code IS NOT NULL),
         (SELECT min(w.wake_at) FROM queues k CROSS JOIN LATERAL (SELECT d.wake_at FROM due d
-            JOIN runs r ON r.shard = d.shard AND r.id = d.run
+            CROSS JOIN LATERAL (SELECT o.owner, o.status, o.parked FROM runs o
+                WHERE o.shard = d.shard AND o.id = d.run OFFSET 0) r
             WHERE d.queue = k.queue AND d.ready IS NULL AND r.owner IS NULL AND r.status < 3 AND NOT r.parked
             ORDER BY d.wake_at LIMIT 1) w),
         (SELECT min(w.lapses_at) FROM lapsing k CROSS JOIN LATERAL (SELECT r.lapses_at FROM runs r

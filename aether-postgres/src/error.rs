@@ -96,19 +96,27 @@ pub(crate) fn failure(error: &Error) -> Failure {
         };
     };
     match code.code() {
-        "40001" | "40P01" | "23505" | "40003" => Failure::Conflict,
+        "40001" | "40P01" | "23505" => Failure::Conflict,
         "55P03" | "57014" | "25P03" | "25P04" => Failure::Slow,
         "26000" | "42P05" => Failure::Pooler,
         "25006" | "53000" | "53100" | "53200" | "53300" | "53400" | "57P03" | "58030" | "55000" => {
             Failure::Moment
         }
-        "57P01" | "57P02" | "57P05" => Failure::Lost,
+        // 40003: the server does not say whether the transaction was committed.
+        "40003" | "57P01" | "57P02" | "57P05" => Failure::Lost,
         // A changed result of a prepared statement, after a migration: prepared anew it works.
         "0A000" if error.to_string().contains("cached plan") => Failure::Lost,
         code if code.starts_with("08") => Failure::Lost,
         code if code.starts_with("22") || code.starts_with("54") || code == "23514" => Failure::Data,
         _ => Failure::Final,
     }
+}
+
+/// Whether an error that is final for a request passes for what must be written: rights that are granted, tables that are
+/// renamed back, a server or pooler that has trouble of its own.
+pub(crate) fn may_pass(error: &Error) -> bool {
+    let code = error.code().map_or("", |code| code.code());
+    matches!(code, "42501" | "42P01" | "3F000") || code.starts_with("XX") || code.starts_with("58")
 }
 
 /// Whether the connection string or the account is wrong, so that the next try fails as well.

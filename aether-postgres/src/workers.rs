@@ -202,7 +202,7 @@ impl Database {
         noticed: &[LostRun],
         number: i64,
     ) -> Result<(i64, Vec<LostRun>), StoreError> {
-        ask!(self, |conn| {
+        ask!(at self.asking_at_once(), |conn| {
             let renewed = conn.query_opt(RENEW, &[&worker.as_str(), &lease_micros(lease), &number]).await?;
             let count = renewed.map_or(Ok(number), |row| get(&row, 0))?;
             self.follow_clock(conn).await?;

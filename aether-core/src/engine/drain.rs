@@ -14,7 +14,7 @@ use crate::engine::drained::Drained;
 use crate::engine::inner::{Engine, Inner, whole};
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
-use crate::sched::JoinHandle;
+use crate::sched::{JoinHandle, spawn};
 use crate::store::error::StoreError;
 
 /// How long a drain waits for the appends of a run that it cut off.
@@ -121,11 +121,22 @@ async fn release(
     let _aborted = task.await;
     // A store that cannot write for the moment keeps the appends; its `close` says what became of them.
     let flushed = Box::pin(run.watermark().reached(run.next()));
-    if let Either::Left(_) = select(flushed, inner.shared.environment.sleep(FLUSH_PATIENCE)).await {
-        release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+    match select(flushed, inner.shared.environment.sleep(FLUSH_PATIENCE)).await {
+        Either::Left(_) => {
+            release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+        }
+        // A drained engine stays open, and would renew the lease of a run that it does not advance.
+        Either::Right(_) => drop(spawn(release_when_flushed(Arc::clone(inner), Arc::clone(&run)))),
     }
     remove_active(inner, &run);
     true
+}
+
+/// Releases a run as soon as its appends are durable; a shutdown frees it in any case.
+async fn release_when_flushed(inner: Arc<Inner>, run: Arc<Run>) {
+    if run.watermark().reached(run.next()).await.is_ok() && !inner.is_stopping() {
+        release_run(&inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+    }
 }
 
 async fn patience_over(inner: &Inner, patience: Duration) {

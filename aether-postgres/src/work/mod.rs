@@ -296,6 +296,10 @@ impl Database {
     /// What follows where append or commit was refused by an answer: nothing of the transaction is there.
     fn unwritten(&self, error: &tokio_postgres::Error) -> Stop {
         let told = translate(error, &self.name);
+        // A lock that another session holds on the engine's tables is no fault of the step.
+        if error.code().is_some_and(|code| code.code() == "55P03") {
+            return Stop::InTheWay(told, false);
+        }
         match StatementFailure::of(error) {
             StatementFailure::Conflict(_) => Stop::InTheWay(told, false),
             StatementFailure::Passing(_) => Stop::Again(failure(error), told),

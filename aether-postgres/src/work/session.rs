@@ -197,7 +197,7 @@ impl StatementFailure {
     pub(crate) fn of(error: &Error) -> Self {
         let text = said(error);
         match error.code().map(tokio_postgres::error::SqlState::code) {
-            Some("40001" | "40P01" | "40003") => Self::Conflict(text),
+            Some("40001" | "40P01") => Self::Conflict(text),
             Some("55000" | "23505") => Self::Own(text),
             _ if matches!(failure(error), Failure::Lost | Failure::Moment) => Self::Passing(text),
             _ => Self::Own(text),

@@ -56,9 +56,15 @@ impl Writer {
     /// error comes with what is not answered.
     pub(crate) async fn answer(
         &mut self,
-        batch: Batch,
+        mut batch: Batch,
         passed: &Passed,
     ) -> Result<Vec<Batch>, (OpError, Batch)> {
+        // A try whose answer was lost may have been carried out only now, before this one, which found the run there.
+        if batch.creations.iter().any(|creation| !creation.lost.is_empty())
+            && let Err(error) = self.recover_runs(&mut batch).await
+        {
+            tracing::warn!(%error, "cannot look for a run that was created late");
+        }
         for creation in batch.creations {
             let new = passed.places.contains(&creation.place);
             if new {

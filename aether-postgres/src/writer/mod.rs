@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::database::{Database, Tries};
-use crate::error::{Failure, OpError, failure, gone, translate};
+use crate::error::{Failure, OpError, failure, gone, may_pass, translate};
 use crate::placement::leaving::Leaving;
 use crate::placement::map::Spot;
 use crate::shard::shard;
@@ -373,6 +373,11 @@ impl Writer {
             OpError::Refused(error) => (Failure::Final, error.clone()),
             OpError::Row(reason) => (Failure::Final, self.database.corrupt(reason.clone())),
         };
+        let kind = match error {
+            // What a body has done must not be lost to an error that an operator can end.
+            OpError::Driver(error) if kind == Failure::Final && may_pass(error) => Failure::Moment,
+            _ => kind,
+        };
         batch.tries += 1;
         match kind {
             Failure::Conflict | Failure::Slow if batch.tries <= 2 => work.push(batch),
@@ -420,7 +425,10 @@ impl Writer {
         tracing::warn!(%error, "a write is held up by another transaction; it is tried again");
         let at = Instant::now() + HELD_UP;
         for (_, group) in batch.groups {
-            self.later.insert(group.run.clone(), (at, group));
+            match self.later.get_mut(&group.run) {
+                Some((_, earlier)) => earlier.items.extend(group.items),
+                None => drop(self.later.insert(group.run.clone(), (at, group))),
+            }
         }
         // A creation is asked for by somebody who can ask again.
         for creation in batch.creations {

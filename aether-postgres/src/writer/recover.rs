@@ -112,7 +112,7 @@ impl Writer {
         self.recover_appends(batch).await
     }
 
-    async fn recover_runs(&self, batch: &mut Batch) -> Result<(), OpError> {
+    pub(super) async fn recover_runs(&self, batch: &mut Batch) -> Result<(), OpError> {
         let (mut numbers, mut shards, mut runs, mut places) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (number, creation) in (0_i64..).zip(&batch.creations) {

@@ -42,7 +42,7 @@ impl Environment for Skewed {
 
 /// Sleeps, then waits for a word.
 #[workflow]
-async fn patient(cx: Cx, _input: ()) -> Result<String> {
+async fn patient(cx: &mut Cx, _input: ()) -> Result<String> {
     cx.sleep(Duration::from_secs(1)).await;
     let word: String = cx.signal("word").await?;
     cx.sleep(Duration::from_secs(1)).await;

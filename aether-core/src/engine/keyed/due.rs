@@ -24,7 +24,7 @@ pub(crate) async fn complete_starts(inner: Weak<Inner>, environment: Arc<dyn Env
         // Held for no longer than a look, so that an engine without users goes, and its store with it.
         let (wake, next) = {
             let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
-            let next = look(&inner, poll).await.unwrap_or_else(|error| {
+            let next = look_unless_drained(&inner, poll).await.unwrap_or_else(|error| {
                 if !matches!(error, StoreError::NoQueues { .. }) {
                     tracing::warn!(target: "aether::engine", %error, "cannot look for keyed starts that are due");
                 }
@@ -38,6 +38,11 @@ pub(crate) async fn complete_starts(inner: Weak<Inner>, environment: Arc<dyn Env
         };
         select(Box::pin(wake.notified()), select(due, environment.sleep(poll))).await;
     }
+}
+
+/// As [`look`]; an engine that drains leaves it to others.
+async fn look_unless_drained(inner: &Arc<Inner>, poll: Duration) -> Result<Option<Timestamp>, StoreError> {
+    if inner.takes_runs() { look(inner, poll).await } else { Ok(None) }
 }
 
 /// Completes what is due; returns when the next is, if that is within a poll interval.

@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::engine::create::NewRunOf;
 use crate::engine::inner::Inner;
@@ -13,6 +14,13 @@ use crate::vocabulary::id::RunId;
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::queue::StartTerms;
+
+/// The first revision of a record for `run`: of records that follow each other under a name, each has another run.
+fn fresh_revision(run: &RunId) -> u64 {
+    let digest = Sha256::digest(run.as_str().as_bytes());
+    let start = digest.iter().take(7).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    start.saturating_add(1)
+}
 
 /// How far the start of a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +89,11 @@ impl StartRecord {
             what: format!("the start of run `{}`", self.run),
             reason: error.to_string(),
         })?;
-        let revision = replaces.saturating_add(1);
+        // A new record does not begin where a removed one of that name began: who read that one must not change this.
+        let revision = match replaces {
+            0 => fresh_revision(&self.run),
+            replaces => replaces.saturating_add(1),
+        };
         Ok(KeyedStart { name: name.into(), workflow: workflow.into(), due_at, record, revision })
     }
 
