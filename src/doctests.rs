@@ -56,6 +56,7 @@ pages! {
     postgres = "postgres"
     sql = "sql"
     queues = "queues"
+    scaling = "scaling"
     schedules = "schedules"
     sweeps = "sweeps"
     transactions = "transactions"
