@@ -56,7 +56,6 @@ pages! {
     postgres = "postgres"
     sql = "sql"
     queues = "queues"
-    scaling = "scaling"
     schedules = "schedules"
     sweeps = "sweeps"
     transactions = "transactions"

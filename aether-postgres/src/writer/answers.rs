@@ -63,7 +63,7 @@ impl Writer {
         if batch.creations.iter().any(|creation| !creation.lost.is_empty())
             && let Err(error) = self.recover_runs(&mut batch).await
         {
-            tracing::warn!(%error, "cannot look for a run that was created late");
+            tracing::warn!(?error, "cannot look for a run that was created late");
         }
         for creation in batch.creations {
             let new = passed.places.contains(&creation.place);
