@@ -2,6 +2,8 @@
 //! is serializable and nothing but what other servers speak is used, and through a real PgBouncer in transaction mode,
 //! whether the store is told of it or has to find out.
 
+#![allow(clippy::unwrap_used, reason = "a store that cannot be opened fails its tests")]
+
 use std::sync::{Arc, OnceLock};
 
 use aether_core::store::Store as _;

@@ -123,6 +123,7 @@ fn chain(before: &[u8], position: i64, text: &str) -> Vec<u8> {
 }
 
 /// One column each.
+#[allow(clippy::type_complexity, reason = "the columns of a statement, as they are bound")]
 #[derive(Default)]
 struct Arrays {
     groups: (Vec<i16>, Vec<String>, Vec<i64>, Vec<i64>, Vec<bool>),

@@ -296,7 +296,7 @@ async fn what_the_check_at_the_start_cannot_see_stops_the_run() {
 
 async fn keeps_its_order(bank: &Bank) {
     let engine = bank.engine().await;
-    let runs = (0..8).map(|n| engine.start::<many>(6).id(&format!("run-{n}")));
+    let runs = (0..8).map(|n| engine.start::<many>(6).id(format!("run-{n}")));
     let mut started = Vec::new();
     for run in runs {
         started.push(run.await.unwrap());

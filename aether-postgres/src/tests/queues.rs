@@ -100,7 +100,7 @@ async fn starts_at_the_same_time_stay_within_a_limit_of_open_runs() {
     let other = table.another().await;
     set(&table.database, "q/*", LimitKind::Open(7)).await;
     let start = |no: usize| {
-        let database = Arc::clone(if no % 2 == 0 { &table.database } else { &other });
+        let database = Arc::clone(if no.is_multiple_of(2) { &table.database } else { &other });
         tokio::spawn(async move { create(&database, queued(&format!("r{no}"), "k")).await })
     };
     let starts: Vec<_> = (0..30).map(start).collect();

@@ -40,9 +40,8 @@ enum Medium {
     Postgres(Way, Database<'static>),
 }
 
-/// Makes an empty place in each kind of store; only in one kind where `AETHER_STORE` names it.
-pub(crate) const STORES: [fn() -> Place; 3] =
-    [|| Place::asked_or("memory"), || Place::asked_or("sqlite"), || Place::asked_or("postgres")];
+/// Makes an empty place in both embedded kinds of store; only in one kind where `AETHER_STORE` names it: `postgres` too.
+pub(crate) const STORES: [fn() -> Place; 2] = [|| Place::asked_or("memory"), || Place::asked_or("sqlite")];
 
 impl Place {
     /// A place in the kind of store that is asked for, or in this one.
