@@ -493,7 +493,10 @@ fn a_process_that_dies_at_any_boundary_repeats_nothing_on_postgres() {
     let server = Keeping::Postgres;
     let mut rows = rows();
     rows.retain(|row| row.about != Some(Kind::Booked.name()));
-    let table = format!("{}\n{}", proven(&rows, BODY, server), proven(&waiting_rows(), WORD, server));
+    let in_store = [Row::call(head(Kind::OnceInStore), Kind::OnceInStore)];
+    let tables =
+        [proven(&rows, BODY, server), proven(&waiting_rows(), WORD, server), proven(&in_store, KEY, server)];
+    let table = tables.join("\n");
     let file =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash/matrix.md"));
     let booked = format!("| {} |", head(Kind::Booked));
