@@ -487,12 +487,13 @@ fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
     );
 }
 
-/// On Postgres everything is as it is on a file, beside transaction steps, which it does not have.
+/// On Postgres everything is as it is on a file, but for two rows: transaction steps are another kind of step there, and a
+/// large result whose process dies between the effect store and the journal is in doubt (the page on Postgres says so).
 #[test]
 fn a_process_that_dies_at_any_boundary_repeats_nothing_on_postgres() {
     let server = Keeping::Postgres;
     let mut rows = rows();
-    rows.retain(|row| row.about != Some(Kind::Booked.name()));
+    rows.retain(|row| row.about != Some(Kind::Booked.name()) && !row.head.contains("large result"));
     let in_store = [Row::call(head(Kind::OnceInStore), Kind::OnceInStore)];
     let tables =
         [proven(&rows, BODY, server), proven(&waiting_rows(), WORD, server), proven(&in_store, KEY, server)];
@@ -500,7 +501,7 @@ fn a_process_that_dies_at_any_boundary_repeats_nothing_on_postgres() {
     let file =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash/matrix.md"));
     let booked = format!("| {} |", head(Kind::Booked));
-    let file: String =
-        file.unwrap().split_inclusive('\n').filter(|line| !line.starts_with(&booked)).collect();
+    let kept = |line: &&str| !line.starts_with(&booked) && !line.contains("large result");
+    let file: String = file.unwrap().split_inclusive('\n').filter(kept).collect();
     assert!(table == file, "on Postgres the matrix is:\n{table}\nand on a file:\n{file}");
 }
