@@ -49,8 +49,10 @@ pub async fn stopped() -> io::Result<()> {
 /// ```no_run
 /// use std::time::Duration;
 ///
+/// use aether::prelude::*;
+///
 /// # async fn example() -> aether::Result<()> {
-/// let engine = aether::Engine::builder().sqlite("agent.db").start().await?;
+/// let engine = Engine::builder().sqlite("agent.db").start().await?;
 /// // Here the web server runs, with `engine.clone()`.
 /// aether::signals::run_until_stopped(engine, Duration::from_secs(20)).await?;
 /// # Ok(()) }

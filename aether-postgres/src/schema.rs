@@ -305,7 +305,7 @@ pub(crate) async fn migrate(
     store: &str,
     options: &PostgresOptions,
 ) -> Result<(), OpError> {
-    let supported = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let supported = newest();
     loop {
         match version(conn).await? {
             Some(found) if found > supported => return Err(newer(store, found, supported)),
@@ -363,7 +363,7 @@ async fn upgrade(conn: &Connection, store: &str, options: &PostgresOptions) -> R
     // The lock that the others wait for; who gets it next finds the version that was written meanwhile.
     let rows = transaction.query("SELECT version FROM schema_version WHERE one = 1 FOR UPDATE", &[]).await?;
     let found: i64 = rows.first().map_or(Ok(0), |row| row::get(row, 0))?;
-    let supported = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    let supported = newest();
     if found > supported {
         transaction.rollback().await?;
         return Err(newer(store, found, supported));
@@ -377,6 +377,11 @@ async fn upgrade(conn: &Connection, store: &str, options: &PostgresOptions) -> R
     transaction.commit().await?;
     tracing::info!(store, from = found, to = supported, "the tables are up to date");
     Ok(())
+}
+
+/// The version of the tables that this build makes.
+pub(crate) fn newest() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
 fn newer(store: &str, found: i64, supported: i64) -> OpError {

@@ -43,4 +43,4 @@ async fn two_databases() -> Fixture {
 aether_testing::store_suite!(postgres, async || store(PostgresOptions::new()).await);
 aether_testing::store_suite!(unprepared, async || store(PostgresOptions::new().pooler(true)).await);
 aether_testing::store_suite!(two_writers, async || store(PostgresOptions::new().writers(2)).await);
-aether_testing::store_suite!(databases, two_databases);
+aether_testing::store_suite!(databases, two_databases, without queues);

@@ -97,7 +97,7 @@ impl Batch<'_> {
         self.conn
             .prepare_cached(
                 "INSERT INTO aether_runs(id, workflow, version, status, digest, parent, created_at, updated_at, next,
-                     chain, epoch, owner, wake_at, labels, code, terms, queue, queue_key, rank, begun, started_at,
+                     chain, epoch, owner, wake_at, labels, code, terms, queue, queue_key, rank, begun, first_taken_at,
                      lapses_at, slot, traceparent)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?14, ?12, ?13, ?15, ?16, ?17, ?18, ?19,
                      CASE WHEN ?16 IS NOT NULL AND ?19 THEN ?7 END, ?20, ?16 IS NOT NULL AND ?19, ?21)",
@@ -269,8 +269,8 @@ impl Batch<'_> {
             "UPDATE aether_runs SET epoch = epoch + 1, owner = ?2, notified = 0,
                  slot = CASE WHEN queue IS NULL THEN 0 WHEN owner IS NULL THEN ?3 ELSE slot END,
                  begun = CASE WHEN queue IS NOT NULL AND owner IS NULL AND ?3 THEN 1 ELSE begun END,
-                 started_at = CASE WHEN queue IS NOT NULL AND owner IS NULL AND ?3
-                     THEN coalesce(started_at, ?4) ELSE started_at END,
+                 first_taken_at = CASE WHEN queue IS NOT NULL AND owner IS NULL AND ?3
+                     THEN coalesce(first_taken_at, ?4) ELSE first_taken_at END,
                  lapses_at = CASE WHEN owner IS NULL AND ?3 THEN NULL ELSE lapses_at END
              WHERE no = ?1 RETURNING {}",
             row::RUN

@@ -22,7 +22,7 @@ use crate::error::OpError;
 
 /// Columns of a [`RunRecord`], in the order [`run`] reads them.
 pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
-     owner, wake_at, no, labels, code, parked, terms, started_at, ready, traceparent";
+     owner, wake_at, no, labels, code, parked, terms, first_taken_at, ready, traceparent";
 
 /// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
 pub(crate) const FRAME: &str = "position, at, epoch, events, chain";

@@ -331,7 +331,7 @@ async fn nothing_is_missing_after_an_update_from_a_file_without_the_list() {
          DROP INDEX aether_runs_queue_status; DROP INDEX aether_runs_due;
          ALTER TABLE aether_runs DROP COLUMN terms; ALTER TABLE aether_runs DROP COLUMN queue;
          ALTER TABLE aether_runs DROP COLUMN queue_key; ALTER TABLE aether_runs DROP COLUMN rank;
-         ALTER TABLE aether_runs DROP COLUMN begun; ALTER TABLE aether_runs DROP COLUMN started_at;
+         ALTER TABLE aether_runs DROP COLUMN begun; ALTER TABLE aether_runs DROP COLUMN first_taken_at;
          ALTER TABLE aether_runs DROP COLUMN ready; ALTER TABLE aether_runs DROP COLUMN lapses_at;
          ALTER TABLE aether_runs DROP COLUMN slot; ALTER TABLE aether_runs DROP COLUMN traceparent;
          DROP TABLE aether_reservations; DROP INDEX aether_ledger_business;

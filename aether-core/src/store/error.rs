@@ -87,7 +87,9 @@ pub enum StoreError {
         store: String,
     },
     /// The store keeps no queues.
-    #[error("store {store} has no queues: use SQLite, or start runs without `queue` and without keys")]
+    #[error(
+        "store {store} has no queues: use SQLite or one Postgres database, or start runs without `queue` and without keys"
+    )]
     NoQueues {
         /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
         store: String,

@@ -67,10 +67,10 @@ async fn the_next_claim_finds_what_one_got_that_was_given_up() {
     table.run("run", None, 1).await;
     table.database.claim(&request("w", 0)).await.unwrap();
     let blocker = table.begin().await;
-    blocker.batch_execute("SELECT FROM runs WHERE id = 'run' FOR UPDATE").await.unwrap();
+    blocker.batch_execute("LOCK TABLE journal IN SHARE MODE").await.unwrap();
     let claim = request("w", 5);
     tokio::select! {
-        _ = table.database.claim(&claim) => panic!("the run is locked"),
+        _ = table.database.claim(&claim) => panic!("the fence cannot be written"),
         () = table.until_blocked(1) => {}
     }
     blocker.batch_execute("COMMIT").await.unwrap();

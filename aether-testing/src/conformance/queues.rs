@@ -43,6 +43,17 @@ async fn end(store: &Arc<dyn Store>, lease: &Lease) {
     hand.append(|a| a.status = Some(becomes(Status::Completed, None, true))).await.unwrap();
 }
 
+/// A store without queues refuses limits and runs of queues with an error that says so, and keeps nothing of them.
+pub async fn a_store_without_queues_says_so(store: &Arc<dyn Store>) {
+    let limit = Limit::new("q", LimitKind::Running(1)).unwrap();
+    let refused = store.put_limit(limit).await.unwrap_err();
+    assert!(matches!(refused, StoreError::NoQueues { .. }), "{refused}");
+    let refused = store.create(queued("a", "acme/ann", 0)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::NoQueues { .. }), "{refused}");
+    assert_eq!(store.run(&run_id("a")).await, Ok(None));
+    assert_eq!(take(store, 1, 10).await.len(), 0);
+}
+
 /// A run of a queue is pending and waits for its turn; its record says where. Its first turn is noted.
 pub async fn a_queued_run_waits_for_a_turn(store: &Arc<dyn Store>) {
     let mut new = queued("a", "acme/ann", 0);

@@ -55,7 +55,8 @@ pub fn check(factory: impl AsyncFnOnce() -> Fixture, rule: impl AsyncFnOnce(&Arc
 }
 
 /// Makes a module `$name` with one `#[test]` for each rule that a store must keep. `$factory` is an async closure that
-/// opens an empty store and returns a [`Fixture`](crate::conformance::Fixture); it is called once for each test.
+/// opens an empty store and returns a [`Fixture`](crate::conformance::Fixture); it is called once for each test. A store
+/// that has no queues says `without queues` behind the closure: it is then tested that it refuses them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,7 +69,21 @@ pub fn check(factory: impl AsyncFnOnce() -> Fixture, rule: impl AsyncFnOnce(&Arc
 #[macro_export]
 macro_rules! store_suite {
     ($name:ident, $factory:expr) => {
-        $crate::store_suite! { @rules $name, $factory,
+        $crate::store_suite! { @all $name, $factory,
+            queues: a_queued_run_waits_for_a_turn, priority_ages, keys_take_turns, idle_keys_save_nothing_up,
+                running_is_limited_by_pattern, limits_change_at_run_time, starts_are_limited_in_time,
+                open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
+                a_run_can_begin_later, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
+                keyed_starts_are_swapped, a_purged_run_leaves_its_queue;
+        }
+    };
+    ($name:ident, $factory:expr, without queues) => {
+        $crate::store_suite! { @all $name, $factory,
+            queues: a_store_without_queues_says_so, keyed_starts_are_swapped;
+        }
+    };
+    (@all $name:ident, $factory:expr, $($queues:tt)*) => {
+        $crate::store_suite! { @rules $name, $factory, $($queues)*
             runs: created_with_an_owner, created_without_an_owner, creating_twice_answers_existing,
                 a_child_needs_its_parent, unknown_runs_are_absent;
             lists: every_part_of_a_filter_counts, the_parts_of_a_filter_hold_together, pages_hold_each_run_once,
@@ -78,11 +93,6 @@ macro_rules! store_suite {
                 a_refused_append_leaves_its_batch_alone, nothing_follows_a_refused_append,
                 a_refused_append_leaves_nothing_behind, loading_starts_at_a_position, pages_make_up_the_journal, the_last_frame_is_the_newest,
                 an_append_without_events_changes_the_rest, silent_appends_move_the_tail;
-            queues: a_queued_run_waits_for_a_turn, priority_ages, keys_take_turns, idle_keys_save_nothing_up,
-                running_is_limited_by_pattern, limits_change_at_run_time, starts_are_limited_in_time,
-                open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
-                a_run_can_begin_later, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
-                keyed_starts_are_swapped, a_purged_run_leaves_its_queue;
             waits: waits_are_listed_until_they_are_closed, a_wait_keeps_its_place, a_refused_append_lists_nothing,
                 waits_are_filtered_and_paged, the_waits_of_one_run_are_found, a_purged_run_is_not_listed, a_list_is_made_for_a_position;
             ledger: a_key_is_granted_once, a_business_key_is_held_against_other_keys,
