@@ -144,11 +144,15 @@ async fn a_due_run_says_whether_a_worker_can_take_it() {
     let client = builder(folder.path()).client().start().await.unwrap();
     let run = start(&client, "signal").await;
     assert!(matches!(client.why(&run).await.unwrap(), Hold::NoWorker { .. }));
-    // One that has other code.
-    let stranger = builder(folder.path()).without_workflow::<held>().start().await.unwrap();
-    let hold = until(&client, &run, |hold| matches!(hold, Hold::NoCode { .. })).await;
+    // Two that have other code: one alone would park at once what nobody else is there to resume.
+    let stranger = async || builder(folder.path()).without_workflow::<held>().start().await.unwrap();
+    let strangers = [stranger().await, stranger().await];
+    let foreign = start(&client, "approval").await;
+    let hold = until(&client, &foreign, |hold| matches!(hold, Hold::NoCode { .. })).await;
     assert!(hold.needs_operator(), "{hold}");
-    stranger.shutdown().await.unwrap();
+    for stranger in strangers {
+        stranger.shutdown().await.unwrap();
+    }
     // One that has its code, and is full.
     let full = builder(folder.path()).max_active(1).without_workflow::<held>().start().await.unwrap();
     full.start::<other>(()).id("other").await.unwrap();
