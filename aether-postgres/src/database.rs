@@ -104,6 +104,8 @@ impl Drop for Pooled<'_> {
 }
 
 /// The server's clock, in microseconds since 1970.
+/// How long a statement of a writer waits for a lock, unless the options say less.
+const WRITERS_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8";
 /// A round trip of more microseconds is not used to follow the server's clock.
 const QUICK: i64 = 100_000;
@@ -217,6 +219,14 @@ impl Database {
     pub(crate) async fn connect(&self) -> Result<Connection, OpError> {
         let client = self.connect_bare().await?;
         Connection::new(client, &self.options, self.pooler.load(Ordering::Relaxed)).await
+    }
+
+    /// Opens a connection for a writer. A statement of it has the appends of many runs: it does not wait long for one lock.
+    pub(crate) async fn connect_writer(&self) -> Result<Connection, OpError> {
+        let lock_timeout = self.options.lock_timeout.min(WRITERS_LOCK_TIMEOUT);
+        let options = self.options.clone().lock_timeout(lock_timeout);
+        let client = self.connect_bare().await?;
+        Connection::new(client, &options, self.pooler.load(Ordering::Relaxed)).await
     }
 
     /// Opens a connection with the settings that role and database have.

@@ -1,7 +1,8 @@
 //! Telling parents of the end of their children.
 //!
 //! Promise: a notice is written with the child's end, and deleted only after the parent was made due, which may happen more
-//! than once. So nothing crosses shards in one transaction, and a crash in between delays a notice by about a second.
+//! than once. So nothing crosses shards in one transaction, and a crash in between delays a notice by about a second. A
+//! parent that somebody has locked waits for its notices alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -9,7 +10,9 @@ use std::time::Duration;
 
 use aether_core::store::StoreError;
 
+use crate::connection::Connection;
 use crate::database::{Database, ask};
+use crate::error::{Failure, OpError, failure};
 use crate::placement::map::Spot;
 use crate::placement::shared::{Shared, Standing};
 use crate::row::get;
@@ -20,7 +23,8 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// How many are delivered at once.
 const PAGE: usize = 500;
 
-const OLDEST: &str = "SELECT shard, child, parent, at FROM notices ORDER BY shard, child LIMIT $1::int8";
+const NEXT: &str = "SELECT shard, child, parent, at FROM notices WHERE (shard, child) > ($2::int2, $3::text)
+    ORDER BY shard, child LIMIT $1::int8";
 
 /// Makes runs due that have not ended. One that ends at this moment is left with a row that no claim takes.
 const WAKE: &str = "
@@ -56,15 +60,19 @@ impl Notices {
 }
 
 async fn deliver(store: Weak<Shared>, number: usize) {
+    let mut behind = Behind::default();
     loop {
         let Some(shared) = store.upgrade() else { return };
         let Some(database) = shared.all().get(number).cloned() else { return };
         if database.is_closed() {
             return;
         }
-        match page(&shared, &database).await {
-            Ok(full) if full => continue,
-            Ok(_) => {}
+        match page(&shared, &database, &behind).await {
+            Ok(Some(last)) => {
+                behind = last;
+                continue;
+            }
+            Ok(None) => behind = Behind::default(),
             Err(error) => tracing::debug!(%error, "notices are delivered later"),
         }
         // The store may be dropped while this waits.
@@ -73,9 +81,22 @@ async fn deliver(store: Weak<Shared>, number: usize) {
     }
 }
 
-/// Delivers the oldest notices; says whether there may be more.
-async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> {
-    let notices = oldest(database).await?;
+/// The last notice that was looked at.
+#[derive(Clone, Debug)]
+struct Behind {
+    shard: i16,
+    child: String,
+}
+
+impl Default for Behind {
+    fn default() -> Self {
+        Self { shard: i16::MIN, child: String::new() }
+    }
+}
+
+/// Delivers a page of notices; gives the last of them when there may be more.
+async fn page(shared: &Shared, database: &Database, behind: &Behind) -> Result<Option<Behind>, StoreError> {
+    let notices = next(database, behind).await?;
     let mut parents: BTreeMap<(i16, &str), i64> = BTreeMap::new();
     for notice in &notices {
         let at = parents.entry((shard(&notice.parent), &notice.parent)).or_insert(notice.at);
@@ -83,23 +104,23 @@ async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> 
     }
     let spots: HashMap<i16, Spot> =
         parents.keys().map(|(shard, _)| (*shard, shared.map.spot(*shard))).collect();
-    let mut missed = HashSet::new();
+    let (mut missed, mut held) = (HashSet::new(), HashSet::new());
     for (number, other) in shared.all().iter().enumerate() {
-        let (mut shards, mut runs, mut times, mut asked) =
-            (Vec::new(), Vec::new(), Vec::new(), HashMap::new());
+        let (mut here, mut asked) = (Vec::new(), HashMap::new());
         for ((shard, parent), at) in &parents {
             let spot = spots.get(shard).copied().unwrap_or_default();
             if spot.database == number {
-                shards.push(*shard);
-                runs.push(*parent);
-                times.push(*at);
+                here.push((*shard, *parent, *at));
                 asked.insert(*shard, spot);
             }
         }
-        if !runs.is_empty() {
-            let woken = ask!(other, |conn| conn.execute(WAKE, &[&shards, &runs, &times]).await);
+        if !here.is_empty() {
+            let woken = ask!(other, |conn| wake(&conn, &here, other.options.portable).await);
             match woken {
-                Ok(_) => missed.extend(missing(shared, asked).await?),
+                Ok(locked) => {
+                    held.extend(locked);
+                    missed.extend(missing(shared, asked).await?);
+                }
                 // The parents in other databases do not wait for it.
                 Err(error) if shared.is_sharded() => {
                     tracing::debug!(%error, "notices are delivered later");
@@ -110,13 +131,64 @@ async fn page(shared: &Shared, database: &Database) -> Result<bool, StoreError> 
         }
     }
     // The parents of the others are found by the next look.
-    let told = || notices.iter().filter(|notice| !missed.contains(&shard(&notice.parent)));
+    let is_told =
+        |notice: &&Notice| !missed.contains(&shard(&notice.parent)) && !held.contains(&notice.parent);
+    let told = || notices.iter().filter(is_told);
     if told().next().is_some() {
         let shards: Vec<i16> = told().map(|notice| notice.shard).collect();
         let children: Vec<&str> = told().map(|notice| notice.child.as_str()).collect();
         ask!(database, |conn| conn.execute(DELIVERED, &[&shards, &children]).await)?;
     }
-    Ok(notices.len() == PAGE && missed.is_empty())
+    let last = notices.last().filter(|_| notices.len() == PAGE);
+    Ok(last.map(|last| Behind { shard: last.shard, child: last.child.clone() }))
+}
+
+/// Makes parents due; gives those whose rows others have locked.
+async fn wake(
+    conn: &Connection,
+    parents: &[(i16, &str, i64)],
+    portable: bool,
+) -> Result<HashSet<String>, OpError> {
+    let (mut held, mut work) = (HashSet::new(), vec![parents]);
+    while let Some(part) = work.pop() {
+        match wake_part(conn, part, portable).await {
+            Ok(()) => {}
+            Err(OpError::Driver(error)) if matches!(failure(&error), Failure::Slow | Failure::Conflict) => {
+                match part {
+                    [] => {}
+                    [(_, parent, _)] => drop(held.insert((*parent).to_owned())),
+                    _ => {
+                        let (first, second) = part.split_at(part.len() / 2);
+                        work.extend([second, first]);
+                    }
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(held)
+}
+
+async fn wake_part(conn: &Connection, part: &[(i16, &str, i64)], portable: bool) -> Result<(), OpError> {
+    let shards: Vec<i16> = part.iter().map(|(shard, ..)| *shard).collect();
+    let runs: Vec<&str> = part.iter().map(|(_, run, _)| *run).collect();
+    let times: Vec<i64> = part.iter().map(|(.., at)| *at).collect();
+    let transaction = conn.begin().await?;
+    let woken = async {
+        // A server that is only compatible may not know it.
+        if !portable {
+            transaction.batch("SET LOCAL lock_timeout = 50").await?;
+        }
+        transaction.execute(WAKE, &[&shards, &runs, &times]).await
+    };
+    match woken.await {
+        Ok(_) => transaction.commit().await,
+        Err(error) => {
+            // What cannot be undone is a broken connection, which is not used again.
+            let _undone = transaction.rollback().await;
+            Err(error)
+        }
+    }
 }
 
 /// Of buckets that were asked for those that were not there: they have moved, or are on their way.
@@ -134,10 +206,10 @@ async fn missing(shared: &Shared, spots: HashMap<i16, Spot>) -> Result<Vec<i16>,
     Ok(missing)
 }
 
-async fn oldest(database: &Database) -> Result<Vec<Notice>, StoreError> {
+async fn next(database: &Database, behind: &Behind) -> Result<Vec<Notice>, StoreError> {
     let page = i64::try_from(PAGE).unwrap_or(i64::MAX);
     ask!(database, |conn| {
-        let rows = conn.query(OLDEST, &[&page]).await?;
+        let rows = conn.query(NEXT, &[&page, &behind.shard, &behind.child]).await?;
         rows.iter()
             .map(|row| {
                 Ok(Notice {

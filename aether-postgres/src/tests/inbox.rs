@@ -1,14 +1,16 @@
 //! Messages beside messages, and beside the end of their run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::journal::Frame;
 use aether_core::store::{Ack, Append, Sent, StatusChange};
 use futures_util::future::join_all;
 
-use super::{Table, message, run_id};
+use super::{Table, message, options, run_id};
 use crate::database::Database;
+use crate::store::PostgresStore;
 
 #[tokio::test]
 async fn a_request_to_end_waits_for_the_end_and_learns_of_it() {
@@ -131,4 +133,29 @@ async fn a_run_does_not_sleep_through_a_message_that_is_being_sent() {
         let record = table.database.run_record(&run_id(name)).await.unwrap().unwrap();
         assert_eq!((record.owner, record.wake_at.is_some()), (None, is_due), "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_locked_parent_waits_for_its_notices_alone() {
+    let table = Table::lay().await;
+    table.run("parent", None, 100).await;
+    table.run("other", None, 100).await;
+    let locking = table.begin().await;
+    locking.batch_execute("SELECT FROM due WHERE run = 'parent' FOR UPDATE").await.unwrap();
+    let _delivers = PostgresStore::connect_with(&table.url, options()).await.unwrap();
+    // More than are delivered at once, before the one of another parent.
+    let notices = "INSERT INTO notices SELECT 1, 'child' || n, 'parent', 7 FROM generate_series(1, 1200) n;
+        INSERT INTO notices VALUES (2, 'child', 'other', 7)";
+    table.client.batch_execute(notices).await.unwrap();
+    let woken = |run: &str| format!("SELECT count(*) FROM due WHERE run = '{run}' AND notified");
+    while table.number("SELECT count(*) FROM notices WHERE parent = 'other'").await > 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(table.number(&woken("other")).await, 1);
+    assert_eq!(table.number("SELECT count(*) FROM notices").await, 1200, "none is lost");
+    locking.batch_execute("COMMIT").await.unwrap();
+    while table.number("SELECT count(*) FROM notices").await > 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(table.number(&woken("parent")).await, 1);
 }

@@ -301,6 +301,32 @@ async fn a_row_that_somebody_has_locked_holds_up_its_own_run_alone() {
 }
 
 #[tokio::test]
+async fn what_is_held_up_does_not_slow_the_others() {
+    // The timeouts of everybody who sets none: a batch that waited for the lock each time would take seconds.
+    let table = Table::lay().await;
+    for name in ["locked", "a"] {
+        create(&table.database, name).await;
+    }
+    let locking = table.begin().await;
+    locking.batch_execute("SELECT FROM runs WHERE id = 'locked' FOR UPDATE").await.unwrap();
+    let database = table.database.clone();
+    let held_up = tokio::spawn(async move {
+        let ends = |append: &mut Append| append.status = status(Status::Completed, true);
+        write(&database, "locked", 1, ends).await
+    });
+    table.until_blocked(1).await;
+    let others = async {
+        for position in 1..=200 {
+            write(&table.database, "a", position, |_| {}).await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), others).await.unwrap();
+    assert!(!held_up.is_finished());
+    locking.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(held_up.await.unwrap().unwrap().next, 2);
+}
+
+#[tokio::test]
 async fn a_value_that_postgres_cannot_store_fails_alone() {
     let table = Table::lay().await;
     let names: Vec<String> = (0..20).map(|n| format!("run{n}")).collect();

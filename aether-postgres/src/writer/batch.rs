@@ -173,6 +173,8 @@ pub(crate) struct Batch {
     pub(crate) groups: BTreeMap<(i16, RunId), Group>,
     /// How often it was tried as it is.
     pub(crate) tries: u32,
+    /// Another transaction was in the way: this one waits for locks for a moment only, because others wait behind it.
+    pub(crate) hurried: bool,
 }
 
 impl Batch {
@@ -199,8 +201,12 @@ impl Batch {
                 creations: std::mem::take(&mut self.creations),
                 groups: groups.by_ref().take(first_groups).collect(),
                 tries: 0,
+                hurried: self.hurried,
             };
-            return Ok((first, Self { creations, groups: groups.collect(), tries: 0 }));
+            return Ok((
+                first,
+                Self { creations, groups: groups.collect(), tries: 0, hurried: self.hurried },
+            ));
         }
         // A group of several: its first append, and the others.
         let Some(mut group) = self.groups.first_entry().filter(|group| group.get().items.len() > 1) else {
@@ -208,7 +214,7 @@ impl Batch {
         };
         let rest = group.get_mut().items.split_off(1);
         let (run, shard) = (group.get().run.clone(), group.get().shard);
-        let mut second = Self::default();
+        let mut second = Self { hurried: self.hurried, ..Self::default() };
         second.insert(Group { run, shard, items: rest });
         self.tries = 0;
         Ok((self, second))

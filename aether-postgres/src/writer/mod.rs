@@ -95,7 +95,8 @@ impl Writers {
     pub(crate) async fn start(database: &Arc<Database>) -> Result<(), StoreError> {
         let mut queues = Vec::new();
         for _ in 0..database.options.writers {
-            let conn = database.connect().await.map_err(|error| error.into_store_error(&database.name))?;
+            let conn =
+                database.connect_writer().await.map_err(|error| error.into_store_error(&database.name))?;
             let (queue, ops) = mpsc::unbounded_channel();
             let writer = Writer {
                 database: database.clone(),
@@ -173,13 +174,19 @@ pub(crate) struct Writer {
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 /// A batch is not made larger than about this many bytes: a message to the server may have a gigabyte.
 const BATCH_BYTES: usize = 16 << 20;
-/// After how long an append that is held up is tried again.
+/// After how long an append that is held up is tried again, at least.
 const HELD_UP: Duration = Duration::from_millis(100);
+/// What is held up is tried for a tenth of the time: the pause before the next try is this many times as long as the last.
+const HELD_UP_SHARE: u32 = 9;
 
 impl Writer {
     async fn serve(mut self) {
         while let Some(batch) = self.collect().await {
+            let (hurried, began) = (batch.hurried, Instant::now());
             self.settle(batch).await;
+            if hurried {
+                self.put_off(began.elapsed() * HELD_UP_SHARE);
+            }
             self.send_on();
             self.lower_barriers(&Batch::default());
             // The runs that were just answered queue their next appends now, and are in the next batch.
@@ -220,8 +227,11 @@ impl Writer {
     /// All that is queued. While nobody waits for it, it stays open for a moment, because what somebody waits for is about
     /// to come and shares the commit. Empty when the time of something that was held up has come, or at the end.
     async fn fill(&mut self) -> Batch {
+        if let Some(batch) = self.take_later() {
+            return batch;
+        }
         let mut batch = Batch::default();
-        let (mut awaited, mut count, mut bytes) = (self.take_later(&mut batch), 0, 0);
+        let (mut awaited, mut count, mut bytes) = (false, 0, 0);
         while count < self.database.options.batch && bytes < BATCH_BYTES {
             let Some(op) = self.next(batch.is_empty(), awaited).await else { break };
             count += 1;
@@ -316,15 +326,13 @@ impl Writer {
         op
     }
 
-    /// Begins a batch with what was held up, when its time has come. Gives whether somebody waits for it.
-    fn take_later(&mut self, batch: &mut Batch) -> bool {
+    /// What was held up and whose time has come, as a batch of its own: the others do not wait for it once more.
+    fn take_later(&mut self) -> Option<Batch> {
         let now = Instant::now();
-        let ready: Vec<RunId> = self
-            .later
-            .iter()
-            .filter(|(_, (at, _))| *at <= now || self.closing.is_some())
-            .map(|(run, _)| run.clone())
-            .collect();
+        let is_ready = |at: Instant| at <= now || self.closing.is_some();
+        let ready: Vec<RunId> =
+            self.later.iter().filter(|(_, (at, _))| is_ready(*at)).map(|(run, _)| run.clone()).collect();
+        let mut batch = Batch { hurried: true, ..Batch::default() };
         for run in &ready {
             if let Some((_, group)) = self.later.remove(run) {
                 // One after the other: they may not fit into one group.
@@ -335,7 +343,13 @@ impl Writer {
                 items.rev().for_each(|item| self.waiting.push_front(Op::Append(item)));
             }
         }
-        !ready.is_empty()
+        (!batch.is_empty()).then_some(batch)
+    }
+
+    /// What is held up is not tried again before `pause` is over.
+    fn put_off(&mut self, pause: Duration) {
+        let next = Instant::now() + pause;
+        self.later.values_mut().for_each(|(at, _)| *at = next.max(*at));
     }
 
     fn close(&mut self, reply: Option<oneshot::Sender<Result<(), StoreError>>>) {
@@ -380,7 +394,10 @@ impl Writer {
         };
         batch.tries += 1;
         match kind {
-            Failure::Conflict | Failure::Slow if batch.tries <= 2 => work.push(batch),
+            Failure::Conflict | Failure::Slow if batch.tries <= 2 => {
+                batch.hurried |= kind == Failure::Slow;
+                work.push(batch);
+            }
             Failure::Conflict | Failure::Slow | Failure::Data | Failure::Final => match batch.halves() {
                 Ok((first, second)) => work.extend([second, first]),
                 Err(alone) if matches!(kind, Failure::Conflict | Failure::Slow) => self.hold_up(alone, &told),

@@ -107,7 +107,7 @@ impl Writer {
 
     /// Connects, and takes what is found to be written out of the batch.
     async fn come_back(&mut self, batch: &mut Batch) -> Result<(), OpError> {
-        self.conn = self.database.connect().await?;
+        self.conn = self.database.connect_writer().await?;
         self.recover_runs(batch).await?;
         self.recover_appends(batch).await
     }

@@ -3,6 +3,7 @@
 //! Promise: after an error nothing of the batch is there, unless the connection was lost: then the numbers under which its
 //! frames may be there are noted before anything was sent.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use aether_core::store::Renewal;
@@ -76,9 +77,10 @@ impl Writer {
         for (sql, _) in &statements {
             self.conn.prepare(sql).await?;
         }
+        let hurry = self.hurry(batch);
         let mut answers = match statements.as_slice() {
-            [(sql, params)] => vec![self.conn.query(sql, params).await?],
-            _ => self.together(&statements).await?,
+            [(sql, params)] if hurry.is_none() => vec![self.conn.query(sql, params).await?],
+            _ => self.together(&statements, hurry).await?,
         }
         .into_iter();
         let mut numbers = |there: bool| -> Result<HashSet<i64>, OpError> {
@@ -91,16 +93,25 @@ impl Writer {
         Ok(Passed { places, groups, after: arrays.after })
     }
 
+    /// What limits how long a hurried batch waits for locks. A server that is only compatible may not know it.
+    fn hurry(&self, batch: &Batch) -> Option<&'static str> {
+        (batch.hurried && !self.database.options.portable).then_some("SET LOCAL lock_timeout = 20")
+    }
+
     /// Several statements as one transaction. All are sent at once, and the server works them off in order; after an error
     /// in one the rest does nothing.
     async fn together(
         &self,
         statements: &[(&str, &[Param<'_>])],
+        hurry: Option<&str>,
     ) -> Result<Vec<Vec<tokio_postgres::Row>>, OpError> {
         let rows = join_all(statements.iter().map(|(sql, params)| self.conn.rows(sql, params)));
+        let begin = match hurry {
+            Some(hurry) => Cow::from(format!("{}; {hurry}", self.conn.beginning())),
+            None => Cow::from(self.conn.beginning()),
+        };
         let word = |sql| self.conn.word(sql);
-        let (begun, rows, committed) =
-            futures_util::future::join3(word(self.conn.beginning()), rows, word("COMMIT")).await;
+        let (begun, rows, committed) = futures_util::future::join3(word(&begin), rows, word("COMMIT")).await;
         begun?;
         let rows = rows.into_iter().collect::<Result<Vec<_>, Error>>()?;
         committed?;
@@ -111,6 +122,9 @@ impl Writer {
     async fn send_in_steps(&self, batch: &Batch, heads: &[Head]) -> Result<Passed, OpError> {
         let arrays = Arrays::of(batch.groups.values().zip(heads.iter().copied()), &self.database.clock);
         let transaction = self.conn.begin().await?;
+        if let Some(hurry) = self.hurry(batch) {
+            self.conn.word(hurry).await?;
+        }
         let (mut places, mut groups) = (HashSet::new(), HashSet::new());
         if !batch.creations.is_empty() {
             let creates = CreateArrays::of(&batch.creations);
