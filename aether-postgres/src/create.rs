@@ -7,17 +7,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use aether_core::id::RunId;
-use aether_core::store::ledger::{LedgerEntry, STORE_WIDE};
+use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{Created, NewRun, StoreError};
 use tokio::sync::oneshot;
 
 use crate::database::{Database, ask};
 use crate::error::gone;
 use crate::queues::limits::Admission;
-use crate::row::{self, get};
+use crate::row::get;
 use crate::shard::shard;
 use crate::writer::Op;
-use crate::writer::batch::{Acquires, Creation};
+use crate::writer::batch::Creation;
+use crate::writer::columns::Acquires;
 
 /// Whether a run has ended, as its journal says.
 const ENDED: &str =
@@ -124,27 +125,7 @@ impl Database {
 pub(crate) fn ledger_rows(creation: &Creation) -> Acquires<'_> {
     let (mut rows, run) = (Acquires::default(), creation.new.id.as_str());
     for (seq, entry) in (0_i64..).zip(&creation.ledger) {
-        let business_key = entry.business_key.as_deref();
-        rows.push(
-            seq,
-            shard(run),
-            run,
-            entry.key.as_str(),
-            seq.saturating_sub(i64::from(u32::MAX)),
-            entry.command.as_str(),
-            entry.invocation.as_str(),
-            &entry.tool,
-            entry.digest.as_str(),
-            business_key,
-            business_key.is_some_and(|key| key.starts_with(STORE_WIDE)),
-            row::ledger_number(entry.status),
-            entry.result.as_ref().map(|value| value.as_str()),
-            entry.error.as_ref().map(|value| value.as_str()),
-            entry.committed,
-            row::int(entry.epoch),
-            row::micros(entry.started_at),
-            entry.finished_at.map(row::micros),
-        );
+        rows.add(seq, run, seq.saturating_sub(i64::from(u32::MAX)), entry);
     }
     rows
 }

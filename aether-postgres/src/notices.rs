@@ -115,7 +115,7 @@ async fn page(shared: &Shared, database: &Database, behind: &Behind) -> Result<O
             }
         }
         if !here.is_empty() {
-            let woken = ask!(other, |conn| wake(&conn, &here, other.options.portable).await);
+            let woken = ask!(other, |conn| wake(conn, &here, other.options.portable).await);
             match woken {
                 Ok(locked) => {
                     held.extend(locked);

@@ -33,6 +33,18 @@ async fn a_claim_that_is_being_written_hides_its_runs_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_run_that_somebody_has_locked_is_left_to_a_later_claim() {
+    let table = Table::lay().await;
+    table.run("locked", None, 1).await;
+    table.run("free", None, 2).await;
+    let open = table.begin().await;
+    open.batch_execute("SELECT FROM runs WHERE id = 'locked' FOR UPDATE").await.unwrap();
+    assert_eq!(names(&table.database.claim(&request("w", 100)).await.unwrap()), ["free"]);
+    open.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(names(&table.database.claim(&request("w", 100)).await.unwrap()), ["locked"]);
+}
+
+#[tokio::test]
 async fn claims_of_many_processes_share_the_runs_with_locks_and_without() {
     for portable in [false, true] {
         let table = Table::with(options().portable(portable).connections(3)).await;

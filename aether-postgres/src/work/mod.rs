@@ -19,7 +19,8 @@ use crate::shard::shard;
 use crate::work::connection::{StepConnection, beginning, for_the_body, for_the_engine};
 use crate::work::session::{Session, StatementFailure, Verdict};
 use crate::writer::answers::{Facts, facts, refusal};
-use crate::writer::batch::{Arrays, Group, Write};
+use crate::writer::arrays::Arrays;
+use crate::writer::batch::{Group, Write};
 use crate::writer::{Head, sql};
 
 pub(crate) mod connection;

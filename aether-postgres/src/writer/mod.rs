@@ -23,7 +23,9 @@ use crate::shard::shard;
 use crate::writer::batch::{Batch, Creation, Group, Item, Write};
 
 pub(crate) mod answers;
+pub(crate) mod arrays;
 pub(crate) mod batch;
+pub(crate) mod columns;
 mod recover;
 pub(crate) mod sql;
 mod statements;

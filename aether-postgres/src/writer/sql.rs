@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::writer::batch::{
+use crate::writer::columns::{
     Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Labels, Opens, Settles,
 };
 

@@ -14,7 +14,8 @@ use crate::connection::{Param, Transaction};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
-use crate::writer::batch::{Arrays, Batch, CreateArrays, Creation, Group, first_head};
+use crate::writer::arrays::{Arrays, CreateArrays};
+use crate::writer::batch::{Batch, Creation, Group, first_head};
 use crate::writer::{Head, Writer, sql};
 
 /// What of a batch was written.

@@ -1,0 +1,209 @@
+//! The columns that the writer's statements get as arrays, one struct for each table.
+//!
+//! Promise: names, types and order of the parameters stand here alone; the statements are made from them.
+
+use crate::connection::Param;
+
+/// A column's name as SQL has it.
+const fn column_name(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        b"r#final" => "final",
+        _ => name,
+    }
+}
+
+/// Columns of one of the tables that a statement gets as arrays.
+macro_rules! columns {
+    ($(#[$doc:meta])* $table:ident { $($column:ident: $rust:ty = $kind:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub(crate) struct $table<'a> {
+            $(pub(crate) $column: Vec<$rust>,)+
+            lifetime: std::marker::PhantomData<&'a ()>,
+        }
+
+        impl<'a> $table<'a> {
+            /// Names and types, in the order of the parameters.
+            pub(crate) const COLUMNS: &'static [(&'static str, &'static str)] =
+                &[$((column_name(stringify!($column)), $kind)),+];
+
+            #[allow(clippy::too_many_arguments, reason = "one per column")]
+            pub(crate) fn push(&mut self, $($column: $rust),+) {
+                $(self.$column.push($column);)+
+            }
+
+            pub(crate) fn params<'p>(&'p self, params: &mut Vec<Param<'p>>) {
+                $(params.push(&self.$column);)+
+            }
+        }
+    };
+}
+
+columns!(
+    /// Runs to create.
+    Creates {
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        place: i64 = "int8",
+        workflow: &'a str = "text",
+        version: i64 = "int8",
+        code: &'a str = "text",
+        status: i16 = "int2",
+        digest: &'a str = "text",
+        parent: Option<&'a str> = "text",
+        created_at: i64 = "int8",
+        labels: String = "text",
+        traceparent: Option<&'a str> = "text",
+        epoch: i64 = "int8",
+        owner: Option<&'a str> = "text",
+        count: i64 = "int8",
+        events: &'a str = "text",
+        chain: Vec<u8> = "bytea",
+        parent_shard: Option<i16> = "int2",
+        parent_epoch: Option<i64> = "int8",
+        wake_at: i64 = "int8",
+        terms: Option<String> = "text",
+        queue: Option<&'a str> = "text",
+        queue_key: Option<&'a str> = "text",
+        rank: Option<i64> = "int8",
+        lapses_at: Option<i64> = "int8",
+    }
+);
+
+columns!(
+    /// Labels of runs to create.
+    Labels {
+        key: &'a str = "text",
+        value: &'a str = "text",
+        place: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+    }
+);
+
+columns!(
+    /// One row per run: where its appends begin.
+    Groups {
+        no: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        epoch: i64 = "int8",
+        before: i64 = "int8",
+        expected: i64 = "int8",
+    }
+);
+
+columns!(
+    /// Frames to append.
+    Frames {
+        no: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        frame: i64 = "int8",
+        position: i64 = "int8",
+        count: i64 = "int8",
+        at: i64 = "int8",
+        epoch: i64 = "int8",
+        r#final: bool = "bool",
+        events: &'a str = "text",
+        chain: Vec<u8> = "bytea",
+    }
+);
+
+columns!(
+    /// Ledger rows to insert.
+    Acquires {
+        no: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        key: &'a str = "text",
+        seq: i64 = "int8",
+        command: &'a str = "text",
+        invocation: &'a str = "text",
+        tool: &'a str = "text",
+        digest: &'a str = "text",
+        business_key: Option<&'a str> = "text",
+        store_wide: bool = "bool",
+        status: i16 = "int2",
+        result: Option<&'a str> = "text",
+        error: Option<&'a str> = "text",
+        committed: bool = "bool",
+        epoch: i64 = "int8",
+        started_at: i64 = "int8",
+        finished_at: Option<i64> = "int8",
+    }
+);
+
+columns!(
+    /// Ledger rows to change.
+    Settles {
+        no: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        key: &'a str = "text",
+        status: i16 = "int2",
+        result: Option<&'a str> = "text",
+        error: Option<&'a str> = "text",
+        committed: bool = "bool",
+        finished_at: Option<i64> = "int8",
+        freed: bool = "bool",
+    }
+);
+
+columns!(
+    /// Changes of status and code.
+    Changes {
+        no: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        guarded: bool = "bool",
+        status: Option<i16> = "int2",
+        ended_at: Option<i64> = "int8",
+        release: bool = "bool",
+        code: Option<&'a str> = "text",
+        parked: Option<bool> = "bool",
+        due: i16 = "int2",
+        wake_at: Option<i64> = "int8",
+        seen: i64 = "int8",
+        at: i64 = "int8",
+        parent: Option<&'a str> = "text",
+    }
+);
+
+columns!(
+    /// Messages that are consumed.
+    Consumes {
+        no: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        seq: i64 = "int8",
+        position: i64 = "int8",
+    }
+);
+
+columns!(
+    /// Waits that are open.
+    Opens {
+        no: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        command: &'a str = "text",
+        place: i64 = "int8",
+        kind: &'a str = "text",
+        name: &'a str = "text",
+        since: i64 = "int8",
+        until: Option<i64> = "int8",
+        site: Option<&'a str> = "text",
+        detail: &'a str = "text",
+    }
+);
+
+columns!(
+    /// Waits that are closed.
+    Closes {
+        no: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        command: &'a str = "text",
+    }
+);
