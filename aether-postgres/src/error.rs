@@ -119,6 +119,11 @@ pub(crate) fn may_pass(error: &Error) -> bool {
     matches!(code, "42501" | "42P01" | "3F000") || code.starts_with("XX") || code.starts_with("58")
 }
 
+/// Whether the statement of a batch was to change a ledger row that is not there; see [`crate::writer::sql`].
+pub(crate) fn is_missing(error: &Error) -> bool {
+    error.code().is_some_and(|code| code.code() == "22012")
+}
+
 /// Whether the connection string or the account is wrong, so that the next try fails as well.
 fn is_configuration(error: &Error) -> bool {
     let text = error.to_string();

@@ -297,8 +297,9 @@ impl Database {
     /// What follows where append or commit was refused by an answer: nothing of the transaction is there.
     fn unwritten(&self, error: &tokio_postgres::Error) -> Stop {
         let told = translate(error, &self.name);
-        // A lock that another session holds on the engine's tables is no fault of the step.
-        if error.code().is_some_and(|code| code.code() == "55P03") {
+        // A lock on the engine's tables, or a frame there, of another session is no fault of the step.
+        let is_of_the_journal = error.as_db_error().and_then(|error| error.table()) == Some("journal");
+        if error.code().is_some_and(|code| code.code() == "55P03") || is_of_the_journal {
             return Stop::InTheWay(told, false);
         }
         match StatementFailure::of(error) {

@@ -180,6 +180,11 @@ impl Batch {
         self.len() == 0
     }
 
+    /// Whether it has appends of one run, and nothing else.
+    pub(crate) fn is_one_group(&self) -> bool {
+        self.creations.is_empty() && self.groups.len() == 1
+    }
+
     pub(crate) fn insert(&mut self, group: Group) {
         self.groups.insert((group.shard, group.run.clone()), group);
     }

@@ -16,11 +16,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::database::{Database, Tries};
-use crate::error::{Failure, OpError, failure, gone, may_pass, translate};
+use crate::error::{Failure, OpError, failure, gone, is_missing, may_pass, translate};
 use crate::placement::leaving::Leaving;
 use crate::placement::map::Spot;
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Creation, Group, Item, Write};
+use crate::writer::statements::Passed;
 
 pub(crate) mod answers;
 pub(crate) mod arrays;
@@ -37,6 +38,11 @@ pub(crate) struct Head {
     pub(crate) frame: i64,
     /// Chain hash after it.
     pub(crate) chain: ChainHash,
+}
+
+impl Head {
+    /// That of a run that is not there: what follows it is refused.
+    const NONE: Self = Self { frame: -1, chain: [0; 32] };
 }
 
 /// More heads than this are forgotten.
@@ -368,7 +374,14 @@ impl Writer {
             if batch.is_empty() {
                 continue;
             }
-            match self.write(&mut batch).await {
+            let written = match self.write(&mut batch).await {
+                // A group that is refused alone is told why.
+                Err(OpError::Driver(error)) if is_missing(&error) && batch.is_one_group() => {
+                    Ok(Passed { after: vec![Head::NONE], ..Passed::default() })
+                }
+                written => written,
+            };
+            match written {
                 Ok(passed) => {
                     self.is_written();
                     match self.answer(batch, &passed).await {
@@ -394,6 +407,10 @@ impl Writer {
             OpError::Driver(error) if kind == Failure::Final && may_pass(error) => Failure::Moment,
             _ => kind,
         };
+        if kind == Failure::Conflict {
+            // Another process may have appended: where the journals end is looked up again.
+            batch.groups.values().for_each(|group| self.database.heads.forget(&group.run));
+        }
         batch.tries += 1;
         match kind {
             Failure::Conflict | Failure::Slow if batch.tries <= 2 => {

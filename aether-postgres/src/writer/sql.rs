@@ -2,7 +2,9 @@
 //!
 //! Promise: an append only inserts, but for rows that belong to its run alone and for a change of status. A group is
 //! admitted whole or not at all, by a condition inside the statement: the frame before is of its epoch, ends where it
-//! begins, is not the last of a run that has ended, and has no successor.
+//! begins, and is not the last of a run that has ended. That it has no successor is seen to by the journal's key: where
+//! there is one, the statement fails as a whole, and so it does where a ledger row that is to change is not there (it
+//! divides by zero then). Neither happens as long as nobody else appends, so nothing is looked up for them.
 //!
 //! `(no IN (SELECT no FROM ok)) IS TRUE` is not made a join but a hashed subplan: it costs the same per row however wrong
 //! the planner's guess of the arrays' length is. All parts see the rows as they were before the statement: a row inserted
@@ -101,7 +103,7 @@ fn append_text(parts: Parts) -> String {
         acquire(parts, &mut next, &mut looks, &mut conditions, &mut writes);
     }
     if parts.settles {
-        settle(&mut next, &mut looks, &mut conditions, &mut writes);
+        settle(&mut next, &mut looks, &mut writes);
     }
     if parts.consumes {
         looks +=
@@ -130,16 +132,21 @@ fn append_text(parts: Parts) -> String {
             arrays("x", Closes::COLUMNS, &mut next)
         );
     }
+    let whole = match parts.settles {
+        true => {
+            " WHERE 1 / (CASE WHEN (SELECT count(*) FROM settled) =
+                (SELECT count(*) FROM s WHERE (no IN (SELECT no FROM ok)) IS TRUE) THEN 1 ELSE 0 END) = 1"
+        }
+        false => "",
+    };
     format!(
         "WITH g AS MATERIALIZED (SELECT * FROM {groups}){looks},
         ok AS MATERIALIZED (SELECT g.no FROM g
             JOIN journal p ON p.shard = g.shard AND p.run = g.run AND p.frame = g.before
-            WHERE p.epoch = g.epoch AND p.position + p.count = g.expected AND NOT p.final
-            AND NOT EXISTS (SELECT 1 FROM journal n
-                WHERE n.shard = g.shard AND n.run = g.run AND n.frame = g.before + 1){conditions}),
+            WHERE p.epoch = g.epoch AND p.position + p.count = g.expected AND NOT p.final{conditions}),
         framed AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
             SELECT shard, run, frame, position, count, at, epoch, final, events, chain FROM {frames} WHERE {OK}){writes}
-        SELECT no FROM ok"
+        SELECT no FROM ok{whole}"
     )
 }
 
@@ -168,19 +175,13 @@ fn acquire(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut 
     );
 }
 
-fn settle(next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
-    *looks += &format!(
-        ", s AS MATERIALIZED (SELECT * FROM {}),
-        missing AS (SELECT s.no FROM s WHERE NOT EXISTS (SELECT 1 FROM ledger l
-            WHERE l.shard = s.shard AND l.run = s.run AND l.key = s.key))",
-        arrays("s", Settles::COLUMNS, next)
-    );
-    *conditions += " AND g.no NOT IN (SELECT no FROM missing)";
+fn settle(next: &mut usize, looks: &mut String, writes: &mut String) {
+    *looks += &format!(", s AS MATERIALIZED (SELECT * FROM {})", arrays("s", Settles::COLUMNS, next));
     *writes += &format!(
         ", settled AS (UPDATE ledger l SET status = s.status, result = s.result, error = s.error,
                 committed = s.committed, finished_at = s.finished_at,
                 business_key = CASE WHEN s.freed THEN NULL ELSE l.business_key END
-            FROM s WHERE l.shard = s.shard AND l.run = s.run AND l.key = s.key AND {OK})"
+            FROM s WHERE l.shard = s.shard AND l.run = s.run AND l.key = s.key AND {OK} RETURNING 1)"
     );
 }
 

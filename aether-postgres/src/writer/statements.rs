@@ -57,9 +57,7 @@ impl Writer {
         for facts in self.look(unknown).await?.into_values() {
             self.database.heads.set(&facts.run, facts.head);
         }
-        // A run that is not there has no head; its group is refused whatever stands here.
-        let none = Head { frame: -1, chain: [0; 32] };
-        Ok(batch.groups.values().map(|group| known(&group.run).unwrap_or(none)).collect())
+        Ok(batch.groups.values().map(|group| known(&group.run).unwrap_or(Head::NONE)).collect())
     }
 
     async fn send(&self, batch: &Batch, heads: &[Head]) -> Result<Passed, OpError> {
