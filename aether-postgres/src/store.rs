@@ -243,6 +243,11 @@ impl Store for PostgresStore {
         })
     }
 
+    fn unaware_owners(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<WorkerId>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.unaware_owners(&run)) })
+    }
+
     fn transactions(&self) -> Option<&'static str> {
         Some(crate::work::step::NAME)
     }
