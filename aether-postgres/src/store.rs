@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::database::Database;
 use crate::notices::Notices;
 use crate::options::PostgresOptions;
-use crate::placement::leases::reached;
+use crate::placement::leases::{each, reached};
 use crate::placement::search::at;
 use crate::placement::shared::Shared;
 use crate::placement::{family, join};
@@ -143,17 +143,6 @@ impl PostgresStore {
             _ => Err(StoreError::NoQueues { store: self.describe() }),
         }
     }
-}
-
-/// The answers of every database.
-macro_rules! each {
-    ($store:ident, |$database:ident| $ask:expr) => {{
-        let mut answers = Vec::new();
-        for $database in $store.shared.all() {
-            answers.push($ask.await?);
-        }
-        answers
-    }};
 }
 
 impl Drop for PostgresStore {

@@ -28,7 +28,8 @@ pub(crate) const GONE: &str =
 
 /// The session of this statement. It is open as long as the process of its worker is there, whether or not that is paused:
 /// the kernel closes it with the process.
-const SESSION: &str = "pg_backend_pid(), (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a)";
+const SESSION: &str =
+    "pg_backend_pid(), (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a)";
 /// Behind a pooler a session outlives the process, and other servers have no such function.
 const NO_SESSION: &str = "NULL::int4, NULL::timestamptz";
 
@@ -70,13 +71,16 @@ static RENEW: LazyLock<[String; 2]> = LazyLock::new(|| {
 });
 
 /// Workers that a run was taken from, that did not notice it, and whose session is open: it may outlive a process whose
-/// machine is gone, so a worker that counts as gone is left out.
+/// machine is gone, so a worker that counts as gone is left out. A server that was started again has closed all sessions:
+/// for two leases, in which a process that is there comes back, they count as open.
 static UNAWARE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT DISTINCT l.worker FROM lost l JOIN workers w ON w.id = l.worker
         WHERE l.shard = $1::int2 AND l.run = $2::text AND w.backend IS NOT NULL
             AND w.seen_at > clock_timestamp() - {GONE}
-            AND EXISTS (SELECT FROM pg_stat_get_activity(w.backend) a WHERE a.backend_start = w.backend_start)"
+            AND (EXISTS (SELECT FROM pg_stat_get_activity(w.backend) a WHERE a.backend_start = w.backend_start)
+                OR (w.backend_start < pg_postmaster_start_time() AND pg_postmaster_start_time()
+                    > clock_timestamp() - coalesce(w.lease, 0) * interval '2 microseconds'))"
     )
 });
 
@@ -161,7 +165,9 @@ impl Database {
         let codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
         ask!(self, |conn| {
             conn.execute(FORGET, &[]).await?;
-            let new = conn.query_opt(self.sessioned(&REGISTER), &[&worker.as_str(), &lease_micros(lease), &codes]).await?;
+            let new = conn
+                .query_opt(self.sessioned(&REGISTER), &[&worker.as_str(), &lease_micros(lease), &codes])
+                .await?;
             Ok(new.is_some())
         })
     }
@@ -177,7 +183,8 @@ impl Database {
     }
 
     /// See [`Store::unaware_owners`](aether_core::store::Store::unaware_owners). The process of a worker is known to be
-    /// there while the session is open on which it renewed last; after a restart of the server nobody knows.
+    /// there while the session is open on which it renewed last. Nobody knows of one that is paused for longer than a
+    /// restart of the server and two leases.
     pub(crate) async fn unaware_owners(&self, run: &RunId) -> Result<Vec<WorkerId>, StoreError> {
         if !self.can_see_processes() {
             return Ok(Vec::new());
@@ -258,7 +265,7 @@ impl Database {
         noticed: &[LostRun],
         number: i64,
     ) -> Result<(i64, Vec<LostRun>), StoreError> {
-        ask!(at self.asking_at_once(), |conn| {
+        ask!(at self.asking_at_once(lease), |conn| {
             let params: [Param<'_>; 3] = [&worker.as_str(), &lease_micros(lease), &number];
             let renewed = conn.query_opt(self.sessioned(&RENEW), &params).await?;
             let count = renewed.map_or(Ok(number), |row| get(&row, 0))?;

@@ -94,3 +94,22 @@ async fn a_session_that_outlives_its_machine_is_not_waited_for_for_ever() {
     table.client.batch_execute(silent).await.unwrap();
     assert_eq!(unaware().await, []);
 }
+
+#[tokio::test]
+async fn after_a_restart_of_the_server_a_former_owner_has_two_leases_to_come_back() {
+    let table = Table::lay().await;
+    table.database.register(&worker("w"), LEASE, &[code("flow")]).await.unwrap();
+    table.run("run", Some("w"), 0).await;
+    table.database.claim(&takeover("me", 1, "w", 0)).await.unwrap();
+    let unaware = async || table.database.unaware_owners(&run_id("run")).await.unwrap();
+    // As a restart leaves it: the session is one of an earlier life of the server, and its pid is nobody's.
+    let restarted = async |lease: &str| {
+        let earlier = "backend = 0, backend_start = pg_postmaster_start_time() - interval '1 hour'";
+        let sql = format!("UPDATE workers SET {earlier}, lease = {lease} WHERE id = 'w'");
+        table.client.batch_execute(&sql).await.unwrap();
+    };
+    restarted("86400000000").await;
+    assert_eq!(unaware().await, [worker("w")]);
+    restarted("1").await;
+    assert_eq!(unaware().await, []);
+}

@@ -18,11 +18,15 @@ use super::flows::{Flow, LETTERS};
 use super::home::Home;
 use super::judge::judge;
 use super::plan::Plan;
+use super::task::Task;
 use super::worker::Setting;
 use super::world::monotonic;
 
-/// How long a shutdown may take beyond what it was given, and beyond locks.
-const SHUTDOWN: Duration = Duration::from_secs(40);
+/// How long a shutdown may take beyond what it was given, and beyond locks, on a machine that has little time for it.
+const SHUTDOWN: Duration = Duration::from_secs(90);
+
+/// For so many times of what is planned, the faults go on until each kind has happened.
+const MOST: u32 = 8;
 
 /// For so long nobody was paused or kept from writing when an operator is sure.
 const SURE: Duration = Duration::from_millis(3_500);
@@ -49,15 +53,6 @@ struct Shared {
     fault: Fault,
     until: Instant,
     number: usize,
-}
-
-/// Orders that are given one after the other, each when the one before it is answered.
-struct Task {
-    orders: Vec<String>,
-    done: usize,
-    not_before: Instant,
-    /// The number under which the next one was given, and the process.
-    given: Option<(u64, u32)>,
 }
 
 /// What a worker process says.
@@ -103,16 +98,6 @@ pub(super) struct Driver {
     pub(super) errors: BTreeMap<String, usize>,
     pub(super) violations: Vec<String>,
     pub(super) calm: Duration,
-}
-
-impl Task {
-    fn new(orders: Vec<String>, wait: Duration) -> Self {
-        Self { orders, done: 0, not_before: Instant::now() + wait, given: None }
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        self.given.is_none() && self.done < self.orders.len() && self.not_before <= now
-    }
 }
 
 fn ms(millis: u64) -> Duration {
@@ -181,9 +166,10 @@ impl Driver {
     pub(super) fn drive(mut self) -> Figures {
         let began = Instant::now();
         let (mut next_fault, mut next_run, mut next_word) = (began + ms(1_500), began, began + ms(60_000));
-        while began.elapsed() < self.plan.faulty || self.runs < self.plan.runs {
+        while self.is_to_go_on(began.elapsed()) {
             let now = Instant::now();
-            if now >= next_fault {
+            // Where every process takes longer to begin than until it is hit, nothing would be tried.
+            if now >= next_fault && self.workers.iter().any(|worker| worker.begun) {
                 let most = u64::try_from(self.plan.between_faults.as_millis()).unwrap();
                 next_fault = now + ms(self.rng.u64(50..most));
                 self.draw(began.elapsed());
@@ -200,7 +186,29 @@ impl Driver {
         }
         self.calm_down();
         let figures = judge(&mut self);
+        if !figures.violations.is_empty() {
+            self.keep();
+        }
         Figures { took: began.elapsed(), ..figures }
+    }
+
+    /// Whether there are to be more faults. A slow machine gets more time for each kind of them.
+    fn is_to_go_on(&self, passed: Duration) -> bool {
+        let happened = |fault: &Fault| self.faults.iter().any(|known| known.fault == *fault);
+        passed < self.plan.faulty
+            || self.runs < self.plan.runs
+            || (passed < self.plan.faulty * MOST && !self.kinds().iter().all(happened))
+    }
+
+    /// Keeps what a violation is to be found in, where it is asked for.
+    fn keep(&self) {
+        let Some(folder) = std::env::var_os("AETHER_CHAOS_KEEP") else { return };
+        let folder = PathBuf::from(folder).join(self.plan.seed.to_string());
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["calls", "errors"] {
+            std::fs::copy(self.folder.path().join(name), folder.join(name)).unwrap();
+        }
+        self.home.keep(&folder);
     }
 
     fn tick(&mut self) {
@@ -235,9 +243,15 @@ impl Driver {
         while !(self.shared.is_empty() && self.workers.iter().all(is_up)) && settled.elapsed() < SHUTDOWN {
             self.tick();
         }
+        // A slow machine takes its time: nothing is stuck while runs end.
         let calm = Instant::now();
-        while self.is_busy() && calm.elapsed() < self.plan.calm {
+        let (mut least, mut since) = (usize::MAX, calm);
+        while self.is_busy() && since.elapsed() < self.plan.calm && calm.elapsed() < self.plan.calm * MOST {
             self.tick();
+            let left = self.open as usize + self.tasks.len();
+            if left < least {
+                (least, since) = (left, Instant::now());
+            }
         }
         self.calm = calm.elapsed();
         if self.is_busy() {

@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::flows::{Flow, LETTERS, Letter};
+use super::server::Reach;
 use super::world::{Deed, LeapingClock, World, monotonic, stated};
 
 const SETTING: &str = "AETHER_CHAOS_WORKER";
@@ -26,7 +27,7 @@ const SETTING: &str = "AETHER_CHAOS_WORKER";
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) folder: PathBuf,
-    /// A file, or the URL of a Postgres.
+    /// A file, or how a Postgres is reached.
     pub(super) address: String,
     pub(super) lease: Duration,
     pub(super) max_pages: Option<u32>,
@@ -125,8 +126,8 @@ fn lines() -> UnboundedReceiver<String> {
 
 /// Opens the file, or connects to the server.
 async fn open(setting: &Setting) -> std::result::Result<Arc<dyn Store>, StoreError> {
-    if setting.address.starts_with("postgres:") {
-        return Ok(Arc::new(PostgresStore::connect(&setting.address).await?));
+    if let Some((reach, url)) = Reach::read(&setting.address) {
+        return Ok(Arc::new(PostgresStore::connect_with(url, reach.options()).await?));
     }
     let options = SqliteOptions {
         busy_timeout: Duration::from_millis(200),
@@ -261,5 +262,5 @@ async fn resolution(
     if world.happened(entry.key.as_str()) {
         return Ok(pending.args.as_ref().map(|args| Resolution::Happened(stated(args))));
     }
-    Ok(sure.then_some(Resolution::DidNotHappen))
+    Ok((sure && !world.may_happen(entry.key.as_str())).then_some(Resolution::DidNotHappen))
 }
