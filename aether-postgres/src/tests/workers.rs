@@ -1,8 +1,10 @@
 //! Workers that register at the same time, and those that never come back.
 
+use aether_core::store::Store as _;
 use futures_util::future::join_all;
 
-use super::{LEASE, Table, code, request, run_id, takeover, worker};
+use super::{LEASE, Table, code, options, request, run_id, takeover, worker};
+use crate::store::PostgresStore;
 
 #[tokio::test]
 async fn a_name_is_given_to_one_of_many() {
@@ -55,13 +57,14 @@ async fn a_worker_that_never_came_back_is_forgotten_once_it_holds_nothing() {
 #[tokio::test]
 async fn a_former_owner_that_is_paused_is_known_until_it_notices_or_is_gone() {
     let table = Table::lay().await;
+    let store = PostgresStore::connect_with(&table.url, options()).await.unwrap();
     let paused = table.another().await;
     paused.register(&worker("w"), LEASE, &[code("flow")]).await.unwrap();
     for run in ["one", "two"] {
         table.run(run, Some("w"), 0).await;
     }
     paused.renew(&worker("w"), LEASE, &[]).await.unwrap();
-    let unaware = async |run: &str| table.database.unaware_owners(&run_id(run)).await.unwrap();
+    let unaware = async |run: &str| store.unaware_owners(&run_id(run)).await.unwrap();
     assert_eq!(unaware("one").await, []);
     let taken = table.database.claim(&takeover("me", 1, "w", 1)).await.unwrap();
     assert_eq!(taken.len(), 2);

@@ -32,12 +32,12 @@ pub(super) struct Plan {
 impl Plan {
     /// That of three processes on one file.
     pub(super) fn on_file() -> Self {
-        Self::chosen("AETHER_CHAOS")
+        Self::chosen("AETHER_CHAOS", 20)
     }
 
     /// That of four processes on Postgres: a fault every 300 ms, and in the long one 2,000 runs.
     pub(super) fn on_postgres() -> Self {
-        let plan = Self::chosen("AETHER_CHAOS_POSTGRES");
+        let plan = Self::chosen("AETHER_CHAOS_POSTGRES", 24);
         let millis = u64::try_from(plan.faulty.as_millis()).unwrap();
         let (runs, open, between) = if plan.long { (2_000, 80, millis / 2_500) } else { (0, 40, 150) };
         Self {
@@ -51,7 +51,7 @@ impl Plan {
         }
     }
 
-    fn chosen(time: &str) -> Self {
+    fn chosen(time: &str, short: u64) -> Self {
         let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
         let seconds = number(time);
         let millis = Duration::from_millis;
@@ -64,7 +64,7 @@ impl Plan {
             workers: 3,
             runs: 0,
             restarts: 0,
-            faulty: Duration::from_secs(seconds.unwrap_or(20)),
+            faulty: Duration::from_secs(seconds.unwrap_or(short)),
             long: seconds.is_some(),
             lease: millis(leases[Rng::with_seed(!seed).usize(..leases.len())]),
             open: 40,
