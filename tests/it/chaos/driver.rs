@@ -431,8 +431,7 @@ impl Driver {
         self.restarts -= u32::from(restart.is_some());
         let (fault, now) = (restart.unwrap_or_else(|| self.deck.draw(&mut self.rng)), Instant::now());
         let until = now + fault.lasts(&mut self.rng, self.plan.lease, self.plan.long);
-        let worker = self.rng.usize(..self.workers.len());
-        let is_up = self.workers[worker].state == State::Up;
+        let Some(worker) = self.victim(fault) else { return self.deck.put_back(fault) };
         match fault {
             Fault::Quiet => {
                 self.quiet = until;
@@ -456,14 +455,25 @@ impl Driver {
             }
             Fault::Leap => self.leap(worker),
             Fault::Kill => self.kill(worker, until),
-            Fault::Pause if is_up => {
+            Fault::Pause => {
                 let fault = self.note(fault, self.workers[worker].child.id());
                 self.signal(worker, Signal::STOP);
                 self.workers[worker].state = State::Paused { until, fault };
             }
-            Fault::Shutdown if is_up && self.workers[worker].begun => self.shut(worker),
-            _ => self.deck.put_back(fault),
+            _ => self.shut(worker),
         }
+    }
+
+    /// One of the workers to which a fault can happen now.
+    fn victim(&mut self, fault: Fault) -> Option<usize> {
+        let able = |worker: &Worker| match fault {
+            Fault::Kill => !matches!(worker.state, State::Down { .. }),
+            Fault::Pause => worker.state == State::Up,
+            Fault::Shutdown => worker.state == State::Up && worker.begun,
+            _ => true,
+        };
+        let able: Vec<_> = (0..self.workers.len()).filter(|worker| able(&self.workers[*worker])).collect();
+        self.rng.choice(able)
     }
 
     /// Notes that a fault begins; its number.
@@ -474,9 +484,6 @@ impl Driver {
     }
 
     fn kill(&mut self, worker: usize, until: Instant) {
-        if matches!(self.workers[worker].state, State::Down { .. }) {
-            return;
-        }
         if let State::Paused { fault, .. } = self.workers[worker].state {
             self.faults[fault].until = monotonic();
         }
