@@ -2,9 +2,9 @@
 //! it wants it asks of a worker, and asks again, of another one, until it is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout};
+use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use super::home::Home;
 use super::judge::judge;
 use super::plan::Plan;
 use super::task::Task;
-use super::worker::Setting;
+use super::worker::{Said, Setting, listen};
 use super::world::monotonic;
 
 /// How long a shutdown may take beyond what it was given, and beyond locks, on a machine that has little time for it.
@@ -30,6 +30,9 @@ const MOST: u32 = 8;
 
 /// For so long nobody was paused or kept from writing when an operator is sure.
 const SURE: Duration = Duration::from_millis(3_500);
+
+/// How often the open runs are counted, for which no fault waits.
+const LOOK: Duration = Duration::from_millis(300);
 
 /// A worker process.
 struct Worker {
@@ -53,12 +56,6 @@ struct Shared {
     fault: Fault,
     until: Instant,
     number: usize,
-}
-
-/// What a worker process says.
-enum Said {
-    Line(u32, String),
-    Ended(u32),
 }
 
 /// What was answered.
@@ -92,6 +89,7 @@ pub(super) struct Driver {
     is_calm: bool,
     runs: u32,
     open: u32,
+    looked: Instant,
     pub(super) faults: Vec<Happened>,
     pub(super) answers: Vec<Answer>,
     pub(super) decided: BTreeSet<String>,
@@ -126,6 +124,7 @@ impl Driver {
             is_calm: false,
             runs: 0,
             open: 0,
+            looked: now,
             faults: Vec::new(),
             answers: Vec::new(),
             decided: BTreeSet::new(),
@@ -216,8 +215,10 @@ impl Driver {
         self.end_faults();
         self.look_after_workers();
         self.give_orders();
-        if let Some(open) = self.home.open_runs() {
-            self.open = open;
+        if (self.is_calm || self.looked.elapsed() > LOOK)
+            && let Some(open) = self.home.open_runs()
+        {
+            (self.open, self.looked) = (open, Instant::now());
         }
         std::thread::sleep(ms(10));
     }
@@ -586,13 +587,4 @@ impl Driver {
     pub(super) fn runs(&self) -> usize {
         self.runs as usize
     }
-}
-
-fn listen(pid: u32, output: ChildStdout, said: &Sender<Said>) {
-    for line in BufReader::new(output).lines().map_while(Result::ok) {
-        if let Some(line) = line.strip_prefix("@ ") {
-            let _the_driver_is_gone = said.send(Said::Line(pid, line.to_owned()));
-        }
-    }
-    let _the_driver_is_gone = said.send(Said::Ended(pid));
 }

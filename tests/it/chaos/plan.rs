@@ -35,12 +35,12 @@ impl Plan {
         Self::chosen("AETHER_CHAOS", 20)
     }
 
-    /// That of four processes on Postgres: a fault is drawn every 300 ms, and in 600 s there are 2,300 runs at least, which
+    /// That of four processes on Postgres: a fault is drawn every 300 ms, and in 600 s there are 2,500 runs at least, which
     /// begin more than 20,000 steps.
     pub(super) fn on_postgres() -> Self {
         let plan = Self::chosen("AETHER_CHAOS_POSTGRES", 24);
         let millis = u64::try_from(plan.faulty.as_millis()).unwrap();
-        let runs = u32::try_from(millis / 261).unwrap_or(u32::MAX);
+        let runs = u32::try_from(millis / 240).unwrap_or(u32::MAX);
         let (runs, open, between) = if plan.long { (runs, 80, 240) } else { (0, 40, 150) };
         Self {
             workers: 4,

@@ -2,10 +2,11 @@
 //!
 //! Promise: an answer is written only when the engine has answered. What is answered is numbered as it was asked.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use aether::id::RunId;
@@ -84,6 +85,22 @@ impl Setting {
         let output = child.stdout.take().unwrap();
         (child, output)
     }
+}
+
+/// What a worker process says.
+pub(super) enum Said {
+    Line(u32, String),
+    Ended(u32),
+}
+
+/// Passes on what a worker writes on its standard output.
+pub(super) fn listen(pid: u32, output: ChildStdout, said: &Sender<Said>) {
+    for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
+        if let Some(line) = line.strip_prefix("@ ") {
+            let _the_driver_is_gone = said.send(Said::Line(pid, line.to_owned()));
+        }
+    }
+    let _the_driver_is_gone = said.send(Said::Ended(pid));
 }
 
 /// Runs where the driver started this program; without a setting there is nothing to do.
