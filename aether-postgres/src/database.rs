@@ -263,9 +263,12 @@ impl Database {
         Asking { database: self, permits: &self.permits, tries: Tries::new(self.options.patience) }
     }
 
-    /// As [`Database::asking`], for what a lease depends on: beside the limit of connections.
-    pub(crate) fn asking_at_once(&self) -> Asking<'_> {
-        Asking { permits: &self.urgent, ..self.asking() }
+    /// As [`Database::asking`], for what a lease depends on: beside the limit of connections, and without pauses in which a
+    /// good part of the lease would pass after the server is back.
+    pub(crate) fn asking_at_once(&self, lease: Duration) -> Asking<'_> {
+        let longest = (lease / 8).clamp(Duration::from_millis(20), LONGEST_PAUSE);
+        let tries = Tries { longest, ..Tries::new(self.options.patience) };
+        Asking { permits: &self.urgent, tries, ..self.asking() }
     }
 
     async fn pooled<'d>(&'d self, permits: &'d Semaphore) -> Result<Pooled<'d>, OpError> {
@@ -372,12 +375,17 @@ pub(crate) struct Tries {
     since: Instant,
     patience: Duration,
     pause: Duration,
+    longest: Duration,
     conflicts: u32,
 }
 
+/// The longest pause between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 impl Tries {
     pub(crate) fn new(patience: Duration) -> Self {
-        Self { since: Instant::now(), patience, pause: Duration::from_millis(20), conflicts: 0 }
+        let pause = Duration::from_millis(20);
+        Self { since: Instant::now(), patience, pause, longest: LONGEST_PAUSE, conflicts: 0 }
     }
 
     /// Waits before the next try; `false` when the patience is at its end.
@@ -397,7 +405,7 @@ impl Tries {
             return jittered(Duration::from_millis(1 << steps)).mul_f64(f64::from(u8::from(steps > 0)));
         }
         let pause = self.pause;
-        self.pause = (pause * 2).min(Duration::from_secs(1));
+        self.pause = (pause * 2).min(self.longest);
         jittered(pause)
     }
 }
@@ -461,5 +469,8 @@ mod tests {
         assert_eq!(tries.next(Failure::Conflict), Duration::ZERO);
         let pauses: Vec<_> = (0..8).map(|_| tries.next(Failure::Lost)).collect();
         assert!(pauses[0] <= Duration::from_millis(20) && pauses[7] >= Duration::from_millis(500));
+        let mut renewal = Tries { longest: Duration::from_millis(100), ..Tries::new(Duration::from_secs(1)) };
+        let pauses: Vec<_> = (0..8).map(|_| renewal.next(Failure::Lost)).collect();
+        assert!(pauses.iter().all(|pause| *pause <= Duration::from_millis(100)), "{pauses:?}");
     }
 }

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::database::Database;
 use crate::notices::Notices;
 use crate::options::PostgresOptions;
-use crate::placement::leases::reached;
+use crate::placement::leases::{each, reached};
 use crate::placement::search::at;
 use crate::placement::shared::Shared;
 use crate::placement::{family, join};
@@ -145,17 +145,6 @@ impl PostgresStore {
     }
 }
 
-/// The answers of every database.
-macro_rules! each {
-    ($store:ident, |$database:ident| $ask:expr) => {{
-        let mut answers = Vec::new();
-        for $database in $store.shared.all() {
-            answers.push($ask.await?);
-        }
-        answers
-    }};
-}
-
 impl Drop for PostgresStore {
     fn drop(&mut self) {
         for database in self.shared.all() {
@@ -241,6 +230,11 @@ impl Store for PostgresStore {
             let _: Vec<()> = each!(self, |db| db.retire(&worker));
             Ok(())
         })
+    }
+
+    fn unaware_owners(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<WorkerId>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.unaware_owners(&run)) })
     }
 
     fn transactions(&self) -> Option<&'static str> {

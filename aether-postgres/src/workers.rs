@@ -5,14 +5,14 @@
 //! when a worker that never came back is forgotten.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use aether_core::id::{CodeId, WorkerId};
+use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::store::{KnownWorker, LostRun, StoreError, WorkerRecord};
 use tokio_postgres::Row;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::row::{self, get};
@@ -26,12 +26,30 @@ const PRESENCE: Duration = Duration::from_secs(15);
 pub(crate) const GONE: &str =
     "greatest(interval '60 seconds', coalesce(w.lease, 0) * interval '4 microseconds')";
 
-const REGISTER: &str = "
-WITH new AS (INSERT INTO workers(id, renewals, lease) VALUES ($1::text, 0, $2::int8) ON CONFLICT DO NOTHING RETURNING id),
-    can AS (INSERT INTO worker_codes(worker, code)
-        SELECT new.id, c.code FROM new CROSS JOIN (SELECT DISTINCT code FROM unnest($3::text[]) AS k(code)) c
-        ON CONFLICT DO NOTHING)
-SELECT id FROM new";
+/// The session of this statement. It is open as long as the process of its worker is there, whether or not that is paused:
+/// the kernel closes it with the process.
+const SESSION: &str =
+    "pg_backend_pid(), (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a)";
+/// Behind a pooler a session outlives the process, and other servers have no such function.
+const NO_SESSION: &str = "NULL::int4, NULL::timestamptz";
+
+/// The statement with each of them: not known, known.
+fn with_session(sql: impl Fn(&str) -> String) -> [String; 2] {
+    [sql(NO_SESSION), sql(SESSION)]
+}
+
+static REGISTER: LazyLock<[String; 2]> = LazyLock::new(|| {
+    with_session(|session| {
+        format!(
+            "WITH new AS (INSERT INTO workers(id, renewals, lease, backend, backend_start)
+                VALUES ($1::text, 0, $2::int8, {session}) ON CONFLICT DO NOTHING RETURNING id),
+            can AS (INSERT INTO worker_codes(worker, code)
+                SELECT new.id, c.code FROM new CROSS JOIN (SELECT DISTINCT code FROM unnest($3::text[]) AS k(code)) c
+                ON CONFLICT DO NOTHING)
+            SELECT id FROM new"
+        )
+    })
+});
 
 /// Workers that never came back and hold nothing.
 const FORGET: &str = "
@@ -40,11 +58,31 @@ WITH gone AS (DELETE FROM workers w WHERE w.seen_at < clock_timestamp() - interv
     codes AS (DELETE FROM worker_codes c USING gone WHERE c.worker = gone.id)
 DELETE FROM lost l USING gone WHERE l.worker = gone.id";
 
-const RENEW: &str = "
-INSERT INTO workers AS w (id, renewals, lease) VALUES ($1::text, greatest(1, $3::int8), $2::int8)
-ON CONFLICT (id) DO UPDATE SET renewals = greatest(w.renewals + 1, $3), lease = excluded.lease,
-    seen_at = clock_timestamp()
-RETURNING renewals";
+static RENEW: LazyLock<[String; 2]> = LazyLock::new(|| {
+    with_session(|session| {
+        format!(
+            "INSERT INTO workers AS w (id, renewals, lease, backend, backend_start)
+                VALUES ($1::text, greatest(1, $3::int8), $2::int8, {session})
+            ON CONFLICT (id) DO UPDATE SET renewals = greatest(w.renewals + 1, $3), lease = excluded.lease,
+                seen_at = clock_timestamp(), backend = excluded.backend, backend_start = excluded.backend_start
+            RETURNING renewals"
+        )
+    })
+});
+
+/// Workers that a run was taken from, that did not notice it, and whose session is open: it may outlive a process whose
+/// machine is gone, so a worker that counts as gone is left out. A server that was started again has closed all sessions:
+/// for two leases, in which a process that is there comes back, they count as open.
+static UNAWARE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT DISTINCT l.worker FROM lost l JOIN workers w ON w.id = l.worker
+        WHERE l.shard = $1::int2 AND l.run = $2::text AND w.backend IS NOT NULL
+            AND w.seen_at > clock_timestamp() - {GONE}
+            AND (EXISTS (SELECT FROM pg_stat_get_activity(w.backend) a WHERE a.backend_start = w.backend_start)
+                OR (w.backend_start < pg_postmaster_start_time() AND pg_postmaster_start_time()
+                    > clock_timestamp() - coalesce(w.lease, 0) * interval '2 microseconds'))"
+    )
+});
 
 const NOTICED: &str = "
 DELETE FROM lost l USING unnest($2::int2[], $3::text[], $4::int8[]) AS n(shard, run, epoch)
@@ -127,8 +165,33 @@ impl Database {
         let codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
         ask!(self, |conn| {
             conn.execute(FORGET, &[]).await?;
-            let new = conn.query_opt(REGISTER, &[&worker.as_str(), &lease_micros(lease), &codes]).await?;
+            let new = conn
+                .query_opt(self.sessioned(&REGISTER), &[&worker.as_str(), &lease_micros(lease), &codes])
+                .await?;
             Ok(new.is_some())
+        })
+    }
+
+    /// A session tells of a process only where the process has it for itself.
+    fn can_see_processes(&self) -> bool {
+        !self.has_pooler() && !self.options.portable
+    }
+
+    fn sessioned<'s>(&self, sql: &'s [String; 2]) -> &'s str {
+        let [without, with] = sql;
+        if self.can_see_processes() { with } else { without }
+    }
+
+    /// See [`Store::unaware_owners`](aether_core::store::Store::unaware_owners). The process of a worker is known to be
+    /// there while the session is open on which it renewed last. Nobody knows of one that is paused for longer than a
+    /// restart of the server and two leases.
+    pub(crate) async fn unaware_owners(&self, run: &RunId) -> Result<Vec<WorkerId>, StoreError> {
+        if !self.can_see_processes() {
+            return Ok(Vec::new());
+        }
+        ask!(self, |conn| {
+            let rows = conn.query(&UNAWARE, &[&shard(run.as_str()), &run.as_str()]).await?;
+            rows.iter().map(|row| Ok(row::worker_id(get(row, 0)?))).collect()
         })
     }
 
@@ -202,8 +265,9 @@ impl Database {
         noticed: &[LostRun],
         number: i64,
     ) -> Result<(i64, Vec<LostRun>), StoreError> {
-        ask!(at self.asking_at_once(), |conn| {
-            let renewed = conn.query_opt(RENEW, &[&worker.as_str(), &lease_micros(lease), &number]).await?;
+        ask!(at self.asking_at_once(lease), |conn| {
+            let params: [Param<'_>; 3] = [&worker.as_str(), &lease_micros(lease), &number];
+            let renewed = conn.query_opt(self.sessioned(&RENEW), &params).await?;
             let count = renewed.map_or(Ok(number), |row| get(&row, 0))?;
             self.follow_clock(conn).await?;
             if !noticed.is_empty() {

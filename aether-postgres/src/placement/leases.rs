@@ -268,6 +268,18 @@ macro_rules! reached {
 }
 pub(crate) use reached;
 
+/// The answers of every database; fails where one does.
+macro_rules! each {
+    ($store:ident, |$database:ident| $ask:expr) => {{
+        let mut answers = Vec::new();
+        for $database in $store.shared.all() {
+            answers.push($ask.await?);
+        }
+        answers
+    }};
+}
+pub(crate) use each;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,4 +56,7 @@ CREATE TABLE placement(
     target     text COLLATE "C",
     touched_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+
+ALTER TABLE workers ADD COLUMN backend int4;
+ALTER TABLE workers ADD COLUMN backend_start timestamptz;
 "#;

@@ -1,8 +1,10 @@
 //! Workers that register at the same time, and those that never come back.
 
+use aether_core::store::Store as _;
 use futures_util::future::join_all;
 
-use super::{LEASE, Table, code, request, worker};
+use super::{LEASE, Table, code, options, request, run_id, takeover, worker};
+use crate::store::PostgresStore;
 
 #[tokio::test]
 async fn a_name_is_given_to_one_of_many() {
@@ -50,4 +52,67 @@ async fn a_worker_that_never_came_back_is_forgotten_once_it_holds_nothing() {
     assert_eq!(table.number("SELECT count(*) FROM workers").await, 2);
     assert_eq!(table.number("SELECT count(*) FROM lost").await, 1);
     assert_eq!(table.number("SELECT count(*) FROM worker_codes").await, 1);
+}
+
+#[tokio::test]
+async fn a_former_owner_that_is_paused_is_known_until_it_notices_or_is_gone() {
+    let table = Table::lay().await;
+    let store = PostgresStore::connect_with(&table.url, options()).await.unwrap();
+    let paused = table.another().await;
+    paused.register(&worker("w"), LEASE, &[code("flow")]).await.unwrap();
+    for run in ["one", "two"] {
+        table.run(run, Some("w"), 0).await;
+    }
+    paused.renew(&worker("w"), LEASE, &[]).await.unwrap();
+    let unaware = async |run: &str| store.unaware_owners(&run_id(run)).await.unwrap();
+    assert_eq!(unaware("one").await, []);
+    let taken = table.database.claim(&takeover("me", 1, "w", 1)).await.unwrap();
+    assert_eq!(taken.len(), 2);
+    assert_eq!(unaware("one").await, [worker("w")], "its process may wake up inside of a body");
+    // It has noticed one of them: nothing of that run is in flight there any more.
+    let lost = paused.renew(&worker("w"), LEASE, &[]).await.unwrap();
+    let one: Vec<_> = lost.iter().filter(|lost| lost.run == run_id("one")).cloned().collect();
+    paused.renew(&worker("w"), LEASE, &one).await.unwrap();
+    assert_eq!((unaware("one").await, unaware("two").await), (vec![], vec![worker("w")]));
+    // The process dies: nothing that it had begun can happen any more.
+    paused.close_writers().await.unwrap();
+    drop(paused);
+    let gone = "SELECT count(*) FROM pg_stat_activity a JOIN workers w ON w.backend = a.pid WHERE w.id = 'w'";
+    while table.number(gone).await > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    assert_eq!(unaware("two").await, []);
+}
+
+#[tokio::test]
+async fn a_session_that_outlives_its_machine_is_not_waited_for_for_ever() {
+    let table = Table::lay().await;
+    let dead = table.another().await;
+    dead.register(&worker("w"), LEASE, &[code("flow")]).await.unwrap();
+    table.run("run", Some("w"), 0).await;
+    table.database.claim(&takeover("me", 1, "w", 0)).await.unwrap();
+    let unaware = async || table.database.unaware_owners(&run_id("run")).await.unwrap();
+    assert_eq!(unaware().await, [worker("w")]);
+    let silent = "UPDATE workers SET seen_at = clock_timestamp() - interval '250 seconds' WHERE id = 'w'";
+    table.client.batch_execute(silent).await.unwrap();
+    assert_eq!(unaware().await, []);
+}
+
+#[tokio::test]
+async fn after_a_restart_of_the_server_a_former_owner_has_two_leases_to_come_back() {
+    let table = Table::lay().await;
+    table.database.register(&worker("w"), LEASE, &[code("flow")]).await.unwrap();
+    table.run("run", Some("w"), 0).await;
+    table.database.claim(&takeover("me", 1, "w", 0)).await.unwrap();
+    let unaware = async || table.database.unaware_owners(&run_id("run")).await.unwrap();
+    // As a restart leaves it: the session is one of an earlier life of the server, and its pid is nobody's.
+    let restarted = async |lease: &str| {
+        let earlier = "backend = 0, backend_start = pg_postmaster_start_time() - interval '1 hour'";
+        let sql = format!("UPDATE workers SET {earlier}, lease = {lease} WHERE id = 'w'");
+        table.client.batch_execute(&sql).await.unwrap();
+    };
+    restarted("86400000000").await;
+    assert_eq!(unaware().await, [worker("w")]);
+    restarted("1").await;
+    assert_eq!(unaware().await, []);
 }

@@ -2,9 +2,9 @@
 //! it wants it asks of a worker, and asks again, of another one, until it is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout};
+use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,21 @@ use super::flows::{Flow, LETTERS};
 use super::home::Home;
 use super::judge::judge;
 use super::plan::Plan;
-use super::worker::Setting;
+use super::task::Task;
+use super::worker::{Said, Setting, listen};
 use super::world::monotonic;
 
-/// How long a shutdown may take beyond what it was given, and beyond locks.
-const SHUTDOWN: Duration = Duration::from_secs(40);
+/// How long a shutdown may take beyond what it was given, and beyond locks, on a machine that has little time for it.
+const SHUTDOWN: Duration = Duration::from_secs(90);
+
+/// For so many times of what is planned, the faults go on until each kind has happened.
+const MOST: u32 = 8;
 
 /// For so long nobody was paused or kept from writing when an operator is sure.
 const SURE: Duration = Duration::from_millis(3_500);
+
+/// How often the open runs are counted, for which no fault waits.
+const LOOK: Duration = Duration::from_millis(300);
 
 /// A worker process.
 struct Worker {
@@ -49,21 +56,6 @@ struct Shared {
     fault: Fault,
     until: Instant,
     number: usize,
-}
-
-/// Orders that are given one after the other, each when the one before it is answered.
-struct Task {
-    orders: Vec<String>,
-    done: usize,
-    not_before: Instant,
-    /// The number under which the next one was given, and the process.
-    given: Option<(u64, u32)>,
-}
-
-/// What a worker process says.
-enum Said {
-    Line(u32, String),
-    Ended(u32),
 }
 
 /// What was answered.
@@ -97,22 +89,13 @@ pub(super) struct Driver {
     is_calm: bool,
     runs: u32,
     open: u32,
+    looked: Instant,
     pub(super) faults: Vec<Happened>,
     pub(super) answers: Vec<Answer>,
     pub(super) decided: BTreeSet<String>,
     pub(super) errors: BTreeMap<String, usize>,
     pub(super) violations: Vec<String>,
     pub(super) calm: Duration,
-}
-
-impl Task {
-    fn new(orders: Vec<String>, wait: Duration) -> Self {
-        Self { orders, done: 0, not_before: Instant::now() + wait, given: None }
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        self.given.is_none() && self.done < self.orders.len() && self.not_before <= now
-    }
 }
 
 fn ms(millis: u64) -> Duration {
@@ -141,6 +124,7 @@ impl Driver {
             is_calm: false,
             runs: 0,
             open: 0,
+            looked: now,
             faults: Vec::new(),
             answers: Vec::new(),
             decided: BTreeSet::new(),
@@ -181,9 +165,10 @@ impl Driver {
     pub(super) fn drive(mut self) -> Figures {
         let began = Instant::now();
         let (mut next_fault, mut next_run, mut next_word) = (began + ms(1_500), began, began + ms(60_000));
-        while began.elapsed() < self.plan.faulty || self.runs < self.plan.runs {
+        while self.is_to_go_on(began.elapsed()) {
             let now = Instant::now();
-            if now >= next_fault {
+            // Where every process takes longer to begin than until it is hit, nothing would be tried.
+            if now >= next_fault && self.workers.iter().any(|worker| worker.begun) {
                 let most = u64::try_from(self.plan.between_faults.as_millis()).unwrap();
                 next_fault = now + ms(self.rng.u64(50..most));
                 self.draw(began.elapsed());
@@ -200,7 +185,29 @@ impl Driver {
         }
         self.calm_down();
         let figures = judge(&mut self);
+        if !figures.violations.is_empty() {
+            self.keep();
+        }
         Figures { took: began.elapsed(), ..figures }
+    }
+
+    /// Whether there are to be more faults. A slow machine gets more time for each kind of them.
+    fn is_to_go_on(&self, passed: Duration) -> bool {
+        let happened = |fault: &Fault| self.faults.iter().any(|known| known.fault == *fault);
+        passed < self.plan.faulty
+            || self.runs < self.plan.runs
+            || (passed < self.plan.faulty * MOST && !self.kinds().iter().all(happened))
+    }
+
+    /// Keeps what a violation is to be found in, where it is asked for.
+    fn keep(&self) {
+        let Some(folder) = std::env::var_os("AETHER_CHAOS_KEEP") else { return };
+        let folder = PathBuf::from(folder).join(self.plan.seed.to_string());
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["calls", "errors"] {
+            std::fs::copy(self.folder.path().join(name), folder.join(name)).unwrap();
+        }
+        self.home.keep(&folder);
     }
 
     fn tick(&mut self) {
@@ -208,8 +215,10 @@ impl Driver {
         self.end_faults();
         self.look_after_workers();
         self.give_orders();
-        if let Some(open) = self.home.open_runs() {
-            self.open = open;
+        if (self.is_calm || self.looked.elapsed() > LOOK)
+            && let Some(open) = self.home.open_runs()
+        {
+            (self.open, self.looked) = (open, Instant::now());
         }
         std::thread::sleep(ms(10));
     }
@@ -235,9 +244,15 @@ impl Driver {
         while !(self.shared.is_empty() && self.workers.iter().all(is_up)) && settled.elapsed() < SHUTDOWN {
             self.tick();
         }
+        // A slow machine takes its time: nothing is stuck while runs end.
         let calm = Instant::now();
-        while self.is_busy() && calm.elapsed() < self.plan.calm {
+        let (mut least, mut since) = (usize::MAX, calm);
+        while self.is_busy() && since.elapsed() < self.plan.calm && calm.elapsed() < self.plan.calm * MOST {
             self.tick();
+            let left = self.open as usize + self.tasks.len();
+            if left < least {
+                (least, since) = (left, Instant::now());
+            }
         }
         self.calm = calm.elapsed();
         if self.is_busy() {
@@ -417,8 +432,7 @@ impl Driver {
         self.restarts -= u32::from(restart.is_some());
         let (fault, now) = (restart.unwrap_or_else(|| self.deck.draw(&mut self.rng)), Instant::now());
         let until = now + fault.lasts(&mut self.rng, self.plan.lease, self.plan.long);
-        let worker = self.rng.usize(..self.workers.len());
-        let is_up = self.workers[worker].state == State::Up;
+        let Some(worker) = self.victim(fault) else { return self.deck.put_back(fault) };
         match fault {
             Fault::Quiet => {
                 self.quiet = until;
@@ -442,14 +456,25 @@ impl Driver {
             }
             Fault::Leap => self.leap(worker),
             Fault::Kill => self.kill(worker, until),
-            Fault::Pause if is_up => {
+            Fault::Pause => {
                 let fault = self.note(fault, self.workers[worker].child.id());
                 self.signal(worker, Signal::STOP);
                 self.workers[worker].state = State::Paused { until, fault };
             }
-            Fault::Shutdown if is_up && self.workers[worker].begun => self.shut(worker),
-            _ => self.deck.put_back(fault),
+            _ => self.shut(worker),
         }
+    }
+
+    /// One of the workers to which a fault can happen now.
+    fn victim(&mut self, fault: Fault) -> Option<usize> {
+        let able = |worker: &Worker| match fault {
+            Fault::Kill => !matches!(worker.state, State::Down { .. }),
+            Fault::Pause => worker.state == State::Up,
+            Fault::Shutdown => worker.state == State::Up && worker.begun,
+            _ => true,
+        };
+        let able: Vec<_> = (0..self.workers.len()).filter(|worker| able(&self.workers[*worker])).collect();
+        self.rng.choice(able)
     }
 
     /// Notes that a fault begins; its number.
@@ -460,9 +485,6 @@ impl Driver {
     }
 
     fn kill(&mut self, worker: usize, until: Instant) {
-        if matches!(self.workers[worker].state, State::Down { .. }) {
-            return;
-        }
         if let State::Paused { fault, .. } = self.workers[worker].state {
             self.faults[fault].until = monotonic();
         }
@@ -565,13 +587,4 @@ impl Driver {
     pub(super) fn runs(&self) -> usize {
         self.runs as usize
     }
-}
-
-fn listen(pid: u32, output: ChildStdout, said: &Sender<Said>) {
-    for line in BufReader::new(output).lines().map_while(Result::ok) {
-        if let Some(line) = line.strip_prefix("@ ") {
-            let _the_driver_is_gone = said.send(Said::Line(pid, line.to_owned()));
-        }
-    }
-    let _the_driver_is_gone = said.send(Said::Ended(pid));
 }

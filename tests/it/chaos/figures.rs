@@ -27,6 +27,12 @@ impl Figures {
         *self.counts.entry(what).or_default() += number;
     }
 
+    /// As [`Figures::count`], where the highest number counts.
+    pub(super) fn most(&mut self, what: &'static str, number: usize) {
+        let most = self.counts.entry(what).or_default();
+        *most = number.max(*most);
+    }
+
     /// How often a fault happened, and how long it took together and at most.
     fn of(&self, fault: Fault) -> (usize, Duration, Duration) {
         let times = self.faults.iter().filter(|happened| happened.fault == fault);

@@ -98,6 +98,11 @@ impl Home for File {
         rows.unwrap().map(Result::unwrap).collect()
     }
 
+    fn keep(&self, folder: &Path) {
+        let conn = Connection::open(self.disk.database()).unwrap();
+        conn.execute("VACUUM INTO ?1", [folder.join("agent.db").to_str().unwrap()]).unwrap();
+    }
+
     fn damage(&self) -> Option<String> {
         let conn = Connection::open(self.disk.database()).unwrap();
         let sound: String = conn.pragma_query_value(None, "integrity_check", |row| row.get(0)).unwrap();

@@ -95,15 +95,17 @@ fn span(n: u32, factor: u32, most: u32) -> u64 {
     u64::from(n.wrapping_mul(factor) % most)
 }
 
-/// One call of every policy.
+/// Two calls of every policy.
 #[workflow]
 async fn chaos_errand(cx: &mut Cx, n: u32) -> Result<Vec<String>> {
     let mut words = Vec::new();
-    words.push(word("never", chaos_never(cx, n, span(n, 37, 700)).await)?);
-    words.push(word("read", chaos_read(cx, n, 10).await)?);
-    words.push(word("retry", chaos_retry(cx, n, span(n, 53, 1200)).await)?);
-    words.push(word("probe", chaos_probe(cx, n, span(n, 71, 1200)).await)?);
-    words.push(word("ask", chaos_ask(cx, n, span(n, 91, 700)).await)?);
+    for n in [n, n.wrapping_add(7)] {
+        words.push(word("never", chaos_never(cx, n, span(n, 37, 500)).await)?);
+        words.push(word("read", chaos_read(cx, n, 10).await)?);
+        words.push(word("retry", chaos_retry(cx, n, span(n, 53, 800)).await)?);
+        words.push(word("probe", chaos_probe(cx, n, span(n, 71, 800)).await)?);
+        words.push(word("ask", chaos_ask(cx, n, span(n, 91, 500)).await)?);
+    }
     Ok(words)
 }
 
@@ -115,8 +117,8 @@ async fn chaos_fork(cx: &mut Cx, n: u32) -> Result<Vec<String>> {
             async |cx: &mut Cx| word("slow", chaos_never(cx, n, 600 + span(n, 13, 1200)).await),
             async |cx: &mut Cx| {
                 let mut words = Vec::new();
-                for i in 0..4 {
-                    words.push(word("read", chaos_read(cx, n.wrapping_add(i), 40).await)?);
+                for i in 0..6 {
+                    words.push(word("read", chaos_read(cx, n.wrapping_add(i), 20).await)?);
                 }
                 words.push(word("probe", chaos_probe(cx, n, span(n, 41, 1500)).await)?);
                 Ok::<_, Failure>(words)
@@ -181,17 +183,26 @@ async fn chaos_listen(cx: &mut Cx, n: u32) -> Result<Vec<String>> {
     words.push(word("retry", chaos_retry(cx, n, 80).await)?);
     let letter: Letter = cx.signal("b").await?;
     words.push(letter.word());
+    for i in 0..4 {
+        words.push(word("read", chaos_read(cx, n.wrapping_add(i), 20).await)?);
+    }
     let letter: Letter = cx.signal("a").await?;
     words.push(letter.word());
     Ok(words)
 }
 
-/// A call that somebody must agree to.
+/// Calls that somebody must agree to, and others between them.
 #[workflow]
 async fn chaos_agreed(cx: &mut Cx, n: u32) -> Result<Vec<String>> {
-    let first = word("consent", chaos_consent(cx, n, 60).await)?;
-    let second = word("consent", chaos_consent(cx, n, 0).await)?;
-    Ok(vec![first, second])
+    let mut words = vec![word("consent", chaos_consent(cx, n, 60).await)?];
+    for i in 0..5 {
+        words.push(word("read", chaos_read(cx, n.wrapping_add(i), 20).await)?);
+    }
+    words.push(word("retry", chaos_retry(cx, n, 40).await)?);
+    words.push(word("probe", chaos_probe(cx, n, 200).await)?);
+    words.push(word("never", chaos_never(cx, n, 40).await)?);
+    words.push(word("consent", chaos_consent(cx, n, 0).await)?);
+    Ok(words)
 }
 
 /// Calls between two waits.
@@ -201,7 +212,13 @@ async fn chaos_nap(cx: &mut Cx, n: u32) -> Result<Vec<String>> {
     let first = word("never", chaos_never(cx, n, span(n, 23, 900)).await)?;
     cx.sleep(Duration::from_millis(200)).await;
     let second = word("ask", chaos_ask(cx, n, span(n, 19, 900)).await)?;
-    Ok(vec![first, second])
+    let mut words = vec![first, second];
+    for i in 0..4 {
+        words.push(word("read", chaos_read(cx, n.wrapping_add(i), 20).await)?);
+    }
+    words.push(word("retry", chaos_retry(cx, n, span(n, 31, 400)).await)?);
+    words.push(word("probe", chaos_probe(cx, n, span(n, 43, 400)).await)?);
+    Ok(words)
 }
 
 /// Takes one letter, and waits until it is cancelled.
@@ -266,20 +283,29 @@ impl Flow {
     /// The words of a run that completes. `|` separates what may stand there.
     pub(super) fn words(self, n: u32) -> Vec<String> {
         let call = |name: &str, n: u32| format!("{name} {}", super::world::made(n));
-        let errand = |n: u32| ["never", "read", "retry", "probe", "ask"].map(|name| call(name, n)).to_vec();
+        let round = |n: u32| ["never", "read", "retry", "probe", "ask"].map(|name| call(name, n));
+        let errand = |n: u32| [round(n), round(n.wrapping_add(7))].concat();
+        let reads = |count: u32| (0..count).map(|i| call("read", n.wrapping_add(i))).collect::<Vec<_>>();
         match self {
             Self::Errand => errand(n),
             Self::Fork => {
-                let mut words: Vec<_> = (0..4).map(|i| call("read", n.wrapping_add(i))).collect();
+                let mut words = reads(6);
                 words.extend([call("probe", n), call("slow", n), format!("{}|nap", call("read", n))]);
                 words
             }
             Self::Family => [errand(n), errand(n.wrapping_add(1)), vec![call("retry", n)]].concat(),
-            Self::Listen => ["a0 10", "b0 70000", "a1 70000", &call("retry", n), "b1 20", "a2 100"]
-                .map(str::to_owned)
-                .to_vec(),
-            Self::Agreed => vec![call("consent", n), call("consent", n)],
-            Self::Nap => vec![call("never", n), call("ask", n)],
+            Self::Listen => {
+                let first = ["a0 10", "b0 70000", "a1 70000", &call("retry", n), "b1 20"].map(str::to_owned);
+                [first.to_vec(), reads(4), vec!["a2 100".to_owned()]].concat()
+            }
+            Self::Agreed => {
+                let calls = ["retry", "probe", "never", "consent"].map(|name| call(name, n));
+                [vec![call("consent", n)], reads(5), calls.to_vec()].concat()
+            }
+            Self::Nap => {
+                let first = ["never", "ask"].map(|name| call(name, n)).to_vec();
+                [first, reads(4), ["retry", "probe"].map(|name| call(name, n)).to_vec()].concat()
+            }
             Self::Endless => Vec::new(),
         }
     }

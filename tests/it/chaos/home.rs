@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 
 use aether::store::Store;
@@ -41,8 +42,16 @@ pub(super) trait Home: Display {
     /// All messages that were ever sent.
     fn messages(&self) -> Messages;
 
-    /// What is wrong with the medium itself.
+    /// What is wrong with the medium itself, or with its tables.
     fn damage(&self) -> Option<String> {
         None
     }
+
+    /// Whether the store can tell that a former owner's process is there although it is paused.
+    fn sees_paused(&self) -> bool {
+        true
+    }
+
+    /// Keeps a copy in `folder` for who looks for the cause of a violation.
+    fn keep(&self, folder: &Path);
 }

@@ -1,47 +1,145 @@
-//! A Postgres that is stopped as by a crash, and started again.
+//! A Postgres that is stopped as by a crash, and started again, and how the workers reach it.
+//!
+//! Promise: the judge reads it directly, and not as the workers do.
 
 use std::fmt;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aether::store::{RunFilter, Store};
 use aether::view::Status;
-use aether_pg_tests::{Cluster, Stop};
-use aether_postgres::PostgresStore;
+use aether_pg_tests::{Cluster, PgBouncer, Stop};
+use aether_postgres::{PostgresOptions, PostgresStore};
+use fastrand::Rng;
 use tokio::runtime::Runtime;
+use tokio_postgres::Client;
 
 use super::faults::Fault;
 use super::home::{Home, Messages};
+use crate::postgres::way::Way;
 
 /// How long the driver waits for a look at the store; while the server is down it does without.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// For so long notices of runs that have ended may be on their way.
+const NOTICED: Duration = Duration::from_secs(30);
+
+/// Frames that do not follow the one before them: a number or a position is left out, the epoch falls, or the run had ended.
+const STRAY: &str = "SELECT count(*), min(run) FROM (SELECT run, frame, position, epoch, lag(frame) OVER w AS frame_before,
+        lag(position + count) OVER w AS end_before, lag(epoch) OVER w AS epoch_before, lag(final) OVER w AS final_before
+    FROM aether.journal WINDOW w AS (PARTITION BY shard, run ORDER BY frame)) f
+WHERE frame_before IS NOT NULL
+    AND (frame <> frame_before + 1 OR position <> end_before OR epoch < epoch_before OR final_before)";
+
+/// How the workers reach the server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    way: Way,
+    writers: usize,
+}
+
+impl Reach {
+    /// What the seed says; `AETHER_POSTGRES` outweighs it.
+    fn drawn(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed.rotate_left(32));
+        let (writers, way) = (rng.usize(1..=3), rng.usize(..4));
+        let drawn = [Way::Plain, Way::Plain, Way::Portable, Way::Pooler][way];
+        let way = if std::env::var_os("AETHER_POSTGRES").is_some() { Way::chosen() } else { drawn };
+        Self { way, writers }
+    }
+
+    /// Reads an address of [`Server`]; `None` for another one.
+    pub(super) fn read(address: &str) -> Option<(Self, &str)> {
+        let [way, writers, url] = address.split('|').collect::<Vec<_>>().try_into().ok()?;
+        let way =
+            [Way::Plain, Way::Portable, Way::Pooler].into_iter().find(|known| format!("{known:?}") == way);
+        Some((Self { way: way?, writers: writers.parse().ok()? }, url))
+    }
+
+    pub(super) fn options(self) -> PostgresOptions {
+        self.way.options().writers(self.writers)
+    }
+}
+
 /// A cluster whose commits wait for the disk.
 pub(super) struct Server {
+    reach: Reach,
+    pooler: Option<PgBouncer>,
     cluster: Cluster,
     runtime: Runtime,
     store: Arc<PostgresStore>,
+    restarts: usize,
 }
 
 impl Server {
-    pub(super) fn begin() -> Self {
+    pub(super) fn begin(seed: u64) -> Self {
+        let reach = Reach::drawn(seed);
         let cluster = Cluster::begin(Cluster::options().durable());
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let store = runtime.block_on(PostgresStore::connect(&cluster.url("postgres"))).unwrap();
-        Self { cluster, runtime, store: Arc::new(store) }
+        if reach.way == Way::Portable {
+            let serializable = "ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'";
+            runtime.block_on(cluster.sql(&[serializable.to_owned()]));
+        }
+        let options = if reach.way == Way::Portable { reach.options() } else { PostgresOptions::new() };
+        let url = cluster.url("postgres");
+        let store = Arc::new(runtime.block_on(PostgresStore::connect_with(&url, options)).unwrap());
+        let pooler = (reach.way == Way::Pooler).then(|| PgBouncer::before(&cluster, 20));
+        Self { reach, pooler, cluster, runtime, store, restarts: 0 }
+    }
+
+    /// A connection of the judge's own.
+    async fn client(&self) -> Client {
+        let url = self.cluster.url("postgres");
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    /// What is wrong with journals, or left behind.
+    async fn wrong_rows(&self) -> Option<String> {
+        let client = self.client().await;
+        let stray = client.query_one(STRAY, &[]).await.unwrap();
+        if stray.get::<_, i64>(0) > 0 {
+            let (frames, run): (i64, Option<String>) = (stray.get(0), stray.get(1));
+            return Some(format!("{frames} frames do not follow those before them, the first of {run:?}"));
+        }
+        let until = Instant::now() + NOTICED;
+        loop {
+            let left =
+                client.query_one("SELECT count(*), min(child) FROM aether.notices", &[]).await.unwrap();
+            let (notices, child): (i64, Option<String>) = (left.get(0), left.get(1));
+            if notices == 0 {
+                return None;
+            }
+            if Instant::now() > until {
+                return Some(format!("{notices} notices to parents are left, the first of {child:?}"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one Postgres that crashes")
+        let way = match self.reach.way {
+            Way::Plain => "directly",
+            Way::Portable => "in portable mode, every transaction serializable,",
+            Way::Pooler => "through PgBouncer",
+        };
+        write!(f, "one Postgres that crashes, reached {way} by {} writers each", self.reach.writers)
     }
 }
 
 impl Home for Server {
     fn address(&self) -> String {
-        self.cluster.url("postgres")
+        let url = match &self.pooler {
+            Some(pooler) => pooler.url("postgres"),
+            None => self.cluster.url("postgres"),
+        };
+        format!("{:?}|{}|{url}", self.reach.way, self.reach.writers)
     }
 
     fn cards(&self) -> &'static [(Fault, usize)] {
@@ -67,6 +165,11 @@ impl Home for Server {
 
     fn end(&mut self, _restart: Fault) -> bool {
         self.cluster.start();
+        // PgBouncer outlives one restart, and is killed in the next one.
+        self.restarts += 1;
+        if let Some(pooler) = self.pooler.as_ref().filter(|_| self.restarts.is_multiple_of(2)) {
+            pooler.restart();
+        }
         true
     }
 
@@ -76,9 +179,7 @@ impl Home for Server {
 
     fn messages(&self) -> Messages {
         self.runtime.block_on(async {
-            let url = self.cluster.url("postgres");
-            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
-            tokio::spawn(connection);
+            let client = self.client().await;
             let rows = client.query("SELECT run, id, topic, consumed FROM aether.inbox", &[]).await.unwrap();
             rows.iter().map(|row| ((row.get(0), row.get(1)), (row.get(2), row.get(3)))).collect()
         })
@@ -87,6 +188,22 @@ impl Home for Server {
     fn damage(&self) -> Option<String> {
         let log = self.cluster.log();
         let panics: Vec<&str> = log.lines().filter(|line| line.contains("PANIC:")).collect();
-        (!panics.is_empty()).then(|| panics.join("\n"))
+        if !panics.is_empty() {
+            return Some(panics.join("\n"));
+        }
+        // The judge may be in a runtime of its own.
+        std::thread::scope(|scope| scope.spawn(|| self.runtime.block_on(self.wrong_rows())).join().unwrap())
+    }
+
+    fn sees_paused(&self) -> bool {
+        self.reach.way == Way::Plain
+    }
+
+    fn keep(&self, folder: &Path) {
+        let dump = std::fs::File::create(folder.join("store.sql")).unwrap();
+        let url = self.cluster.url("postgres");
+        let dumped = Command::new(self.cluster.bin().join("pg_dump")).arg(url).stdout(dump).status();
+        println!("the database is in {}: {dumped:?}", folder.display());
+        std::fs::write(folder.join("server-log"), self.cluster.log()).unwrap();
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Promise: an answer is written only when the engine has answered. What is answered is numbered as it was asked.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use aether::id::RunId;
@@ -18,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::flows::{Flow, LETTERS, Letter};
+use super::server::Reach;
 use super::world::{Deed, LeapingClock, World, monotonic, stated};
 
 const SETTING: &str = "AETHER_CHAOS_WORKER";
@@ -26,7 +28,7 @@ const SETTING: &str = "AETHER_CHAOS_WORKER";
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) folder: PathBuf,
-    /// A file, or the URL of a Postgres.
+    /// A file, or how a Postgres is reached.
     pub(super) address: String,
     pub(super) lease: Duration,
     pub(super) max_pages: Option<u32>,
@@ -85,6 +87,22 @@ impl Setting {
     }
 }
 
+/// What a worker process says.
+pub(super) enum Said {
+    Line(u32, String),
+    Ended(u32),
+}
+
+/// Passes on what a worker writes on its standard output.
+pub(super) fn listen(pid: u32, output: ChildStdout, said: &Sender<Said>) {
+    for line in BufReader::new(output).lines().map_while(std::result::Result::ok) {
+        if let Some(line) = line.strip_prefix("@ ") {
+            let _the_driver_is_gone = said.send(Said::Line(pid, line.to_owned()));
+        }
+    }
+    let _the_driver_is_gone = said.send(Said::Ended(pid));
+}
+
 /// Runs where the driver started this program; without a setting there is nothing to do.
 #[test]
 fn a_worker_process_does_what_its_driver_says() {
@@ -125,8 +143,8 @@ fn lines() -> UnboundedReceiver<String> {
 
 /// Opens the file, or connects to the server.
 async fn open(setting: &Setting) -> std::result::Result<Arc<dyn Store>, StoreError> {
-    if setting.address.starts_with("postgres:") {
-        return Ok(Arc::new(PostgresStore::connect(&setting.address).await?));
+    if let Some((reach, url)) = Reach::read(&setting.address) {
+        return Ok(Arc::new(PostgresStore::connect_with(url, reach.options()).await?));
     }
     let options = SqliteOptions {
         busy_timeout: Duration::from_millis(200),
@@ -261,5 +279,5 @@ async fn resolution(
     if world.happened(entry.key.as_str()) {
         return Ok(pending.args.as_ref().map(|args| Resolution::Happened(stated(args))));
     }
-    Ok(sure.then_some(Resolution::DidNotHappen))
+    Ok((sure && !world.may_happen(entry.key.as_str())).then_some(Resolution::DidNotHappen))
 }

@@ -3,6 +3,7 @@
 //! Promise: lines of several processes do not mix, a line that was written survives the process, and the time of a line is
 //! that of the one clock which all processes have in common.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use aether::effect::Payload;
 use aether::engine::{Environment, SystemEnvironment};
 use aether::prelude::*;
 use jiff::{SignedDuration, Timestamp};
+use rustix::process::{Pid, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::flows::Policy;
@@ -94,6 +96,21 @@ impl World {
     /// Whether the world was changed under `key`.
     pub(super) fn happened(&self, key: &str) -> bool {
         self.lines().iter().any(|line| line.deed == Deed::Change && line.key == key)
+    }
+
+    /// Whether a call under `key` is on its way in a process that is there: on a machine without time for it, it may be for
+    /// long.
+    pub(super) fn may_happen(&self, key: &str) -> bool {
+        let mut on_its_way = BTreeSet::new();
+        for line in self.lines().iter().filter(|line| line.key == key) {
+            match line.deed {
+                Deed::Begin => on_its_way.insert(line.pid),
+                Deed::End | Deed::Drop => on_its_way.remove(&line.pid),
+                _ => continue,
+            };
+        }
+        let pid = |pid: &u32| i32::try_from(*pid).ok().and_then(Pid::from_raw);
+        on_its_way.iter().filter_map(pid).any(|pid| test_kill_process(pid).is_ok())
     }
 
     pub(super) fn note(&self, deed: Deed, policy: Option<Policy>, key: &str) {

@@ -31,7 +31,8 @@ impl Way {
         }
     }
 
-    fn options(self) -> PostgresOptions {
+    /// The options of a store that is reached in this way.
+    pub(crate) fn options(self) -> PostgresOptions {
         let options = PostgresOptions::new().connections(3);
         match self {
             Self::Plain => options,

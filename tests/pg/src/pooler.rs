@@ -60,7 +60,7 @@ impl PgBouncer {
             "[databases]\n* = host={server} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {}\n\
              unix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\npool_mode = transaction\n\
              default_pool_size = {pool_size}\nmax_client_conn = 1000\npidfile = {folder}/pid\nlogfile = {folder}/log\n\
-             log_connections = 0\nlog_disconnections = 0\n",
+             log_connections = 0\nlog_disconnections = 0\nserver_login_retry = 1\n",
             cluster.port(),
             self.port,
         );
