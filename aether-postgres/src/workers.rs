@@ -5,7 +5,7 @@
 //! when a worker that never came back is forgotten.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aether_core::id::{CodeId, RunId, WorkerId};
@@ -18,13 +18,13 @@ use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
 
-/// So often a worker that asks for anything is said to be there.
+/// The longest time between two words of a worker that it is there; see [`presence`].
 const PRESENCE: Duration = Duration::from_secs(15);
 
-/// A worker that was not seen for so long, and for four of its leases, counts as gone: what it can advance does not count
-/// any more.
+/// A worker that was not seen for its lease, and a little longer, counts as gone: others may take its runs, and what it can
+/// advance does not count any more. A lease may be for ever, which no interval can hold.
 pub(crate) const GONE: &str =
-    "greatest(interval '60 seconds', coalesce(w.lease, 0) * interval '4 microseconds')";
+    "(least(coalesce(w.lease, 0), 86400000000) * interval '1 microsecond' + interval '5 seconds')";
 
 /// The session of this statement. It is open as long as the process of its worker is there, whether or not that is paused:
 /// the kernel closes it with the process.
@@ -118,24 +118,39 @@ const KNOWN: &str = "
 SELECT w.id, w.renewals, w.lease, (SELECT count(*) FROM runs r WHERE r.owner = w.id),
     ARRAY(SELECT c.code FROM worker_codes c WHERE c.worker = w.id ORDER BY c.code) FROM workers w";
 
-/// The workers of this process, and when the database last heard of each.
+/// So often a worker that asks for anything is said to be there: as often as it renews its leases where it holds any.
+fn presence(lease: Duration) -> Duration {
+    (lease / 4).min(PRESENCE)
+}
+
+/// The workers of this process, with how often the database is to hear of each, and when it last did.
 #[derive(Debug, Default)]
-pub(crate) struct Present(Mutex<HashMap<WorkerId, Instant>>);
+pub(crate) struct Present(Mutex<HashMap<WorkerId, (Duration, Instant)>>);
 
 impl Present {
     /// Whether it is time to say that a worker is there.
     fn is_due(&self, worker: &WorkerId) -> bool {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         let now = Instant::now();
-        let is_due = known.get(worker).is_none_or(|said| now.duration_since(*said) >= PRESENCE);
+        let (pause, said) = known.entry(worker.clone()).or_insert((PRESENCE, now));
+        let is_due = now.duration_since(*said) >= *pause || *said == now;
         if is_due {
-            known.insert(worker.clone(), now);
+            *said = now;
         }
         is_due
     }
 
+    /// The database has just heard of a worker.
+    fn heard(&self, worker: &WorkerId, lease: Duration) {
+        self.known().insert(worker.clone(), (presence(lease), Instant::now()));
+    }
+
     fn forget(&self, worker: &WorkerId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(worker);
+        self.known().remove(worker);
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<WorkerId, (Duration, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -163,13 +178,17 @@ impl Database {
         codes: &[CodeId],
     ) -> Result<bool, StoreError> {
         let codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
-        ask!(self, |conn| {
+        let is_new = ask!(self, |conn| {
             conn.execute(FORGET, &[]).await?;
             let new = conn
                 .query_opt(self.sessioned(&REGISTER), &[&worker.as_str(), &lease_micros(lease), &codes])
                 .await?;
             Ok(new.is_some())
-        })
+        })?;
+        if is_new {
+            self.present.heard(worker, lease);
+        }
+        Ok(is_new)
     }
 
     /// A session tells of a process only where the process has it for itself.
@@ -265,7 +284,7 @@ impl Database {
         noticed: &[LostRun],
         number: i64,
     ) -> Result<(i64, Vec<LostRun>), StoreError> {
-        ask!(at self.asking_at_once(lease), |conn| {
+        let renewed = ask!(at self.asking_at_once(lease), |conn| {
             let params: [Param<'_>; 3] = [&worker.as_str(), &lease_micros(lease), &number];
             let renewed = conn.query_opt(self.sessioned(&RENEW), &params).await?;
             let count = renewed.map_or(Ok(number), |row| get(&row, 0))?;
@@ -277,7 +296,9 @@ impl Database {
             let lost =
                 conn.query(LOST, &[&worker.as_str()]).await?.iter().map(lost).collect::<Result<_, _>>()?;
             Ok((count, lost))
-        })
+        })?;
+        self.present.heard(worker, lease);
+        Ok(renewed)
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use crate::seeds::kit::{Calls, Hand, Journal, Place, STORES, builder, in_time, run_id};
+use crate::seeds::kit::{Calls, Hand, Journal, Place, builder, in_time, run_id, stores};
 
 /// Do nothing much.
 #[step(effect = "tool")]
@@ -142,7 +142,7 @@ async fn bad_panic_itself(cx: &mut Cx) -> Result<()> {
 
 #[tokio::test]
 async fn a_tool_that_panics_fails_its_step_and_no_more() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<bad_panic>(()).id("panic").await.unwrap();
@@ -157,7 +157,7 @@ async fn a_tool_that_panics_fails_its_step_and_no_more() {
 
 #[tokio::test]
 async fn a_workflow_that_panics_fails_its_run_and_no_more() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<bad_panic_itself>(()).await.unwrap();
@@ -241,7 +241,7 @@ async fn bad_make(_cx: &mut StepCx, size: usize) -> Result<String> {
 
 #[tokio::test]
 async fn an_id_that_is_used_again_with_another_input_is_refused() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<bad_fine>(1).id("taken").await.unwrap();
@@ -263,7 +263,7 @@ async fn an_id_that_is_used_again_with_another_input_is_refused() {
 
 #[tokio::test]
 async fn a_run_of_a_workflow_that_is_not_linked_is_kept_and_said_so() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         Hand::begin(&place.store, "left", "gone", "{\"n\":1}").await.let_go().await;
         let before = Journal::read(&place.store, "left").await;
@@ -296,7 +296,7 @@ async fn a_run_of_a_workflow_that_is_not_linked_is_kept_and_said_so() {
 
 #[tokio::test]
 async fn a_recorded_input_that_no_longer_fits_stops_its_run() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         Hand::begin(&place.store, "left", "bad_fine", "{\"n\":\"many\"}").await.let_go().await;
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
@@ -336,7 +336,7 @@ async fn bad_start(cx: &mut Cx, pairs: NoKeys) -> Result<usize> {
 
 #[tokio::test]
 async fn arguments_that_do_not_serialize_are_an_error_before_anything_is_called() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<bad_arguments>(()).id("arguments").await.unwrap();
@@ -376,7 +376,7 @@ async fn bad_nan_result(cx: &mut Cx) -> Result<f64> {
 
 #[tokio::test]
 async fn results_that_do_not_round_trip_are_the_same_error_on_every_replay() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<bad_nan>(()).id("nan").await.unwrap();
@@ -397,7 +397,7 @@ async fn results_that_do_not_round_trip_are_the_same_error_on_every_replay() {
 
 #[tokio::test]
 async fn a_value_over_the_limit_names_the_limit_and_the_step() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let limits = aether::engine::Limits { payload: 1000, ..aether::engine::Limits::default() };
         let engine = builder(&place.store, &Calls::default()).limits(limits).start().await.unwrap();

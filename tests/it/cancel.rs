@@ -11,7 +11,7 @@ use aether::store::Store;
 use aether::store::event::Event;
 use aether::view::Status;
 
-use crate::seeds::kit::{Calls, Journal, STORES, builder, in_time, run_id};
+use crate::seeds::kit::{Calls, Journal, builder, in_time, run_id, stores};
 
 /// Longer than any of these tests may take.
 const FOR_EVER: Duration = Duration::from_secs(600);
@@ -116,7 +116,7 @@ async fn cancelled<W: Workflow<Input = ()>>(
 
 #[tokio::test]
 async fn a_body_that_stops_in_time_is_recorded_and_nothing_follows_it() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (engine, calls, journal) = cancelled::<working>(&place.store, "work", FOR_EVER).await;
         assert_eq!(journal.count("step_committed", "work"), 1);
@@ -128,7 +128,7 @@ async fn a_body_that_stops_in_time_is_recorded_and_nothing_follows_it() {
 
 #[tokio::test]
 async fn a_run_that_was_cancelled_does_not_complete_behind_it() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (.., journal) = cancelled::<working_last>(&place.store, "work", FOR_EVER).await;
         assert_eq!(journal.count("step_committed", "work"), 1);
@@ -138,7 +138,7 @@ async fn a_run_that_was_cancelled_does_not_complete_behind_it() {
 
 #[tokio::test]
 async fn a_body_that_does_not_stop_stays_in_doubt() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (engine, _, journal) =
             cancelled::<working_on>(&place.store, "work_on", Duration::from_millis(20)).await;
@@ -151,7 +151,7 @@ async fn a_body_that_does_not_stop_stays_in_doubt() {
 
 #[tokio::test]
 async fn a_failed_attempt_is_recorded_and_not_made_again() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (_, calls, journal) = cancelled::<giving_up>(&place.store, "give_up", FOR_EVER).await;
         assert_eq!((calls.of("give_up"), journal.count("step_retried", "give_up")), (1, 1));
@@ -161,7 +161,7 @@ async fn a_failed_attempt_is_recorded_and_not_made_again() {
 
 #[tokio::test]
 async fn a_read_in_flight_is_dropped_at_once() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         // With a grace that would outlast the test.
         cancelled::<reading>(&place.store, "read_on", FOR_EVER).await;
@@ -170,7 +170,7 @@ async fn a_read_in_flight_is_dropped_at_once() {
 
 #[tokio::test]
 async fn termination_waits_for_nobody() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).cancel_grace(FOR_EVER).start().await.unwrap();
         let run = engine.start::<working_on>(()).id("work").await.unwrap();
@@ -189,7 +189,7 @@ async fn termination_waits_for_nobody() {
 /// The run is advanced by another engine, which learns of it through the store.
 #[tokio::test]
 async fn a_busy_run_of_another_process_is_told_too() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let theirs = builder(&place.store, &calls).start().await.unwrap();
         let run = theirs.start::<working>(()).id("work").await.unwrap();
@@ -208,7 +208,7 @@ async fn an_invocation_that_a_dead_process_left_is_named_by_the_cancellation() {
     use crate::seeds::kit::Rows;
     let recording = crate::seeds::kit::Place::memory();
     let (.., whole) = cancelled::<working>(&recording.store, "work", FOR_EVER).await;
-    for place in STORES {
+    for place in stores() {
         for rows in [Rows::Follow, Rows::Absent] {
             let place = place();
             let left = whole.through("tool_invocation_started", "work");

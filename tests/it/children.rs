@@ -12,7 +12,7 @@ use aether::store::Store;
 use aether::store::event::Event;
 use aether_testing::crash::{CrashPoint, CrashStore};
 
-use crate::seeds::kit::{Calls, Journal, Rows, STORES, builder, in_time, resume, run_id};
+use crate::seeds::kit::{Calls, Journal, Rows, builder, in_time, resume, run_id, stores, stores_at};
 
 /// Pay.
 #[step(effect = "tool", idempotent, on_unknown = "retry", compensate = pay_back)]
@@ -98,8 +98,8 @@ async fn children_run_side_by_side_and_are_found_again_at_every_event() {
     let whole = Journal::record::<two_at_once>("both", ()).await;
     let children = [child_of("both", "one", 1).await, child_of("both", "both/1:quick_child", 2).await];
     let committed = |journal: &Journal| journal.count("command_committed", "quick_child");
-    for place in STORES {
-        for cut in 1..whole.events.len() {
+    for cut in 1..whole.events.len() {
+        for place in stores_at(cut) {
             let (place, calls) = (place(), Calls::default());
             for child in children.iter().take(committed(&whole.first(cut))) {
                 child.plant(&place.store, Rows::Follow).await;
@@ -175,7 +175,7 @@ async fn ends(engine: &Engine, names: &[&str]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_cancelled_parent_cancels_its_attached_children_and_no_others() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<parent>(true).id("parent").await.unwrap();
@@ -194,7 +194,7 @@ async fn a_cancelled_parent_cancels_its_attached_children_and_no_others() {
 
 #[tokio::test]
 async fn a_terminated_parent_terminates_its_attached_children() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<parent>(true).id("parent").await.unwrap();
@@ -208,7 +208,7 @@ async fn a_terminated_parent_terminates_its_attached_children() {
 
 #[tokio::test]
 async fn a_parent_that_ends_takes_its_attached_children_with_it() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<parent>(false).id("parent").await.unwrap();
@@ -247,7 +247,7 @@ async fn children_are_told_again_after_a_crash() {
 
 #[tokio::test]
 async fn an_id_of_another_run_or_input_is_refused() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         // A run of the user's own that has the child's id, and even the child's workflow and input.
@@ -282,7 +282,7 @@ async fn an_id_of_another_run_or_input_is_refused() {
 #[tokio::test]
 async fn a_child_with_another_input_is_not_taken_for_ours() {
     let whole = Journal::record::<claims>("a", ("child".into(), 5)).await;
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         child_of("a", "child", 6).await.plant(&place.store, Rows::Follow).await;
         whole.through("child_started", "quick_child").plant(&place.store, Rows::Follow).await;
@@ -300,7 +300,7 @@ async fn a_child_that_is_asked_for_under_another_id_is_a_divergence() {
             started.child = run_id("another");
         }
     }
-    for place in STORES {
+    for place in stores() {
         let place = place();
         cut.plant(&place.store, Rows::Follow).await;
         let (_, result) = resume::<two_at_once>(&place.store, "both", &Calls::default()).await;

@@ -17,7 +17,7 @@ use aether::view::Status;
 use aether_testing::crash::{CrashPoint, CrashStore};
 
 use crate::seeds::histories::write_where_missing;
-use crate::seeds::kit::{Calls, STORES, builder, in_time, run_id, until_waiting};
+use crate::seeds::kit::{Calls, Place, builder, in_time, run_id, stores, until_waiting};
 
 /// Whether the rates are reachable.
 #[derive(Clone, Debug, Default)]
@@ -189,7 +189,7 @@ async fn failed(store: &Arc<dyn Store>) -> (Engine, Calls, Rates) {
 
 #[tokio::test]
 async fn a_run_that_failed_is_retried_once_and_its_latest_try_is_found() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (engine, calls, _) = failed(&place.store).await;
         let plan = engine.retry(&run_id("claim-7")).plan().await.unwrap();
@@ -217,7 +217,7 @@ async fn a_run_that_failed_is_retried_once_and_its_latest_try_is_found() {
 
 #[tokio::test]
 async fn a_retry_makes_again_what_was_undone_when_the_run_failed() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (calls, rates) = (Calls::default(), Rates::default());
         let engine = engine(&place.store, &calls, &rates).await;
@@ -246,7 +246,7 @@ async fn a_retry_makes_again_what_was_undone_when_the_run_failed() {
 
 #[tokio::test]
 async fn a_plan_lists_the_calls_behind_the_cut_and_executes_nothing() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (engine, calls, _) = failed(&place.store).await;
         engine.retry(&run_id("claim-7")).plan().await.unwrap().start("ada").await.unwrap();
@@ -275,7 +275,7 @@ async fn a_plan_lists_the_calls_behind_the_cut_and_executes_nothing() {
 
 #[tokio::test]
 async fn a_kept_outcome_goes_to_the_same_call_and_an_irreversible_one_is_still_refused_twice() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (calls, rates) = (Calls::default(), Rates::default());
         let engine = engine(&place.store, &calls, &rates).await;
@@ -310,7 +310,7 @@ async fn a_kept_outcome_goes_to_the_same_call_and_an_irreversible_one_is_still_r
 
 #[tokio::test]
 async fn a_fork_that_continues_as_new_is_still_a_fork_and_keeps_what_was_decided() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (calls, rates) = (Calls::default(), Rates::default());
         let engine = engine(&place.store, &calls, &rates).await;
@@ -332,7 +332,7 @@ async fn a_fork_that_continues_as_new_is_still_a_fork_and_keeps_what_was_decided
 
 #[tokio::test]
 async fn a_call_is_undone_before_the_fork_begins() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (calls, rates) = (Calls::default(), Rates(Arc::new(AtomicBool::new(true))));
         let engine = engine(&place.store, &calls, &rates).await;
@@ -371,7 +371,7 @@ async fn a_call_is_undone_before_the_fork_begins() {
 
 #[tokio::test]
 async fn what_is_not_possible_is_a_typed_error() {
-    let place = STORES[0]();
+    let place = Place::memory();
     let (engine, _, _) = failed(&place.store).await;
     let run = run_id("claim-7");
     let plan = |cut: &'static str| engine.fork(&run).before(cut).plan();
@@ -418,7 +418,7 @@ async fn what_is_not_possible_is_a_typed_error() {
 
 #[tokio::test]
 async fn an_answer_before_the_cut_is_replaced() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (engine, calls, _) = failed(&place.store).await;
         let plan = engine.fork(&run_id("claim-7")).before("1:send").plan().await.unwrap();
@@ -439,7 +439,7 @@ async fn an_answer_before_the_cut_is_replaced() {
 
 #[tokio::test]
 async fn other_branches_keep_what_they_had_got_and_begin_again_what_they_had_not() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (calls, rates) = (Calls::default(), Rates::default());
         let engine = engine(&place.store, &calls, &rates).await;
@@ -470,7 +470,7 @@ async fn other_branches_keep_what_they_had_got_and_begin_again_what_they_had_not
 
 #[tokio::test]
 async fn children_are_taken_over_and_not_started_again() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (calls, rates) = (Calls::default(), Rates::default());
         let engine = engine(&place.store, &calls, &rates).await;
@@ -514,7 +514,7 @@ async fn children_are_taken_over_and_not_started_again() {
 
 #[tokio::test]
 async fn many_runs_are_retried_with_a_report_for_each() {
-    let place = STORES[1]();
+    let place = Place::sqlite();
     let (calls, rates) = (Calls::default(), Rates::default());
     let engine = engine(&place.store, &calls, &rates).await;
     for number in [1, 2, 3] {
@@ -539,7 +539,7 @@ async fn many_runs_are_retried_with_a_report_for_each() {
 
 #[tokio::test]
 async fn a_process_that_dies_while_a_fork_starts_leaves_none_or_a_whole_one() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (engine, _, rates) = failed(&place.store).await;
         engine.shutdown().await.unwrap();
@@ -577,7 +577,7 @@ async fn a_process_that_dies_while_a_fork_starts_leaves_none_or_a_whole_one() {
 
 #[tokio::test]
 async fn code_that_does_not_replay_what_is_copied_is_told_before_anything_is_written() {
-    let place = STORES[1]();
+    let place = Place::sqlite();
     let (engine, _, _) = failed(&place.store).await;
     // An answer that leads elsewhere than history: the copied letter was about 7.
     let plan = engine.fork(&run_id("claim-7")).before("2:rate").plan().await.unwrap();
@@ -589,7 +589,7 @@ async fn code_that_does_not_replay_what_is_copied_is_told_before_anything_is_wri
 
 #[tokio::test]
 async fn what_a_fork_writes_is_a_history_for_ever() {
-    let place = STORES[1]();
+    let place = Place::sqlite();
     let (engine, calls, _) = failed(&place.store).await;
     engine.retry(&run_id("claim-7")).plan().await.unwrap().start("ada").await.unwrap();
     in_time(engine.handle::<claim>("claim-7~2").await.unwrap().result()).await.unwrap();

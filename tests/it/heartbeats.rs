@@ -7,9 +7,9 @@ use aether::StepError;
 use aether::error::FailureClass;
 use aether::prelude::*;
 use aether::store::Store;
-use aether_testing::crash::{CrashPoint, CrashStore};
+use aether_testing::crash::CrashStore;
 
-use crate::seeds::kit::{Calls, Place, STORES, builder, in_time, run_id};
+use crate::seeds::kit::{Calls, Place, builder, in_time, run_id, stores};
 
 /// Counts to ten from where it was; the first attempts fall silent at three.
 #[step(effect = "read", heartbeat = "200ms", retry(max_retries = 5, delay = "1ms"))]
@@ -86,7 +86,7 @@ async fn talking(cx: &mut Cx) -> Result<u32> {
 
 #[tokio::test]
 async fn a_silent_read_is_tried_again_from_where_it_was() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<counting>(()).id("count").await.unwrap();
@@ -97,7 +97,7 @@ async fn a_silent_read_is_tried_again_from_where_it_was() {
 
 #[tokio::test]
 async fn a_silent_change_is_in_doubt() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<changing>(()).id("change").await.unwrap();
@@ -117,10 +117,9 @@ async fn a_body_that_speaks_is_not_lost() {
 
 #[tokio::test]
 async fn another_process_goes_on_where_the_dead_one_was() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
-        // The run's creation and its intent are written; nothing else is, as by a process that died.
-        let crashing = Arc::new(CrashStore::new(place.store.clone(), Some(CrashPoint::Before(3))));
+        let crashing = Arc::new(CrashStore::new(place.store.clone(), None));
         let store: Arc<dyn Store> = crashing.clone();
         let engine = builder(&store, &calls).start().await.unwrap();
         let run = engine.start::<copying>(()).id("copy").await.unwrap();
@@ -131,6 +130,8 @@ async fn another_process_goes_on_where_the_dead_one_was() {
             }
         })
         .await;
+        // The run's creation and its intent are written; nothing else is, as by a process that died.
+        crashing.crash();
         let held = place.store.run(run.id()).await.unwrap().unwrap();
         place.store.release(run.id(), held.epoch, jiff::Timestamp::UNIX_EPOCH).await.unwrap();
         let next = builder(&place.store, &calls).start().await.unwrap();

@@ -8,7 +8,7 @@ use aether::store::event::Event;
 use aether::store::{RunFilter, read};
 use aether::view::Status;
 
-use crate::seeds::kit::{Calls, Place, STORES, builder, in_time, run_id};
+use crate::seeds::kit::{Calls, Place, builder, in_time, run_id, stores};
 
 /// Adds nothing.
 #[workflow]
@@ -40,7 +40,7 @@ async fn ids(engine: &Engine, filter: RunFilter) -> Vec<String> {
 
 #[tokio::test]
 async fn labels_are_given_at_the_start_and_stay() {
-    for make in STORES {
+    for make in stores() {
         let place = make();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let start = || engine.start::<li_child>(7).id("one");
@@ -93,7 +93,7 @@ async fn a_label_over_a_limit_starts_nothing() {
 
 #[tokio::test]
 async fn a_child_has_labels_of_its_own() {
-    for make in STORES {
+    for make in stores() {
         let place = make();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<li_parent>(()).id("p").label("customer", "else").await.unwrap();

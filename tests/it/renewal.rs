@@ -20,7 +20,7 @@ use aether_testing::crash::{CrashPoint, CrashStore};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::seeds::kit::{Calls, Journal, Place, STORES, builder, in_time, run_id, until_waiting};
+use crate::seeds::kit::{Calls, Journal, Place, builder, in_time, run_id, stores, until_waiting};
 
 /// Count.
 #[step(effect = "tool", idempotent, on_unknown = "retry")]
@@ -53,7 +53,7 @@ async fn rn_collect(cx: &mut Cx, mut taken: Vec<u32>, enough: usize) -> Result<V
 
 #[tokio::test]
 async fn a_workflow_continues_under_its_id() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<rn_sum>((3, 0)).id("sum").label("of", "three").await.unwrap();
@@ -131,7 +131,7 @@ async fn a_crash_at_every_write_around_a_renewal_repeats_and_loses_nothing() {
 /// Messages arrive all the time, each twice, also when a generation is about to end.
 #[tokio::test]
 async fn messages_at_the_moment_of_renewal_are_neither_lost_nor_doubled() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let grace = Duration::from_millis(1);
         let engine = builder(&place.store, &calls).eviction_grace(grace).start().await.unwrap();
@@ -157,7 +157,7 @@ async fn messages_at_the_moment_of_renewal_are_neither_lost_nor_doubled() {
 /// An id counts as a duplicate in the generation that took the message and in the one after.
 #[tokio::test]
 async fn ids_of_messages_are_remembered_for_one_generation_more() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<rn_collect>((Vec::new(), 20)).id("items").await.unwrap();
@@ -197,7 +197,7 @@ async fn rn_pay(cx: &mut Cx, round: u32) -> Result<String> {
 
 #[tokio::test]
 async fn business_keys_stay_taken() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<rn_pay>(0).id("pay").await.unwrap();
@@ -261,7 +261,7 @@ const UNDONE: [&str; 4] = [
 #[tokio::test]
 async fn what_an_earlier_generation_did_is_undone_when_a_later_one_fails() {
     for large in [0, 100_000] {
-        for place in STORES {
+        for place in stores() {
             let (place, calls) = (place(), Calls::default());
             let engine = builder(&place.store, &calls).start().await.unwrap();
             let run = engine.start::<rn_trip>((0, large)).id("trip").await.unwrap();
@@ -343,7 +343,7 @@ async fn rn_inline(cx: &mut Cx) -> Result<()> {
 
 #[tokio::test]
 async fn only_the_root_of_a_run_continues_as_new() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let inline = engine.start::<rn_inline>(()).id("inline").await.unwrap();
@@ -416,7 +416,7 @@ async fn rn_then(cx: &mut Cx, sum: u32) -> Result<u32> {
 
 #[tokio::test]
 async fn the_state_of_another_version_is_converted() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<rn_old>(Kept { total: 4 }).id("v").await.unwrap();
@@ -437,7 +437,7 @@ async fn the_state_of_another_version_is_converted() {
 
 #[tokio::test]
 async fn parents_and_children_outlast_generations() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<rn_parent>(()).id("parent").await.unwrap();
@@ -487,7 +487,7 @@ async fn rn_too_long(cx: &mut Cx) -> Result<()> {
 
 #[tokio::test]
 async fn a_long_journal_is_seen_coming() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let limits = Limits { history: 100, ..Limits::default() };
         let engine = builder(&place.store, &calls).limits(limits).start().await.unwrap();
@@ -570,7 +570,7 @@ async fn a_thousand_generations_leave_no_more_than_one() {
 /// The chain of a generation continues that of the one before, which an export keeps.
 #[tokio::test]
 async fn an_auditor_can_tie_the_generations_together() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<rn_collect>((Vec::new(), 4)).id("items").await.unwrap();

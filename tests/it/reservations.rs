@@ -12,7 +12,7 @@ use aether_testing::Sim;
 use aether_testing::crash::{CrashPoint, CrashStore};
 use futures::future::join_all;
 
-use crate::seeds::kit::{Calls, Place, STORES, builder, in_time, run_id};
+use crate::seeds::kit::{Calls, Place, builder, in_time, run_id, stores};
 
 /// Bill an order; nobody must do it twice.
 #[step(effect = "tool", irreversible, scope = "store", key = |order| order, retry(max_retries = 2, delay = "1ms"))]
@@ -116,7 +116,7 @@ async fn a_run_that_ends_without_the_call_gives_the_key_to_the_next() {
 
 #[tokio::test]
 async fn a_run_uses_a_key_again_after_its_own_call_has_failed() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let hows = ["fails", "fails", "pays", "pays"].map(str::to_owned).to_vec();
@@ -129,7 +129,7 @@ async fn a_run_uses_a_key_again_after_its_own_call_has_failed() {
 
 #[tokio::test]
 async fn of_many_runs_on_two_workers_one_makes_the_call() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engines = [
             builder(&place.store, &calls).start().await.unwrap(),
@@ -170,7 +170,7 @@ async fn a_crash_around_a_reservation_changes_no_outcome() {
 #[tokio::test]
 async fn a_run_keeps_the_trace_context_that_it_was_started_in() {
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let start = || engine.start::<billing>(vec!["pays".to_owned()]);

@@ -1,5 +1,7 @@
 //! Workers that register at the same time, and those that never come back.
 
+use std::time::Duration;
+
 use aether_core::store::Store as _;
 use futures_util::future::join_all;
 
@@ -27,15 +29,37 @@ async fn codes_of_a_worker_count_while_it_is_there() {
     table.database.register(&worker("w"), LEASE, &[code("flow")]).await.unwrap();
     let elsewhere = async || table.database.codes_elsewhere(&worker("me")).await.unwrap();
     assert_eq!(elsewhere().await, [code("flow")]);
-    let silent = "UPDATE workers SET seen_at = clock_timestamp() - interval '200 seconds'";
+    let silent = "UPDATE workers SET seen_at = clock_timestamp() - interval '50 seconds'";
     table.client.batch_execute(silent).await.unwrap();
     assert_eq!(elsewhere().await, [code("flow")], "its lease is a minute: it may be back");
-    let gone = "UPDATE workers SET seen_at = clock_timestamp() - interval '250 seconds'";
+    let gone = "UPDATE workers SET seen_at = clock_timestamp() - interval '70 seconds'";
     table.client.batch_execute(gone).await.unwrap();
     assert_eq!(elsewhere().await, []);
-    // It was only paused: whatever it asks for says that it is there.
-    table.database.claim(&request("w", 1)).await.unwrap();
+    // It was only paused: a renewal says that it is there.
+    table.database.renew(&worker("w"), LEASE, &[]).await.unwrap();
     assert_eq!(elsewhere().await, [code("flow")]);
+}
+
+#[tokio::test]
+async fn what_an_idle_worker_asks_for_says_that_it_is_there_as_often_as_a_busy_one_renews() {
+    let table = Table::lay().await;
+    let lease = Duration::from_millis(400);
+    table.database.register(&worker("w"), lease, &[code("flow")]).await.unwrap();
+    let gone = "UPDATE workers SET seen_at = clock_timestamp() - interval '10 seconds'";
+    table.client.batch_execute(gone).await.unwrap();
+    tokio::time::sleep(lease / 4).await;
+    table.database.claim(&request("w", 1)).await.unwrap();
+    assert_eq!(table.database.codes_elsewhere(&worker("me")).await.unwrap(), [code("flow")]);
+}
+
+#[tokio::test]
+async fn a_lease_for_ever_keeps_no_one_from_asking_for_codes() {
+    let table = Table::lay().await;
+    table.database.register(&worker("w"), Duration::MAX, &[code("flow")]).await.unwrap();
+    assert_eq!(table.database.codes_elsewhere(&worker("me")).await.unwrap(), [code("flow")]);
+    let gone = "UPDATE workers SET seen_at = clock_timestamp() - interval '2 days'";
+    table.client.batch_execute(gone).await.unwrap();
+    assert_eq!(table.database.codes_elsewhere(&worker("me")).await.unwrap(), []);
 }
 
 #[tokio::test]

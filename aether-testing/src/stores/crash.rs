@@ -37,7 +37,10 @@ pub type CrashStore = Gated<Fuse>;
 pub struct Fuse {
     point: Option<CrashPoint>,
     passed: Mutex<Passed>,
+    /// Nothing is written or answered any more.
     frozen: AtomicBool,
+    /// What was written last is with the inner store: the process is gone.
+    dead: AtomicBool,
     blown: Notify,
     waits: Notify,
     /// What a former process wrote, and has not arrived yet.
@@ -83,8 +86,13 @@ impl Passed {
 
 impl Fuse {
     fn blow(&self) {
-        self.frozen.store(true, Ordering::Release);
+        self.freeze();
+        self.dead.store(true, Ordering::Release);
         self.blown.notify_one();
+    }
+
+    fn freeze(&self) {
+        self.frozen.store(true, Ordering::Release);
     }
 
     fn passed(&self) -> MutexGuard<'_, Passed> {
@@ -99,14 +107,13 @@ impl Fuse {
         let Some(reached) = self.point.filter(|point| points.contains(point)) else {
             return GateDecision::Pass;
         };
-        self.blow();
-        match reached {
-            CrashPoint::After(_) | CrashPoint::AfterEffect(_) | CrashPoint::AfterReserve(_) => {
-                GateDecision::Unacknowledged
-            }
-            CrashPoint::Stalled(_) => GateDecision::Stall,
-            _ => GateDecision::Freeze,
+        if let CrashPoint::After(_) | CrashPoint::AfterEffect(_) | CrashPoint::AfterReserve(_) = reached {
+            // A store may take a while over this last write; whoever drops it before it is done drops the write.
+            self.freeze();
+            return GateDecision::Unacknowledged;
         }
+        self.blow();
+        if let CrashPoint::Stalled(_) = reached { GateDecision::Stall } else { GateDecision::Freeze }
     }
 
     fn write(&self) -> u64 {
@@ -190,6 +197,10 @@ impl Gate for Fuse {
             self.suspends(append);
         }
         decision
+    }
+
+    fn took_effect(&self) {
+        self.blow();
     }
 
     fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
@@ -320,9 +331,10 @@ impl CrashStore {
         }
     }
 
-    /// Waits until the crash point is reached; then drop the engine on this store.
+    /// Waits until the crash point is reached, and what was written there is with the inner store; then drop the engine on
+    /// this store.
     pub async fn crashed(&self) {
-        while !self.is_frozen() {
+        while !self.gate.dead.load(Ordering::Acquire) {
             self.gate.blown.notified().await;
         }
         self.gate.blown.notify_one();

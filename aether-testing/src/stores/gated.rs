@@ -57,7 +57,7 @@ pub enum GateDecision {
     Fail(AppendError),
     /// Nothing is done, and no answer comes.
     Freeze,
-    /// It is done, and no answer comes.
+    /// It is done, and no answer comes. [`Gate::took_effect`] is told when it is done.
     Unacknowledged,
     /// It is done, and this is the answer.
     Misreport(AppendError),
@@ -82,9 +82,21 @@ pub trait Gate: Send + Sync + Debug + 'static {
         self.decide(StoreCall::Create)
     }
 
+    /// A call that was to go unacknowledged is done, or was given up by its caller.
+    fn took_effect(&self) {}
+
     /// Passes an append to the store behind the gate.
     fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
         inner.append(append);
+    }
+}
+
+/// Tells the gate that a call is done, also where its caller stops waiting for it.
+struct Done<'g, G: Gate>(&'g G);
+
+impl<G: Gate> Drop for Done<'_, G> {
+    fn drop(&mut self) {
+        self.0.took_effect();
     }
 }
 
@@ -119,12 +131,16 @@ impl<G: Gate> Gated<G> {
         self.gate.deliver(&self.inner, append);
         match answer {
             Some(error) => ack.failed(error),
-            None => self.withhold(ack),
+            None => {
+                self.withhold(ack);
+                // The store has it, and decides appends in their order.
+                self.gate.took_effect();
+            }
         }
     }
 
     fn call<'a, T: Send + 'a, E: From<StoreError> + Send + 'a>(
-        &self,
+        &'a self,
         call: StoreCall,
         answer: impl FnOnce() -> BoxFuture<'a, Result<T, E>>,
     ) -> BoxFuture<'a, Result<T, E>> {
@@ -132,7 +148,7 @@ impl<G: Gate> Gated<G> {
     }
 
     fn decided<'a, T: Send + 'a, E: From<StoreError> + Send + 'a>(
-        &self,
+        &'a self,
         decision: GateDecision,
         answer: impl FnOnce() -> BoxFuture<'a, Result<T, E>>,
     ) -> BoxFuture<'a, Result<T, E>> {
@@ -145,9 +161,10 @@ impl<G: Gate> Gated<G> {
                 Box::pin(async move { answer.await.and(Err(error.into())) })
             }
             GateDecision::Unacknowledged => {
-                let answer = answer();
+                let (answer, done) = (answer(), Done(&self.gate));
                 Box::pin(async move {
                     let _lost = answer.await;
+                    drop(done);
                     pending().await
                 })
             }

@@ -49,8 +49,8 @@ pub(crate) enum Keeping {
     Memory,
     /// In a SQLite file, by the real clock.
     Sqlite,
-    /// In a Postgres database, by the real clock.
-    Postgres,
+    /// In a Postgres database that is reached in this way, by the real clock.
+    Postgres(Way),
 }
 
 /// What outlives a process: a place that another one can open.
@@ -71,10 +71,9 @@ impl Address {
 
     /// The address of a new place, and what must live as long as it.
     pub(crate) fn make(keeping: Keeping, folder: &Path) -> (Self, Option<Database<'static>>) {
-        if keeping != Keeping::Postgres {
+        let Keeping::Postgres(way) = keeping else {
             return (Self::File(folder.join("case.db")), None);
-        }
-        let way = Way::chosen();
+        };
         let database = block_on(way.database());
         (Self::Server(way, way.url(&database)), Some(database))
     }
@@ -121,7 +120,7 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
         let runtime = runtime(keeping);
         let inner: Arc<dyn Store> = match keeping {
             Keeping::Memory => memory.clone(),
-            Keeping::Sqlite | Keeping::Postgres => runtime.block_on(address.open())?,
+            Keeping::Sqlite | Keeping::Postgres(_) => runtime.block_on(address.open())?,
         };
         let seed = case.seed.wrapping_add(number as u64);
         let life = One::begin(case, &stage, &inner, keeping, at, seed, deaths.get(number).copied());
@@ -292,13 +291,13 @@ impl<'a> One<'a> {
                 let lease = Duration::from_secs(20);
                 Engine::builder().environment(world.clone()).lease(lease).poll_interval(LEASE)
             }
-            Keeping::Sqlite | Keeping::Postgres => {
+            Keeping::Sqlite | Keeping::Postgres(_) => {
                 let pause = Duration::from_millis(5);
                 // A process that is to die at the write of a number counts them best when none depends on the clock.
                 let grace = if Stage::is_alone() { LEASE } else { pause };
                 let builder = Engine::builder().poll_interval(pause).eviction_grace(grace);
                 // A server does not notice that a process is dead: its lease has to pass.
-                if self.keeping == Keeping::Postgres { builder.lease(DEAD) } else { builder }
+                if let Keeping::Postgres(_) = self.keeping { builder.lease(DEAD) } else { builder }
             }
         };
         let limits = Limits { inline: self.case.inline, ..Limits::default() };

@@ -15,6 +15,7 @@ use super::judge::{agree, judge};
 use super::lives::{Death, Keeping, Lived, RUN, live};
 use super::program::{Case, Point, case};
 use super::steps::Kind;
+use crate::postgres::way::Way;
 
 /// What all cases together came upon.
 type Tally = Mutex<BTreeMap<String, u64>>;
@@ -173,7 +174,7 @@ fn a_crashed_program_on_sqlite_ends_as_an_undisturbed_one() {
 fn a_crashed_program_on_postgres_ends_as_an_undisturbed_one() {
     let cases = number("AETHER_CASES").map_or(30, |cases| cases.div_ceil(10));
     let test = "crash::property::a_crashed_program_on_postgres_ends_as_an_undisturbed_one";
-    let tally = try_cases(cases, Keeping::Postgres, test);
+    let tally = try_cases(cases, Keeping::Postgres(Way::chosen()), test);
     if cases >= 30 {
         covers(&tally, ["compared with the undisturbed run", "1 deaths"].map(str::to_owned));
     }

@@ -313,5 +313,5 @@ fn no_run_of_two_processes_is_lost_or_run_twice_when_one_is_killed_again_and_aga
 
 #[test]
 fn no_run_of_two_processes_on_postgres_is_lost_or_run_twice_when_one_is_killed_again_and_again() {
-    prove(Keeping::Postgres);
+    prove(Keeping::Postgres(Way::chosen()));
 }

@@ -10,7 +10,7 @@ use aether::view::Status;
 use serde::{Deserialize, Serialize};
 
 use super::{Rates, bill, engine, rate, reserve};
-use crate::seeds::kit::{Calls, STORES, builder, in_time, run_id, until_waiting};
+use crate::seeds::kit::{Calls, builder, in_time, run_id, stores, until_waiting};
 
 /// Whether the build with the new member runs.
 static NEW_SHAPE: AtomicBool = AtomicBool::new(false);
@@ -49,7 +49,7 @@ async fn posting(cx: &mut Cx, id: u32) -> Result<u32> {
 
 #[tokio::test]
 async fn a_kept_outcome_goes_to_the_same_arguments_in_a_newer_encoding() {
-    for place in STORES {
+    for place in stores() {
         NEW_SHAPE.store(false, Ordering::SeqCst);
         let place = place();
         let calls = Calls::default();
@@ -109,7 +109,7 @@ async fn telling(cx: &mut Cx, number: u32) -> Result<String> {
 
 #[tokio::test]
 async fn a_kept_outcome_does_not_go_to_another_step_of_the_same_name() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (calls, build) = (Calls::default(), Texts::default());
         let engine = builder(&place.store, &calls).provide(build.clone()).start().await.unwrap();
@@ -144,7 +144,7 @@ async fn waiting(cx: &mut Cx, number: u32) -> Result<u32> {
 
 #[tokio::test]
 async fn an_origin_that_the_code_does_not_fit_is_ended_and_forked() {
-    for place in STORES {
+    for place in stores() {
         ELSEWHERE.store(false, Ordering::SeqCst);
         let place = place();
         let calls = Calls::default();
@@ -174,7 +174,7 @@ async fn renewed(cx: &mut Cx, generation: u32) -> Result<u32> {
 
 #[tokio::test]
 async fn a_later_generation_is_neither_forked_nor_ended_for_it() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<renewed>(0_u32).id("renewed").await.unwrap();
@@ -224,7 +224,7 @@ async fn reserved_twice(engine: &Engine, first: &str, second: &str, raised: bool
 /// In one test: the builds are told apart by a static.
 #[tokio::test]
 async fn a_kept_reservation_is_undone_once_whether_or_not_it_was_asked_for() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let calls = Calls::default();
         let engine = engine(&place.store, &calls, &Rates::default()).await;

@@ -16,7 +16,7 @@ use aether::view::Status;
 use jiff::Timestamp;
 
 use super::inputs::{Token, in_ask, in_paying, serves_another, waits};
-use crate::seeds::kit::{Calls, Place, STORES, in_time, run_id};
+use crate::seeds::kit::{Calls, Place, in_time, run_id, stores};
 
 const MS: Duration = Duration::from_millis(1);
 const YEARS: i64 = 3 * 365 * 24 * 3600 * 1_000_000;
@@ -138,7 +138,7 @@ async fn suspended(engine: &Engine, run: &str) {
 
 #[tokio::test]
 async fn a_clock_that_is_set_back_does_not_deafen_an_engine() {
-    for place in STORES {
+    for place in stores() {
         let (place, clock, seen) = (place(), SetClock::default(), Inspection::default());
         clock.set(YEARS);
         let engine = set_by_hand(&place, &clock, &seen).start().await.unwrap();
@@ -172,7 +172,7 @@ async fn a_clock_that_is_set_back_does_not_deafen_an_engine() {
 
 #[tokio::test]
 async fn a_clock_that_leaps_years_ahead_costs_no_body_its_lease_and_ends_what_is_due() {
-    for place in STORES {
+    for place in stores() {
         let (place, clock, seen) = (place(), SetClock::default(), Inspection::default());
         let engine = set_by_hand(&place, &clock, &seen).start().await.unwrap();
         let beating = engine.start::<clock_beating>(()).id("beating").await.unwrap();
@@ -202,7 +202,7 @@ async fn a_clock_that_leaps_years_ahead_costs_no_body_its_lease_and_ends_what_is
 
 #[tokio::test]
 async fn an_approval_stays_open_when_the_clock_is_set_back() {
-    for place in STORES {
+    for place in stores() {
         let (place, clock, seen) = (place(), SetClock::default(), Inspection::default());
         let engine = set_by_hand(&place, &clock, &seen).start().await.unwrap();
         let run = engine.start::<clock_expiring>(()).id("expiring").await.unwrap();

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::inputs::{Token, hostile, in_ask, in_handing_over, in_losing, serves_another, waits};
-use crate::seeds::kit::{Place, STORES, in_time, json, run_id};
+use crate::seeds::kit::{Place, in_time, json, run_id, stores};
 
 /// Words that do not fit, put into the inbox by another program.
 async fn forge(store: &Arc<dyn Store>, run: &str, topic: &str, payload: &str, count: u32) {
@@ -51,7 +51,7 @@ async fn thousands_of_refused_words_do_not_overflow_the_stack() {
 
 #[tokio::test]
 async fn a_masked_recording_gives_nobody_a_callback_token() {
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let engine = hostile(&place, &token).start().await.unwrap();
         let run = engine.start::<in_handing_over>(()).id("handing").await.unwrap();
@@ -88,7 +88,7 @@ async fn in_telling(cx: &mut Cx, text: String) -> Result<String> {
 
 #[tokio::test]
 async fn a_hook_that_panics_keeps_its_run_and_purging_goes_on() {
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let engine = hostile(&place, &token).start().await.unwrap();
         for id in ["good", "bad"] {

@@ -20,7 +20,7 @@ use aether::store::{Message, Sent, StoreError};
 use aether::view::Status;
 use jiff::Timestamp;
 
-use crate::seeds::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, json, run_id};
+use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, json, run_id, stores};
 
 /// The newest callback token.
 #[derive(Clone, Debug, Default)]
@@ -198,7 +198,7 @@ async fn every_word(engine: &Engine, run: &RunId, command: &CommandId, actor: &s
 
 #[tokio::test]
 async fn what_is_unknown_is_a_typed_error_and_changes_nothing() {
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let (engine, waiting) = all_waiting(&place, &token).await;
         let before = journals(&place).await;
@@ -269,7 +269,7 @@ async fn every_word_but(engine: &Engine, open: &Pending) -> Vec<DecideError> {
 
 #[tokio::test]
 async fn nobody_decides_nothing() {
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let (engine, waiting) = all_waiting(&place, &token).await;
         let before = journals(&place).await;
@@ -293,7 +293,7 @@ async fn nobody_decides_nothing() {
 
 #[tokio::test]
 async fn what_has_another_type_is_refused_and_the_wait_goes_on() {
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let (engine, waiting) = all_waiting(&place, &token).await;
         let [ask, paying, handing, losing, _] = waiting.as_slice() else { panic!() };
@@ -359,7 +359,7 @@ async fn end_well(engine: &Engine, waiting: &[Pending], token: &Token) {
 
 #[tokio::test]
 async fn of_many_words_at_once_one_is_taken() {
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let (engine, waiting) = all_waiting(&place, &token).await;
         let mut words = Vec::new();
@@ -408,7 +408,7 @@ async fn of_many_words_at_once_one_is_taken() {
 
 #[tokio::test]
 async fn nothing_can_be_said_to_a_finished_run() {
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let (engine, waiting) = all_waiting(&place, &token).await;
         end_well(&engine, &waiting, &token).await;
@@ -492,7 +492,7 @@ async fn a_hundred_megabytes_are_refused_wherever_they_come_in() {
 
 #[tokio::test]
 async fn a_callback_cannot_bring_in_an_error_over_the_limit() {
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let limits = Limits { error: 1_000, ..Limits::default() };
         let engine = hostile(&place, &token).limits(limits).start().await.unwrap();
@@ -529,7 +529,7 @@ async fn text_nested_a_hundred_thousand_deep_is_a_typed_error() {
     let refused = aether::recording::Recording::parse(&recording).unwrap_err().to_string();
     assert!(refused.len() < 1_000, "{refused}");
     assert_eq!(aether::recording::Masking::standard().key("pin").redact(&deep).len(), 200 + "\"***\"".len());
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let engine = hostile(&place, &token).start().await.unwrap();
         // As text inside a string it is a string; masking looks into it.
@@ -560,7 +560,7 @@ async fn text_nested_a_hundred_thousand_deep_is_a_typed_error() {
 
 #[tokio::test]
 async fn names_that_hold_anything_are_refused_or_kept_as_they_are() {
-    for place in STORES {
+    for place in stores() {
         let (place, token) = (place(), Token::default());
         let engine = hostile(&place, &token).start().await.unwrap();
         for id in ["", "a\0b", "a\nb", "\u{1b}[2J", "\u{85}", &"é".repeat(101)] {

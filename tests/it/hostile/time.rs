@@ -12,7 +12,7 @@ use aether::store::event::Event;
 use aether::store::ledger::LedgerStatus;
 
 use super::*;
-use crate::seeds::kit::STORES;
+use crate::seeds::kit::stores;
 
 /// A world whose keeper of leases and timers can be stopped, as those of a paused process are, and whose wall clock can
 /// be set.
@@ -195,7 +195,7 @@ fn on(store: &Arc<dyn Store>, notes: &Arc<Notes>, world: &World) -> EngineBuilde
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_body_is_called_after_a_shutdown_returned_and_nothing_is_in_doubt() {
-    for place in STORES {
+    for place in stores() {
         for pause in [0, 2, 5, 12, 30] {
             let (place, notes) = (place(), Arc::new(Notes::default()));
             let engine = on(&place.store, &notes, &World::default()).start().await.unwrap();
@@ -227,7 +227,7 @@ async fn no_body_is_called_after_a_shutdown_returned_and_nothing_is_in_doubt() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_lets_a_body_end_while_other_branches_would_go_on() {
-    for place in STORES {
+    for place in stores() {
         let (place, notes) = (place(), Arc::new(Notes::default()));
         let engine = on(&place.store, &notes, &World::default()).start().await.unwrap();
         let run = engine.start::<ht_beside>(()).id("beside").await.unwrap();
@@ -259,7 +259,7 @@ async fn ht_parent(cx: &mut Cx) -> Result<u32> {
 
 #[tokio::test]
 async fn a_worker_that_lost_the_parent_tells_its_children_nothing() {
-    for place in STORES {
+    for place in stores() {
         for ask in ["cancel", "terminate"] {
             let (place, notes) = (place(), Arc::new(Notes::default()));
             let world = World::default();
@@ -288,7 +288,7 @@ async fn a_worker_that_lost_the_parent_tells_its_children_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_leaps_takes_no_run_from_a_live_worker() {
-    for place in STORES {
+    for place in stores() {
         let (place, notes, world) = (place(), Arc::new(Notes::default()), World::default());
         let first = on(&place.store, &notes, &world).start().await.unwrap();
         let second = on(&place.again(), &notes, &world).start().await.unwrap();
@@ -390,7 +390,7 @@ async fn ht_busy(cx: &mut Cx) -> Result<u32> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancellation_that_another_process_acknowledged_is_obeyed() {
-    for place in STORES {
+    for place in stores() {
         let (place, notes, world) = (place(), Arc::new(Notes::default()), World::default());
         let elsewhere = on(&place.again(), &notes, &world).start().await.unwrap();
         let engine =
@@ -482,7 +482,7 @@ async fn a_probe_does_not_deny_what_a_paused_owner_may_still_do() {
 
 #[tokio::test]
 async fn two_machines_with_equal_entropy_are_two_workers() {
-    for place in STORES {
+    for place in stores() {
         let (place, notes) = (place(), Arc::new(Notes::default()));
         let copy = || World { copied: true, ..World::default() };
         let first = on(&place.store, &notes, &copy()).start().await.unwrap();

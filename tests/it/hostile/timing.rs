@@ -12,7 +12,7 @@ use aether::store::journal::Frame;
 use aether::store::{Ack, Append, Message, StatusChange};
 
 use super::*;
-use crate::seeds::kit::{Place, STORES};
+use crate::seeds::kit::{Place, stores};
 
 /// Polls `future` so many times, and drops it.
 async fn polled<F: Future>(future: F, mut times: u32) -> Option<F::Output> {
@@ -70,7 +70,7 @@ async fn going_slowly(cx: &mut Cx) -> Result<u32> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_comes_while_its_run_is_being_evicted_wakes_it() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = evicting(&place.store).start().await.unwrap();
         for ask in ["signal", "cancel"] {
@@ -141,7 +141,7 @@ fn signal(name: &str) -> Message {
 
 #[tokio::test]
 async fn a_run_that_lost_its_wake_up_is_found_by_the_next_look_and_not_only_by_a_restart() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = evicting(&place.store).start().await.unwrap();
         let lost = engine.start::<listening>(()).id("lost").await.unwrap();
@@ -232,7 +232,7 @@ async fn holding_a_bomb(cx: &mut Cx) -> Result<u32> {
 
 #[tokio::test]
 async fn a_destructor_that_panics_at_eviction_keeps_no_run() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         ARMED.store(true, Ordering::SeqCst);
         let engine = evicting(&place.store).start().await.unwrap();
@@ -371,7 +371,7 @@ async fn unseen(cx: &mut Cx) -> Result<Vec<String>> {
 
 #[tokio::test]
 async fn a_probe_that_panics_leaves_its_step_in_doubt() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = evicting(&place.store).start().await.unwrap();
         let run = engine.start::<unseen>(()).id("r").await.unwrap();

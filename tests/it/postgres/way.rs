@@ -21,13 +21,26 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// What `AETHER_POSTGRES` says; directly otherwise.
+    /// Every way.
+    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Portable, Self::Pooler];
+
+    /// How `AETHER_STORE` names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "postgres",
+            Self::Portable => "postgres-portable",
+            Self::Pooler => "postgres-pgbouncer",
+        }
+    }
+
+    /// What `AETHER_STORE` says; directly otherwise.
     pub(crate) fn chosen() -> Self {
-        match std::env::var("AETHER_POSTGRES").as_deref() {
-            Err(_) | Ok("" | "plain") => Self::Plain,
-            Ok("portable") => Self::Portable,
-            Ok("pooler") => Self::Pooler,
-            Ok(other) => panic!("AETHER_POSTGRES={other}: plain, portable or pooler"),
+        let asked = std::env::var("AETHER_STORE").unwrap_or_default();
+        match asked.as_str() {
+            "" | "memory" | "sqlite" => Self::Plain,
+            name => Self::ALL.into_iter().find(|way| way.name() == name).unwrap_or_else(|| {
+                panic!("AETHER_STORE={name}: memory, sqlite, {}", Self::ALL.map(Self::name).join(", "))
+            }),
         }
     }
 

@@ -15,7 +15,7 @@ use super::human::{
     peek, pending, prompt, remit, seed_decide, seed_paid, seed_question, seed_remit, seed_remit_small,
     suspended,
 };
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, json, run_id};
+use super::kit::{Calls, Journal, Place, Rows, builder, in_time, json, run_id, stores, stores_at};
 
 const APPROVED: [&str; 8] = [
     "node_started",
@@ -30,7 +30,7 @@ const APPROVED: [&str; 8] = [
 
 #[tokio::test]
 async fn s092_no_call_before_a_person_agrees_and_one_after() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
@@ -62,7 +62,7 @@ async fn s092_no_call_before_a_person_agrees_and_one_after() {
 
 #[tokio::test]
 async fn s092_a_refusal_gives_rejected_and_closes_the_action() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
@@ -85,7 +85,7 @@ async fn s092_a_refusal_gives_rejected_and_closes_the_action() {
 
 #[tokio::test]
 async fn s092_edited_arguments_must_fit_and_are_recorded_beside_the_original_ones() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
@@ -116,7 +116,7 @@ async fn s092_edited_arguments_must_fit_and_are_recorded_beside_the_original_one
 /// Edited arguments that reach the run past the check of the API are refused by the run itself, on the record.
 #[tokio::test]
 async fn s092_a_decision_that_does_not_fit_is_refused_by_the_run_and_the_wait_goes_on() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
@@ -177,7 +177,7 @@ async fn s092_a_decision_survives_a_crash_at_every_event() {
     in_time(run.result()).await.unwrap();
     let whole = Journal::read(&place.store, "pay").await;
     for cut in 1..whole.events.len() {
-        for place in STORES {
+        for place in stores_at(cut) {
             let (place, calls) = (place(), Calls::default());
             let left = whole.first(cut);
             left.plant(&place.store, Rows::Follow).await;
@@ -243,7 +243,7 @@ async fn s092_words_of_people_survive_a_crash_at_every_write() {
 /// A run that is cancelled while a person is asked closes what was asked; nobody can decide any more.
 #[tokio::test]
 async fn s092_cancelling_a_run_closes_what_waits() {
-    for place in STORES {
+    for place in stores() {
         for grace in [Duration::from_millis(1), Duration::from_secs(3600)] {
             let (place, calls) = (place(), Calls::default());
             let engine = builder(&place.store, &calls).eviction_grace(grace).start().await.unwrap();
@@ -279,7 +279,7 @@ async fn s092_a_policy_raises_what_a_step_declares_and_never_lowers_it() {
         ),
     ];
     for (policy, cents, asked) in policies {
-        for place in STORES {
+        for place in stores() {
             let (place, calls) = (place(), Calls::default());
             let engine = prompt(&place, &calls).approvals(policy()).start().await.unwrap();
             let run = engine.start::<seed_remit_small>(cents).id("pay").await.unwrap();

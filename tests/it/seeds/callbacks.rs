@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::human::{pending, suspended};
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, json};
+use super::kit::{Calls, Journal, Place, Rows, builder, in_time, json, stores};
 
 /// What bodies gave away.
 #[derive(Clone, Debug, Default)]
@@ -134,7 +134,7 @@ const CALLED_BACK: [&str; 8] = [
 
 #[tokio::test]
 async fn s100_a_body_that_hands_its_completion_over_waits() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
         let engine = engine(&place, &calls, &tokens).await;
         let run = engine.start::<seed_render>(None).id("render").await.unwrap();
@@ -170,7 +170,7 @@ async fn s100_a_body_that_hands_its_completion_over_waits() {
 
 #[tokio::test]
 async fn s100_a_reported_failure_is_as_good_as_the_bodys_own() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
         let engine = engine(&place, &calls, &tokens).await;
         let run = engine.start::<seed_render>(None).id("render").await.unwrap();
@@ -192,7 +192,7 @@ async fn s100_a_reported_failure_is_as_good_as_the_bodys_own() {
 
 #[tokio::test]
 async fn s100_many_reports_at_once_complete_it_once() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
         let engine = engine(&place, &calls, &tokens).await;
         let run = engine.start::<seed_render>(None).id("render").await.unwrap();
@@ -228,7 +228,7 @@ async fn s100_a_report_survives_a_crash_at_every_event_and_may_come_early() {
     for kind in
         ["run_created", "node_started", "tool_invocation_started", "callback_awaited", "callback_received"]
     {
-        for place in STORES {
+        for place in stores() {
             let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
             let left = whole.through(kind, "render");
             let started = left.count("tool_invocation_started", "render");
@@ -298,7 +298,7 @@ async fn s100_a_report_survives_a_crash_at_every_write() {
 /// A run that ends while an outcome is waited for says so in its journal.
 #[tokio::test]
 async fn s100_cancelling_a_run_leaves_the_attempt_in_doubt() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
         let hour = Duration::from_secs(3600);
         let builder = builder(&place.store, &calls).provide(tokens.clone()).eviction_grace(hour);
@@ -317,7 +317,7 @@ async fn s100_cancelling_a_run_leaves_the_attempt_in_doubt() {
 
 #[tokio::test]
 async fn s100_without_a_report_in_time_nobody_knows() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
         let engine = engine(&place, &calls, &tokens).await;
         let run = engine.start::<seed_render>(Some(5)).id("render").await.unwrap();
@@ -348,7 +348,7 @@ async fn s100_without_a_report_in_time_nobody_knows() {
 
 #[tokio::test]
 async fn s100_an_attempt_that_is_sent_again_is_reported_under_the_same_token() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
         let engine = engine(&place, &calls, &tokens).await;
         let run = engine.start::<seed_render_again>(()).id("again").await.unwrap();
@@ -429,7 +429,7 @@ async fn waits_for(engine: &Engine, run: &RunId, name: &str) -> CommandId {
 /// The engine looks for work once an hour: only a wake-up can be in time. In memory and suspended.
 #[tokio::test]
 async fn s088_in_one_process_a_message_wakes_the_run_without_polling() {
-    for place in STORES {
+    for place in stores() {
         for grace in [Duration::from_millis(1), Duration::from_secs(3600)] {
             let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
             let hour = Duration::from_secs(3600);
@@ -495,7 +495,7 @@ impl Environment for ManualEnvironment {
 /// memory and suspended.
 #[tokio::test]
 async fn s088_across_processes_a_message_is_found_within_250_ms() {
-    for place in STORES {
+    for place in stores() {
         for in_memory in [true, false] {
             let (place, calls) = (place(), Calls::default());
             let world = ManualEnvironment(Arc::new(watch::Sender::new(Timestamp::now())));

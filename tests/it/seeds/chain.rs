@@ -12,7 +12,7 @@ use aether::store::{AppendError, Store, StoreError};
 use aether::view::RunView;
 use aether_testing::FailingStore;
 
-use super::kit::{Calls, Journal, Rows, STORES, builder, in_time, json, resume, run_id};
+use super::kit::{Calls, Journal, Rows, builder, in_time, json, resume, run_id, stores};
 
 /// Texts that a decoder and an encoder between them would change.
 fn answer(n: u32) -> Payload {
@@ -128,7 +128,7 @@ pub(crate) fn completed(journal: &Journal) -> BTreeSet<String> {
 pub(crate) async fn committed_but_not_finished(link: &Link) {
     let whole = recorded().await;
     let cut = whole.through("command_committed", link.name);
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         cut.plant(&place.store, Rows::Follow).await;
         let (_engine, result) = resume::<seed_chain>(&place.store, "chain", &calls).await;
@@ -145,7 +145,7 @@ pub(crate) async fn committed_but_not_finished(link: &Link) {
 pub(crate) async fn already_finished(link: &Link) {
     let whole = recorded().await;
     let cut = whole.through("step_committed", link.name);
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         cut.plant(&place.store, Rows::Follow).await;
         let (_engine, result) = resume::<seed_chain>(&place.store, "chain", &calls).await;
@@ -176,7 +176,7 @@ pub(crate) async fn in_order(link: &Link) {
             "step_committed",
         ],
     };
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_chain>(7).id("chain").await.unwrap();
@@ -199,7 +199,7 @@ pub(crate) async fn the_commit_fails(link: &Link) {
     let cut = whole.first(if begun { former + 2 } else { former });
     let started = |name: &str| matches!(name, "act" | "call_out" | "post" | "think");
     let commit = if started(link.name) { 3 } else { 2 };
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         if begun {
             let mut child = Journal::record::<seed_child>("chain/4:seed_child", 7).await;

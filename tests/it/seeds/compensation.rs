@@ -17,7 +17,7 @@ use aether::store::Store;
 use aether::store::event::{Event, Uncompensated};
 use aether_testing::crash::{CrashPoint, CrashStore};
 
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, resume, run_id};
+use super::kit::{Calls, Journal, Place, Rows, builder, in_time, resume, run_id, stores, stores_at};
 
 /// Reserve a seat.
 #[step(effect = "tool", idempotent, on_unknown = "retry", compensate = release)]
@@ -148,7 +148,7 @@ fn all_undone() -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn s061_a_failed_run_is_undone_in_reverse_order_and_each_step_once() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_trip>(5).id("trip").await.unwrap();
@@ -189,7 +189,7 @@ async fn s061_a_failed_run_is_undone_in_reverse_order_and_each_step_once() {
 
 #[tokio::test]
 async fn s061_a_panic_is_undone_too() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_panicking_trip>(()).id("trip").await.unwrap();
@@ -205,8 +205,8 @@ async fn s061_a_panic_is_undone_too() {
 async fn s061_a_crash_at_any_event_goes_on_undoing_and_undoes_once() {
     let whole = Journal::record::<seed_trip>("trip", 5).await;
     let over = whole.events.iter().position(|event| matches!(event, Event::RunUnwinding(_))).unwrap();
-    for place in STORES {
-        for cut in 1..whole.events.len() {
+    for cut in 1..whole.events.len() {
+        for place in stores_at(cut) {
             let (place, calls) = (place(), Calls::default());
             let left = whole.first(cut);
             left.plant(&place.store, Rows::Follow).await;
@@ -239,7 +239,7 @@ async fn s061_a_crash_at_any_event_goes_on_undoing_and_undoes_once() {
 #[tokio::test]
 async fn s061_a_compensation_that_fails_is_named_and_stops_no_other() {
     for (cents, in_doubt) in [(7, false), (100, true)] {
-        for place in STORES {
+        for place in stores() {
             let (place, calls) = (place(), Calls::default());
             let engine = builder(&place.store, &calls).start().await.unwrap();
             let run = engine.start::<seed_trip>(cents).id("trip").await.unwrap();
@@ -263,7 +263,7 @@ async fn s061_a_compensation_that_fails_is_named_and_stops_no_other() {
 
 #[tokio::test]
 async fn s061_a_step_that_failed_half_way_is_undone_in_a_run_that_completes() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_without_shipping>(()).id("trip").await.unwrap();
@@ -287,8 +287,8 @@ async fn s061_a_cancelled_run_is_undone_from_its_journal_after_any_crash() {
     let whole = Journal::read(&recording.store, "trip").await;
     engine.verify(run.id()).await.unwrap();
     let over = whole.events.iter().position(|event| matches!(event, Event::RunUnwinding(_))).unwrap();
-    for place in STORES {
-        for cut in over + 1..whole.events.len() {
+    for cut in over + 1..whole.events.len() {
+        for place in stores_at(cut) {
             let (place, calls) = (place(), Calls::default());
             let left = whole.first(cut);
             left.plant(&place.store, Rows::Follow).await;
@@ -310,8 +310,8 @@ async fn s061_a_cancelled_run_is_undone_from_its_journal_after_any_crash() {
 async fn s061_a_workflow_undoes_in_code_and_goes_on() {
     let whole = Journal::record::<seed_second_try>("trip", 5).await;
     assert_eq!(undone(&whole), pairs(&[("2.undo.1:refund", "1:pay"), ("2.undo.0:release", "0:reserve")]));
-    for place in STORES {
-        for cut in 1..whole.events.len() {
+    for cut in 1..whole.events.len() {
+        for place in stores_at(cut) {
             let (place, calls) = (place(), Calls::default());
             let left = whole.first(cut);
             left.plant(&place.store, Rows::Follow).await;
@@ -336,7 +336,7 @@ async fn s061_a_workflow_undoes_in_code_and_goes_on() {
 
 #[tokio::test]
 async fn s061_termination_undoes_nothing_and_says_so() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_long_trip>(()).id("trip").await.unwrap();

@@ -19,7 +19,7 @@ use aether::store::ledger::LedgerStatus;
 use aether::view::Status;
 
 use super::histories::write_where_missing;
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, failed, in_time, run_id};
+use super::kit::{Calls, Journal, Place, Rows, builder, failed, in_time, run_id, stores};
 
 type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -160,7 +160,7 @@ pub(super) fn about(failure: &Failure) -> &Unconfirmed {
 #[tokio::test]
 async fn s028_the_verifier_gets_all_there_is_to_know_before_anything_is_injected() {
     let journal = recorded().await;
-    for place in STORES {
+    for place in stores() {
         let (place, calls, witness) = (place(), Calls::default(), Witness::default());
         journal.plant(&place.store, Rows::Follow).await;
         let engine = witnessed(&place, &calls, &witness).start().await.unwrap();
@@ -185,7 +185,7 @@ async fn s028_the_verifier_gets_all_there_is_to_know_before_anything_is_injected
 
 #[tokio::test]
 async fn s028_only_the_newest_state_of_the_run_is_looked_at_and_never_on_the_first_run() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls, witness) = (place(), Calls::default(), Witness::default());
         let engine = witnessed(&place, &calls, &witness).start().await.unwrap();
         let run = engine.start::<seed_twice>(()).id("twice").await.unwrap();
@@ -205,7 +205,7 @@ async fn s028_only_the_newest_state_of_the_run_is_looked_at_and_never_on_the_fir
 #[tokio::test]
 async fn s029_one_mismatch_fails_the_run_for_good_and_injects_nothing() {
     let journal = recorded().await;
-    for place in STORES {
+    for place in stores() {
         for rows in [Rows::Follow, Rows::Absent] {
             let (place, calls, witness) =
                 (place(), Calls::default(), Witness::told([Ok(Inspection::Unchanged), differs()]));
@@ -238,7 +238,7 @@ async fn s029_one_mismatch_fails_the_run_for_good_and_injects_nothing() {
 async fn s030_an_error_of_the_verifier_is_retried_within_bounds_then_the_run_fails_for_good() {
     let journal = recorded().await;
     let error = || Err(Failure::retryable("the server is down"));
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         journal.plant(&place.store, Rows::Follow).await;
         let witness = Witness::told([error(), error(), error(), error()]);
@@ -287,7 +287,7 @@ async fn s032_the_same_holds_where_the_outcome_comes_from_the_ledger() {
     let cut = whole.through("state_changed", "change");
     let cut = whole.first(cut.events.len() + 2);
     assert_eq!(cut.kinds().last().unwrap(), "state_changed");
-    for place in STORES {
+    for place in stores() {
         for fails in [false, true] {
             let (place, calls) = (place(), Calls::default());
             let witness = Witness::told(if fails { vec![differs()] } else { Vec::new() });
@@ -329,7 +329,7 @@ async fn s033_a_state_change_keeps_version_tag_and_reference_in_order() {
         ("parcel".into(), "c".into(), "send".into(), None, None, None),
     ];
     assert_eq!(found, expected);
-    for place in STORES {
+    for place in stores() {
         let (place, witness) = (place(), Witness::default());
         journal.plant(&place.store, Rows::Follow).await;
         let engine = witnessed(&place, &Calls::default(), &witness).start().await.unwrap();
@@ -390,7 +390,7 @@ async fn s034_a_declared_kind_without_a_verifier_fails_the_start_with_its_name()
 #[tokio::test]
 async fn s022_what_was_confirmed_is_not_looked_at_again_where_the_verifier_says_so() {
     let journal = recorded().await;
-    for place in STORES {
+    for place in stores() {
         for once in [true, false] {
             let (place, calls) = (place(), Calls::default());
             let witness = Witness { once, ..Witness::default() };
@@ -442,7 +442,7 @@ async fn seed_raced(cx: &mut Cx) -> Result<u32> {
 async fn nobody_looks_at_what_the_loser_of_a_race_changed() {
     let journal = Journal::record::<seed_raced>("raced", ()).await.open();
     assert_eq!(changes(&journal).len(), 6, "both branches came that far");
-    for place in STORES {
+    for place in stores() {
         let (place, calls, witness) = (place(), Calls::default(), Witness::default());
         journal.plant(&place.store, Rows::Follow).await;
         let engine = witnessed(&place, &calls, &witness).start().await.unwrap();
@@ -484,7 +484,7 @@ async fn seed_asked(cx: &mut Cx) -> Result<u32> {
 #[tokio::test]
 async fn a_mismatch_may_be_no_more_than_a_warning() {
     let journal = Journal::record::<seed_warned>("warned", ()).await.open();
-    for place in STORES {
+    for place in stores() {
         let (place, calls, witness) = (place(), Calls::default(), Witness::told([differs()]));
         journal.plant(&place.store, Rows::Follow).await;
         let engine = witnessed(&place, &calls, &witness).start().await.unwrap();
@@ -500,7 +500,7 @@ async fn a_mismatch_may_be_no_more_than_a_warning() {
 async fn an_operator_decides_about_a_mismatch_and_is_recorded() {
     let journal = Journal::record::<seed_asked>("asked", ()).await.open();
     write_where_missing("confirmation", "asked", &asked_history(&journal).await).await;
-    for place in STORES {
+    for place in stores() {
         for decision in [ConfirmationDecision::Accept, ConfirmationDecision::Fail] {
             let (place, calls, witness) = (place(), Calls::default(), Witness::told([differs(), differs()]));
             journal.plant(&place.store, Rows::Follow).await;
@@ -550,7 +550,7 @@ async fn an_accepted_state_is_not_asked_about_again() {
     let journal = Journal::record::<seed_asked>("asked", ()).await.open();
     let place = asked_history(&journal).await;
     let accepted = Journal::read(&place.store, "asked").await.open();
-    for place in STORES {
+    for place in stores() {
         let (place, calls, witness) = (place(), Calls::default(), Witness::told([differs()]));
         accepted.plant(&place.store, Rows::Follow).await;
         let engine = witnessed(&place, &calls, &witness).start().await.unwrap();

@@ -11,7 +11,7 @@ use aether::store::ledger::LedgerStatus;
 use aether::view::{IllegalTransition, Status, Trigger};
 use aether_core::payload::Digest;
 
-use super::kit::{Calls, Journal, STORES, builder, failed, in_time, json, run_id};
+use super::kit::{Calls, Journal, builder, failed, in_time, json, run_id, stores};
 
 #[test]
 fn s077_there_are_exactly_seven_statuses() {
@@ -95,7 +95,7 @@ async fn seed_end(cx: &mut Cx, way: u32) -> Result<u32> {
 
 #[tokio::test]
 async fn s083_success_sets_the_result_and_an_error_or_a_panic_the_message() {
-    for place in STORES {
+    for place in stores() {
         for (way, expected) in [(0, "42"), (1, "SMTP connection refused"), (2, "the printer is on fire")] {
             let place = place();
             let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
@@ -152,7 +152,7 @@ async fn s084_failed_rejected_and_cancelled_are_distinct_typed_values() {
         cx.sleep(Duration::from_secs(3600)).await;
         Ok(())
     }
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<seed_end>(1).await.unwrap();
@@ -179,7 +179,7 @@ async fn s084_failed_rejected_and_cancelled_are_distinct_typed_values() {
 
 #[tokio::test]
 async fn s089_a_completed_irreversible_action_with_the_same_key_is_refused() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_ship>(false).id("ship").await.unwrap();
@@ -194,7 +194,7 @@ async fn s089_a_completed_irreversible_action_with_the_same_key_is_refused() {
 
 #[tokio::test]
 async fn s090_a_definite_failure_frees_the_key_for_a_new_execution() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_ship>(true).id("ship").await.unwrap();
@@ -226,7 +226,7 @@ async fn seed_lose(cx: &mut Cx, ways: Vec<Payload>) -> Result<Vec<FailureClass>>
 
 #[tokio::test]
 async fn s090_an_unknown_outcome_does_not_free_the_key() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_lose>(vec![json("1"), json("1")]).id("lose").await.unwrap();
@@ -247,7 +247,7 @@ async fn s091_the_order_of_arguments_is_irrelevant_to_the_business_key() {
     assert_eq!(digest(one), digest(two));
     assert_ne!(digest(one), digest(other));
     assert_ne!(digest("[1,2]"), digest("[2,1]"));
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let ways = [one, two, other].map(json).to_vec();
@@ -272,7 +272,7 @@ async fn s080_waiting_persists_across_restarts() {
         let by: String = cx.signal("wake").await?;
         Ok(format!("{before}, woken by {by}"))
     }
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let grace = Duration::from_millis(1);
         {

@@ -20,7 +20,9 @@ use aether::view::RunView;
 use aether_testing::{CrashPoint, CrashStore, FailingStore, Sim};
 
 use super::chain::seed_chain;
-use super::kit::{Calls, Hand, Journal, Place, Rows, STORES, builder, failed, flushed, in_time, run_id};
+use super::kit::{
+    Calls, Hand, Journal, Place, Rows, builder, failed, flushed, in_time, run_id, stores, stores_at,
+};
 
 /// A text of 100 KiB, over the default threshold of 64 KiB.
 fn long(c: char) -> String {
@@ -157,8 +159,8 @@ async fn s048_what_reached_the_effect_store_is_taken_over_without_a_call() {
     for limits in thresholds() {
         let (reference, _, effects) = whole(limits).await;
         assert!(effects >= 5, "{effects}");
-        for place in STORES {
-            for write in 1..=effects {
+        for write in 1..=effects {
+            for place in stores_at(write as usize) {
                 let (place, calls) = (place(), Calls::default());
                 die(&place, &calls, limits, CrashPoint::AfterEffect(write)).await;
                 let (engine, result) = go_on(&place, &calls, limits).await;
@@ -181,7 +183,7 @@ async fn s048_what_reached_the_effect_store_is_taken_over_without_a_call() {
 async fn s048_before_the_effect_store_the_policy_decides() {
     let limits = Limits::default();
     let (_, _, effects) = whole(limits).await;
-    for place in STORES {
+    for place in stores() {
         let mut in_doubt = 0;
         for write in 1..=effects {
             let (place, calls) = (place(), Calls::default());
@@ -205,8 +207,8 @@ async fn s048_before_the_effect_store_the_policy_decides() {
 async fn s049_the_ledger_and_the_effect_store_hold_together_at_every_write() {
     for limits in thresholds() {
         let (reference, writes, _) = whole(limits).await;
-        for place in STORES {
-            for write in 1..=writes {
+        for write in 1..=writes {
+            for place in stores_at(write as usize) {
                 let (place, calls) = (place(), Calls::default());
                 die(&place, &calls, limits, CrashPoint::After(write)).await;
                 let (engine, result) = go_on(&place, &calls, limits).await;
@@ -250,7 +252,7 @@ async fn s049_a_simulation_dies_at_every_write_of_both() {
 #[tokio::test]
 async fn s051_the_effect_store_alone_does_not_complete_a_step() {
     let (limits, calls) = (Limits::default(), Calls::default());
-    for place in STORES {
+    for place in stores() {
         let place = place();
         // The third outcome; the large inputs of the second and third step are writes of their own.
         die(&place, &calls, limits, CrashPoint::AfterEffect(5)).await;
@@ -317,7 +319,7 @@ async fn a_missing_or_altered_value_is_an_error_and_nothing_is_lost() {
     in_time(engine.start::<seed_same>(()).id("same").await.unwrap().result()).await.unwrap();
     let value = Payload::encode(&long('a')).unwrap();
     let at = BlobRef::of(&value);
-    for place in STORES {
+    for place in stores() {
         for altered in [None, Some(long('x'))] {
             let (place, calls) = (place(), Calls::default());
             copy_frames(&source.store, "same", &place.store).await;
@@ -389,7 +391,7 @@ async fn a_value_that_looks_like_a_reference_is_a_value() {
     let hash = "ab".repeat(32);
     let text = format!(r#"{{"stored":{{"result":{{"sha256":"{hash}","bytes":3}}}},"result":null}}"#);
     let value = Payload::from_text(text).unwrap();
-    for place in STORES {
+    for place in stores() {
         for limits in thresholds() {
             let (place, calls) = (place(), Calls::default());
             let engine = hasty(&place.store, &calls, limits).start().await.unwrap();
@@ -413,7 +415,7 @@ async fn a_value_that_looks_like_a_reference_is_a_value() {
 async fn everything_works_with_all_values_in_the_effect_store() {
     let limits = Limits { inline: 0, ..Limits::default() };
     let expected = Journal::record::<seed_chain>("chain", 7).await;
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = hasty(&place.store, &calls, limits).start().await.unwrap();
         let run = engine.start::<seed_chain>(7).id("chain").await.unwrap();
@@ -443,7 +445,7 @@ async fn everything_works_with_all_values_in_the_effect_store() {
 
 #[tokio::test]
 async fn an_effect_store_that_fails_stops_the_run_and_loses_nothing() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let broken = StoreError::Corrupt { store: "disk".into(), reason: "it is broken".into() };
         let failing: Arc<dyn Store> =

@@ -15,13 +15,13 @@ use aether_testing::FailingStore;
 
 use super::chain::{act, links, look, recorded, result_of, seed_chain, think};
 use super::everything::{COMMANDS, Outside, additions, seed_everything};
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, failed, in_time, json, resume, run_id};
+use super::kit::{Calls, Journal, Place, Rows, builder, failed, in_time, json, resume, run_id, stores};
 
 #[tokio::test]
 async fn s031_with_nothing_to_confirm_a_recorded_outcome_is_injected() {
     let whole = recorded().await;
     assert!(!whole.kinds().contains(&"state_changed".into()));
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         whole.open().plant(&place.store, Rows::Follow).await;
         let (_engine, result) = resume::<seed_chain>(&place.store, "chain", &calls).await;
@@ -31,7 +31,7 @@ async fn s031_with_nothing_to_confirm_a_recorded_outcome_is_injected() {
 
 #[tokio::test]
 async fn s035_the_effect_log_holds_the_effects_and_nothing_else_in_order() {
-    for place in STORES {
+    for place in stores() {
         let (place, outside) = (place(), Outside::new().await);
         let (engine, _, _) = outside.run(&place).await;
         let view = engine.view(&run_id("all")).await.unwrap();
@@ -87,7 +87,7 @@ async fn seed_witness(cx: &mut Cx) -> Result<Vec<bool>> {
 
 #[tokio::test]
 async fn s036_every_world_changing_call_is_preceded_by_its_durable_event() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_witness>(()).await.unwrap();
@@ -97,7 +97,7 @@ async fn s036_every_world_changing_call_is_preceded_by_its_durable_event() {
 
 #[tokio::test]
 async fn s037_what_went_out_and_what_came_back_is_in_the_record() {
-    for place in STORES {
+    for place in stores() {
         let (place, outside) = (place(), Outside::new().await);
         let (engine, _, journal) = outside.run(&place).await;
         let view = engine.view(&run_id("all")).await.unwrap();
@@ -138,7 +138,7 @@ async fn s038_pure_steps_run_again_and_write_no_event() {
 
 #[tokio::test]
 async fn s039_a_replay_draws_no_time_random_or_uuid_value() {
-    for place in STORES {
+    for place in stores() {
         let (place, outside) = (place(), Outside::new().await);
         let (engine, _, _) = outside.run(&place).await;
         // The engine itself looks at the clock once more after a run has ended.
@@ -152,7 +152,7 @@ async fn s039_a_replay_draws_no_time_random_or_uuid_value() {
 
 #[tokio::test]
 async fn s040_a_full_replay_calls_nothing() {
-    for place in STORES {
+    for place in stores() {
         let (place, outside) = (place(), Outside::new().await);
         let (engine, _, _) = outside.run(&place).await;
         let before = outside.contacts().await;
@@ -166,7 +166,7 @@ async fn s040_a_full_replay_calls_nothing() {
 
 #[tokio::test]
 async fn s041_a_replay_needs_nothing_but_the_journal() {
-    for place in STORES {
+    for place in stores() {
         let outside = Outside::new().await;
         let (_engine, _, journal) = outside.run(&Place::memory()).await;
         drop(outside);
@@ -202,7 +202,7 @@ async fn s042_a_recorded_plan_is_authoritative_and_a_missing_one_fails_the_verif
     let generated = PlanGenerated { command: CommandId::new("0", "make_plan"), plan: json("[5,6]") };
     let mut elsewhere = whole.first(1);
     elsewhere.events.push(generated.into());
-    for place in STORES {
+    for place in stores() {
         let (own, foreign, calls) = (place(), place(), Calls::default());
         whole.through("command_committed", "make_plan").plant(&own.store, Rows::Follow).await;
         let (_engine, result) = resume::<seed_plan>(&own.store, "plan", &calls).await;
@@ -231,7 +231,7 @@ async fn s043_resume_executes_from_the_first_unrecorded_effect_and_records_each(
             None => whole.first(1),
             Some(before) => whole.through("step_committed", links()[before].name),
         };
-        for place in STORES {
+        for place in stores() {
             let (place, calls) = (place(), Calls::default());
             last.plant(&place.store, Rows::Follow).await;
             let (engine, result) = resume::<seed_chain>(&place.store, "chain", &calls).await;
@@ -252,7 +252,7 @@ async fn seed_act(cx: &mut Cx, n: u32) -> Result<aether::effect::Payload> {
 
 #[tokio::test]
 async fn s044_without_a_durable_start_the_body_is_not_called() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let full = StoreError::Full { store: "test".into(), reason: "no space left".into() };
         let failing: Arc<dyn Store> =
@@ -300,7 +300,7 @@ async fn stumbled(place: &Place) -> (Engine, Calls, Journal) {
 
 #[tokio::test]
 async fn s047_step_committed_names_step_command_and_key_and_never_follows_a_failure() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (_engine, _, journal) = stumbled(&place).await;
         let committed: Vec<_> = journal
@@ -349,7 +349,7 @@ fn s054_the_mapping_of_effects_to_events_is_the_golden_one() {
 
 #[tokio::test]
 async fn s055_every_retry_decision_is_in_the_history() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (engine, calls, journal) = stumbled(&place).await;
         let retried: Vec<_> = journal
@@ -370,7 +370,7 @@ async fn s055_every_retry_decision_is_in_the_history() {
 
 #[tokio::test]
 async fn s059_the_attempt_in_the_key_rises_only_after_a_definite_failure() {
-    for place in STORES {
+    for place in stores() {
         let live = place();
         let (_engine, calls, journal) = stumbled(&live).await;
         let key = |attempt: u32| format!("aether:stumble:0:stumble:{attempt}");
@@ -389,7 +389,7 @@ async fn s059_the_attempt_in_the_key_rises_only_after_a_definite_failure() {
 
 #[tokio::test]
 async fn s060_an_invocation_has_one_id_everywhere() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (engine, _, journal) = stumbled(&place).await;
         let ids = |kind: &str| {
@@ -440,7 +440,7 @@ async fn s064_two_model_calls_in_one_piece_of_work_have_two_ids_and_both_are_inj
         whole.of("think").iter().filter_map(Event::command).map(|c| c.to_string()).collect();
     commands.dedup();
     assert_eq!(commands, ["0.0:think", "0.1:think"]);
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         whole.open().plant(&place.store, Rows::Follow).await;
         let (_engine, result) = resume::<seed_two_models>(&place.store, "two", &calls).await;

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::callbacks::{people, seed_words};
 use super::chain::seed_chain;
 use super::everything::{Outside, seed_everything};
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, run_id};
+use super::kit::{Calls, Journal, Place, Rows, builder, in_time, run_id, stores};
 
 /// A history as it stands in a file.
 #[derive(Deserialize)]
@@ -149,7 +149,7 @@ async fn s103_recorded_runs_of_old_replay_on_todays_code() {
     let said = people(&first).await;
     write_where_missing("people", "people", &first).await;
 
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         for name in ["everything", "chain", "people"] {
             history(name).1.plant(&place.store, Rows::Follow).await;

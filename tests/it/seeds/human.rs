@@ -11,7 +11,7 @@ use aether::store::event::Event;
 use aether::view::RunView;
 use aether::view::{Status, Trigger};
 
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, json, run_id};
+use super::kit::{Calls, Journal, Place, Rows, builder, in_time, json, run_id, stores};
 
 /// Pay somebody, if a person agrees.
 #[step(effect = "tool", irreversible, approval = "required")]
@@ -161,7 +161,7 @@ fn triggers(view: &RunView, contract: &str) -> Vec<(Trigger, String)> {
 
 #[tokio::test]
 async fn s086_a_word_to_what_does_not_wait_is_a_typed_error_and_executes_nothing() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_remit_later>(()).id("pay").await.unwrap();
@@ -214,7 +214,7 @@ async fn s086_a_word_to_what_does_not_wait_is_a_typed_error_and_executes_nothing
 
 #[tokio::test]
 async fn s086_what_lost_a_race_waits_for_nobody() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_overtaken>(()).id("race").await.unwrap();
@@ -236,7 +236,7 @@ async fn s086_what_lost_a_race_waits_for_nobody() {
 
 #[tokio::test]
 async fn s086_twice_is_once() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         // Nobody advances the run: the decision lies in the inbox.
         let engine = prompt(&place, &calls).start().await.unwrap();
@@ -257,7 +257,7 @@ async fn s086_twice_is_once() {
 
 #[tokio::test]
 async fn s085_a_human_step_waits_and_everything_is_persisted() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_question>(None).id("ask").await.unwrap();
@@ -279,7 +279,7 @@ async fn s085_a_human_step_waits_and_everything_is_persisted() {
 
 #[tokio::test]
 async fn s087_the_answer_is_injected_and_the_run_continues() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_question>(None).id("ask").await.unwrap();
@@ -308,7 +308,7 @@ async fn s087_the_answer_is_injected_and_the_run_continues() {
 
 #[tokio::test]
 async fn a_workflows_decision_is_typed_and_a_rejection_is_no_success() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_decide>(None).id("no").await.unwrap();
@@ -330,7 +330,7 @@ async fn a_workflows_decision_is_typed_and_a_rejection_is_no_success() {
 async fn s097_what_expires_is_cancelled_and_waits_have_no_limit_of_their_own() {
     let limits = [remit::DEF, remit_quickly::DEF, peek::DEF].map(|def| def.options.timeout);
     assert_eq!(limits, [Some(Duration::from_secs(30)), Some(Duration::from_millis(5)), None]);
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let approvals = Approvals::new().expires(Duration::from_millis(20));
         let engine = prompt(&place, &calls).approvals(approvals).start().await.unwrap();
@@ -377,7 +377,7 @@ async fn s097_what_expires_is_cancelled_and_waits_have_no_limit_of_their_own() {
 
 #[tokio::test]
 async fn s097_a_word_in_time_wins_over_the_limit_and_a_late_one_is_told_so() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = prompt(&place, &calls).start().await.unwrap();
         let run = engine.start::<seed_decide>(Some(3_600_000)).id("slow").await.unwrap();

@@ -13,7 +13,7 @@ use aether::store::Store;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::kit::{Calls, Journal, Rows, STORES, builder, in_time, resume};
+use super::kit::{Calls, Journal, Rows, builder, in_time, resume, stores};
 
 /// Pay an invoice; it must not be paid twice by anybody.
 #[step(effect = "external", irreversible, key = |invoice| invoice, scope = "store")]
@@ -54,7 +54,7 @@ async fn said(
 
 #[tokio::test]
 async fn s089_a_store_wide_key_is_refused_to_every_other_run_and_its_holder_is_named() {
-    for place in STORES {
+    for place in stores() {
         let (first, again, calls) = (place(), place(), Calls::default());
         for place in [&first, &again] {
             assert_eq!(said(&place.store, &calls, "one", "pays").await, Ok("paid invoice 7".into()));
@@ -72,7 +72,7 @@ async fn s089_a_store_wide_key_is_refused_to_every_other_run_and_its_holder_is_n
 
 #[tokio::test]
 async fn s090_only_a_definite_failure_frees_a_store_wide_key() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         assert_eq!(said(&place.store, &calls, "one", "fails").await, Err("no money".into()));
         let lost = said(&place.store, &calls, "two", "lost").await.unwrap_err();
@@ -84,7 +84,7 @@ async fn s090_only_a_definite_failure_frees_a_store_wide_key() {
 
 #[tokio::test]
 async fn s102_a_store_wide_key_stays_taken_when_its_run_is_purged() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         said(&place.store, &calls, "one", "pays").await.unwrap();
         let engine = builder(&place.store, &calls).start().await.unwrap();
@@ -142,7 +142,7 @@ async fn seed_raise(cx: &mut Cx) -> Result<Vec<String>> {
 
 #[tokio::test]
 async fn s099_a_caller_can_raise_a_call_to_irreversible() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_raise>(()).id("raise").await.unwrap();
@@ -198,7 +198,7 @@ async fn seed_model_raises(cx: &mut Cx) -> Result<String> {
 
 #[tokio::test]
 async fn s099_a_model_can_raise_a_call_and_lower_none() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let wanted = vec![
             // Nothing that a model says makes a declared step repeatable: not a word, nor an argument of its own.

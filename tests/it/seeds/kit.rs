@@ -1,4 +1,4 @@
-//! What the rows are written with: both stores, call counters, and journals that are recorded once, cut at any event,
+//! What the rows are written with: every kind of store, call counters, and journals that are recorded once, cut at any event,
 //! and planted in another store as a crash would leave them.
 
 use std::collections::BTreeMap;
@@ -40,21 +40,38 @@ enum Medium {
     Postgres(Way, Database<'static>),
 }
 
-/// Makes an empty place in both embedded kinds of store; only in one kind where `AETHER_STORE` names it: `postgres` too.
-pub(crate) const STORES: [fn() -> Place; 2] = [|| Place::asked_or("memory"), || Place::asked_or("sqlite")];
+/// Makes an empty place.
+pub(crate) type Make = fn() -> Place;
+
+/// Of so many crash points of a row that has many, one is tried on Postgres.
+const STRIDE: usize = 4;
+
+/// Every kind of store; where `AETHER_STORE` names one, only that.
+pub(crate) fn stores() -> Vec<Make> {
+    match asked().as_deref() {
+        None => vec![Place::memory, Place::sqlite, Place::postgres],
+        Some("memory") => vec![Place::memory],
+        Some("sqlite") => vec![Place::sqlite],
+        Some(_) => vec![Place::postgres],
+    }
+}
+
+/// The kinds of stores in which a row tries its crash point of this number: every [`STRIDE`]th one also on Postgres, and all
+/// of them where `AETHER_STORE` asks for it.
+pub(crate) fn stores_at(point: usize) -> Vec<Make> {
+    let mut stores = stores();
+    if asked().is_none() && point % STRIDE != 1 {
+        stores.pop();
+    }
+    stores
+}
+
+/// What `AETHER_STORE` says, if anything.
+fn asked() -> Option<String> {
+    std::env::var("AETHER_STORE").ok().filter(|asked| !asked.is_empty())
+}
 
 impl Place {
-    /// A place in the kind of store that is asked for, or in this one.
-    fn asked_or(kind: &str) -> Self {
-        let asked = std::env::var("AETHER_STORE").ok().filter(|asked| !asked.is_empty());
-        match asked.as_deref().unwrap_or(kind) {
-            "memory" => Self::memory(),
-            "sqlite" => Self::sqlite(),
-            "postgres" => Self::postgres(),
-            other => panic!("AETHER_STORE={other}: memory, sqlite or postgres"),
-        }
-    }
-
     pub(crate) fn memory() -> Self {
         Self { store: Arc::new(MemoryStore::new()), medium: Medium::Memory }
     }
@@ -115,7 +132,8 @@ impl Calls {
 
 /// An engine that looks for work often, on `store`, with `calls` provided.
 pub(crate) fn builder(store: &Arc<dyn Store>, calls: &Calls) -> EngineBuilder {
-    let poll = Duration::from_millis(10);
+    // All engines of all tests ask one server.
+    let poll = Duration::from_millis(if store.describe().starts_with("postgres") { 50 } else { 10 });
     Engine::builder().store(store.clone()).provide(calls.clone()).provide(store.clone()).poll_interval(poll)
 }
 

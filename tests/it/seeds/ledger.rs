@@ -16,7 +16,7 @@ use aether::view::Status;
 
 use super::chain::{act, links, recorded, result_of, seed_chain};
 use super::kit::{
-    Calls, Hand, Journal, Rows, STORES, builder, created, failed, in_time, json, resume, run_id,
+    Calls, Hand, Journal, Rows, builder, created, failed, in_time, json, resume, run_id, stores,
 };
 
 /// Use a tool once.
@@ -29,7 +29,7 @@ async fn seed_once(cx: &mut Cx, n: u32) -> Result<aether::effect::Payload> {
 async fn s016_a_committed_ledger_row_alone_is_enough() {
     let whole = Journal::record::<seed_once>("once", 7).await;
     let started = whole.of("act")[1].clone();
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         // The row comes with an event that says nothing of the tool.
         let mut hand = Hand::create(&place.store, "once", &whole.events[0]).await;
@@ -60,7 +60,7 @@ async fn s017_a_finished_invocation_in_the_journal_alone_is_enough() {
     let whole = recorded().await;
     for link in links().iter().filter(|link| matches!(link.name, "act" | "call_out" | "post")) {
         let cut = whole.through("tool_invocation_finished", link.name);
-        for place in STORES {
+        for place in stores() {
             for rows in [Rows::Absent, Rows::Follow] {
                 let (place, calls) = (place(), Calls::default());
                 cut.plant(&place.store, rows).await;
@@ -74,7 +74,7 @@ async fn s017_a_finished_invocation_in_the_journal_alone_is_enough() {
 #[tokio::test]
 async fn s018_a_ledger_record_keeps_all_its_fields() {
     let whole = Journal::record::<seed_once>("once", 7).await;
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let mut hand = Hand::create(&place.store, "once", &whole.events[0]).await;
         let mut acquire = whole.acquire(&whole.of("act")[1]).unwrap();
@@ -128,7 +128,7 @@ async fn seed_row(cx: &mut Cx) -> Result<(String, bool, bool)> {
 
 #[tokio::test]
 async fn s019_without_a_row_it_is_set_started_called_once_and_set_finished() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_row>(()).id("row").await.unwrap();
@@ -186,7 +186,7 @@ fn s023_outcome_strings_round_trip() {
 
 #[tokio::test]
 async fn s024_tool_success_says_that_the_world_changed_and_other_success_does_not() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<seed_chain>(7).id("chain").await.unwrap();
@@ -207,7 +207,7 @@ async fn s024_tool_success_says_that_the_world_changed_and_other_success_does_no
 async fn s025_every_outcome_that_counts_as_complete_folds_so() {
     let texts = OUTCOMES.iter().map(|(text, _, complete)| (*text, *complete)).chain([("", true)]);
     for (text, complete) in texts {
-        for place in STORES {
+        for place in stores() {
             let (place, command) = (place(), CommandId::new("0", "act"));
             let mut hand = Hand::create(&place.store, "once", &created("seed_once", "{\"n\":7}")).await;
             let (outcome, result, error) = (Outcome::Success, Some(json("1")), None);
@@ -241,7 +241,7 @@ async fn s026_only_a_retryable_failure_is_tried_again() {
     }
     use aether::error::FailureClass::{Compensatable, Permanent, Retryable};
     for (class, calls_made) in [(Retryable, 3), (Permanent, 1), (Compensatable, 1)] {
-        for place in STORES {
+        for place in stores() {
             let (place, calls) = (place(), Calls::default());
             let engine = builder(&place.store, &calls).start().await.unwrap();
             let run = engine.start::<seed_fail>(class).id("fail").await.unwrap();
@@ -259,7 +259,7 @@ async fn s026_only_a_retryable_failure_is_tried_again() {
 #[tokio::test]
 async fn s027_the_trace_marks_what_changed_the_world() {
     let whole = recorded().await;
-    for place in STORES {
+    for place in stores() {
         let place = place();
         whole.plant(&place.store, Rows::Follow).await;
         let view = RunView::load(&*place.store, &run_id("chain")).await.unwrap();

@@ -9,7 +9,7 @@ use aether::prelude::*;
 use aether::store::event::{Event, PlanGenerated};
 
 use super::chain::look;
-use super::kit::{Calls, Journal, Rows, STORES, builder, failed, in_time, json, resume, run_id};
+use super::kit::{Calls, Journal, Rows, builder, failed, in_time, json, resume, run_id, stores};
 
 /// Who planned, in this process.
 static PLANNED: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -58,7 +58,7 @@ async fn s042_a_plan_drives_the_run_and_its_planner_is_called_once() {
     assert_eq!(whole.count("plan_generated", "plan.route"), 1);
     let at = whole.events.iter().position(|event| matches!(event, Event::PlanGenerated(_))).unwrap();
     let command = CommandId::new("0", "plan.route");
-    for place in STORES {
+    for place in stores() {
         // What the journal holds counts, whatever the planner of today would say.
         let mut other = whole.first(1);
         other.events.push(PlanGenerated { command: command.clone(), plan: json("[5,6]") }.into());
@@ -91,7 +91,7 @@ async fn s042_a_plan_drives_the_run_and_its_planner_is_called_once() {
 async fn s042_a_missing_plan_fails_the_verify_run() {
     let whole = Journal::record::<seed_planned>("planned", "missing".into()).await;
     let at = whole.events.iter().position(|event| matches!(event, Event::PlanGenerated(_))).unwrap();
-    for place in STORES {
+    for place in stores() {
         for (cut, missing) in [(1, "0.p0.0:draft"), (at, "0:plan.route")] {
             let (place, calls) = (place(), Calls::default());
             let hand = whole.first(cut).hold(&place.store, Rows::Follow).await;
@@ -114,7 +114,7 @@ async fn s042_a_missing_plan_fails_the_verify_run() {
 
 #[tokio::test]
 async fn s042_a_planner_that_fails_records_no_plan_and_fails_alike_on_replay() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_planless>(()).id("none").await.unwrap();

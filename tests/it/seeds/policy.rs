@@ -6,7 +6,7 @@ use aether::error::{Fault, RunError};
 
 use super::chain::{recorded, result_of, seed_chain};
 use super::everything::{Outside, seed_everything};
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, resume};
+use super::kit::{Calls, Journal, Place, Rows, builder, in_time, resume, stores};
 
 /// Says the same about every command of one class, and counts.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ async fn under(
 #[tokio::test]
 async fn s056_the_replay_policy_is_asked_first_and_may_forbid() {
     let whole = recorded().await;
-    for place in STORES {
+    for place in stores() {
         // Asked before every command, in the child as well, and before its body.
         let (calls, result) = under((None, Verdict::Default), &whole.first(1), &place()).await;
         assert_eq!(
@@ -81,7 +81,7 @@ async fn s056_the_replay_policy_is_asked_first_and_may_forbid() {
 #[tokio::test]
 async fn s062_without_the_matchers_skip_the_effect_gate_still_calls_nothing() {
     let whole = recorded().await;
-    for place in STORES {
+    for place in stores() {
         let (calls, result) = under((None, Verdict::Execute), &whole.open(), &place()).await;
         assert_eq!(result.unwrap(), result_of(&whole));
         assert_eq!(calls.all(), calls.of("consulted"), "no body was called");

@@ -9,7 +9,7 @@ use super::chain::{
     already_finished, committed_but_not_finished, completed, in_order, links, recorded, result_of,
     seed_chain, the_commit_fails,
 };
-use super::kit::{Calls, Journal, Rows, STORES, builder, failed, in_time, resume, run_id};
+use super::kit::{Calls, Journal, Rows, builder, failed, in_time, resume, run_id, stores, stores_at};
 
 #[tokio::test]
 async fn s001_after_a_kill_behind_step_k_the_rest_is_called_once() {
@@ -19,7 +19,7 @@ async fn s001_after_a_kill_behind_step_k_the_rest_is_called_once() {
             None => whole.first(1),
             Some(last) => whole.through("step_committed", links[last].name),
         };
-        for place in STORES {
+        for place in stores_at(killed_after) {
             let (place, calls) = (place(), Calls::default());
             cut.plant(&place.store, Rows::Follow).await;
             let (_engine, result) = resume::<seed_chain>(&place.store, "chain", &calls).await;
@@ -41,7 +41,7 @@ async fn s002_two_folds_of_one_journal_are_equal() {
         let (one, two) = (fold(), fold());
         assert_eq!(one, two);
         assert_eq!((one.completed(), one.status, &one.result), (two.completed(), two.status, &two.result));
-        for place in STORES {
+        for place in stores_at(length) {
             let place = place();
             prefix.open().plant(&place.store, Rows::Absent).await;
             let read = RunView::load(&*place.store, &run_id("chain")).await.unwrap();
@@ -73,7 +73,7 @@ async fn seed_failures(cx: &mut Cx) -> Result<()> {
 
 #[tokio::test]
 async fn s003_failures_never_enter_the_completed_set() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<seed_failures>(()).id("failures").await.unwrap();
@@ -102,7 +102,7 @@ async fn s006_the_injected_value_is_byte_equal() {
     let whole = recorded().await;
     let original: Vec<_> = result_of(&whole).iter().map(|value| value.as_str().to_owned()).collect();
     assert_eq!(original[0], "{\"b\": 1.50,  \"a\":[1e3, \"\\u00e9\", 7]}");
-    for place in STORES {
+    for place in stores() {
         let place = place();
         whole.open().plant(&place.store, Rows::Follow).await;
         let calls = Calls::default();
@@ -115,7 +115,7 @@ async fn s006_the_injected_value_is_byte_equal() {
 #[tokio::test]
 async fn s007_events_stand_in_order_and_the_body_runs_between_its_own() {
     in_order(&links()[1]).await;
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let engine = builder(&place.store, &calls).start().await.unwrap();
         let run = engine.start::<seed_chain>(7).id("chain").await.unwrap();
@@ -136,7 +136,7 @@ async fn s009_a_failed_end_of_a_step_leaves_the_cursor() {
     // The outcome is there, so that the append that fails holds nothing but the end of the step.
     let whole = recorded().await;
     let cut = whole.through("command_committed", "act");
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         cut.plant(&place.store, Rows::Follow).await;
         let broken = aether::store::StoreError::Full { store: "test".into(), reason: "no room".into() };
@@ -159,8 +159,8 @@ async fn s009_a_failed_end_of_a_step_leaves_the_cursor() {
 #[tokio::test]
 async fn s010_a_snapshot_is_a_prefix_and_newer_entries_count() {
     let whole = recorded().await;
-    for place in STORES {
-        for length in 1..whole.events.len() {
+    for length in 1..whole.events.len() {
+        for place in stores_at(length) {
             let (place, prefix) = (place(), whole.first(length));
             whole.open().plant(&place.store, Rows::Absent).await;
             let mut saved = RunView::fold(run_id("chain"), prefix.dated());
@@ -192,7 +192,7 @@ async fn seed_many(cx: &mut Cx, times: u32) -> Result<u32> {
 #[tokio::test]
 async fn s011_without_snapshots_every_outcome_is_the_same() {
     let whole = recorded().await;
-    for place in STORES {
+    for place in stores() {
         let engine_place = place();
         let engine = builder(&engine_place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<seed_many>(150).id("many").await.unwrap();
@@ -248,7 +248,7 @@ async fn seed_hopeless(cx: &mut Cx) -> Result<()> {
 #[tokio::test]
 async fn s006_an_injected_error_is_the_original_error() {
     let whole = Journal::record::<seed_hopeless>("hopeless", ()).await;
-    for place in STORES {
+    for place in stores() {
         let place = place();
         whole.open().plant(&place.store, Rows::Follow).await;
         let (engine, result) = resume::<seed_hopeless>(&place.store, "hopeless", &Calls::default()).await;

@@ -6,7 +6,7 @@ use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::confirmation::about;
-use super::kit::{Calls, Journal, Rows, STORES, builder, failed, in_time};
+use super::kit::{Calls, Journal, Rows, builder, failed, in_time, stores};
 
 /// Write or remove a file.
 #[step(effect = "tool", changes = ["file"])]
@@ -29,7 +29,7 @@ async fn seed_files(cx: &mut Cx, folder: String) -> Result<u32> {
 
 #[tokio::test]
 async fn s034_files_are_as_they_were_left_or_the_run_fails() {
-    for place in STORES {
+    for place in stores() {
         let folder = tempfile::tempdir().unwrap();
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         std::fs::write(&old, "bye").unwrap();
@@ -110,7 +110,7 @@ async fn s034_http_resources_are_as_they_were_left_or_the_run_fails() {
         ("\"1\"", "one", 404, Some(("tagged", "status 404"))),
         ("\"1\"", "one", 403, Some(("tagged", "answers 403"))),
     ];
-    for place in STORES {
+    for place in stores() {
         for (tag, body, status, mismatch) in cases {
             serve(&server, tag, body, status).await;
             let (place, calls) = (place(), Calls::default());

@@ -9,7 +9,7 @@ use aether::store::RunFilter;
 use aether::view::Status;
 
 use super::chain::{act, look};
-use super::kit::{Calls, STORES, builder, in_time};
+use super::kit::{Calls, builder, in_time, stores};
 
 /// End in the way that is asked for.
 #[workflow]
@@ -72,7 +72,7 @@ async fn s102_ended_runs_are_purged_by_age_and_status_and_open_ones_never() {
         .rejected(Duration::ZERO)
         .cancelled(Duration::ZERO)
         .batch(1);
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         filled(&engine).await;
@@ -115,7 +115,7 @@ async fn s102_ended_runs_are_purged_by_age_and_status_and_open_ones_never() {
 
 #[tokio::test]
 async fn s102_a_hook_is_called_before_each_deletion_and_can_keep_a_run() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let archive: Arc<Mutex<Vec<(String, usize, Status)>>> = Arc::default();
         let retention = {
@@ -151,7 +151,7 @@ async fn s102_a_hook_is_called_before_each_deletion_and_can_keep_a_run() {
 
 #[tokio::test]
 async fn s102_an_engine_with_a_retention_purges_by_itself() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let engine = builder(&place.store, &Calls::default())
             .retention(Retention::new().completed(Duration::ZERO).every(Duration::from_millis(10)))

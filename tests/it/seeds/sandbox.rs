@@ -11,7 +11,7 @@ use aether::view::RunView;
 
 use super::chain::{recorded, result_of, seed_chain};
 use super::everything::{Outside, seed_everything};
-use super::kit::{Calls, Journal, Rows, STORES, builder, in_time, resume, run_id};
+use super::kit::{Calls, Journal, Rows, builder, in_time, resume, run_id, stores};
 
 fn classes(journal: &Journal) -> Vec<(String, EffectClass)> {
     let started = journal.events.iter().filter_map(|event| match event {
@@ -39,7 +39,7 @@ async fn s065_tools_models_and_child_runs_are_effects_and_every_class_is_support
     assert_eq!(changes, ["act", "call_out", "post"]);
     assert!(!Pure.changes_world());
     // None of them is done again, whatever it is.
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         whole.open().plant(&place.store, Rows::Follow).await;
         let (_engine, result) = resume::<seed_chain>(&place.store, "chain", &calls).await;
@@ -54,7 +54,7 @@ async fn s066_verify_refuses_what_is_not_recorded_and_recover_executes_it() {
         let at =
             whole.events.iter().position(|e| e.command().is_some_and(|c| c.name() == link.name)).unwrap();
         let cut = whole.first(at);
-        for place in STORES {
+        for place in stores() {
             let (place, calls) = (place(), Calls::default());
             let hand = cut.hold(&place.store, Rows::Follow).await;
             let engine = builder(&place.store, &calls).start().await.unwrap();
@@ -73,7 +73,7 @@ async fn s066_verify_refuses_what_is_not_recorded_and_recover_executes_it() {
 
 #[tokio::test]
 async fn s067_reading_a_trace_executes_nothing() {
-    for place in STORES {
+    for place in stores() {
         let (place, outside) = (place(), Outside::new().await);
         let (engine, _, journal) = outside.run(&place).await;
         let before = (outside.contacts().await, outside.world.counts().1);
@@ -95,7 +95,7 @@ async fn s067_reading_a_trace_executes_nothing() {
 
 #[tokio::test]
 async fn s068_replayed_output_equals_the_original() {
-    for place in STORES {
+    for place in stores() {
         let (first, again, outside) = (place(), place(), Outside::new().await);
         let (engine, original, journal) = outside.run(&first).await;
         engine.verify(&run_id("all")).await.unwrap();
@@ -129,7 +129,7 @@ fn s069_direct_clock_random_uuid_and_http_do_not_compile() {
 #[tokio::test]
 async fn s070_a_strict_replay_stops_with_run_and_step_at_the_forbidden_call() {
     let whole = recorded().await.first(1);
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let _hand = whole.hold(&place.store, Rows::Follow).await;
         let engine = builder(&place.store, &calls).start().await.unwrap();
@@ -148,7 +148,7 @@ async fn seed_draws(cx: &mut Cx) -> Result<(String, String, u64, [u8; 32])> {
 /// The values of a run of [`seed_draws`] on its first run and on its replay, and what is recorded.
 async fn drawn(kind: &str) -> Vec<((String, String, u64, [u8; 32]), Event)> {
     let mut found = Vec::new();
-    for place in STORES {
+    for place in stores() {
         let (first, again) = (place(), place());
         let engine = builder(&first.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<seed_draws>(()).id("draws").await.unwrap();
@@ -186,7 +186,7 @@ async fn s072_uuid_is_recorded_and_the_same_on_replay() {
 
 #[tokio::test]
 async fn s073_http_is_recorded_with_request_and_response_and_replayed_without_network() {
-    for place in STORES {
+    for place in stores() {
         let (first, again, outside) = (place(), place(), Outside::new().await);
         let (engine, original, journal) = outside.run(&first).await;
         let exchanges: Vec<_> = journal

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use super::chain::{links, look, recorded, result_of, seed_chain};
 use super::everything::{Outside, seed_everything};
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, run_id};
+use super::kit::{Calls, Journal, Place, Rows, builder, in_time, run_id, stores};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -63,7 +63,7 @@ async fn seed_month(cx: &mut Cx, days: u32) -> Result<u32> {
 
 #[tokio::test]
 async fn s015_a_run_of_thirty_days_across_restarts_completes_and_its_trace_lists_every_step() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls, calendar) = (place(), Calls::default(), Calendar::default());
         let engine = || {
             Engine::builder()
@@ -135,7 +135,7 @@ async fn reply(engine: &Engine, run: &aether::id::RunId, answer: &str, amount: u
 
 #[tokio::test]
 async fn s052_records_of_every_kind_round_trip() {
-    for place in STORES {
+    for place in stores() {
         let (place, outside) = (place(), Outside::new().await);
         let (engine, everything, journal) = outside.run(&place).await;
         let people = builder(&place.store, &outside.calls).start().await.unwrap();

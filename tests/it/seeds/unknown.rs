@@ -13,7 +13,7 @@ use aether::store::ledger::{LedgerStatus, LedgerUpdate};
 use aether::view::Status;
 
 use super::chain::{links, recorded, result_of, seed_chain};
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, failed, in_time, json, resume, run_id};
+use super::kit::{Calls, Journal, Place, Rows, builder, failed, in_time, json, resume, run_id, stores};
 
 /// The value of the body, which the tests below do not want to see made again.
 fn made(cx: &StepCx) -> Result<String> {
@@ -86,7 +86,7 @@ async fn in_flight<W: Workflow>(input: fn() -> W::Input, step: &str) -> Vec<(Pla
     let whole = Journal::record::<W>("pay", input()).await;
     let cut = whole.through("tool_invocation_started", step);
     let mut left = Vec::new();
-    for place in STORES {
+    for place in stores() {
         for rows in [Rows::Follow, Rows::Absent] {
             let place = place();
             cut.plant(&place.store, rows).await;
@@ -202,7 +202,7 @@ async fn s046_a_probe_decides_instead_of_the_body() {
         (3, InvocationDecision::InDoubt, 0),
     ] {
         let whole = Journal::record::<seed_pay_or_look>("pay", found).await;
-        for place in STORES {
+        for place in stores() {
             let (place, calls) = (place(), Calls::default());
             whole.through("tool_invocation_started", "pay_or_look").plant(&place.store, Rows::Follow).await;
             let (engine, result) = resume::<seed_pay_or_look>(&place.store, "pay", &calls).await;
@@ -247,7 +247,7 @@ async fn pending_with_result(whole: &Journal, step: &str, place: &Place) {
 async fn s045_pending_with_a_result_in_the_ledger_is_caught_up_without_a_call() {
     let whole = recorded().await;
     for link in links().iter().filter(|link| matches!(link.name, "act" | "call_out" | "post")) {
-        for place in STORES {
+        for place in stores() {
             let (place, calls) = (place(), Calls::default());
             pending_with_result(&whole, link.name, &place).await;
             let (engine, result) = resume::<seed_chain>(&place.store, "chain", &calls).await;
@@ -269,7 +269,7 @@ async fn s045_pending_with_a_result_in_the_ledger_is_caught_up_without_a_call() 
 async fn s050_catching_up_leaves_the_events_of_an_uncrashed_run() {
     let whole = recorded().await;
     for link in links().iter().filter(|link| matches!(link.name, "act" | "call_out" | "post")) {
-        for place in STORES {
+        for place in stores() {
             let (place, calls) = (place(), Calls::default());
             pending_with_result(&whole, link.name, &place).await;
             let (_engine, result) = resume::<seed_chain>(&place.store, "chain", &calls).await;
@@ -277,7 +277,7 @@ async fn s050_catching_up_leaves_the_events_of_an_uncrashed_run() {
             assert_eq!(Journal::read(&place.store, "chain").await.facts(), whole.facts());
         }
         for kind in ["tool_invocation_finished", "command_committed", "step_committed"] {
-            for place in STORES {
+            for place in stores() {
                 let (place, calls) = (place(), Calls::default());
                 whole.through(kind, link.name).plant(&place.store, Rows::Follow).await;
                 let (_engine, result) = resume::<seed_chain>(&place.store, "chain", &calls).await;
@@ -300,7 +300,7 @@ async fn s057_the_body_sees_the_recorded_key_before_and_after_a_crash() {
         })
         .collect();
     assert_eq!(recorded.len(), 1);
-    for place in STORES {
+    for place in stores() {
         for cut in [whole.first(1), whole.through("tool_invocation_started", "pay_again")] {
             let (place, calls) = (place(), Calls::default());
             cut.plant(&place.store, Rows::Follow).await;

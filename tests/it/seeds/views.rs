@@ -15,7 +15,7 @@ use aether::view::{Status, Trigger};
 use jiff::Timestamp;
 
 use super::chain::{act, look};
-use super::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, resume, run_id};
+use super::kit::{Calls, Journal, Place, Rows, builder, in_time, resume, run_id, stores};
 
 /// Send a thing that cannot be taken back; the first `failures` attempts fail.
 #[step(
@@ -99,7 +99,7 @@ fn moves(entries: &[TraceEntry], contract: &str) -> Vec<(Status, Trigger, String
 
 #[tokio::test]
 async fn s075_execution_ids_are_unique_with_one_machine_each_and_an_action_has_no_status() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (_engine, view) = watched(&place, 2).await;
         let ids: BTreeSet<_> = view.executions.iter().map(|execution| execution.id.to_string()).collect();
@@ -145,7 +145,7 @@ async fn s076_one_intent_yields_any_number_of_contracts() {
         name: "note_word".into(),
         arguments: format!("{{\"word\":\"{word}\"}}"),
     };
-    for place in STORES {
+    for place in stores() {
         for contracts in 0..3 {
             let place = place();
             let calls: Vec<_> = ["a", "b"].into_iter().take(contracts).map(call).collect();
@@ -168,7 +168,7 @@ async fn s076_one_intent_yields_any_number_of_contracts() {
 
 #[tokio::test]
 async fn s082_every_transition_stores_from_to_trigger_time_and_actor() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (engine, view) = watched(&place, 0).await;
         let entries = view.transitions();
@@ -227,7 +227,7 @@ async fn s082_every_transition_stores_from_to_trigger_time_and_actor() {
 #[tokio::test]
 async fn s095_trace_metadata_survives_a_restart() {
     let whole = Journal::record::<seed_sends>("sends", ()).await;
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         let cut = whole.through("step_committed", "dispatch");
         cut.plant(&place.store, Rows::Follow).await;
@@ -276,7 +276,7 @@ async fn seed_sends(cx: &mut Cx) -> Result<()> {
 
 #[tokio::test]
 async fn s096_results_transitions_and_requests_and_what_people_do_not_see() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let (_engine, view) = watched(&place, 1).await;
         let results = view.results();
@@ -316,7 +316,7 @@ async fn s096_results_transitions_and_requests_and_what_people_do_not_see() {
 #[tokio::test]
 async fn s098_the_cap_of_a_history_keeps_the_terminal_transition() {
     let whole = Journal::record::<seed_sends>("sends", ()).await;
-    for place in STORES {
+    for place in stores() {
         let place = place();
         // The run is suspended and taken up again, over and over.
         let mut long = whole.first(1);

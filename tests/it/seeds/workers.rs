@@ -16,7 +16,9 @@ use aether_core::journal::Frame;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use super::kit::{Calls, Hand, Journal, Place, Rows, STORES, builder, created, flushed, in_time, run_id};
+use super::kit::{
+    Calls, Hand, Journal, Place, Rows, builder, created, flushed, in_time, run_id, stores, stores_at,
+};
 
 /// Who is inside of a body of which run, and whether there were ever two.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +66,7 @@ const RUNS: usize = 24;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn s014_many_workers_advance_many_runs_and_never_two_own_one() {
-    for place in STORES {
+    for place in stores() {
         let (place, calls, presence) = (place(), Calls::default(), Presence::default());
         let mut workers = Vec::new();
         for _ in 0..WORKERS {
@@ -111,7 +113,7 @@ async fn append(store: &Arc<dyn Store>, run: &str, epoch: Epoch, next: u64) -> R
 
 #[tokio::test]
 async fn s014_a_stale_owners_append_is_rejected() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let hand = Hand::begin(&place.store, "held", "seed_shift", "null").await;
         append(&place.store, "held", 1, 1).await.unwrap();
@@ -187,7 +189,7 @@ async fn seed_long_look(cx: &mut Cx) -> Result<usize> {
 
 #[tokio::test]
 async fn s014_a_worker_that_lost_its_lease_writes_nothing_more() {
-    for place in STORES {
+    for place in stores() {
         let place = place();
         let turnstile = Arc::new(Turnstile {
             calls: AtomicUsize::new(0),
@@ -267,7 +269,7 @@ async fn s058_at_every_crash_point_several_workers_make_at_most_one_execution_of
         let whole = Journal::record::<seed_once>("once", again).await;
         for length in 1..whole.events.len() {
             for ledger in [Ledger::Follows, Ledger::Absent, Ledger::Ahead] {
-                for place in STORES {
+                for place in stores_at(length) {
                     let (place, calls) = (place(), Calls::default());
                     let cut = whole.first(length);
                     plant(&place, &cut, ledger).await;

@@ -6,7 +6,7 @@ use aether::store::event::Event;
 
 use super::{old, recorded};
 use crate::seeds::histories::write_where_missing;
-use crate::seeds::kit::{Calls, Journal, Place, Rows, STORES, builder, in_time, run_id};
+use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, run_id, stores};
 
 /// The recorded values of a journal that are no arguments, each with its command.
 fn values(journal: &Journal) -> Vec<(usize, String)> {
@@ -140,7 +140,7 @@ async fn what_could_not_be_read_when_it_was_new_is_the_same_error_on_every_repla
     assert_eq!(whole.count("result_unreadable", "shape_no_number"), 1);
     assert_eq!(whole.count("result_unreadable", "signal"), 1);
     write_where_missing("unreadable", "nan", &recorded).await;
-    for place in STORES {
+    for place in stores() {
         let (place, calls) = (place(), Calls::default());
         whole.open().plant(&place.store, Rows::Follow).await;
         let engine = builder(&place.store, &calls).start().await.unwrap();
