@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::store::queues::{Limit, LimitKind, QueuePosition};
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, WorkerId};
@@ -73,6 +74,19 @@ pub enum Hold {
         claim: Epoch,
         /// When its journal last changed.
         since: Timestamp,
+    },
+    /// It could execute its next turn, and waits for one of its queue. Workers that have its code are there.
+    Queued {
+        /// Its queue.
+        queue: String,
+        /// Its key within the queue; empty for a run without one.
+        key: String,
+        /// Since when it waits for this turn.
+        since: Timestamp,
+        /// How many runs of its key come before it, counted up to [`QueuePosition::MOST`].
+        ahead: u64,
+        /// The limit that keeps it back; `None` where only its order does.
+        limit: Option<Limit>,
     },
     /// It is due, and a worker that has its code will take it: soon, unless all of them are full.
     Due {
@@ -143,16 +157,20 @@ impl Hold {
         }
     }
 
-    /// Whether nothing moves the run until somebody does something: resolves a call, starts a worker, deploys code.
+    /// Whether nothing moves the run until somebody does something: resolves a call, starts a worker, deploys code, or
+    /// raises the limit of a paused queue.
     pub fn needs_operator(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::Parked { .. }
-                | Self::InDoubt { .. }
-                | Self::NoCode { .. }
-                | Self::NoWorker { .. }
-                | Self::StoreRefuses { .. }
-        )
+            | Self::InDoubt { .. }
+            | Self::NoCode { .. }
+            | Self::NoWorker { .. }
+            | Self::StoreRefuses { .. } => true,
+            Self::Queued { limit: Some(limit), .. } => {
+                matches!(limit.kind, LimitKind::Running(0) | LimitKind::Starts { n: 0, .. })
+            }
+            _ => false,
+        }
     }
 }
 
@@ -180,6 +198,13 @@ impl fmt::Display for Hold {
             ),
             Self::Running { worker, claim, since } => {
                 write!(f, "worker {worker} advances it (claim {claim}); its journal last changed at {since}")
+            }
+            Self::Queued { queue, key, since, ahead, limit } => {
+                let slash = if key.is_empty() { "" } else { "/" };
+                write!(f, "it waits for a turn of {queue}{slash}{key} since {since}, behind ")?;
+                let at_least = if *ahead >= QueuePosition::MOST { "at least " } else { "" };
+                write!(f, "{at_least}{ahead} of its key")?;
+                limit.as_ref().map_or(Ok(()), |limit| write!(f, ", kept back by the limit `{limit}`"))
             }
             Self::Due { since } => write!(f, "due since {since}, and not claimed yet"),
             Self::NoCode { since, code } => {

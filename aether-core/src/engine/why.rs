@@ -14,6 +14,7 @@ use crate::sched::HashMap;
 use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
 use crate::store::open_waits::WaitDetail;
+use crate::store::queues::QueuePosition;
 use crate::store::records::RunRecord;
 use crate::store::waits::{ListedWait, WaitFilter};
 use crate::vocabulary::contract::Status;
@@ -111,7 +112,11 @@ impl<'e> Asking<'e> {
             return Ok(held);
         }
         if run.owner.is_some() || run.wake_at.is_some_and(|wake_at| wake_at <= self.now) {
-            return Ok(self.due(run));
+            return match self.due(run) {
+                // Without a worker for it, its place in the queue is not what keeps it.
+                Hold::Due { since } => Ok(self.queued(run).await?.unwrap_or(Hold::Due { since })),
+                hold => Ok(hold),
+            };
         }
         let waits = self.waits(run).await?;
         match (Hold::of_waits(waits), run.wake_at) {
@@ -148,6 +153,16 @@ impl<'e> Asking<'e> {
         }
         let (worker, claim, since) = (worker.clone(), run.epoch, run.updated_at);
         Ok(Some(Hold::of_waits(waits).unwrap_or(Hold::Running { worker, claim, since })))
+    }
+
+    /// Why a run of a queue has no turn; `None` where it does not wait for one.
+    async fn queued(&self, run: &RunRecord) -> Result<Option<Hold>, StoreError> {
+        let (Some(place), Some(_)) = (&run.terms.queue, run.queue.waits_since) else { return Ok(None) };
+        let position = self.inner.shared.store.queue_position(&run.id, self.now).await?;
+        Ok(position.map(|QueuePosition { since, ahead, limit }| {
+            let (queue, key) = (place.queue.clone(), place.key.clone());
+            Hold::Queued { queue, key, since, ahead, limit }
+        }))
     }
 
     /// Why nobody takes a run that is due.
