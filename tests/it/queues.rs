@@ -226,8 +226,8 @@ async fn a_run_that_waits_for_its_turn_says_so() {
         for (ahead, run) in runs[1..].iter().enumerate() {
             let hold = client.why(run).await.unwrap();
             assert_eq!(hold, hold_of(run));
-            let Hold::Queued { queue, key, since, ahead: before, limit } = &hold else { panic!("{hold:?}") };
-            assert_eq!((&**queue, &**key, *before), ("q", "acme/ann", ahead as u64));
+            let Hold::Queued { place, since, ahead: before, limit } = &hold else { panic!("{hold:?}") };
+            assert_eq!((&*place.queue, &*place.key, *before), ("q", "acme/ann", ahead as u64));
             assert_eq!(*since, store.run(run).await.unwrap().unwrap().created_at);
             assert_eq!(limit.as_ref().unwrap().to_string(), "q/*: 1 running");
             let text = format!(

@@ -174,6 +174,8 @@ async fn a_due_run_says_whether_a_worker_can_take_it() {
         codes: Vec::new(),
         only: None,
         adopt: vec![due.id().clone()],
+        serves: Default::default(),
+        others_first: false,
     };
     let lease = store.claim(request).await.unwrap().remove(0);
     let later = jiff::Timestamp::now() + Duration::from_secs(60);
